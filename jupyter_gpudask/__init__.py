@@ -1,0 +1,38 @@
+"""Dask on the GPUs of this machine, from a notebook, in one line.
+
+In a notebook or in IPython::
+
+    %load_ext jupyter_gpudask
+    %gpudask start
+
+and then, over a cell that was written for NumPy and pandas, ``%%gpudask``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__all__ = ["__version__", "load_ipython_extension", "unload_ipython_extension"]
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Give `shell` the magics ``%gpudask`` and ``%%gpudask``; called by ``%load_ext jupyter_gpudask``."""
+    from .magics import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Close the cluster of `shell` and take the magics away; called by ``%unload_ext jupyter_gpudask``."""
+    from .magics import unload
+
+    unload(shell)
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "jupyter-gpudask"}]

@@ -1,0 +1,92 @@
+"""Dask's `array.backend` and `dataframe.backend`, switched for a while and always switched back."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dask.config
+
+from ..errors import BackendUnavailableError
+
+_MODULES = {"cupy": ("cupy",), "cudf": ("cudf", "dask_cudf"), "numpy": (), "pandas": ()}
+
+
+class BackendSwitch:
+    """Counts who has the backends switched, and restores what was there before when the last one is done.
+
+    Dask keeps its configuration in one dictionary for the whole process. Entering and leaving it in any other order
+    than that of a stack would leave it switched for ever with `dask.config.set` alone; here the order does not matter.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users: list[dict[str, str]] = []
+        self._before: dict[str, str | None] = {}
+
+    @property
+    def on(self) -> bool:
+        """Whether somebody has the backends switched."""
+        return bool(self._users)
+
+    @contextmanager
+    def to(self, array: str, dataframe: str) -> Iterator[None]:
+        """Have new arrays made of `array` and new dataframes of `dataframe` inside the ``with``.
+
+        Parameters
+        ----------
+        array
+            ``"cupy"`` or ``"numpy"``.
+        dataframe
+            ``"cudf"`` or ``"pandas"``.
+
+        Raises
+        ------
+        BackendUnavailableError
+            This process cannot use one of them; nothing was switched.
+        """
+        check_backends(array, dataframe)
+        user = {"array.backend": array, "dataframe.backend": dataframe}
+        with self._lock:
+            if not self._users:
+                self._before = {name: dask.config.get(name, None) for name in user}
+            self._users.append(user)
+            dask.config.set(user)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users = [other for other in self._users if other is not user]
+                dask.config.set(self._users[-1] if self._users else self._before)
+
+
+switch = BackendSwitch()
+"""The one of this process, as Dask's configuration is one."""
+
+
+def check_backends(array: str, dataframe: str) -> None:
+    """See that both backends can be used in this process.
+
+    Raises
+    ------
+    BackendUnavailableError
+        A package is missing, or Dask would ignore the switch.
+    """
+    missing = [
+        module
+        for backend in (array, dataframe)
+        for module in _MODULES[backend]
+        if importlib.util.find_spec(module) is None
+    ]
+    if missing:
+        raise BackendUnavailableError(
+            f"This kernel cannot import {' and '.join(missing)}, which the cell needs.",
+            'Type: %pip install "jupyter_gpudask[cu13]" (cu12 for CUDA 12) and restart the kernel.',
+        )
+    if array != "numpy" and dask.config.get("array.query-planning", False):
+        raise BackendUnavailableError(
+            "Dask ignores the array backend while array.query-planning is on.",
+            'Type: dask.config.set({"array.query-planning": False}) before dask.array is imported.',
+        )

@@ -1,0 +1,47 @@
+"""Engines: what makes a cluster. The plan says which engine, on which GPUs, with how many workers; `open_cluster` makes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...models import ClusterSpec
+from .plan import Plan, make_plan
+
+__all__ = ["Plan", "make_plan", "open_cluster"]
+
+
+def open_cluster(spec: ClusterSpec, plan: Plan, security: Any, directory: Path) -> Any:
+    """Make the cluster of `plan`, not awaited yet.
+
+    Parameters
+    ----------
+    spec, plan
+        What was asked for, and what that means on this machine.
+    security
+        A `distributed.Security`, or `None` for a protocol without TLS.
+    directory
+        Where workers keep their scratch space.
+
+    Returns
+    -------
+    distributed.SpecCluster
+        Asynchronous; awaiting it starts it.
+    """
+    if plan.engine == "cuda":
+        from .cuda import make_cluster
+    else:
+        from .cpu import make_cluster
+    common: dict[str, Any] = {
+        "asynchronous": True,
+        "security": security,
+        "host": "127.0.0.1",
+        "scheduler_port": 0,
+        "dashboard_address": "127.0.0.1:0",
+        "worker_dashboard_address": None,
+        "local_directory": str(directory),
+        "preload": ["jupyter_gpudask.cluster.worker"],
+        "resources": spec.resources or None,
+        "memory_limit": "auto" if spec.memory_limit == "auto" else spec.memory_limit or 0,
+    }
+    return make_cluster(spec, plan, common)

@@ -1,0 +1,34 @@
+"""The cuda engine: one worker for each GPU, by dask-cuda."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ...models import ClusterSpec
+from .plan import Plan
+
+
+def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
+    """A `dask_cuda.LocalCUDACluster` for `plan`; see `open_cluster`."""
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    os.environ["RAPIDS_NO_INITIALIZE"] = "True"
+    from dask_cuda import LocalCUDACluster
+
+    if spec.protocol == "tcp":
+        # No program without a device can make a CUDA context; each worker gets its own device from dask-cuda.
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    return LocalCUDACluster(
+        CUDA_VISIBLE_DEVICES=[gpu.uuid for gpu in plan.gpus],
+        n_workers=plan.workers,
+        threads_per_worker=spec.threads or 1,
+        device_memory_limit=plan.spill_threshold or 0,
+        enable_cudf_spill=spec.spilling == "cudf",
+        protocol="ucx" if spec.protocol == "ucx" else None,
+        # One allocator for CuPy and cuDF: RMM's pool of the size asked for, or CUDA's own, which grows as needed.
+        rmm_pool_size=plan.pool,
+        rmm_async=plan.pool is None,
+        rmm_allocator_external_lib_list=["cupy"],
+        pre_import="cupy,cudf,dask_cudf",
+        **common,
+    )

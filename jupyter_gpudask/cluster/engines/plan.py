@@ -1,0 +1,114 @@
+"""What a spec means on this machine: which engine, which GPUs, how many workers. Nothing is started here."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+from ... import gpus
+from ...errors import GpuPackagesMissingError, GpuUnavailableError
+from ...models import ClusterSpec, GpuState
+from ...quantities import format_bytes
+
+_GPU_PACKAGES = {
+    "dask_cuda": "dask-cuda",
+    "cupy": "CuPy",
+    "cudf": "cuDF",
+    "dask_cudf": "dask-cudf",
+    "rmm": "RMM",
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a cluster will be made.
+
+    Attributes
+    ----------
+    engine
+        ``cuda`` or ``cpu``.
+    gpus
+        One for each worker; empty on the CPU.
+    workers
+        How many.
+    stand_in
+        Why the CPU stands in, where GPUs would have been taken; else empty.
+    pool, spill_threshold
+        In bytes, for each GPU; `None` for none.
+    """
+
+    engine: Literal["cuda", "cpu"]
+    workers: int
+    gpus: tuple[GpuState, ...] = ()
+    stand_in: str = ""
+    pool: int | None = None
+    spill_threshold: int | None = None
+
+
+def make_plan(spec: ClusterSpec) -> Plan:
+    """Decide what `spec` means here.
+
+    Raises
+    ------
+    GpuUnavailableError
+        GPUs were asked for by engine or by name and are not there, or the pool does not fit one of them.
+    GpuPackagesMissingError
+        There is a GPU and the environment cannot use it.
+    """
+    if spec.engine == "cpu":
+        return _cpu_plan(spec)
+    try:
+        visible = gpus.visible_gpus()
+        if not visible and spec.engine == "auto" and spec.gpus == "all":
+            return _cpu_plan(spec, stand_in="No GPU is visible to this kernel.")
+        chosen = gpus.choose_gpus(spec.gpus, visible)
+    except GpuUnavailableError as error:
+        if spec.engine == "auto" and spec.gpus == "all":
+            return _cpu_plan(spec, stand_in=error.reason)
+        raise
+    _check_packages()
+    return Plan(
+        engine="cuda",
+        workers=len(chosen),
+        gpus=tuple(chosen),
+        pool=_checked_pool(spec, chosen),
+        spill_threshold=_bytes_of(spec.spill_threshold, chosen) if spec.spilling == "dask" else None,
+    )
+
+
+def _cpu_plan(spec: ClusterSpec, stand_in: str = "") -> Plan:
+    cores = os.cpu_count() or 1
+    return Plan(engine="cpu", workers=spec.workers or max(1, min(4, cores // 2)), stand_in=stand_in)
+
+
+def _check_packages() -> None:
+    missing = [name for module, name in _GPU_PACKAGES.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise GpuPackagesMissingError(missing, extra="cu13" if gpus.cuda_driver_version() >= 13 else "cu12")
+
+
+def _bytes_of(amount: int | float | None, chosen: list[GpuState]) -> int | None:
+    """An amount in bytes; a fraction is one of the smallest GPU, so that it fits each."""
+    if not isinstance(amount, float):
+        return amount
+    totals = [gpu.memory_total for gpu in chosen if gpu.memory_total]
+    return int(min(totals) * amount) if totals else None
+
+
+def _checked_pool(spec: ClusterSpec, chosen: list[GpuState]) -> int | None:
+    pool = _bytes_of(spec.pool, chosen)
+    if pool is None:
+        return None
+    for gpu in chosen:
+        if gpu.memory_total is None or gpu.memory_used is None:
+            continue
+        free = gpu.memory_total - gpu.memory_used
+        if pool > free:
+            raise GpuUnavailableError(
+                f"--pool asks for {format_bytes(pool)} on each GPU, and GPU {gpu.index} has {format_bytes(free)} free "
+                f"of {format_bytes(gpu.memory_total)}.",
+                "Give less, or free it: %gpudask gpus shows who holds it.",
+            )
+    return pool

@@ -1,0 +1,74 @@
+"""The state of a running cluster, put together from the scheduler's heartbeats and from NVML."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from .. import gpus
+from ..errors import GpuUnavailableError
+from ..models import ClusterState, GpuState, WorkerState
+from .engines import Plan
+from .worker import FIGURES
+
+Status = Literal["starting", "ready", "closing", "closed"]
+
+
+def read_state(cluster: Any, plan: Plan, status: Status) -> ClusterState:
+    """What each worker is doing now. It asks no worker, and takes no CUDA context.
+
+    Parameters
+    ----------
+    cluster
+        The Dask cluster, whose scheduler lives in this process.
+    plan
+        What the cluster was made from.
+    status
+        The supervisor's word for it.
+    """
+    devices = _devices(plan)
+    scheduler = cluster.scheduler
+    order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
+    workers = [_read_worker(worker, devices) for worker in list(scheduler.workers.values())]
+    return ClusterState(
+        engine=plan.engine,
+        status=status,
+        time=time.time(),
+        workers=tuple(sorted(workers, key=lambda worker: (order.get(worker.name, 0), len(worker.name), worker.name))),
+        tasks_waiting=len(scheduler.unrunnable) + len(scheduler.queued),
+    )
+
+
+def _devices(plan: Plan) -> Mapping[str, GpuState]:
+    if plan.engine != "cuda":
+        return {}
+    try:
+        return {gpu.uuid: gpu for gpu in gpus.list_gpus()}
+    except GpuUnavailableError:
+        return {gpu.uuid: GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name) for gpu in plan.gpus}
+
+
+def _read_worker(worker: Any, devices: Mapping[str, GpuState]) -> WorkerState:
+    metrics = worker.metrics or {}
+    figures = metrics.get(FIGURES) or {}
+    gpu = devices.get(str(worker.name))
+    executing = len(worker.executing)
+    return WorkerState(
+        name=str(worker.name),
+        pid=figures.get("pid"),
+        gpu_index=None if gpu is None else gpu.index,
+        gpu_uuid=None if gpu is None else gpu.uuid,
+        utilization=None if gpu is None else gpu.utilization,
+        device_memory_used=None if gpu is None else gpu.memory_used,
+        device_memory_total=None if gpu is None else gpu.memory_total,
+        pool_used=figures.get("pool_used"),
+        pool_size=figures.get("pool_size"),
+        spilled_to_host=figures.get("spilled_to_host"),
+        spilled_to_disk=figures.get("spilled_to_disk"),
+        memory=metrics.get("memory"),
+        threads=worker.nthreads,
+        executing=executing,
+        waiting=max(0, len(worker.processing) - executing),
+        status=worker.status.name,
+    )

@@ -1,0 +1,136 @@
+"""Task graphs travel sealed: the scheduler sees keys and dependencies, and only a worker unpickles what the tasks hold.
+
+A graph of GPU collections carries small CuPy and cuDF objects. Unpickled in the scheduler they would give it a CUDA
+context, of about 520 MB on the first GPU; and the scheduler would import whatever the user's functions come from.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dask._expr import LLGExpr
+from dask._task_spec import Alias, GraphNode, convert_legacy_graph
+from distributed import Client
+from distributed.protocol.pickle import dumps, loads
+
+
+class SealedTask(GraphNode):  # type: ignore[misc]
+    """A pickled task of which only the key and the dependencies can be read.
+
+    It is opened by being pickled `hops` + 1 times: the client's pickle brings it sealed to the scheduler, the scheduler's
+    brings the task itself to a worker.
+    """
+
+    payload: bytes
+    buffers: tuple[Any, ...]
+    hops: int
+
+    __slots__ = ("buffers", "hops", "payload")
+
+    def __init__(
+        self, key: Any, dependencies: Iterable[Any], payload: bytes, buffers: tuple[Any, ...], hops: int
+    ) -> None:
+        self.key = key
+        self._dependencies = frozenset(dependencies)
+        self.payload = payload
+        self.buffers = buffers
+        self.hops = hops
+
+    @classmethod
+    def seal(cls, task: GraphNode) -> SealedTask:
+        """Pickle `task` for a worker."""
+        buffers: list[pickle.PickleBuffer] = []
+        payload = dumps(task, buffer_callback=buffers.append)
+        return cls(task.key, task.dependencies, payload, tuple(buffers), hops=1)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        buffers = tuple(pickle.PickleBuffer(buffer) for buffer in self.buffers)
+        if self.hops:
+            return SealedTask, (self.key, tuple(self._dependencies), self.payload, buffers, self.hops - 1)
+        return _open, (self.payload, buffers)
+
+    def __dask_tokenize__(self) -> tuple[str, Any]:
+        # Dask's own promise: tasks of one key are the same task.
+        return ("sealed", self.key)
+
+    def __sizeof__(self) -> int:
+        return len(self.payload) + sum(memoryview(buffer).nbytes for buffer in self.buffers)
+
+    def __call__(self, values: Any = ()) -> Any:
+        """Open it and run it, where it was never sent: in the process that sealed it."""
+        return _open(self.payload, self.buffers)(values)
+
+
+def _open(payload: bytes, buffers: tuple[Any, ...]) -> GraphNode:
+    return loads(payload, buffers=buffers)
+
+
+class SealedGraph:
+    """What a scheduler asks of an expression: its graph and its annotations, nothing more."""
+
+    def __init__(self, graph: Mapping[Any, GraphNode], annotations: Mapping[str, Any]) -> None:
+        self._graph = dict(graph)
+        self._annotations = dict(annotations)
+
+    def __dask_graph__(self) -> dict[Any, GraphNode]:
+        return self._graph
+
+    def __dask_annotations__(self) -> dict[str, Any]:
+        return self._annotations
+
+
+def seal(expression: Any, keys: Iterable[Any]) -> SealedGraph:
+    """The graph of `expression`, lowered and fused here instead of in the scheduler, with every task sealed.
+
+    Parameters
+    ----------
+    expression
+        What `distributed.Client` is about to send: a `dask._expr.Expr`.
+    keys
+        The keys that are wanted.
+    """
+    graph = convert_legacy_graph(expression.__dask_graph__())
+    annotations = expression.__dask_annotations__()
+    if isinstance(expression, LLGExpr):  # every other expression leaves out by itself what is not wanted
+        graph = _cull(graph, keys)
+    return SealedGraph({key: _seal_node(node) for key, node in graph.items()}, annotations)
+
+
+def _seal_node(node: GraphNode) -> GraphNode:
+    # An alias holds nothing; nodes from elsewhere are the shuffle's, which a plugin of the scheduler reads.
+    if isinstance(node, Alias) or type(node).__module__ != GraphNode.__module__:
+        return node
+    return SealedTask.seal(node)
+
+
+def _cull(graph: Mapping[Any, GraphNode], keys: Iterable[Any]) -> dict[Any, GraphNode]:
+    wanted: dict[Any, GraphNode] = {}
+    left = [key for key in keys if key in graph]
+    while left:
+        key = left.pop()
+        if key not in wanted:
+            wanted[key] = graph[key]
+            left.extend(dependency for dependency in graph[key].dependencies if dependency in graph)
+    return wanted
+
+
+class SealingClient(Client):  # type: ignore[misc]
+    """A Dask client that sends its graphs sealed; in all else a `distributed.Client`."""
+
+    def _graph_to_futures(self, expr: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
+        return super()._graph_to_futures(seal(expr, keys), keys, *args, **kwargs)
+
+
+def seal_all_clients() -> None:
+    """Make every Dask client of this process send its graphs sealed; for workers, whose tasks may make clients."""
+    unsealed = Client._graph_to_futures
+    if hasattr(unsealed, "sealed"):
+        return
+
+    def _graph_to_futures(self: Client, expr: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
+        return unsealed(self, seal(expr, keys), keys, *args, **kwargs)
+
+    _graph_to_futures.sealed = True  # type: ignore[attr-defined]
+    Client._graph_to_futures = _graph_to_futures

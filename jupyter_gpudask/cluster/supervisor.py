@@ -1,0 +1,228 @@
+"""The supervisor: starts one Dask cluster, reports on it, and closes it, as its parent commands."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dask.config
+
+from ..errors import ClusterStartError, GpuDaskError, ProtocolError
+from ..models import (
+    PROTOCOL_VERSION,
+    Close,
+    Closed,
+    ClusterSpec,
+    Command,
+    Failed,
+    LogText,
+    Progress,
+    Ready,
+    Refused,
+    SendLogs,
+    SendState,
+    Start,
+    StateReport,
+    TlsCredentials,
+    Watch,
+)
+from .channel import Channel
+from .directory import make_directory, remove_directory, tail, worker_log
+from .engines import Plan, make_plan, open_cluster
+from .figures import Status, read_state
+from .start import wait_for_workers
+from .worker import LOGS_VARIABLE
+
+logger = logging.getLogger(__name__)
+
+_ORPHAN_GRACE = 1.5
+_CLOSE_GRACE = 4.0
+
+
+class Supervisor:
+    """Runs one cluster.
+
+    Parameters
+    ----------
+    channel
+        The pipes to the parent.
+    on_start
+        Called once with the parent's pid, before anything is started.
+    """
+
+    def __init__(self, channel: Channel, on_start: Callable[[int], None]) -> None:
+        self._channel = channel
+        self._on_start = on_start
+        self._directory = Path()
+        self._plan: Plan | None = None
+        self._cluster: Any = None
+        self._security: Any = None
+        self._status: Status = "starting"
+        self._watching: asyncio.Task[None] | None = None
+        self._over = asyncio.Event()
+
+    async def run(self) -> None:
+        """Live from the first command to the close."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._over.set)
+        first = await self._first_command()
+        if first is None:
+            return
+        self._on_start(first.parent)
+        self._directory = make_directory()
+        grace = _ORPHAN_GRACE
+        starting = asyncio.create_task(self._start(first.spec))
+        listening = asyncio.create_task(self._listen())
+        ending = asyncio.create_task(self._over.wait())
+        try:
+            await asyncio.wait({starting, listening, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done() and starting.result():
+                await asyncio.wait({listening, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if listening.done() and listening.result():
+                grace = _CLOSE_GRACE
+        finally:
+            for task in (starting, listening, ending, self._watching):
+                if task is not None:
+                    task.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            await self._close(grace)
+
+    async def _first_command(self) -> Start | None:
+        try:
+            command = await self._channel.receive()
+        except ProtocolError as error:
+            return self._fail(error)
+        if command is None:
+            return None
+        if not isinstance(command, Start):
+            return self._fail(ProtocolError(f"The first command is start, not {command.type}."))
+        if command.protocol != PROTOCOL_VERSION:
+            reason = f"The supervisor speaks protocol {PROTOCOL_VERSION}, its parent {command.protocol}."
+            return self._fail(ProtocolError(reason, "Restart the kernel and the Jupyter server."))
+        return command
+
+    def _fail(self, error: GpuDaskError) -> None:
+        log = getattr(error, "log", "")
+        self._channel.send(Failed(kind=type(error).__name__, reason=error.reason, fix=error.fix, log=log))
+
+    async def _start(self, spec: ClusterSpec) -> bool:
+        try:
+            self._channel.send(await self._make_cluster(spec))
+        except GpuDaskError as error:
+            self._fail(error)
+        except Exception as error:  # whatever Dask or a driver raises: the parent must hear of it
+            logger.exception("The cluster did not start")
+            self._fail(ClusterStartError(f"The cluster did not start: {type(error).__name__}: {error}."))
+        else:
+            self._status = "ready"
+            return True
+        return False
+
+    async def _make_cluster(self, spec: ClusterSpec) -> Ready:
+        self._plan = plan = make_plan(spec)
+        self._channel.send(Progress(ready=0, total=plan.workers))
+        os.environ[LOGS_VARIABLE] = str(self._logs)
+        environment = dask.config.get("distributed.nanny.pre-spawn-environ") | spec.environment
+        dask.config.set({"distributed.nanny.pre-spawn-environ": environment})
+        if spec.protocol == "tcp":
+            from distributed import Security
+
+            self._security = Security.temporary()
+        opening = asyncio.create_task(self._open(spec, plan))
+        await asyncio.sleep(0)
+        if self._cluster is None:
+            await opening  # which raises
+        await wait_for_workers(
+            self._cluster,
+            opening,
+            plan.workers,
+            limit=spec.start_timeout,
+            on_progress=lambda ready: self._channel.send(Progress(ready=ready, total=plan.workers)),
+            logs=self._logs,
+        )
+        return Ready(
+            engine=plan.engine,
+            stand_in=plan.stand_in,
+            address=self._cluster.scheduler_address,
+            credentials=self._credentials(),
+            dashboard_port=self._dashboard_port(),
+            gpus=plan.gpus,
+            workers=plan.workers,
+            pid=os.getpid(),
+        )
+
+    async def _open(self, spec: ClusterSpec, plan: Plan) -> None:
+        # Made and awaited in one go: dask-cuda schedules work while it is made that needs what awaiting sets up.
+        self._cluster = open_cluster(spec, plan, self._security, self._directory)
+        await self._cluster
+
+    @property
+    def _logs(self) -> Path:
+        return self._directory / "logs"
+
+    def _credentials(self) -> TlsCredentials | None:
+        if self._security is None:
+            return None
+        return TlsCredentials(
+            ca=self._security.tls_ca_file,
+            certificate=self._security.tls_client_cert,
+            key=self._security.tls_client_key,
+        )
+
+    def _dashboard_port(self) -> int | None:
+        return getattr(self._cluster.scheduler.http_server, "port", None)
+
+    async def _listen(self) -> bool:
+        """Carry out commands until the close (true) or the end of stdin (false)."""
+        while True:
+            try:
+                command = await self._channel.receive()
+                if command is None or isinstance(command, Close):
+                    return command is not None
+                await self._carry_out(command)
+            except GpuDaskError as error:
+                self._channel.send(Refused(reason=error.reason, fix=error.fix))
+
+    async def _carry_out(self, command: Command) -> None:
+        match command:
+            case SendState():
+                self._report()
+            case Watch(interval=interval):
+                self._watch(interval)
+            case SendLogs(worker=worker, lines=lines):
+                self._channel.send(LogText(worker=worker, text=tail(worker_log(self._logs, worker), lines)))
+            case _:
+                raise ProtocolError("A cluster is started once.")
+
+    def _report(self) -> None:
+        if self._cluster is None or self._plan is None or self._status == "starting":
+            raise ProtocolError("The cluster is still starting.")
+        self._channel.send(StateReport(state=read_state(self._cluster, self._plan, self._status)))
+
+    def _watch(self, interval: float) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+        self._watching = asyncio.create_task(self._report_every(interval)) if interval else None
+
+    async def _report_every(self, interval: float) -> None:
+        while True:
+            if self._status == "ready":
+                self._report()
+            await asyncio.sleep(interval)
+
+    async def _close(self, grace: float) -> None:
+        self._status = "closing"
+        if self._cluster is not None:
+            try:
+                await asyncio.wait_for(self._cluster.close(timeout=grace), grace)
+            except Exception:
+                logger.exception("The cluster did not close in %s s; its processes are killed", grace)
+        remove_directory(self._directory)
+        self._channel.send(Closed())
+        await self._channel.flush()

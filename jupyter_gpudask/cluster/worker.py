@@ -1,0 +1,165 @@
+"""What runs inside each worker: a Dask preload that brings the worker's log, its lifeline, its figures and sealed graphs."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distributed import WorkerPlugin
+
+from .directory import worker_log
+from .lifeline import die_with_parent
+from .sealing import seal_all_clients
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+LOGS_VARIABLE = "JUPYTER_GPUDASK_LOGS"
+"""Name of the variable that tells workers where to write their logs."""
+
+FIGURES = "gpudask"
+"""Name of our figures among the metrics that a worker sends with its heartbeat."""
+
+
+async def dask_setup(worker: Worker) -> None:
+    """Prepare the worker; Dask calls this before the worker joins the scheduler."""
+    _redirect_output(worker)
+    die_with_parent()
+    seal_all_clients()
+    await worker.plugin_add(plugin=FiguresPlugin(), name=FIGURES)
+
+
+def _redirect_output(worker: Worker) -> None:
+    if logs := os.environ.get(LOGS_VARIABLE):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        log = os.open(worker_log(Path(logs), worker.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+
+
+class FiguresPlugin(WorkerPlugin):  # type: ignore[misc]
+    """Adds what Dask does not tell to the worker's heartbeat: the pool, and what was spilled where."""
+
+    def setup(self, worker: Worker) -> None:
+        """Called by Dask when the worker starts."""
+        self._count_allocations()
+        worker.metrics[FIGURES] = read_figures
+
+    def _count_allocations(self) -> None:
+        # Present on workers of the cuda engine alone, where dask-cuda has imported it.
+        if "rmm" in sys.modules:
+            import rmm.statistics
+
+            rmm.statistics.enable_statistics()
+
+
+def read_figures(worker: Worker) -> dict[str, int | None]:
+    """What our heartbeat adds, in bytes: see `WorkerState` for the meaning of each name."""
+    pool_used, pool_size, pool_peak = _pool()
+    to_host, to_disk = _spilled(worker.data)
+    return {
+        "pid": os.getpid(),
+        "pool_used": pool_used,
+        "pool_size": pool_size,
+        "pool_peak": pool_peak,
+        "spilled_to_host": to_host,
+        "spilled_to_disk": to_disk,
+    }
+
+
+def _pool() -> tuple[int | None, int | None, int | None]:
+    if "rmm" not in sys.modules:
+        return None, None, None
+    import rmm
+
+    statistics = rmm.statistics.get_statistics()
+    used = None if statistics is None else int(statistics.current_bytes)
+    peak = None if statistics is None else int(statistics.peak_bytes)
+    return used, _pool_size(rmm.mr.get_current_device_resource()), peak
+
+
+def _pool_size(resource: Any) -> int | None:
+    """What the pool under RMM's adaptors holds: of RMM's own pool, or of CUDA's."""
+    while hasattr(resource, "upstream_mr"):
+        if hasattr(resource, "pool_size"):
+            return int(resource.pool_size())
+        resource = resource.upstream_mr
+    if hasattr(resource, "pool_handle"):
+        return _cuda_pool_size(resource.pool_handle())
+    return None
+
+
+def _cuda_pool_size(handle: int) -> int | None:
+    with contextlib.suppress(ImportError, RuntimeError):
+        from cuda.bindings import runtime
+
+        attribute = runtime.cudaMemPoolAttr.cudaMemPoolAttrReservedMemCurrent
+        error, size = runtime.cudaMemPoolGetAttribute(runtime.cudaMemPool_t(handle), attribute)
+        if error == runtime.cudaError_t.cudaSuccess:
+            return int(size)
+    return None
+
+
+def _spilled(data: Any) -> tuple[int | None, int | None]:
+    """Bytes of results that the worker's store moved to host memory, and to disk."""
+    if hasattr(data, "device_keys"):  # dask_cuda.device_host_file.DeviceHostFile
+        return _spilled_by_dask_cuda(data)
+    total = getattr(data, "spilled_total", None)  # distributed.spill.SpillBuffer
+    return _spilled_by_cudf(), None if total is None else int(total.disk)
+
+
+def _spilled_by_dask_cuda(data: Any) -> tuple[int | None, int | None]:
+    host = getattr(getattr(data.host_buffer, "fast", None), "weights", {})
+    on_host = sum(weight for key, weight in host.items() if key in data.device_keys and key not in data.device)
+    disk = getattr(getattr(data.disk, "d", None), "filenames", None)
+    on_disk = None if disk is None else sum(_file_size(Path(data.disk_func_path) / name) for name in disk.values())
+    return int(on_host), on_disk
+
+
+def _spilled_by_cudf() -> int | None:
+    if "cudf" not in sys.modules:
+        return None
+    from cudf.core.buffer.spill_manager import get_global_manager
+
+    manager = get_global_manager()
+    if manager is None:
+        return 0
+    return sum(buffer.size for buffer in manager.buffers() if buffer.is_spilled)
+
+
+def _file_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+class TaskInterruptedError(BaseException):
+    """Raised inside a task that still runs although nobody wants its result: its cell was interrupted."""
+
+
+def stop_unwanted_tasks(dask_worker: Worker) -> list[str]:
+    """Raise `TaskInterruptedError` in each thread of this worker whose task was cancelled.
+
+    A thread that is inside compiled code gets it when it returns to Python.
+
+    Returns
+    -------
+    list of str
+        The keys of those tasks.
+    """
+    stopped = []
+    for thread, key in list(dask_worker.active_threads.items()):
+        task = dask_worker.state.tasks.get(key)
+        if task is None or task.state in ("cancelled", "released", "forgotten"):
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread), ctypes.py_object(TaskInterruptedError)
+            )
+            stopped.append(str(key))
+    return stopped

@@ -1,0 +1,91 @@
+"""Everything that can go wrong, one exception each, with the sentence that the user reads and what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class GpuDaskError(Exception):
+    """Base of all errors of this package: a sentence that says what is wrong, and one that says how to go on.
+
+    Parameters
+    ----------
+    reason
+        What is wrong, as one sentence.
+    fix
+        What the user can do about it, as one sentence; empty when there is nothing to do.
+    """
+
+    def __init__(self, reason: str, fix: str = "") -> None:
+        self.reason = reason
+        self.fix = fix
+        super().__init__(f"{reason} {fix}".strip())
+
+
+class SpecError(GpuDaskError):
+    """An option of a cluster has a value that is not allowed; nothing was started."""
+
+    def __init__(self, option: str, value: object, allowed: str) -> None:
+        self.option = option
+        self.value = value
+        super().__init__(f"{option} {value!r} is not allowed:", f"give {allowed}.")
+
+
+class GpuUnavailableError(GpuDaskError):
+    """GPUs were asked for that this machine does not have, or cannot be talked to."""
+
+
+class GpuPackagesMissingError(GpuDaskError):
+    """There is a GPU, but not the packages that use it; the fix is the command that installs them."""
+
+    def __init__(self, missing: Sequence[str], extra: str) -> None:
+        self.missing = tuple(missing)
+        self.extra = extra
+        names = ", ".join(missing)
+        super().__init__(
+            f"This machine has a GPU, but this Python environment lacks {names}.",
+            f'Type: %pip install "jupyter_gpudask[{extra}]" and restart the kernel, or start with --cpu.',
+        )
+
+
+class ClusterStartError(GpuDaskError):
+    """A cluster did not come up; nothing of it is left behind.
+
+    Parameters
+    ----------
+    reason, fix
+        As for `GpuDaskError`.
+    log
+        The last lines of the log of the worker, or of the supervisor, that failed.
+    """
+
+    def __init__(self, reason: str, fix: str = "", log: str = "") -> None:
+        super().__init__(reason, fix)
+        self.log = log
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text}\n{self.log}" if self.log else text
+
+
+class ClusterLostError(GpuDaskError):
+    """A cluster that was up is gone: its supervisor ended without being asked to."""
+
+
+class ClusterExistsError(GpuDaskError):
+    """A cluster with other options is already running in this kernel."""
+
+
+class NoClusterError(GpuDaskError):
+    """A command needs a cluster, and this kernel has none."""
+
+    def __init__(self) -> None:
+        super().__init__("This kernel has no cluster.", "Type: %gpudask start")
+
+
+class ProtocolError(GpuDaskError):
+    """The supervisor and its parent do not understand each other."""
+
+
+class BackendUnavailableError(GpuDaskError):
+    """A cell asked for a backend that cannot be switched on in this kernel."""

@@ -1,0 +1,200 @@
+"""The GPUs of this machine, as NVML tells of them: which there are, what they are doing, and who holds them.
+
+NVML reads all of it without a CUDA context. Its numbers follow the PCI bus, as CUDA's do under
+``CUDA_DEVICE_ORDER=PCI_BUS_ID``. Source: NVIDIA Management Library API reference.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pynvml
+
+from .errors import GpuUnavailableError
+from .models import GpuProcess, GpuState
+
+_T = TypeVar("_T")
+
+
+def list_gpus() -> list[GpuState]:
+    """All GPUs of the machine; a GPU that is cut into MIG instances is listed as those.
+
+    Returns
+    -------
+    list of GpuState
+        In the order of the PCI bus; a figure that a GPU does not tell is `None`.
+
+    Raises
+    ------
+    GpuUnavailableError
+        NVML cannot be asked; the message says why.
+    """
+    with _nvml():
+        gpus = []
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            handle = _ask(pynvml.nvmlDeviceGetHandleByIndex, index)
+            if handle is not None:
+                gpus.extend(_read(index, part) for part in _mig_instances(handle) or [handle])
+        return gpus
+
+
+def visible_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]:
+    """The GPUs that a CUDA program started with `environment` may use, in the order in which it would number them.
+
+    Parameters
+    ----------
+    environment
+        Variables of the program, by default those of this process. ``CUDA_VISIBLE_DEVICES`` names GPUs by number
+        or by the start of a UUID; as in CUDA, what comes after the first unknown name is ignored.
+
+    Raises
+    ------
+    GpuUnavailableError
+        NVML cannot be asked.
+    """
+    gpus = list_gpus()
+    names = (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES")
+    if names is None:
+        return gpus
+    visible: list[GpuState] = []
+    for name in (part.strip() for part in names.split(",")):
+        gpu = _find(gpus, int(name) if name.isdecimal() else name)
+        if gpu is None or gpu in visible:
+            break
+        visible.append(gpu)
+    return visible
+
+
+def choose_gpus(wanted: str | int | Sequence[int | str], visible: Sequence[GpuState]) -> list[GpuState]:
+    """Those of the `visible` GPUs that are wanted.
+
+    Parameters
+    ----------
+    wanted
+        ``"all"``; a count, for the GPUs with the most free memory; or indices and UUIDs.
+    visible
+        What there is to choose from.
+
+    Returns
+    -------
+    list of GpuState
+        At least one; a count keeps the order of `visible`.
+
+    Raises
+    ------
+    GpuUnavailableError
+        There are fewer, or one of those named is not among them.
+    """
+    available = ", ".join(f"{gpu.index} ({gpu.name})" for gpu in visible) or "none"
+    if not visible:
+        raise GpuUnavailableError(
+            "No GPU is visible to this kernel.", "Look at CUDA_VISIBLE_DEVICES, or start with --cpu."
+        )
+    if wanted == "all":
+        return list(visible)
+    if isinstance(wanted, int):
+        if wanted > len(visible):
+            raise GpuUnavailableError(
+                f"--gpus {wanted} asks for more GPUs than there are: {available}.",
+                f"Give at most {len(visible)}.",
+            )
+        freest = sorted(visible, key=lambda gpu: -_free(gpu))[:wanted]
+        return [gpu for gpu in visible if gpu in freest]
+    chosen = []
+    for name in wanted:
+        gpu = _find(visible, name)
+        if gpu is None:
+            raise GpuUnavailableError(f"--gpus names GPU {name}, which is not one of: {available}.")
+        if gpu in chosen:
+            raise GpuUnavailableError(f"--gpus names GPU {gpu.index} twice.", "Name each GPU once.")
+        chosen.append(gpu)
+    return chosen
+
+
+def cuda_driver_version() -> int:
+    """The newest version of CUDA that the driver knows, such as 13 for CUDA 13.0.
+
+    Raises
+    ------
+    GpuUnavailableError
+        NVML cannot be asked.
+    """
+    with _nvml():
+        return int(pynvml.nvmlSystemGetCudaDriverVersion()) // 1000
+
+
+@contextmanager
+def _nvml() -> Iterator[None]:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise _unavailable(error) from None
+    try:
+        yield
+    except pynvml.NVMLError as error:
+        raise _unavailable(error) from None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _unavailable(error: pynvml.NVMLError) -> GpuUnavailableError:
+    if isinstance(error, pynvml.NVMLError_LibraryNotFound):
+        return GpuUnavailableError("This machine has no NVIDIA driver.", "Install one, or use the CPU stand-in.")
+    if isinstance(error, pynvml.NVMLError_DriverNotLoaded):
+        return GpuUnavailableError("The NVIDIA driver is installed but not loaded.", "Type in a shell: nvidia-smi")
+    if isinstance(error, pynvml.NVMLError_NoPermission):
+        return GpuUnavailableError("This user may not talk to the NVIDIA driver.", "Ask the administrator.")
+    return GpuUnavailableError(f"The NVIDIA driver answers: {error}.", "Type in a shell: nvidia-smi")
+
+
+def _ask(function: Callable[..., _T], *arguments: Any) -> _T | None:
+    """What NVML answers, or `None` where this GPU, driver or user has no such figure."""
+    try:
+        return function(*arguments)
+    except pynvml.NVMLError:
+        return None
+
+
+def _mig_instances(handle: Any) -> list[Any]:
+    mode = _ask(pynvml.nvmlDeviceGetMigMode, handle)
+    if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+        return []
+    count = _ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0
+    instances = (_ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, number) for number in range(count))
+    return [instance for instance in instances if instance is not None]
+
+
+def _read(index: int, handle: Any) -> GpuState:
+    memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    utilization = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    power = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
+    return GpuState(
+        index=index,
+        uuid=_ask(pynvml.nvmlDeviceGetUUID, handle) or f"GPU-{index}",
+        name=_ask(pynvml.nvmlDeviceGetName, handle) or "NVIDIA GPU",
+        memory_total=None if memory is None else memory.total,
+        memory_used=None if memory is None else memory.used,
+        utilization=None if utilization is None else utilization.gpu,
+        temperature=_ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+        power=None if power is None else power / 1000,
+        processes=tuple(
+            GpuProcess(pid=process.pid, memory=process.usedGpuMemory)
+            for process in _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
+        ),
+    )
+
+
+def _find(gpus: Sequence[GpuState], name: int | str) -> GpuState | None:
+    if isinstance(name, int):
+        return next((gpu for gpu in gpus if gpu.index == name), None)
+    if not name.startswith(("GPU-", "MIG-")):
+        return None
+    matches = [gpu for gpu in gpus if gpu.uuid.startswith(name)]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _free(gpu: GpuState) -> int:
+    return (gpu.memory_total or 0) - (gpu.memory_used or 0)

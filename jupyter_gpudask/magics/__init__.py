@@ -1,0 +1,42 @@
+"""The magics: ``%gpudask`` for the kernel's cluster, ``%%gpudask`` for cells that run on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .completion import complete
+from .magics import GpuDaskMagics
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+_MAGICS = ("gpudask", "_gpudask_cell")
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register the magics in `shell`; a second time does nothing."""
+    if _loaded(shell) is not None:
+        return
+    magics = GpuDaskMagics(shell)
+    shell.register_magics(magics)
+    magics.cells.install()
+    for name in ("%gpudask", "%%gpudask"):
+        shell.set_hook("complete_command", complete, str_key=name)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Close the cluster and unregister the magics."""
+    magics = _loaded(shell)
+    if magics is None:
+        return
+    magics.session.stop()
+    magics.cells.uninstall()
+    for kind in shell.magics_manager.magics.values():
+        for name in _MAGICS:
+            kind.pop(name, None)
+    shell.magics_manager.registry.pop(GpuDaskMagics.__name__, None)
+
+
+def _loaded(shell: InteractiveShell) -> GpuDaskMagics | None:
+    magics = shell.magics_manager.registry.get(GpuDaskMagics.__name__)
+    return magics if isinstance(magics, GpuDaskMagics) else None

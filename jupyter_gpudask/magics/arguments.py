@@ -1,0 +1,113 @@
+"""What can be typed after ``%gpudask`` and ``%%gpudask``, parsed once; `ClusterSpec` checks the values."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import Namespace
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+from IPython.core.error import UsageError
+from IPython.core.magic_arguments import MagicArgumentParser
+
+START_OPTIONS = {
+    "--gpus": "which GPUs: all, a count, or indices and UUIDs with commas (0,3 or GPU-5a0c...)",
+    "--pool": "device memory that RMM reserves on each GPU: a fraction, a size such as 20GB, or none",
+    "--spilling": "who moves data off a full GPU: dask, cudf or off",
+    "--spill-threshold": "device memory above which results move to the host: a fraction or a size; no cap",
+    "--memory-limit": "host memory of each worker: auto, a fraction, a size or none",
+    "--threads": "threads of each worker",
+    "--protocol": "how workers talk: tcp (with TLS) or ucx (NVLink, InfiniBand; no TLS)",
+    "--resources": "Dask resources of each worker, such as GPU=1; may be repeated",
+    "--environment": "a variable NAME=VALUE for each worker; may be repeated",
+    "--start-timeout": "seconds in which all workers must be up",
+    "--engine": "auto, cuda or cpu",
+}
+"""Options of ``%gpudask start`` that take one value, with what each means."""
+
+COMMANDS = {
+    "start": "start this kernel's cluster",
+    "stop": "close it and free the GPUs",
+    "restart": "close it and start it anew, with other options if you give some",
+    "status": "what its workers are doing",
+    "gpus": "the GPUs of this machine, and who holds them",
+    "logs": "the last lines that its workers logged",
+}
+"""What ``%gpudask`` can do, with what each means."""
+
+ARRAYS = ("cupy", "numpy")
+DATAFRAMES = ("cudf", "pandas")
+
+_REPEATED = frozenset({"--resources", "--environment"})
+
+
+@dataclass(frozen=True)
+class LineArguments:
+    """A ``%gpudask`` line: the command, and the options of the spec that were given."""
+
+    command: str
+    options: dict[str, Any]
+    lines: int
+
+
+@dataclass(frozen=True)
+class CellArguments:
+    """A ``%%gpudask`` line: the backends of the cell."""
+
+    array: Literal["cupy", "numpy"]
+    dataframe: Literal["cudf", "pandas"]
+
+
+class _Parser(MagicArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[:1].upper()}{message[1:]}. Type {self.prog}? for help.")
+
+
+def parse_line(line: str) -> LineArguments:
+    """Read what stands after ``%gpudask``; nothing means ``status``.
+
+    Raises
+    ------
+    IPython.core.error.UsageError
+        It cannot be read.
+    """
+    parser = _Parser(prog="%gpudask", add_help=False)
+    parser.add_argument("command", nargs="?", default="status", choices=list(COMMANDS))
+    parser.add_argument("--cpu", nargs="?", const=None, default=_NOT_GIVEN)
+    parser.add_argument("--lines", default=20, type=int)
+    for option in START_OPTIONS:
+        parser.add_argument(option, action="append" if option in _REPEATED else "store", default=_NOT_GIVEN)
+    given = {name: value for name, value in _parsed(parser, line).items() if value is not _NOT_GIVEN}
+    command, lines = given.pop("command"), given.pop("lines")
+    if "cpu" in given:
+        workers = given.pop("cpu")
+        given |= {"engine": "cpu"} | ({} if workers is None else {"workers": workers})
+    if given and command not in ("start", "restart"):
+        raise UsageError(f"%gpudask {command} takes no such options; they belong to %gpudask start.")
+    return LineArguments(command, given, lines)
+
+
+def parse_cell(line: str) -> CellArguments:
+    """Read what stands after ``%%gpudask``.
+
+    Raises
+    ------
+    IPython.core.error.UsageError
+        It cannot be read.
+    """
+    parser = _Parser(prog="%%gpudask", add_help=False)
+    parser.add_argument("--array", choices=ARRAYS, default="cupy")
+    parser.add_argument("--dataframe", choices=DATAFRAMES, default="cudf")
+    return CellArguments(**_parsed(parser, line))
+
+
+_NOT_GIVEN = object()
+
+
+def _parsed(parser: _Parser, line: str) -> dict[str, Any]:
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"Cannot read the line: {error}.") from None
+    parsed: Namespace = parser.parse_args(words)
+    return vars(parsed)

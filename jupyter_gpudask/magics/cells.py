@@ -1,0 +1,70 @@
+"""``%%gpudask`` leaves its body an ordinary cell: the first line becomes a statement, and what it enters ends with the cell.
+
+A cell magic that ran its body itself would lose the value of the last expression, top-level ``await``, line numbers, or the
+error status. So an input transformer turns the line ``%%gpudask ARGS`` into one call of a private line magic, line for line, and
+that call enters a context on a stack which belongs to the running cell and is closed when the cell ends, however it ends.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+_HEAD = "%%gpudask"
+
+
+class Cells:
+    """The contexts of the cells that are running, innermost last.
+
+    Parameters
+    ----------
+    shell
+        The shell whose cells these are.
+    line_magic
+        The name of the private line magic that enters a context for the running cell.
+    """
+
+    def __init__(self, shell: InteractiveShell, line_magic: str) -> None:
+        self._shell = shell
+        self._line_magic = line_magic
+        self._running: list[ExitStack] = []
+
+    def install(self) -> None:
+        """Take part in every cell of the shell from now on, and in the one that is running."""
+        self._shell.input_transformers_cleanup.append(self.rewrite)
+        self._shell.events.register("pre_execute", self._begin)
+        self._shell.events.register("post_execute", self._end)
+        self._begin()
+
+    def uninstall(self) -> None:
+        """End what is running and take part no more."""
+        self._shell.input_transformers_cleanup.remove(self.rewrite)
+        self._shell.events.unregister("pre_execute", self._begin)
+        self._shell.events.unregister("post_execute", self._end)
+        while self._running:
+            self._end()
+
+    def enter(self, context: AbstractContextManager[None]) -> None:
+        """Enter `context`, and leave it when the running cell ends."""
+        if not self._running:  # code that no cell runs, such as a callback: there is no end to wait for
+            self._begin()
+        self._running[-1].enter_context(context)
+
+    def rewrite(self, lines: list[str]) -> list[str]:
+        """Turn the first line of a ``%%gpudask`` cell into a statement; leave every other cell as it is."""
+        head, _, arguments = (lines[0] if lines else "").rstrip().partition(" ")
+        body = "".join(lines[1:])
+        if head != _HEAD or not body.strip():
+            return lines
+        call = f"get_ipython().run_line_magic({self._line_magic!r}, {arguments!r})\n"
+        return [call, *self._shell.transform_cell(body).splitlines(keepends=True)]
+
+    def _begin(self) -> None:
+        self._running.append(ExitStack())
+
+    def _end(self) -> None:
+        if self._running:  # a blank cell ends without having begun
+            self._running.pop().close()

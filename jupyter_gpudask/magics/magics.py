@@ -1,0 +1,184 @@
+"""``%gpudask`` and ``%%gpudask``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
+from IPython.display import display
+
+from ..errors import GpuDaskError
+from .arguments import CellArguments, LineArguments, parse_cell, parse_line
+from .cells import Cells
+from .interrupt import take_back_if_interrupted
+from .progress import StartDisplay
+from .session import RunningCluster, Session
+from .views import ClusterView, GpusView, LogsView, Note, StatusView, View, describe_cluster
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+@contextmanager
+def _as_usage_errors() -> Iterator[None]:
+    """Show our errors as one sentence, without a traceback of our code."""
+    try:
+        yield
+    except GpuDaskError as error:
+        raise UsageError(str(error)) from None
+
+
+@magics_class
+class GpuDaskMagics(Magics):  # type: ignore[misc]
+    """The magics of one shell, and its cluster."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self.session = Session()
+        self.cells = Cells(shell, "_gpudask_cell")
+
+    @no_var_expand
+    @line_magic("gpudask")
+    def gpudask_line(self, line: str) -> View:
+        """Start, stop and look at this kernel's cluster of GPU workers.
+
+        ::
+
+            %gpudask start                     all GPUs; without a GPU, the CPU stand-in
+            %gpudask start --gpus 2            the two with the most free memory
+            %gpudask start --gpus 0,3          those two
+            %gpudask start --pool 0.8          reserve 80 % of each GPU's memory at the start
+            %gpudask start --cpu               the CPU stand-in; --cpu 4 for four workers
+            %gpudask status                    what each worker is doing
+            %gpudask gpus                      the machine's GPUs, and who holds them
+            %gpudask logs                      the last lines that the workers logged; --lines 100 for more
+            %gpudask restart                   a new cluster with the same options, or with those given
+            %gpudask stop                      close it and free the GPUs
+
+        Options of start and restart
+        ----------------------------
+        --gpus WHICH           all (the default), a count, or indices and UUIDs with commas: 0,3 or GPU-5a0c...
+        --cpu [N]              the CPU stand-in, with N workers
+        --pool AMOUNT          device memory that RMM reserves on each GPU: a fraction, a size such as 20GB, or
+                               none (the default: nothing is reserved, the pool grows as needed)
+        --spilling WHO         who moves data off a full GPU: dask (the default), cudf or off
+        --spill-threshold AMOUNT
+                               device memory above which results move to the host (0.8); it is no cap
+        --memory-limit AMOUNT  host memory of each worker: auto (the default), a fraction, a size or none
+        --threads N            threads of each worker (1 on a GPU)
+        --protocol NAME        tcp (the default, with TLS) or ucx (NVLink and InfiniBand, without TLS)
+        --resources NAME=N     Dask resources of each worker, such as GPU=1
+        --environment NAME=VALUE
+                               a variable of each worker
+        --start-timeout SECONDS
+                               in which all workers must be up (120)
+        --engine NAME          auto (the default), cuda or cpu
+
+        The value of ``start`` has the Dask client as ``client``; it is also Dask's default.
+        """
+        arguments = parse_line(line)
+        run: Callable[[LineArguments], View] = getattr(self, f"_{arguments.command}")
+        with _as_usage_errors():
+            return run(arguments)
+
+    @no_var_expand
+    @output_can_be_silenced
+    @cell_magic("gpudask")
+    def gpudask_cell(self, line: str, cell: str) -> None:
+        """Run a cell that was written for NumPy and pandas on the GPU workers, with CuPy and cuDF.
+
+        ::
+
+            %%gpudask
+            import dask.array as da
+            x = da.random.random((100_000, 100_000))
+            x.mean().compute()
+
+        What Dask creates in the cell is made of CuPy arrays and cuDF frames. Everything else is as in any cell. A
+        cluster is started if the kernel has none. Where there is no GPU the cell runs on NumPy and pandas, and
+        says so.
+
+        Options
+        -------
+        --array NAME      cupy (the default) or numpy
+        --dataframe NAME  cudf (the default) or pandas
+        """
+        # Reached only where `Cells.rewrite` was not: in an exported script, and where other code runs the magic.
+        with ExitStack() as stack:
+            with _as_usage_errors():
+                stack.enter_context(self._cell_context(parse_cell(line)))
+            result = self.shell.run_cell(cell)
+        result.raise_error()
+
+    @no_var_expand
+    @line_magic("_gpudask_cell")
+    def enter_cell(self, line: str) -> None:
+        """Switch the running cell to the GPUs; what a ``%%gpudask`` line is turned into."""
+        with _as_usage_errors():
+            self.cells.enter(self._cell_context(parse_cell(line)))
+
+    @contextmanager
+    def _cell_context(self, arguments: CellArguments) -> Iterator[None]:
+        cluster = self._cluster_for_cell()
+        with ExitStack() as stack:
+            stack.enter_context(take_back_if_interrupted(self.shell, cluster.client))
+            if cluster.ready.engine == "cuda":
+                from ..backends import switch
+
+                stack.enter_context(switch.to(arguments.array, arguments.dataframe))
+            elif not cluster.stand_in_told:
+                cluster.stand_in_told = True
+                why = cluster.ready.stand_in or "The CPU stand-in was asked for."
+                display(Note(f"{why} Cells run on the CPU stand-in, with NumPy and pandas."))
+            yield
+
+    def _cluster_for_cell(self) -> RunningCluster:
+        if self.session.cluster is not None:
+            return self.session.cluster
+        loss = self.session.take_loss()
+        if loss is not None:
+            display(Note(f"{loss.reason} A new cluster is started."))
+        return self._launch({})[0]
+
+    def _launch(self, options: dict[str, Any]) -> tuple[RunningCluster, bool]:
+        progress = StartDisplay(self.shell)
+        try:
+            cluster, new = self.session.start(options, progress.on_progress, progress.refresh)
+        except BaseException:
+            progress.abandon()
+            raise
+        if new:
+            ready = cluster.ready
+            progress.finish(f"Started: {describe_cluster(ready.engine, ready.workers, ready.gpus)}")
+        return cluster, new
+
+    def _start(self, arguments: LineArguments) -> View:
+        return ClusterView(*self._launch(arguments.options))
+
+    def _stop(self, _: LineArguments) -> View:
+        return Note("The cluster is closed." if self.session.stop() else "There was no cluster.")
+
+    def _restart(self, arguments: LineArguments) -> View:
+        from ..models import ClusterSpec
+
+        running = self.session.cluster
+        options = arguments.options
+        if running is not None:
+            options = running.spec.model_dump(exclude_unset=True) | options
+        ClusterSpec.parse(options)  # a bad value must not cost the cluster that runs
+        self.session.stop()
+        return ClusterView(*self._launch(options))
+
+    def _status(self, _: LineArguments) -> View:
+        return StatusView(self.session.state())
+
+    def _gpus(self, _: LineArguments) -> View:
+        from ..gpus import list_gpus
+
+        return GpusView(list_gpus())
+
+    def _logs(self, arguments: LineArguments) -> View:
+        return LogsView(self.session.log(max(1, min(arguments.lines, 10_000))))

@@ -1,0 +1,166 @@
+"""This kernel's cluster: at most one, started and stopped from here, with the client that is Dask's default."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
+from .loop import LoopThread
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from ..cluster.launcher import ClusterProcess
+    from ..models import ClusterSpec, ClusterState, Ready
+
+ProgressCallback = Callable[[int, int], None]
+
+
+@dataclass
+class RunningCluster:
+    """A cluster that is up, and this kernel's client of it."""
+
+    process: ClusterProcess
+    client: Client
+    stand_in_told: bool = False
+
+    @property
+    def ready(self) -> Ready:
+        """What came up."""
+        return self.process.ready
+
+    @property
+    def spec(self) -> ClusterSpec:
+        """What was asked for."""
+        return self.process.spec
+
+
+class Session:
+    """Starts, stops and asks the kernel's cluster; every method blocks."""
+
+    def __init__(self) -> None:
+        self._loop_thread: LoopThread | None = None
+        self._cluster: RunningCluster | None = None
+        self._lost: ClusterLostError | None = None
+
+    @property
+    def cluster(self) -> RunningCluster | None:
+        """The cluster, if there is one."""
+        return self._cluster
+
+    def require(self) -> RunningCluster:
+        """The cluster.
+
+        Raises
+        ------
+        NoClusterError
+            There is none.
+        ClusterLostError
+            There was one, and it ended by itself.
+        """
+        if self._cluster is not None:
+            return self._cluster
+        if self._lost is not None:
+            raise self._lost
+        raise NoClusterError
+
+    def take_loss(self) -> ClusterLostError | None:
+        """How the last cluster was lost, once."""
+        lost, self._lost = self._lost, None
+        return lost
+
+    def start(
+        self, options: dict[str, Any], on_progress: ProgressCallback, meanwhile: Callable[[], None]
+    ) -> tuple[RunningCluster, bool]:
+        """Start a cluster, unless one runs to which `options` apply already.
+
+        Parameters
+        ----------
+        options
+            Attributes of a `ClusterSpec`, those that the user gave.
+        on_progress
+            Called in another thread with the number of workers that are up, and how many there will be.
+        meanwhile
+            Called in this thread while it waits.
+
+        Returns
+        -------
+        (RunningCluster, bool)
+            The cluster, and whether it is new.
+
+        Raises
+        ------
+        SpecError
+            An option has a value that is not allowed.
+        ClusterExistsError
+            A cluster with other options is running.
+        ClusterStartError, GpuUnavailableError, GpuPackagesMissingError
+            It did not come up.
+        """
+        from ..models import ClusterSpec
+
+        spec = ClusterSpec.parse(options)
+        if self._cluster is not None:
+            running = self._cluster.spec
+            if ClusterSpec.parse(running.model_dump() | options) == running:
+                return self._cluster, False
+            raise ClusterExistsError(
+                "This kernel has a cluster with other options.",
+                "Type: %gpudask restart with these options, or %gpudask stop first.",
+            )
+        self._cluster = self._launch(spec, on_progress, meanwhile)
+        self._lost = None
+        return self._cluster, True
+
+    def stop(self) -> bool:
+        """Close the cluster; whether there was one."""
+        cluster, self._cluster, self._lost = self._cluster, None, None
+        if cluster is None:
+            return False
+        cluster.client.close(timeout=2)
+        self._loop.run(cluster.process.close())
+        return True
+
+    def state(self) -> ClusterState:
+        """What the cluster is doing now."""
+        return self._loop.run(self.require().process.state())
+
+    def log(self, lines: int) -> dict[str, str]:
+        """The last lines of the supervisor's and of each worker's log, by name."""
+        process = self.require().process
+        logs = {"supervisor": process.log(lines)}
+        for worker in self.state().workers:
+            logs[worker.name] = self._loop.run(process.worker_log(worker.name, lines))
+        return logs
+
+    @property
+    def _loop(self) -> LoopThread:
+        if self._loop_thread is None:
+            self._loop_thread = LoopThread()
+        return self._loop_thread
+
+    def _launch(
+        self, spec: ClusterSpec, on_progress: ProgressCallback, meanwhile: Callable[[], None]
+    ) -> RunningCluster:
+        from ..cluster.connection import connect
+        from ..cluster.launcher import ClusterProcess
+
+        starting = ClusterProcess.start(
+            spec, python=sys.executable, on_progress=on_progress, on_lost=self._forget_lost_cluster
+        )
+        process = self._loop.run(starting, meanwhile)
+        try:
+            return RunningCluster(process, connect(process.ready))
+        except BaseException:
+            self._loop.run(process.close())
+            raise
+
+    def _forget_lost_cluster(self, loss: ClusterLostError) -> None:
+        cluster, self._cluster, self._lost = self._cluster, None, loss
+        if cluster is not None:
+            # So that a cell that waits for a result is told now, and not when the client gives up reconnecting.
+            threading.Thread(target=cluster.client.close, kwargs={"timeout": 1}, daemon=True).start()

@@ -1,0 +1,227 @@
+"""What the magics show: objects with a text for terminals and HTML for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from ..quantities import format_bytes
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from ..models import ClusterState, GpuState, WorkerState
+    from .session import RunningCluster
+
+_DASH = "–"
+
+
+class View:
+    """Something to look at; `str` is its text, `to_html` its HTML."""
+
+    def to_html(self) -> str:
+        """The HTML, safe to show."""
+        return f"<div>{escape(str(self))}</div>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self.to_html()}
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(repr=False)
+class Note(View):
+    """One quiet line."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_html(self) -> str:
+        """The line, smaller and in the secondary colour of the theme."""
+        style = "color: var(--jp-ui-font-color2, gray); font-size: var(--jp-ui-font-size1, 13px)"
+        return f'<div style="{style}">{escape(self.text)}</div>'
+
+
+@dataclass(repr=False)
+class StartProgress(View):
+    """How far the start is: `ready` of `total` workers, after `seconds`."""
+
+    ready: int
+    total: int
+    seconds: int
+
+    def __str__(self) -> str:
+        if not self.total:
+            return f"Starting a cluster ... {self.seconds} s"
+        return f"Starting: {self.ready} of {self.total} workers are up ... {self.seconds} s"
+
+    def to_html(self) -> str:
+        """The line with a progress bar."""
+        value = f'value="{self.ready}" max="{self.total}"' if self.total else ""
+        return f'<div role="status"><progress {value} aria-label="workers"></progress> {escape(str(self))}</div>'
+
+
+class ClusterView(View):
+    """A cluster that was started, or runs already.
+
+    Attributes
+    ----------
+    client
+        The Dask client, which is also Dask's default.
+    """
+
+    def __init__(self, cluster: RunningCluster, new: bool) -> None:
+        self.client: Client = cluster.client
+        self._ready = cluster.ready
+        self._new = new
+        self._spec = cluster.spec
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def to_html(self) -> str:
+        """The same lines, the first in bold."""
+        first, *rest = self._lines()
+        return f"<div><b>{escape(first)}</b>" + "".join(f"<br>{escape(line)}" for line in rest) + "</div>"
+
+    def _lines(self) -> list[str]:
+        lines = [describe_cluster(self._ready.engine, self._ready.workers, self._ready.gpus)]
+        if not self._new:
+            lines[0] += ": it runs already"
+        if self._ready.stand_in:
+            lines.append(f"{self._ready.stand_in} Cells run on NumPy and pandas.")
+        if self._spec.protocol == "ucx":
+            lines.append("UCX knows no TLS: other users of this machine who find its ports can use this cluster.")
+        if self._ready.dashboard_port:
+            lines.append(f"Dask's dashboard: http://127.0.0.1:{self._ready.dashboard_port}/status")
+        return lines
+
+
+def describe_cluster(engine: str, workers: int, gpus: Sequence[GpuState]) -> str:
+    """A cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU stand-in, 4 workers``."""
+    if engine == "cpu":
+        return f"CPU stand-in, {workers} worker{'s' if workers != 1 else ''}"
+    names = sorted({gpu.name for gpu in gpus})
+    return f"{len(gpus)} × {' and '.join(names)}"
+
+
+class StatusView(View):
+    """What each worker of a cluster is doing, as a table.
+
+    Attributes
+    ----------
+    state
+        The figures.
+    """
+
+    _HEADS = ("worker", "GPU", "busy", "device memory", "pool", "spilled", "host memory", "running", "waiting", "status")
+
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+
+    def __str__(self) -> str:
+        return format_table(self._HEADS, self._rows())
+
+    def to_html(self) -> str:
+        """The table."""
+        return html_table(self._HEADS, self._rows())
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [self._row(number, worker) for number, worker in enumerate(self.state.workers)]
+
+    def _row(self, number: int, worker: WorkerState) -> tuple[str, ...]:
+        spilled = [amount for amount in (worker.spilled_to_host, worker.spilled_to_disk) if amount is not None]
+        return (
+            str(number),
+            _DASH if worker.gpu_index is None else str(worker.gpu_index),
+            _DASH if worker.utilization is None else f"{worker.utilization:.0f} %",
+            _of(worker.device_memory_used, worker.device_memory_total),
+            _of(worker.pool_used, worker.pool_size),
+            format_bytes(sum(spilled)) if spilled else _DASH,
+            _DASH if worker.memory is None else format_bytes(worker.memory),
+            str(worker.executing),
+            str(worker.waiting),
+            worker.status,
+        )
+
+
+class GpusView(View):
+    """The GPUs of the machine, as a table.
+
+    Attributes
+    ----------
+    gpus
+        The figures.
+    """
+
+    _HEADS = ("GPU", "name", "busy", "memory", "temperature", "power", "processes")
+
+    def __init__(self, gpus: Sequence[GpuState]) -> None:
+        self.gpus = tuple(gpus)
+
+    def __str__(self) -> str:
+        return format_table(self._HEADS, self._rows()) if self.gpus else "This machine has no GPU."
+
+    def to_html(self) -> str:
+        """The table."""
+        return html_table(self._HEADS, self._rows()) if self.gpus else super().to_html()
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                str(gpu.index),
+                gpu.name,
+                _DASH if gpu.utilization is None else f"{gpu.utilization:.0f} %",
+                _of(gpu.memory_used, gpu.memory_total),
+                _DASH if gpu.temperature is None else f"{gpu.temperature:.0f} °C",
+                _DASH if gpu.power is None else f"{gpu.power:.0f} W",
+                ", ".join(
+                    f"pid {process.pid}" + (f" ({format_bytes(process.memory)})" if process.memory else "")
+                    for process in gpu.processes
+                )
+                or _DASH,
+            )
+            for gpu in self.gpus
+        ]
+
+
+class LogsView(View):
+    """The last lines of some logs, by name."""
+
+    def __init__(self, logs: dict[str, str]) -> None:
+        self.logs = logs
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"{name}:\n{text or '(nothing)'}" for name, text in self.logs.items())
+
+    def to_html(self) -> str:
+        """One foldable part for each log."""
+        return "".join(
+            f"<details><summary>{escape(name)}</summary><pre>{escape(text or '(nothing)')}</pre></details>"
+            for name, text in self.logs.items()
+        )
+
+
+def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for terminals."""
+    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for notebooks."""
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in heads)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _of(used: int | None, total: int | None) -> str:
+    if used is None:
+        return _DASH
+    return format_bytes(used) if total is None else f"{format_bytes(used)} of {format_bytes(total)}"

@@ -1,0 +1,144 @@
+"""Quantities as users write them: bytes, fractions, lists of GPUs, name=value pairs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+_UNITS = {"": 1, "B": 1}
+_UNITS |= {f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", start=1)}
+_UNITS |= {f"{prefix}IB": 1024**power for power, prefix in enumerate("KMGT", start=1)}
+_UNITS |= {prefix: 1000**power for power, prefix in enumerate("KMGT", start=1)}
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>[A-Za-z]*)")
+
+Number = TypeVar("Number", int, float)
+
+
+def parse_amount(value: object) -> int | float | None:
+    """Read an amount of memory.
+
+    Parameters
+    ----------
+    value
+        ``None`` or ``"none"``; a fraction above 0 and up to 1, of the memory of the device; or a size in bytes,
+        as a number or with a unit, such as ``"20GB"`` or ``"16 GiB"``.
+
+    Returns
+    -------
+    int or float or None
+        Bytes as an ``int`` above 1, a fraction as a ``float`` in (0, 1], or ``None``.
+
+    Raises
+    ------
+    ValueError
+        The value is none of these.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        raise ValueError("a truth value is no amount of memory")
+    if isinstance(value, str):
+        if value.strip().lower() in {"none", "off"}:
+            return None
+        value = _parse_size(value)
+    if not isinstance(value, int | float):
+        raise ValueError("not a number")  # noqa: TRY004 - pydantic reports ValueError, not TypeError
+    if 0 < value <= 1:
+        return float(value)
+    if 1 < value < 2**63:
+        return int(value)
+    raise ValueError("neither a fraction up to 1 nor a size")
+
+
+def _parse_size(text: str) -> float:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or match["unit"].upper() not in _UNITS:
+        raise ValueError("not a size")
+    number, unit = float(match["number"]), match["unit"]
+    if unit and number * _UNITS[unit.upper()] <= 1:
+        raise ValueError("not a size")
+    return number * _UNITS[unit.upper()]
+
+
+def format_bytes(count: int | float) -> str:
+    """Bytes for people, in binary units with at most three digits: ``format_bytes(65_000_000_000) == "60.5 GiB"``."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if size >= 100 or unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def parse_gpus(value: object) -> str | int | list[int | str]:
+    """Read which GPUs are meant.
+
+    Parameters
+    ----------
+    value
+        ``"all"``; a count (``2`` or ``"2"``: that many); or indices and UUIDs as a list or with commas (``"0,3"``,
+        ``"3,"`` for number 3 alone, ``"GPU-5a0c..."``, ``"MIG-..."``).
+
+    Returns
+    -------
+    str or int or list of (int or str)
+        ``"all"``, the count, or the list.
+
+    Raises
+    ------
+    ValueError
+        The value is none of these, or names one GPU twice.
+    """
+    if isinstance(value, bool) or value is None:
+        raise ValueError("no GPUs")
+    if isinstance(value, int):
+        if value < 1:
+            raise ValueError("a count starts at 1")
+        return value
+    if isinstance(value, str):
+        text = value.strip().strip("[]")
+        if text.lower() == "all":
+            return "all"
+        if text.isdecimal() and value.strip() == text:
+            return parse_gpus(int(text))
+        value = [part for part in (part.strip() for part in text.split(",")) if part]
+    if not isinstance(value, Sequence) or not value:
+        raise ValueError("no GPUs")
+    gpus = [_parse_gpu(part) for part in value]
+    if len(set(gpus)) < len(gpus):
+        raise ValueError("one GPU twice")
+    return gpus
+
+
+def _parse_gpu(value: object) -> int | str:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str):
+        if value.isdecimal():
+            return int(value)
+        if value.startswith(("GPU-", "MIG-")):
+            return value
+    raise ValueError("neither an index nor a UUID")
+
+
+def parse_pairs(value: object, convert: Callable[[str], Number | str]) -> Mapping[str, object]:
+    """Read ``"NAME=VALUE,NAME=VALUE"``, a list of such texts, or a mapping.
+
+    Raises
+    ------
+    ValueError
+        A part has no ``=``, or `convert` refuses a value.
+    """
+    if isinstance(value, Mapping):
+        return dict(value)
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, Sequence):
+        raise ValueError("not pairs")  # noqa: TRY004 - pydantic reports ValueError, not TypeError
+    pairs: dict[str, object] = {}
+    for part in parts:
+        name, equals, text = str(part).partition("=")
+        if not equals or not name.strip():
+            raise ValueError("not a pair")
+        pairs[name.strip()] = convert(text.strip())
+    return pairs

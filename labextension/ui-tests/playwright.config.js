@@ -1,0 +1,30 @@
+const baseConfig = require('@jupyterlab/galata/lib/playwright-config');
+
+const port = process.env.GPUDASK_TEST_PORT ?? '8888';
+const baseURL = `http://localhost:${port}`;
+// The page fixture of Galata reads its address from here.
+process.env.TARGET_URL ??= baseURL;
+
+module.exports = {
+  ...baseConfig,
+  testDir: 'tests',
+  forbidOnly: Boolean(process.env.CI),
+  workers: 1,
+  reporter: [['list']],
+  use: {
+    ...baseConfig.use,
+    baseURL,
+    // Recording needs a program that comes with Playwright's own browser only.
+    video: 'off',
+    launchOptions: {
+      executablePath: process.env.CHROMIUM_PATH ?? '/usr/bin/chromium',
+      args: ['--no-sandbox']
+    }
+  },
+  webServer: {
+    command: `${process.env.JUPYTER ?? 'jupyter'} lab --config jupyter_server_test_config.py`,
+    url: `${baseURL}/lab`,
+    timeout: 120 * 1000,
+    reuseExistingServer: false
+  }
+};

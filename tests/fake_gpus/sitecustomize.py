@@ -1,0 +1,99 @@
+"""The one fake of the tests: an NVML with GPUs that are not there, for processes that have this folder on PYTHONPATH.
+
+It stands at the edge of the machine only. dask-cuda, its nannies, environments and plugins are the real ones; CuPy, cuDF
+and RMM are empty names, so that their presence can be checked and their absence of effect cannot decide a result.
+
+``FAKE_GPUS`` is how many GPUs there are (2), ``FAKE_GPU_USED`` the bytes in use on each, ``FAKE_NVML_ERROR`` the name of
+the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable names (all of them).
+"""
+
+import importlib.machinery
+import os
+import sys
+import types
+from unittest import mock
+
+import pynvml
+
+COUNT = int(os.environ.get("FAKE_GPUS", "2"))
+TOTAL = 140 * 2**30
+USED = int(os.environ.get("FAKE_GPU_USED", str(2**30)))
+ERROR = os.environ.get("FAKE_NVML_ERROR", "")
+PACKAGES = os.environ.get("FAKE_GPU_PACKAGES", "cupy,cudf,dask_cudf,rmm").split(",")
+
+
+class Memory:
+    total, used, free = TOTAL, USED, TOTAL - USED
+
+
+class Utilization:
+    gpu, memory = 37, 5
+
+
+class Process:
+    pid, usedGpuMemory = 812, 2**29
+
+
+def uuid(index):
+    return f"GPU-0000000{index}-1111-2222-3333-444444444444"
+
+
+def by_index(index):
+    if not 0 <= index < COUNT:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    return index
+
+
+def by_uuid(name):
+    name = name.decode() if isinstance(name, bytes) else name
+    return next(index for index in range(COUNT) if uuid(index) == name)
+
+
+def init(*_):
+    if ERROR:
+        raise pynvml.NVMLError(getattr(pynvml, f"NVML_ERROR_{ERROR}"))
+
+
+def unsupported(*_):
+    raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+
+ANSWERS = {
+    "nvmlInit": init,
+    "nvmlShutdown": lambda: None,
+    "nvmlSystemGetCudaDriverVersion": lambda: 13000,
+    "nvmlSystemGetDriverVersion": lambda: "580.00",
+    "nvmlDeviceGetCount": lambda: COUNT,
+    "nvmlDeviceGetHandleByIndex": by_index,
+    "nvmlDeviceGetHandleByUUID": by_uuid,
+    "nvmlDeviceGetIndex": lambda handle: handle,
+    "nvmlDeviceGetUUID": uuid,
+    "nvmlDeviceGetName": lambda handle: "NVIDIA H200",
+    "nvmlDeviceGetMemoryInfo": lambda handle: Memory,
+    "nvmlDeviceGetUtilizationRates": lambda handle: Utilization,
+    "nvmlDeviceGetTemperature": lambda handle, sensor: 46,
+    "nvmlDeviceGetPowerUsage": lambda handle: 191_000,
+    "nvmlDeviceGetComputeRunningProcesses": lambda handle: [Process] if handle == 0 else [],
+    "nvmlDeviceGetComputeRunningProcesses_v2": lambda handle: [],
+    "nvmlDeviceGetMigMode": unsupported,
+    "nvmlDeviceIsMigDeviceHandle": lambda handle: False,
+    "nvmlDeviceGetCpuAffinity": lambda handle, size: [2**64 - 1] * size,
+}
+for name, answer in ANSWERS.items():
+    setattr(pynvml, name, answer)
+
+for name in PACKAGES:
+    if name:
+        module = mock.MagicMock(name=name) if name == "rmm" else types.ModuleType(name)
+        module.set_option = module.get_option = lambda *_: None
+        module.__spec__ = importlib.machinery.ModuleSpec(name, loader=None)
+        module.__path__ = []
+        sys.modules[name] = module
+if "rmm" in sys.modules:
+    sys.modules["rmm.statistics"] = sys.modules["rmm"].statistics
+    sys.modules["rmm.allocators"] = sys.modules["rmm"].allocators
+    sys.modules["rmm.allocators.cupy"] = sys.modules["rmm"].allocators.cupy
+    sys.modules["rmm"].statistics.get_statistics.return_value = None
+    sys.modules["rmm"].mr.get_current_device_resource.return_value = object()
+if "cupy" in sys.modules:
+    sys.modules["cupy"].cuda = mock.MagicMock()
