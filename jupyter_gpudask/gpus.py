@@ -7,14 +7,16 @@ NVML reads all of it without a CUDA context. Its numbers follow the PCI bus, as 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pynvml
 
 from .errors import GpuUnavailableError
 from .models import GpuProcess, GpuState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _T = TypeVar("_T")
 
@@ -33,7 +35,7 @@ def list_gpus() -> list[GpuState]:
         NVML cannot be asked; the message says why.
     """
     with _nvml():
-        gpus = []
+        gpus: list[GpuState] = []
         for index in range(pynvml.nvmlDeviceGetCount()):
             handle = _ask(pynvml.nvmlDeviceGetHandleByIndex, index)
             if handle is not None:

@@ -43,7 +43,7 @@ def parse_amount(value: object) -> int | float | None:
             return None
         value = _parse_size(value)
     if not isinstance(value, int | float):
-        raise ValueError("not a number")  # noqa: TRY004 - pydantic reports ValueError, not TypeError
+        raise ValueError("not a number")
     if 0 < value <= 1:
         return float(value)
     if 1 < value < 2**63:
@@ -134,7 +134,7 @@ def parse_pairs(value: object, convert: Callable[[str], Number | str]) -> Mappin
         return dict(value)
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, Sequence):
-        raise ValueError("not pairs")  # noqa: TRY004 - pydantic reports ValueError, not TypeError
+        raise ValueError("not pairs")
     pairs: dict[str, object] = {}
     for part in parts:
         name, equals, text = str(part).partition("=")

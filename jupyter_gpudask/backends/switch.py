@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import dask.config
 
 from ..errors import BackendUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MODULES = {"cupy": ("cupy",), "cudf": ("cudf", "dask_cudf"), "numpy": (), "pandas": ()}
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from distributed import Client, Security
+import asyncio
+from typing import TYPE_CHECKING, Any
 
-from ..models import Ready
+from distributed import Client, Security
+from distributed.client import AllExit
+
 from .sealing import SealingClient
+
+if TYPE_CHECKING:
+    from ..models import Ready
 
 
 def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0) -> Client:
@@ -29,4 +35,12 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
             tls_client_cert=credentials.certificate,
             tls_client_key=credentials.key,
         )
-    return SealingClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
+    client = SealingClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
+    client.loop.asyncio_loop.set_exception_handler(_handle_loop_exception)
+    return client
+
+
+def _handle_loop_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say nothing of the tasks of Dask's that waited for a result which was cancelled; report all else."""
+    if not isinstance(context.get("exception"), AllExit):
+        loop.default_exception_handler(context)

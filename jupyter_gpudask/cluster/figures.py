@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .. import gpus
 from ..errors import GpuUnavailableError
 from ..models import ClusterState, GpuState, WorkerState
-from .engines import Plan
 from .worker import FIGURES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .engines import Plan
 
 Status = Literal["starting", "ready", "closing", "closed"]
 

@@ -289,6 +289,6 @@ def _error_of(failure: Failed) -> GpuDaskError:
     kind = getattr(errors, failure.kind, ClusterStartError)
     if kind is ClusterStartError:
         return ClusterStartError(failure.reason, failure.fix, failure.log)
-    error = GpuDaskError.__new__(kind)
+    error: GpuDaskError = kind.__new__(kind)
     GpuDaskError.__init__(error, failure.reason, failure.fix)
     return error

@@ -1,4 +1,4 @@
-"""Nothing outlives its parent: the supervisor ends with the kernel or server that started it, workers with the supervisor."""
+"""Nothing outlives its parent: the supervisor ends with what started it, and workers end with the supervisor."""
 
 from __future__ import annotations
 

@@ -7,20 +7,22 @@ context, of about 520 MB on the first GPU; and the scheduler would import whatev
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dask._expr import LLGExpr
 from dask._task_spec import Alias, GraphNode, convert_legacy_graph
 from distributed import Client
 from distributed.protocol.pickle import dumps, loads
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
-class SealedTask(GraphNode):  # type: ignore[misc]
+
+class SealedTask(GraphNode):
     """A pickled task of which only the key and the dependencies can be read.
 
-    It is opened by being pickled `hops` + 1 times: the client's pickle brings it sealed to the scheduler, the scheduler's
-    brings the task itself to a worker.
+    It is opened by being pickled `hops` + 1 times: the client's pickle brings it sealed to the scheduler, the
+    scheduler's brings the task itself to a worker.
     """
 
     payload: bytes
@@ -64,7 +66,8 @@ class SealedTask(GraphNode):  # type: ignore[misc]
 
 
 def _open(payload: bytes, buffers: tuple[Any, ...]) -> GraphNode:
-    return loads(payload, buffers=buffers)
+    task: GraphNode = loads(payload, buffers=buffers)
+    return task
 
 
 class SealedGraph:
@@ -116,7 +119,7 @@ def _cull(graph: Mapping[Any, GraphNode], keys: Iterable[Any]) -> dict[Any, Grap
     return wanted
 
 
-class SealingClient(Client):  # type: ignore[misc]
+class SealingClient(Client):
     """A Dask client that sends its graphs sealed; in all else a `distributed.Client`."""
 
     def _graph_to_futures(self, expr: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
@@ -125,7 +128,7 @@ class SealingClient(Client):  # type: ignore[misc]
 
 def seal_all_clients() -> None:
     """Make every Dask client of this process send its graphs sealed; for workers, whose tasks may make clients."""
-    unsealed = Client._graph_to_futures
+    unsealed: Any = Client._graph_to_futures  # noqa: SLF001 - every graph of a client passes here, and only here
     if hasattr(unsealed, "sealed"):
         return
 
@@ -133,4 +136,4 @@ def seal_all_clients() -> None:
         return unsealed(self, seal(expr, keys), keys, *args, **kwargs)
 
     _graph_to_futures.sealed = True  # type: ignore[attr-defined]
-    Client._graph_to_futures = _graph_to_futures
+    Client._graph_to_futures = _graph_to_futures  # type: ignore[method-assign]  # noqa: SLF001

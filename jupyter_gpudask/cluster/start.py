@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distributed.core import Status
 
 from ..errors import ClusterStartError
 from .directory import tail, worker_log
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
 _LOG_LINES = 30
 _DEAD = (Status.failed, Status.closed, Status.closing)
 
 
 async def wait_for_workers(
-    cluster: Any, opening: asyncio.Task[None], total: int, *, limit: float, on_progress: Callable[[int], None], logs: Path
+    cluster: Any,
+    opening: asyncio.Task[None],
+    total: int,
+    *,
+    limit: float,
+    on_progress: Callable[[int], None],
+    logs: Path,
 ) -> None:
     """Wait until `total` workers of `cluster` are up.
 
@@ -52,7 +60,7 @@ async def wait_for_workers(
             "Look at the log below, or give more time with --start-timeout.",
             _log_of_the_missing(cluster, logs),
         ) from None
-    except _WorkerDied as death:
+    except _WorkerDiedError as death:
         log = _log_of_the_missing(cluster, logs)
         why = _first_error(log) or death.why
         raise ClusterStartError(f"A worker died while it started{f': {why}' if why else ''}.", log=log) from None
@@ -60,27 +68,26 @@ async def wait_for_workers(
         opening.cancel()
 
 
-class _WorkerDied(Exception):
+class _WorkerDiedError(Exception):
     def __init__(self, error: BaseException | None = None) -> None:
         self.why = f"{type(error).__name__}: {error}" if error is not None else ""
         super().__init__(self.why)
 
 
-async def _wait(
-    cluster: Any, opening: asyncio.Task[None], total: int, on_progress: Callable[[int], None]
-) -> None:
+async def _wait(cluster: Any, opening: asyncio.Task[None], total: int, on_progress: Callable[[int], None]) -> None:
     known = 0
     while True:
         if opening.done() and (error := opening.exception()):
-            raise _WorkerDied(error)
+            raise _WorkerDiedError(error)
         ready = len(cluster.scheduler.workers) if cluster.scheduler is not None else 0
         if ready != known:
             known = ready
             on_progress(ready)
         if opening.done() and ready >= total:
             return
-        if any(nanny.status in _DEAD for nanny in list(cluster._created) if nanny is not cluster.scheduler):
-            raise _WorkerDied
+        # Dask keeps a nanny whose worker did not start nowhere else.
+        if any(nanny.status in _DEAD for nanny in list(cluster._created)):  # noqa: SLF001
+            raise _WorkerDiedError
         await asyncio.sleep(0.05)
 
 

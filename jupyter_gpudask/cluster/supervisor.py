@@ -6,9 +6,8 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask.config
 
@@ -31,12 +30,16 @@ from ..models import (
     TlsCredentials,
     Watch,
 )
-from .channel import Channel
 from .directory import make_directory, remove_directory, tail, worker_log
 from .engines import Plan, make_plan, open_cluster
 from .figures import Status, read_state
 from .start import wait_for_workers
 from .worker import LOGS_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .channel import Channel
 
 logger = logging.getLogger(__name__)
 
@@ -97,14 +100,17 @@ class Supervisor:
         try:
             command = await self._channel.receive()
         except ProtocolError as error:
-            return self._fail(error)
+            self._fail(error)
+            return None
         if command is None:
             return None
         if not isinstance(command, Start):
-            return self._fail(ProtocolError(f"The first command is start, not {command.type}."))
+            self._fail(ProtocolError(f"The first command is start, not {command.type}."))
+            return None
         if command.protocol != PROTOCOL_VERSION:
             reason = f"The supervisor speaks protocol {PROTOCOL_VERSION}, its parent {command.protocol}."
-            return self._fail(ProtocolError(reason, "Restart the kernel and the Jupyter server."))
+            self._fail(ProtocolError(reason, "Restart the kernel and the Jupyter server."))
+            return None
         return command
 
     def _fail(self, error: GpuDaskError) -> None:

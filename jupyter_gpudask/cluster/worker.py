@@ -1,7 +1,8 @@
-"""What runs inside each worker: a Dask preload that brings the worker's log, its lifeline, its figures and sealed graphs."""
+"""What runs inside each worker: a Dask preload that brings its log, its lifeline, its figures and sealed graphs."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import os
@@ -43,7 +44,7 @@ def _redirect_output(worker: Worker) -> None:
         os.close(log)
 
 
-class FiguresPlugin(WorkerPlugin):  # type: ignore[misc]
+class FiguresPlugin(WorkerPlugin):
     """Adds what Dask does not tell to the worker's heartbeat: the pool, and what was spilled where."""
 
     def setup(self, worker: Worker) -> None:
@@ -130,7 +131,7 @@ def _spilled_by_cudf() -> int | None:
     manager = get_global_manager()
     if manager is None:
         return 0
-    return sum(buffer.size for buffer in manager.buffers() if buffer.is_spilled)
+    return sum(int(buffer.size) for buffer in manager.buffers() if buffer.is_spilled)
 
 
 def _file_size(path: Path) -> int:
@@ -144,22 +145,37 @@ class TaskInterruptedError(BaseException):
     """Raised inside a task that still runs although nobody wants its result: its cell was interrupted."""
 
 
-def stop_unwanted_tasks(dask_worker: Worker) -> list[str]:
+async def stop_unwanted_tasks(dask_worker: Worker, patience: float = 1.0) -> list[str]:
     """Raise `TaskInterruptedError` in each thread of this worker whose task was cancelled.
 
     A thread that is inside compiled code gets it when it returns to Python.
+
+    Parameters
+    ----------
+    dask_worker
+        Filled in by `distributed.Client.run`.
+    patience
+        Seconds in which word of the cancellation may still come from the scheduler.
 
     Returns
     -------
     list of str
         The keys of those tasks.
     """
+    stopped: list[str] = []
+    loop = asyncio.get_running_loop()
+    end = loop.time() + patience
+    while dask_worker.active_threads and loop.time() < end:
+        stopped += _stop_unwanted(dask_worker)
+        await asyncio.sleep(0.1)
+    return stopped
+
+
+def _stop_unwanted(dask_worker: Worker) -> list[str]:
     stopped = []
     for thread, key in list(dask_worker.active_threads.items()):
         task = dask_worker.state.tasks.get(key)
         if task is None or task.state in ("cancelled", "released", "forgotten"):
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(thread), ctypes.py_object(TaskInterruptedError)
-            )
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TaskInterruptedError))
             stopped.append(str(key))
     return stopped

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
+
+if TYPE_CHECKING:
+    from argparse import Namespace
 
 START_OPTIONS = {
     "--gpus": "which GPUs: all, a count, or indices and UUIDs with commas (0,3 or GPU-5a0c...)",

@@ -1,8 +1,9 @@
-"""``%%gpudask`` leaves its body an ordinary cell: the first line becomes a statement, and what it enters ends with the cell.
+"""``%%gpudask`` leaves its body an ordinary cell: its line becomes a statement, whose effect ends with the cell.
 
-A cell magic that ran its body itself would lose the value of the last expression, top-level ``await``, line numbers, or the
-error status. So an input transformer turns the line ``%%gpudask ARGS`` into one call of a private line magic, line for line, and
-that call enters a context on a stack which belongs to the running cell and is closed when the cell ends, however it ends.
+A cell magic that ran its body itself would lose the value of the last expression, top-level ``await``, line numbers,
+or the error status. So an input transformer turns the line ``%%gpudask ARGS`` into one call of a private line magic,
+line for line, and that call enters a context on a stack which belongs to the running cell and is closed when the cell
+ends, however it ends.
 """
 
 from __future__ import annotations

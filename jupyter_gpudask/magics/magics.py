@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,8 @@ from .session import RunningCluster, Session
 from .views import ClusterView, GpusView, LogsView, Note, StatusView, View, describe_cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from IPython.core.interactiveshell import InteractiveShell
 
 
@@ -32,16 +33,17 @@ def _as_usage_errors() -> Iterator[None]:
 
 
 @magics_class
-class GpuDaskMagics(Magics):  # type: ignore[misc]
+class GpuDaskMagics(Magics):
     """The magics of one shell, and its cluster."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
+        self._shell = shell
         self.session = Session()
         self.cells = Cells(shell, "_gpudask_cell")
 
     @no_var_expand
-    @line_magic("gpudask")
+    @line_magic("gpudask")  # type: ignore[arg-type]
     def gpudask_line(self, line: str) -> View:
         """Start, stop and look at this kernel's cluster of GPU workers.
 
@@ -86,7 +88,7 @@ class GpuDaskMagics(Magics):  # type: ignore[misc]
 
     @no_var_expand
     @output_can_be_silenced
-    @cell_magic("gpudask")
+    @cell_magic("gpudask")  # type: ignore[arg-type]
     def gpudask_cell(self, line: str, cell: str) -> None:
         """Run a cell that was written for NumPy and pandas on the GPU workers, with CuPy and cuDF.
 
@@ -110,11 +112,11 @@ class GpuDaskMagics(Magics):  # type: ignore[misc]
         with ExitStack() as stack:
             with _as_usage_errors():
                 stack.enter_context(self._cell_context(parse_cell(line)))
-            result = self.shell.run_cell(cell)
+            result = self._shell.run_cell(cell)
         result.raise_error()
 
     @no_var_expand
-    @line_magic("_gpudask_cell")
+    @line_magic("_gpudask_cell")  # type: ignore[arg-type]
     def enter_cell(self, line: str) -> None:
         """Switch the running cell to the GPUs; what a ``%%gpudask`` line is turned into."""
         with _as_usage_errors():
@@ -124,7 +126,7 @@ class GpuDaskMagics(Magics):  # type: ignore[misc]
     def _cell_context(self, arguments: CellArguments) -> Iterator[None]:
         cluster = self._cluster_for_cell()
         with ExitStack() as stack:
-            stack.enter_context(take_back_if_interrupted(self.shell, cluster.client))
+            stack.enter_context(take_back_if_interrupted(self._shell, cluster.client))
             if cluster.ready.engine == "cuda":
                 from ..backends import switch
 
@@ -144,7 +146,7 @@ class GpuDaskMagics(Magics):  # type: ignore[misc]
         return self._launch({})[0]
 
     def _launch(self, options: dict[str, Any]) -> tuple[RunningCluster, bool]:
-        progress = StartDisplay(self.shell)
+        progress = StartDisplay(self._shell)
         try:
             cluster, new = self.session.start(options, progress.on_progress, progress.refresh)
         except BaseException:

@@ -1,4 +1,4 @@
-"""This kernel's cluster: at most one, started and stopped from here, with the client that is Dask's default."""
+"""The kernel's cluster: at most one, started and stopped from here, with the client that is Dask's default."""
 
 from __future__ import annotations
 

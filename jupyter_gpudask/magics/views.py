@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..quantities import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distributed import Client
 
     from ..models import ClusterState, GpuState, WorkerState
@@ -119,7 +120,7 @@ class StatusView(View):
         The figures.
     """
 
-    _HEADS = ("worker", "GPU", "busy", "device memory", "pool", "spilled", "host memory", "running", "waiting", "status")
+    _HEADS = ("worker", "GPU", "busy", "device memory", "pool", "spilled", "memory", "running", "waiting", "status")
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state

@@ -1,4 +1,4 @@
-"""What crosses a process border, as pydantic models: the spec of a cluster, its state, and the messages that carry them."""
+"""What crosses a process border, as pydantic models: the spec of a cluster, its state, and the messages."""
 
 from .messages import (
     PROTOCOL_VERSION,

@@ -1,4 +1,4 @@
-"""What GPUs, workers and clusters are doing at one moment. Bytes are integers; a figure that cannot be had is `None`."""
+"""What GPUs, workers and clusters do at one moment. Bytes are integers; a figure that cannot be had is `None`."""
 
 from __future__ import annotations
 

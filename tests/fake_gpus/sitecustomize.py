@@ -1,10 +1,10 @@
-"""The one fake of the tests: an NVML with GPUs that are not there, for processes that have this folder on PYTHONPATH.
+"""The one fake of the tests: an NVML with GPUs that are not there, for processes with this folder on PYTHONPATH.
 
-It stands at the edge of the machine only. dask-cuda, its nannies, environments and plugins are the real ones; CuPy, cuDF
-and RMM are empty names, so that their presence can be checked and their absence of effect cannot decide a result.
+It stands at the edge of the machine only. dask-cuda, its nannies, environments and plugins are the real ones; CuPy,
+cuDF and RMM are empty names, so that their presence can be checked and they cannot decide a result.
 
-``FAKE_GPUS`` is how many GPUs there are (2), ``FAKE_GPU_USED`` the bytes in use on each, ``FAKE_NVML_ERROR`` the name of
-the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable names (all of them).
+``FAKE_GPUS`` is how many GPUs there are (2), ``FAKE_GPU_USED`` the bytes in use on each, ``FAKE_NVML_ERROR`` the name
+of the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable names (all of them).
 """
 
 import importlib.machinery
@@ -31,7 +31,7 @@ class Utilization:
 
 
 class Process:
-    pid, usedGpuMemory = 812, 2**29
+    pid, usedGpuMemory = 812, 2**29  # noqa: N815 - NVML's name
 
 
 def uuid(index):

@@ -1,12 +1,15 @@
-"""Engines: what makes a cluster. The plan says which engine, on which GPUs, with how many workers; `open_cluster` makes it."""
+"""Engines: what makes a cluster. The plan says which engine, GPUs and workers; `open_cluster` makes it."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...models import ClusterSpec
 from .plan import Plan, make_plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...models import ClusterSpec
 
 __all__ = ["Plan", "make_plan", "open_cluster"]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distributed import LocalCluster
 
-from ...models import ClusterSpec
-from .plan import Plan
+if TYPE_CHECKING:
+    from ...models import ClusterSpec
+    from .plan import Plan
 
 
 def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...models import ClusterSpec
-from .plan import Plan
+if TYPE_CHECKING:
+    from ...models import ClusterSpec
+    from .plan import Plan
 
 
 def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:

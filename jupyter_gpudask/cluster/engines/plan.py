@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ... import gpus
 from ...errors import GpuPackagesMissingError, GpuUnavailableError
-from ...models import ClusterSpec, GpuState
 from ...quantities import format_bytes
+
+if TYPE_CHECKING:
+    from ...models import ClusterSpec, GpuState
 
 _GPU_PACKAGES = {
     "dask_cuda": "dask-cuda",
