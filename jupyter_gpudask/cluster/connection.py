@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from distributed import Client, Security
@@ -11,6 +10,8 @@ from distributed.client import AllExit
 from .sealing import SealingClient
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ..models import Ready
 
 
@@ -36,7 +37,8 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
             tls_client_key=credentials.key,
         )
     client = SealingClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
-    client.loop.asyncio_loop.set_exception_handler(_handle_loop_exception)
+    loop: Any = client.loop
+    loop.asyncio_loop.set_exception_handler(_handle_loop_exception)
     return client
 
 

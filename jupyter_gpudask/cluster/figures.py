@@ -33,7 +33,8 @@ def read_state(cluster: Any, plan: Plan, status: Status) -> ClusterState:
     devices = _devices(plan)
     scheduler = cluster.scheduler
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
-    workers = [_read_worker(worker, devices) for worker in list(scheduler.workers.values())]
+    pids = {str(name): nanny.pid for name, nanny in cluster.workers.items()}
+    workers = [_read_worker(worker, devices, pids.get(str(worker.name))) for worker in scheduler.workers.values()]
     return ClusterState(
         engine=plan.engine,
         status=status,
@@ -52,14 +53,15 @@ def _devices(plan: Plan) -> Mapping[str, GpuState]:
         return {gpu.uuid: GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name) for gpu in plan.gpus}
 
 
-def _read_worker(worker: Any, devices: Mapping[str, GpuState]) -> WorkerState:
+def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None) -> WorkerState:
     metrics = worker.metrics or {}
     figures = metrics.get(FIGURES) or {}
     gpu = devices.get(str(worker.name))
-    executing = len(worker.executing)
+    # What runs comes with the heartbeat; what was taken back since then does not run any more.
+    executing = min(len(worker.executing), len(worker.processing))
     return WorkerState(
         name=str(worker.name),
-        pid=figures.get("pid"),
+        pid=pid,
         gpu_index=None if gpu is None else gpu.index,
         gpu_uuid=None if gpu is None else gpu.uuid,
         utilization=None if gpu is None else gpu.utilization,
@@ -72,6 +74,6 @@ def _read_worker(worker: Any, devices: Mapping[str, GpuState]) -> WorkerState:
         memory=metrics.get("memory"),
         threads=worker.nthreads,
         executing=executing,
-        waiting=max(0, len(worker.processing) - executing),
+        waiting=len(worker.processing) - executing,
         status=worker.status.name,
     )

@@ -65,7 +65,6 @@ def read_figures(worker: Worker) -> dict[str, int | None]:
     pool_used, pool_size, pool_peak = _pool()
     to_host, to_disk = _spilled(worker.data)
     return {
-        "pid": os.getpid(),
         "pool_used": pool_used,
         "pool_size": pool_size,
         "pool_peak": pool_peak,
