@@ -54,11 +54,16 @@ class Channel:
         ProtocolError
             The line is no command.
         """
-        try:
-            line = await self._reader.readline()
-        except ValueError:  # longer than any command
-            return parse_command(b"{}")
-        return parse_command(line) if line else None
+        too_long = False
+        while True:
+            try:
+                line = await self._reader.readline()
+                break
+            except ValueError:  # the reader has dropped what it had, and goes on in the middle of the line
+                too_long = True
+        if not line:
+            return None
+        return parse_command(b"(too long)" if too_long else line)
 
     def send(self, event: Event) -> None:
         """Write one event; a state that the parent is too slow to read is left out, for a newer one will come."""

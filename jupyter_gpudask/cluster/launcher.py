@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from .. import errors
@@ -38,7 +38,7 @@ _LOG_LINES = 200
 _ANSWER_LIMIT = 10.0
 _CLOSE_LIMIT = 4.8
 
-ProgressCallback = Callable[[int, int], None]
+ProgressCallback = Callable[[Progress], None]
 LostCallback = Callable[[ClusterLostError], None]
 
 
@@ -74,6 +74,7 @@ class ClusterProcess:
         *,
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
+        path: Sequence[str] = (),
         on_progress: ProgressCallback | None = None,
         on_lost: LostCallback | None = None,
     ) -> Self:
@@ -87,8 +88,10 @@ class ClusterProcess:
             The interpreter, of the environment that the workers shall have.
         environment
             Variables of the supervisor, by default those of this process.
+        path
+            Folders from which workers can import modules besides those of their environment.
         on_progress
-            Called with the number of workers that are up and how many there will be.
+            Called whenever another worker is up.
         on_lost
             Called once if the supervisor ends without being asked to, after the cluster was up.
 
@@ -110,7 +113,7 @@ class ClusterProcess:
         )
         cluster = cls(process, spec)
         try:
-            cluster._send(Start(spec=spec, parent=os.getpid()))
+            cluster._send(Start(spec=spec, parent=os.getpid(), path=tuple(path)))
             cluster.ready = await cluster._wait_until_ready(on_progress)
         except BaseException:
             await asyncio.shield(cluster.close())
@@ -191,9 +194,9 @@ class ClusterProcess:
     async def _wait_until_ready(self, on_progress: ProgressCallback | None) -> Ready:
         while True:
             match await self._receive():
-                case Progress(ready=ready, total=total):
+                case Progress() as progress:
                     if on_progress is not None:
-                        on_progress(ready, total)
+                        on_progress(progress)
                 case Ready() as ready_event:
                     return ready_event
                 case Failed() as failure:

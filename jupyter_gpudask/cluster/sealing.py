@@ -19,39 +19,55 @@ if TYPE_CHECKING:
 
 
 class SealedTask(GraphNode):
-    """A pickled task of which only the key and the dependencies can be read.
+    """A pickled task of which only the key, the dependencies and how it is run can be read.
 
-    It is opened by being pickled `hops` + 1 times: the client's pickle brings it sealed to the scheduler, the
-    scheduler's brings the task itself to a worker.
+    It is opened where it is run. What cannot be unpickled there is then an error of that task, like any other.
     """
 
     payload: bytes
     buffers: tuple[Any, ...]
-    hops: int
+    traits: tuple[bool, bool]
 
-    __slots__ = ("buffers", "hops", "payload")
+    __slots__ = ("buffers", "payload", "traits")
 
     def __init__(
-        self, key: Any, dependencies: Iterable[Any], payload: bytes, buffers: tuple[Any, ...], hops: int
+        self,
+        key: Any,
+        dependencies: Iterable[Any],
+        traits: tuple[bool, bool],
+        payload: bytes,
+        buffers: tuple[Any, ...] = (),
     ) -> None:
         self.key = key
         self._dependencies = frozenset(dependencies)
+        self.traits = traits
         self.payload = payload
         self.buffers = buffers
-        self.hops = hops
 
     @classmethod
     def seal(cls, task: GraphNode) -> SealedTask:
-        """Pickle `task` for a worker."""
+        """Pickle `task`; its large buffers stay where they are until they are sent."""
         buffers: list[pickle.PickleBuffer] = []
         payload = dumps(task, buffer_callback=buffers.append)
-        return cls(task.key, task.dependencies, payload, tuple(buffers), hops=1)
+        return cls(task.key, task.dependencies, (task.is_coro, task.data_producer), payload, tuple(buffers))
+
+    @property
+    def is_coro(self) -> bool:
+        """Whether the worker must await it."""
+        return self.traits[0]
+
+    @property
+    def data_producer(self) -> bool:
+        """Whether it makes data out of nothing, which the scheduler then does in good time and not too early."""
+        return self.traits[1]
+
+    def __call__(self, values: Any = ()) -> Any:
+        """Open it and run it."""
+        return loads(self.payload, buffers=self.buffers)(values)
 
     def __reduce__(self) -> tuple[Any, ...]:
         buffers = tuple(pickle.PickleBuffer(buffer) for buffer in self.buffers)
-        if self.hops:
-            return SealedTask, (self.key, tuple(self._dependencies), self.payload, buffers, self.hops - 1)
-        return _open, (self.payload, buffers)
+        return SealedTask, (self.key, tuple(self._dependencies), self.traits, self.payload, buffers)
 
     def __dask_tokenize__(self) -> tuple[str, Any]:
         # Dask's own promise: tasks of one key are the same task.
@@ -60,14 +76,8 @@ class SealedTask(GraphNode):
     def __sizeof__(self) -> int:
         return len(self.payload) + sum(memoryview(buffer).nbytes for buffer in self.buffers)
 
-    def __call__(self, values: Any = ()) -> Any:
-        """Open it and run it, where it was never sent: in the process that sealed it."""
-        return _open(self.payload, self.buffers)(values)
-
-
-def _open(payload: bytes, buffers: tuple[Any, ...]) -> GraphNode:
-    task: GraphNode = loads(payload, buffers=buffers)
-    return task
+    def __repr__(self) -> str:
+        return f"<SealedTask {self.key!r}>"
 
 
 class SealedGraph:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,7 @@ class Supervisor:
         if first is None:
             return
         self._on_start(first.parent)
+        sys.path.extend(folder for folder in first.path if folder not in sys.path)
         self._directory = make_directory()
         grace = _ORPHAN_GRACE
         starting = asyncio.create_task(self._start(first.spec))
@@ -132,7 +134,7 @@ class Supervisor:
 
     async def _make_cluster(self, spec: ClusterSpec) -> Ready:
         self._plan = plan = make_plan(spec)
-        self._channel.send(Progress(ready=0, total=plan.workers))
+        self._channel.send(Progress(engine=plan.engine, ready=0, total=plan.workers))
         os.environ[LOGS_VARIABLE] = str(self._logs)
         environment = dask.config.get("distributed.nanny.pre-spawn-environ") | spec.environment
         dask.config.set({"distributed.nanny.pre-spawn-environ": environment})
@@ -149,7 +151,7 @@ class Supervisor:
             opening,
             plan.workers,
             limit=spec.start_timeout,
-            on_progress=lambda ready: self._channel.send(Progress(ready=ready, total=plan.workers)),
+            on_progress=lambda ready: self._channel.send(Progress(engine=plan.engine, ready=ready, total=plan.workers)),
             logs=self._logs,
         )
         return Ready(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import os
 import sys
@@ -49,15 +48,7 @@ class FiguresPlugin(WorkerPlugin):
 
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker starts."""
-        self._count_allocations()
         worker.metrics[FIGURES] = read_figures
-
-    def _count_allocations(self) -> None:
-        # Present on workers of the cuda engine alone, where dask-cuda has imported it.
-        if "rmm" in sys.modules:
-            import rmm.statistics
-
-            rmm.statistics.enable_statistics()
 
 
 def read_figures(worker: Worker) -> dict[str, int | None]:
@@ -74,36 +65,20 @@ def read_figures(worker: Worker) -> dict[str, int | None]:
 
 
 def _pool() -> tuple[int | None, int | None, int | None]:
-    if "rmm" not in sys.modules:
+    """Bytes that RMM has handed out, that its pool holds, and the most it ever handed out."""
+    if "rmm" not in sys.modules:  # only the cuda engine brings it
         return None, None, None
     import rmm
+    import rmm.statistics
 
-    statistics = rmm.statistics.get_statistics()
-    used = None if statistics is None else int(statistics.current_bytes)
-    peak = None if statistics is None else int(statistics.peak_bytes)
-    return used, _pool_size(rmm.mr.get_current_device_resource()), peak
-
-
-def _pool_size(resource: Any) -> int | None:
-    """What the pool under RMM's adaptors holds: of RMM's own pool, or of CUDA's."""
-    while hasattr(resource, "upstream_mr"):
-        if hasattr(resource, "pool_size"):
-            return int(resource.pool_size())
+    rmm.statistics.enable_statistics()  # at the first heartbeat, when dask-cuda has set up the allocator
+    counts = rmm.statistics.get_statistics()
+    resource = rmm.mr.get_current_device_resource()
+    while hasattr(resource, "upstream_mr") and not hasattr(resource, "pool_size"):
         resource = resource.upstream_mr
-    if hasattr(resource, "pool_handle"):
-        return _cuda_pool_size(resource.pool_handle())
-    return None
-
-
-def _cuda_pool_size(handle: int) -> int | None:
-    with contextlib.suppress(ImportError, RuntimeError):
-        from cuda.bindings import runtime
-
-        attribute = runtime.cudaMemPoolAttr.cudaMemPoolAttrReservedMemCurrent
-        error, size = runtime.cudaMemPoolGetAttribute(runtime.cudaMemPool_t(handle), attribute)
-        if error == runtime.cudaError_t.cudaSuccess:
-            return int(size)
-    return None
+    # CUDA's own pool, which grows as needed, does not tell its size.
+    size = resource.pool_size() if hasattr(resource, "pool_size") else None
+    return counts.current_bytes, size, counts.peak_bytes
 
 
 def _spilled(data: Any) -> tuple[int | None, int | None]:

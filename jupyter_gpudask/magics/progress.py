@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from IPython.core.display_functions import DisplayHandle
     from IPython.core.interactiveshell import InteractiveShell
 
+    from ..models import Progress
+
 
 class StartDisplay:
     """Shows the start of a cluster while it lasts, and one line of result when it is over."""
@@ -22,12 +24,12 @@ class StartDisplay:
         self._in_notebook = hasattr(shell, "kernel")
         self._handle: DisplayHandle | None = None
         self._began = time.monotonic()
-        self._latest: tuple[int, int] = (0, 0)
+        self._latest = (0, 0)
         self._shown: StartProgress | None = None
 
-    def on_progress(self, ready: int, total: int) -> None:
+    def on_progress(self, progress: Progress) -> None:
         """Take note; callable from any thread."""
-        self._latest = (ready, total)
+        self._latest = (progress.ready, progress.total)
 
     def refresh(self) -> None:
         """Show what was noted, if it is new; only in the thread that runs the cell, for outputs go to its cell."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
 from .loop import LoopThread
+from .preparation import Preparation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from distributed import Client
 
-    from ..cluster.launcher import ClusterProcess
-    from ..models import ClusterSpec, ClusterState, Ready
-
-ProgressCallback = Callable[[int, int], None]
+    from ..cluster.launcher import ClusterProcess, ProgressCallback
+    from ..models import ClusterSpec, ClusterState, Progress, Ready
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Session:
         options
             Attributes of a `ClusterSpec`, those that the user gave.
         on_progress
-            Called in another thread with the number of workers that are up, and how many there will be.
+            Called in another thread whenever another worker is up.
         meanwhile
             Called in this thread while it waits.
 
@@ -146,14 +146,22 @@ class Session:
     def _launch(
         self, spec: ClusterSpec, on_progress: ProgressCallback, meanwhile: Callable[[], None]
     ) -> RunningCluster:
-        from ..cluster.connection import connect
         from ..cluster.launcher import ClusterProcess
 
+        preparation = Preparation(spec)
+
+        def on_any_progress(progress: Progress) -> None:
+            on_progress(progress)
+            preparation.begin(progress.engine)
+
         starting = ClusterProcess.start(
-            spec, python=sys.executable, on_progress=on_progress, on_lost=self._forget_lost_cluster
+            spec, path=sys.path, on_progress=on_any_progress, on_lost=self._forget_lost_cluster
         )
         process = self._loop.run(starting, meanwhile)
         try:
+            preparation.wait(meanwhile)
+            from ..cluster.connection import connect
+
             return RunningCluster(process, connect(process.ready))
         except BaseException:
             self._loop.run(process.close())

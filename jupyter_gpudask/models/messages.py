@@ -19,12 +19,23 @@ class _Message(BaseModel):
 
 
 class Start(_Message):
-    """The first command: make this cluster. `parent` is the pid whose death ends the supervisor."""
+    """The first command: make this cluster.
+
+    Attributes
+    ----------
+    spec
+        What cluster.
+    parent
+        The pid whose death ends the supervisor.
+    path
+        Folders from which workers can import modules besides those of their environment: the kernel's `sys.path`.
+    """
 
     type: Literal["start"] = "start"
     protocol: int = PROTOCOL_VERSION
     spec: ClusterSpec
     parent: int
+    path: tuple[str, ...] = ()
 
 
 class SendState(_Message):
@@ -58,9 +69,10 @@ Command = Start | SendState | Watch | SendLogs | Close
 
 
 class Progress(_Message):
-    """`ready` of `total` workers are up."""
+    """`ready` of `total` workers of this engine are up."""
 
     type: Literal["progress"] = "progress"
+    engine: Literal["cuda", "cpu"]
     ready: int
     total: int
 

@@ -4,7 +4,8 @@ It stands at the edge of the machine only. dask-cuda, its nannies, environments 
 cuDF and RMM are empty names, so that their presence can be checked and they cannot decide a result.
 
 ``FAKE_GPUS`` is how many GPUs there are (2), ``FAKE_GPU_USED`` the bytes in use on each, ``FAKE_NVML_ERROR`` the name
-of the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable names (all of them).
+of the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable names (all of them), of which
+``FAKE_BROKEN_PACKAGE`` fails when a worker sets it up.
 """
 
 import importlib.machinery
@@ -19,6 +20,7 @@ COUNT = int(os.environ.get("FAKE_GPUS", "2"))
 TOTAL = 140 * 2**30
 USED = int(os.environ.get("FAKE_GPU_USED", str(2**30)))
 ERROR = os.environ.get("FAKE_NVML_ERROR", "")
+BROKEN = os.environ.get("FAKE_BROKEN_PACKAGE", "")
 PACKAGES = os.environ.get("FAKE_GPU_PACKAGES", "cupy,cudf,dask_cudf,rmm").split(",")
 
 
@@ -82,10 +84,15 @@ ANSWERS = {
 for name, answer in ANSWERS.items():
     setattr(pynvml, name, answer)
 
+
+def fail(*_):
+    raise RuntimeError("this package is broken")
+
+
 for name in PACKAGES:
     if name:
         module = mock.MagicMock(name=name) if name == "rmm" else types.ModuleType(name)
-        module.set_option = module.get_option = lambda *_: None
+        module.set_option = module.get_option = fail if name == BROKEN else lambda *_: None
         module.__spec__ = importlib.machinery.ModuleSpec(name, loader=None)
         module.__path__ = []
         sys.modules[name] = module

@@ -1,0 +1,95 @@
+import json
+
+import pytest
+from conftest import fake_gpu_environment
+
+from jupyter_gpudask.errors import GpuUnavailableError
+from jupyter_gpudask.gpus import choose_gpus
+from jupyter_gpudask.models import GpuState
+
+GPUS = [
+    GpuState(index=number, uuid=f"GPU-{number}a", name="H200", memory_total=100, memory_used=used)
+    for number, used in enumerate([50, 10, 90, 0])
+]
+
+ASK = """
+import json
+from jupyter_gpudask import errors, gpus
+try:
+    print(json.dumps([gpu.model_dump() for gpu in gpus.visible_gpus()]))
+except errors.GpuUnavailableError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "indices"),
+    [
+        ("all", [0, 1, 2, 3]),
+        (2, [1, 3]),
+        (4, [0, 1, 2, 3]),
+        ([2, 0], [2, 0]),
+        (["GPU-3"], [3]),
+        ([1, "GPU-0a"], [1, 0]),
+    ],
+)
+def test_gpus_are_chosen_by_count_of_the_freest_by_index_and_by_uuid(wanted, indices):
+    assert [gpu.index for gpu in choose_gpus(wanted, GPUS)] == indices
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        (5, "--gpus 5 asks for more GPUs than there are"),
+        ([4], "--gpus names GPU 4, which is not one of"),
+        (["GPU-9"], "which is not one of"),
+        ([0, "GPU-0a"], "--gpus names GPU 0 twice"),
+    ],
+)
+def test_gpus_that_are_not_there_are_named(wanted, sentence):
+    with pytest.raises(GpuUnavailableError, match=sentence):
+        choose_gpus(wanted, GPUS)
+
+
+def test_no_visible_gpu_has_a_way_out():
+    with pytest.raises(GpuUnavailableError, match="--cpu"):
+        choose_gpus("all", [])
+
+
+def test_nvml_tells_every_figure(run_python):
+    first, second = json.loads(run_python(ASK, fake_gpu_environment()))
+    assert (first["index"], first["name"], first["temperature"], first["power"]) == (0, "NVIDIA H200", 46, 191.0)
+    assert first["memory_total"] == 140 * 2**30
+    assert first["processes"] == [{"pid": 812, "memory": 2**29}]
+    assert second["processes"] == []
+
+
+@pytest.mark.parametrize(
+    ("devices", "indices"),
+    [
+        ("1", [1]),
+        ("1,0", [1, 0]),
+        ("", []),
+        ("-1", []),
+        ("0,9,1", [0]),
+        ("0,0", [0]),
+        ("GPU-00000001", [1]),
+        ("GPU-0", []),
+    ],
+)
+def test_cuda_visible_devices_is_read_as_cuda_reads_it(run_python, devices, indices):
+    gpus = json.loads(run_python(ASK, fake_gpu_environment(CUDA_VISIBLE_DEVICES=devices)))
+    assert [gpu["index"] for gpu in gpus] == indices
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        ("LIBRARY_NOT_FOUND", "no NVIDIA driver"),
+        ("DRIVER_NOT_LOADED", "not loaded"),
+        ("NO_PERMISSION", "may not talk"),
+        ("UNKNOWN", "nvidia-smi"),
+    ],
+)
+def test_each_way_of_having_no_driver_is_a_sentence(run_python, error, sentence):
+    assert sentence in json.loads(run_python(ASK, fake_gpu_environment(FAKE_NVML_ERROR=error)))

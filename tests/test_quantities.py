@@ -1,0 +1,72 @@
+import pytest
+
+from jupyter_gpudask.quantities import format_bytes, parse_amount, parse_gpus, parse_pairs
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        (None, None),
+        ("none", None),
+        ("0.5", 0.5),
+        (1, 1.0),
+        ("1", 1.0),
+        (20_000_000_000, 20_000_000_000),
+        ("20GB", 20_000_000_000),
+        ("20 GiB", 20 * 2**30),
+        ("1.5gib", 3 * 2**29),
+        ("1B", None),
+    ],
+)
+def test_amounts_of_memory_are_fractions_or_bytes(text, amount):
+    if text == "1B":
+        with pytest.raises(ValueError, match="size"):
+            parse_amount(text)
+        return
+    parsed = parse_amount(text)
+    assert parsed == amount
+    assert type(parsed) is type(amount)
+
+
+@pytest.mark.parametrize("text", ["", "lots", "-1", -1, 0, "0", "1e3GB", "20 XB", True, [], float("nan"), float("inf")])
+def test_what_is_no_amount_is_refused(text):
+    with pytest.raises(ValueError, match=r"\w"):
+        parse_amount(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("all", "all"),
+        ("2", 2),
+        (2, 2),
+        ("0,3", [0, 3]),
+        ("3,", [3]),
+        ("[3]", [3]),
+        ([1, "GPU-5a0c"], [1, "GPU-5a0c"]),
+        ("GPU-5a0c,MIG-77", ["GPU-5a0c", "MIG-77"]),
+    ],
+)
+def test_gpus_are_all_a_count_or_a_list(text, gpus):
+    assert parse_gpus(text) == gpus
+
+
+@pytest.mark.parametrize("text", ["", "0", 0, -1, "-1", "1,1", "one", "0,one", True, None, {}, []])
+def test_what_names_no_gpus_is_refused(text):
+    with pytest.raises(ValueError, match=r"\w"):
+        parse_gpus(text)
+
+
+def test_pairs_come_as_text_list_or_mapping():
+    assert parse_pairs("GPU=1", float) == {"GPU": 1.0}
+    assert parse_pairs(["A=x=y", "B="], str) == {"A": "x=y", "B": ""}
+    assert parse_pairs({"GPU": 1}, float) == {"GPU": 1}
+    with pytest.raises(ValueError, match="pair"):
+        parse_pairs("GPU", float)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (140 * 2**30, "140 GiB"), (2**41, "2.0 TiB")]
+)
+def test_bytes_are_shown_in_binary_units(count, text):
+    assert format_bytes(count) == text

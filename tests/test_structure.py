@@ -1,0 +1,101 @@
+"""The lines of the design that imports must not cross."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import jupyter_gpudask
+
+ROOT = Path(jupyter_gpudask.__file__).parent
+
+# Who may import whom; models, errors and quantities may be imported by all.
+ALLOWED = {
+    "models": set(),
+    "errors": set(),
+    "quantities": set(),
+    "gpus": set(),
+    "cluster": {"gpus"},
+    "backends": set(),
+    "magics": {"gpus", "cluster", "backends"},
+    "__init__": {"magics", "_version"},
+}
+COMMON = {"models", "errors", "quantities"}
+
+# Libraries, and the only places that may name them.
+ONLY = {
+    "dask_cuda": ["cluster/engines/cuda.py"],
+    "cupy": ["backends/"],
+    "cudf": ["backends/", "cluster/worker.py"],
+    "rmm": ["cluster/worker.py"],
+    "pynvml": ["gpus.py"],
+}
+
+# The server and the kernel load these at once; they must stay light.
+LIGHT = ["__init__.py", "errors.py", "quantities.py", "magics/__init__.py", "magics/magics.py", "magics/session.py"]
+HEAVY = {"dask", "distributed", "dask_cuda", "cupy", "cudf", "rmm", "pandas", "numpy", "pydantic", "psutil"}
+
+
+def files():
+    return [path for path in ROOT.rglob("*.py") if path.name != "_version.py"]
+
+
+def imports(path, *, at_import_only=False):
+    """Full names of what a file imports; relative ones start with a dot."""
+    tree = ast.parse(path.read_text())
+    skipped = set()
+    for node in ast.walk(tree):
+        is_type_checking = isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if at_import_only and (is_type_checking or is_function):
+            skipped |= set(ast.walk(node))
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = path.relative_to(ROOT).parent.parts
+            if not node.level:
+                yield node.module
+                continue
+            base = package[: len(package) - node.level + 1]
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            yield from (".".join(["", *base, name]) for name in names)
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_run_one_way(path):
+    part = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    for name in imports(path):
+        if name.startswith("."):
+            other = name.split(".")[1]
+            assert other == part or other in ALLOWED[part] | (COMMON if part not in ("errors", "quantities") else set())
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_gpu_libraries_are_named_where_they_belong(path):
+    place = str(path.relative_to(ROOT))
+    for name in imports(path):
+        library = name.split(".")[0]
+        if library in ONLY:
+            assert place.startswith(tuple(ONLY[library])), f"{place} imports {library}"
+
+
+@pytest.mark.parametrize("place", LIGHT)
+def test_what_is_loaded_at_once_is_light(place):
+    assert not {name.split(".")[0] for name in imports(ROOT / place, at_import_only=True)} & HEAVY
+
+
+def test_loading_the_extension_imports_neither_dask_nor_cuda(run_python):
+    loaded = run_python(
+        "import sys\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\n"
+        "shell.run_line_magic('load_ext', 'jupyter_gpudask')\n"
+        "assert shell.find_line_magic('gpudask') and shell.find_cell_magic('gpudask')\n"
+        "print(sorted(name for name in sys.modules if '.' not in name))"
+    )
+    assert "jupyter_gpudask" in loaded
+    for name in HEAVY - {"psutil"}:  # IPython's own
+        assert f"'{name}'" not in loaded
