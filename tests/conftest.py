@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from jupyter_client.manager import KernelManager
+from jupyter_core.utils import ensure_event_loop
 
 FAKE_GPUS = Path(__file__).parent / "fake_gpus"
 
@@ -103,7 +105,8 @@ class Kernel:
         return reply
 
     def interrupt(self) -> None:
-        self.manager.interrupt_kernel()
+        """What the manager's `interrupt_kernel` does, for any thread: a SIGINT to the kernel's process group."""
+        os.killpg(self.pid, signal.SIGINT)
 
     def supervisor(self) -> int:
         """The pid of this kernel's supervisor."""
@@ -125,6 +128,7 @@ def own_temporary_folder(tmp_path_factory):
     patch.setattr(tempfile, "tempdir", None)
     yield
     patch.undo()
+    ensure_event_loop().close()  # jupyter_client's, for its blocking calls
 
 
 @pytest.fixture

@@ -1,0 +1,110 @@
+# Everything happens in .venv, which `make` fills itself; the package in it is always the built wheel.
+# An empty file (a stamp) marks each finished step, so that a step is repeated only after what it reads has changed.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+PYTHON ?= python3
+VENV := $(abspath .venv)
+# `jlpm`, and the hooks of the build, are looked for on PATH.
+export PATH := $(VENV)/bin:$(PATH)
+UI := labextension/ui-tests
+PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+
+SOURCES := package.json yarn.lock tsconfig.json install.json pyproject.toml README.md LICENSE $(shell \
+	find jupyter_gpudask labextension/src labextension/style -type f \
+	-not -path '*/__pycache__/*' -not -path 'jupyter_gpudask/labextension/*' -not -name _version.py | LC_ALL=C sort)
+
+# The extra for the newest CUDA that the driver knows, after a comma; nothing without a driver.
+CUDA_EXTRA = $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[A-Za-z ]* Version: *\([0-9]*\).*/\1/p' | \
+	awk 'NR == 1 && $$1 >= 12 { print ",cu" ($$1 > 12 ? 13 : 12) }')
+
+# The first browser that starts; on some systems `chromium-browser` is only a hint at another package.
+FIND_CHROMIUM = for name in "$${CHROMIUM_PATH:-}" chromium chromium-browser google-chrome; do \
+	if [ -n "$$name" ] && "$$name" --version >/dev/null 2>&1; then command -v "$$name"; break; fi; done
+
+# The port 8888 is often taken by somebody's own Jupyter.
+FREE_PORT = $(VENV)/bin/python -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'
+
+.PHONY: help demo lab test lint build clean chromium FORCE
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.installed ## run binder/quickstart.ipynb, on the GPUs where there are some, and print what ran where
+	$(VENV)/bin/python binder/run_demo.py
+
+lab: $(VENV)/.installed ## open JupyterLab on the demo notebooks
+	$(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) binder/quickstart.ipynb
+
+# In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name.
+test: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run all tests: pytest, jest, and Galata in a browser
+	cd tests && COVERAGE_FILE=$(abspath .coverage) $(VENV)/bin/pytest --cov=jupyter_gpudask
+	jlpm test
+	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) GPUDASK_TEST_PORT=$$($(FREE_PORT)) JUPYTER=$(VENV)/bin/jupyter jlpm test
+
+lint: $(VENV)/.installed ## check style and types
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+	jlpm lint:check
+
+build: dist/.built ## build the wheel into dist/
+
+clean: ## remove all that make has made
+	rm -rf .venv node_modules $(UI)/node_modules $(UI)/test-results $(UI)/playwright-report .yarn $(UI)/.yarn
+	rm -rf dist coverage .coverage .mypy_cache .pytest_cache .ruff_cache binder/.ruff_cache .eslintcache .stylelintcache tsconfig.tsbuildinfo
+	rm -rf labextension/lib jupyter_gpudask/labextension jupyter_gpudask/_version.py
+	find jupyter_gpudask tests binder -name __pycache__ -prune -exec rm -rf {} +
+
+# ---- the steps: each needs the one before, so no two of them install into .venv at the same time
+
+$(VENV)/.tools: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo 'Python 3.11 or newer is needed: install it, or name it, as in "make PYTHON=python3.12".' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo 'This Python has no venv module: install it (on Debian: apt-get install python3-venv).' >&2; exit 1; }
+	test -x $(VENV)/bin/pip || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' > $@.txt
+	$(PIP) --requirement $@.txt
+	@touch $@
+
+node_modules/.installed: package.json yarn.lock .yarnrc.yml | $(VENV)/.tools
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null || \
+		{ echo 'Node.js 20 or newer is needed, as "node" on the PATH: see https://nodejs.org/download.' >&2; exit 1; }
+	jlpm install --immutable
+	@touch $@
+
+# Written only when it changes: a file that was removed is a change too.
+dist/.sources: FORCE
+	@mkdir -p dist
+	@echo $(SOURCES) | cmp -s - $@ || echo $(SOURCES) > $@
+
+dist/.built: $(SOURCES) dist/.sources node_modules/.installed
+	rm -f dist/*.whl
+	jlpm clean:all
+	jlpm build:prod
+	$(VENV)/bin/python -m build --wheel
+	@touch $@
+
+# pip leaves an installed package alone if its version is that of the wheel, hence the first line.
+$(VENV)/.installed: dist/.built
+	$(PIP) --force-reinstall --no-deps dist/*.whl
+	$(PIP) "$$(echo dist/*.whl)[demo$(CUDA_EXTRA)]"
+	@touch $@
+
+$(VENV)/.test-tools: $(VENV)/.installed
+	$(PIP) "$$(echo dist/*.whl)[$(if $(CUDA_EXTRA),test-with-gpu,test)]"
+	@touch $@
+
+$(UI)/node_modules/.installed: $(UI)/package.json $(UI)/yarn.lock $(UI)/.yarnrc.yml | node_modules/.installed
+	cd $(UI) && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 jlpm install --immutable
+	@touch $@
+
+chromium:
+	@[ -n "$$($(FIND_CHROMIUM))" ] || { \
+		sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+		$$sudo apt-get update && $$sudo apt-get install --yes --no-install-recommends chromium && [ -n "$$($(FIND_CHROMIUM))" ]; \
+	} || { echo 'The browser tests need Chromium: install it or Google Chrome, or set CHROMIUM_PATH to its program.' >&2; exit 1; }

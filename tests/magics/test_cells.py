@@ -1,0 +1,226 @@
+"""A `%%gpudask` cell is an ordinary cell, and its switch ends with it: on a real kernel."""
+
+import threading
+import time
+
+import pytest
+
+BACKENDS = '(dask.config.get("array.backend"), dask.config.get("dataframe.backend"))'
+OFF = "('numpy', 'pandas')"
+ON = "('cupy', 'cudf')"
+
+
+def assert_off(kernel):
+    assert kernel.ok(BACKENDS).value == OFF
+    running = "len(get_ipython().magics_manager.registry['GpuDaskMagics'].cells._running)"
+    assert kernel.ok(running).value == "1"
+
+
+@pytest.fixture(autouse=True)
+def the_switch_is_off_after_every_test(gpu_kernel):
+    yield
+    assert_off(gpu_kernel)
+
+
+def test_both_backends_are_switched_in_the_cell_and_not_outside(gpu_kernel):
+    assert gpu_kernel.ok(BACKENDS).value == OFF
+    assert gpu_kernel.ok(f"%%gpudask\n{BACKENDS}").value == ON
+    assert gpu_kernel.ok(BACKENDS).value == OFF
+
+
+@pytest.mark.parametrize(
+    ("options", "backends"),
+    [
+        ("--array numpy", "('numpy', 'cudf')"),
+        ("--dataframe pandas", "('cupy', 'pandas')"),
+        ("--array numpy --dataframe pandas", OFF),
+        ("--array=cupy", ON),
+    ],
+)
+def test_each_backend_can_be_chosen(gpu_kernel, options, backends):
+    assert gpu_kernel.ok(f"%%gpudask {options}\n{BACKENDS}").value == backends
+
+
+def test_the_value_of_the_last_expression_is_the_cells_and_is_kept(gpu_kernel):
+    reply = gpu_kernel.ok("%%gpudask\nx = 20\nx + 22")
+    assert reply.value == "42"
+    assert gpu_kernel.ok("_").value == "42"
+    assert gpu_kernel.ok(f"Out[{reply.count}]").value == "42"
+
+
+def test_a_semicolon_silences_the_value(gpu_kernel):
+    assert gpu_kernel.ok("%%gpudask\n42;").value is None
+
+
+def test_names_are_those_of_the_notebook(gpu_kernel):
+    gpu_kernel.ok("outside = 1")
+    gpu_kernel.ok("%%gpudask\ninside = outside + 1\ndef double(): return inside * 2")
+    assert gpu_kernel.ok("double()").value == "4"
+
+
+def test_top_level_await_works_and_is_switched(gpu_kernel):
+    reply = gpu_kernel.ok(
+        f"%%gpudask\nimport asyncio\nawait asyncio.sleep(0.05)\nasync def later(): return {BACKENDS}\nawait later()"
+    )
+    assert reply.value == ON
+
+
+def test_an_error_is_shown_once_with_the_right_line_and_without_our_frames(gpu_kernel):
+    reply = gpu_kernel.run("%%gpudask\nx = 1\ny = 2\n1 / 0")
+    assert (reply.status, reply.error, reply.errors_shown) == ("error", "ZeroDivisionError", 1)
+    plain = "".join(part.split("m", 1)[-1] for part in reply.traceback.split("\x1b["))
+    assert "line 4" in plain
+    assert f"In[{reply.count}]" in plain
+    assert "jupyter_gpudask/" not in plain
+
+
+def test_a_syntax_error_is_shown_once_at_its_line(gpu_kernel):
+    reply = gpu_kernel.run("%%gpudask\nx = 1\ny = = 2")
+    assert (reply.error, reply.errors_shown) == ("SyntaxError", 1)
+    assert "line 3" in reply.traceback or ", 3)" in reply.error_value
+
+
+@pytest.mark.parametrize("leave", ["raise SystemExit", "import sys; sys.exit(3)"])
+def test_an_exit_leaves_the_switch_off(gpu_kernel, leave):
+    gpu_kernel.run(f"%%gpudask\n{leave}")
+
+
+@pytest.mark.parametrize("arguments", ["--array tensor", "--arrray cupy", "extra", '"', "--array"])
+def test_bad_arguments_are_one_sentence_and_the_body_does_not_run(gpu_kernel, arguments):
+    gpu_kernel.ok("ran = False")
+    reply = gpu_kernel.run(f"%%gpudask {arguments}\nran = True")
+    assert (reply.status, reply.error, reply.errors_shown) == ("error", "UsageError", 0)
+    assert reply.printed.startswith("UsageError: ")
+    assert reply.printed.strip().count("\n") == 0
+    assert gpu_kernel.ok("ran").value == "False"
+
+
+def test_time_works_above_and_below(gpu_kernel):
+    for cell in (f"%%time\n%%gpudask\n{BACKENDS}", f"%%gpudask\n%%time\n{BACKENDS}"):
+        reply = gpu_kernel.ok(cell)
+        assert reply.value == ON
+        assert "Wall time" in reply.printed
+        assert_off(gpu_kernel)
+
+
+def test_capture_works_above_and_below(gpu_kernel):
+    for cell in (f"%%capture kept\n%%gpudask\nprint({BACKENDS})", f"%%gpudask\n%%capture kept\nprint({BACKENDS})"):
+        assert gpu_kernel.ok(cell).printed == ""
+        assert gpu_kernel.ok("print(kept.stdout)").printed.strip() == ON
+        assert_off(gpu_kernel)
+
+
+def test_shell_commands_magics_and_help_work_in_the_body(gpu_kernel):
+    reply = gpu_kernel.ok(
+        "%%gpudask\n!echo from the shell\nplace = %pwd\nfiles = !echo one\nlen?\n(bool(place), files[0])"
+    )
+    assert "from the shell" in reply.printed
+    assert reply.value == "(True, 'one')"
+
+
+def test_several_lines_strings_and_continuations_survive(gpu_kernel):
+    cell = '%%gpudask\ntext = """\n%%gpudask\n  indented\n"""\nnumber = 1 + \\\n    2\n(text, number)'
+    assert gpu_kernel.ok(cell).value == "('\\n%%gpudask\\n  indented\\n', 3)"
+
+
+def test_a_nested_run_cell_does_not_end_the_switch(gpu_kernel):
+    reply = gpu_kernel.ok(f"%%gpudask\nget_ipython().run_cell('inner = 1')\n{BACKENDS}")
+    assert reply.value == ON
+    assert gpu_kernel.ok("inner").value == "1"
+
+
+def test_a_gpudask_cell_inside_another_keeps_the_outer_one(gpu_kernel):
+    cell = (
+        f"%%gpudask --array numpy\ninner = get_ipython().run_cell('%%gpudask\\n{BACKENDS}').result\n(inner, {BACKENDS})"
+    )
+    assert gpu_kernel.ok(cell).value == f"({ON}, ('numpy', 'cudf'))"
+
+
+def test_the_magic_twice_is_the_inner_one(gpu_kernel):
+    assert gpu_kernel.ok(f"%%gpudask\n%%gpudask --array numpy\n{BACKENDS}").value == "('numpy', 'cudf')"
+
+
+def test_silent_execution_is_switched_and_switched_back(gpu_kernel):
+    gpu_kernel.ok(f"%%gpudask\nseen = {BACKENDS}", silent=True)
+    assert gpu_kernel.ok("seen").value == ON
+
+
+def test_blank_cells_and_comments_disturb_nothing(gpu_kernel):
+    for cell in ("", "\n\n", "# nothing", "   "):
+        gpu_kernel.ok(cell)
+        assert_off(gpu_kernel)
+    assert gpu_kernel.ok(f"\n\n%%gpudask\n{BACKENDS}").value == ON
+
+
+def test_an_empty_body_is_a_usage_error(gpu_kernel):
+    reply = gpu_kernel.run("%%gpudask")
+    assert reply.error == "UsageError"
+    assert "%%gpudask" in reply.printed
+
+
+def test_an_exported_script_runs_the_same_cell(gpu_kernel):
+    reply = gpu_kernel.ok(f"get_ipython().run_cell_magic('gpudask', '--array numpy', 'seen = {BACKENDS}')\nseen")
+    assert reply.value == "('numpy', 'cudf')"
+    failed = gpu_kernel.run("get_ipython().run_cell_magic('gpudask', '', '1 / 0')")
+    assert failed.error == "ZeroDivisionError"
+
+
+def test_the_users_own_setting_is_restored_and_not_the_default(gpu_kernel):
+    gpu_kernel.ok("dask.config.set({'dataframe.backend': 'mine'})")
+    try:
+        assert gpu_kernel.ok(f"%%gpudask\n{BACKENDS}").value == ON
+        assert gpu_kernel.ok(BACKENDS).value == "('numpy', 'mine')"
+    finally:
+        gpu_kernel.ok("dask.config.set({'dataframe.backend': 'pandas'})")
+
+
+@pytest.mark.parametrize("body", ["time.sleep(30)", "import asyncio\nawait asyncio.sleep(30)"])
+def test_an_interrupt_stops_the_cell_and_switches_back(gpu_kernel, body):
+    gpu_kernel.ok("import time")
+    timer = threading.Timer(1, gpu_kernel.interrupt)
+    timer.start()
+    began = time.monotonic()
+    reply = gpu_kernel.run(f"%%gpudask\n{body}")
+    timer.join()
+    assert reply.error in ("KeyboardInterrupt", "CancelledError")
+    assert time.monotonic() - began < 5
+    assert_off(gpu_kernel)
+
+
+def test_what_was_typed_is_what_the_history_keeps(gpu_kernel):
+    reply = gpu_kernel.ok("%%gpudask\n'remember'")
+    assert gpu_kernel.ok(f"In[{reply.count}].splitlines()[1], _ih[{reply.count}][:3]").status == "ok"
+    assert "%%gpudask" in gpu_kernel.ok(f"get_ipython().history_manager.input_hist_raw[{reply.count}]").value
+
+
+def test_help_shows_usage_with_examples(gpu_kernel):
+    for name in ("%gpudask", "%%gpudask"):
+        content = gpu_kernel.client.execute_interactive(f"{name}?", output_hook=lambda message: None)["content"]
+        text = content["payload"][0]["data"]["text/plain"]
+        assert "--array NAME" in text if name == "%%gpudask" else "%gpudask start --gpus 2" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("%gpudask st", {"start", "stop", "status"}),
+        ("%gpudask ", {"start", "gpus", "logs"}),
+        ("%gpudask start --", {"--gpus", "--pool", "--cpu"}),
+        ("%gpudask start --gpus 2 --spilling ", {"dask", "cudf", "off"}),
+        ("%%gpudask --", {"--array", "--dataframe"}),
+        ("%%gpudask --array ", {"cupy", "numpy"}),
+        ("%%gpud", {"%%gpudask"}),
+    ],
+)
+def test_completion_offers_what_can_stand_there(gpu_kernel, line, expected):
+    matches = gpu_kernel.client.complete(line, reply=True, timeout=20)["content"]["matches"]
+    assert expected <= set(matches)
+    assert not any(match.startswith("--") for match in matches) or "--" in line
+
+
+def test_the_array_expressions_of_dask_are_refused_with_the_fix(gpu_kernel):
+    gpu_kernel.ok("dask.config.set({'array.query-planning': True})")
+    reply = gpu_kernel.run("%%gpudask\n1")
+    gpu_kernel.ok("dask.config.set({'array.query-planning': None})")
+    assert reply.error == "UsageError"
+    assert "array.query-planning" in reply.printed

@@ -1,0 +1,215 @@
+"""`%gpudask` on a real kernel and a real CPU cluster, and where there is no notebook."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from conftest import fake_gpu_environment, pids_of_session, wait_until
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("start --cpu -3", "--cpu '-3' is not allowed: give a whole number from 1 to 256."),
+        ("start --cpu 0", "--cpu '0' is not allowed"),
+        ("start --pool lots", "--pool 'lots' is not allowed"),
+        ("start --threads none", "--threads 'none' is not allowed"),
+        ("start --gpus 1,1", "--gpus '1,1' is not allowed"),
+        ("start --nothing 1", "Unrecognized arguments: --nothing 1."),
+        ("sing", "invalid choice: 'sing'"),
+        ("stop --gpus 2", "belong to %gpudask start"),
+        ("status", "This kernel has no cluster. Type: %gpudask start"),
+        ("logs", "no cluster"),
+        ("start --engine cuda", "This machine has no NVIDIA driver."),
+        ("start --gpus 2", "This machine has no NVIDIA driver."),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_and_starts_nothing(bare_kernel, line, sentence):
+    reply = bare_kernel.run(f"%gpudask {line}")
+    assert (reply.status, reply.error) == ("error", "UsageError")
+    assert sentence in reply.printed
+    assert bare_kernel.run("%gpudask status").error == "UsageError"
+
+
+@pytest.fixture(scope="module")
+def bare_kernel():
+    from conftest import Kernel
+
+    kernel = Kernel(fake_gpu_environment(FAKE_NVML_ERROR="LIBRARY_NOT_FOUND"))
+    kernel.ok("%load_ext jupyter_gpudask")
+    yield kernel
+    kernel.shutdown()
+
+
+def test_a_cluster_from_start_to_stop(kernel):
+    kernel.ok("%load_ext jupyter_gpudask")
+    assert kernel.ok("%gpudask stop").value == "There was no cluster."
+    started = kernel.ok("started = %gpudask start --cpu 2")
+    assert "Starting" in started.displayed[0]
+    assert "<progress" in started.html[0]
+    assert started.displayed[-1].startswith("Started: CPU stand-in, 2 workers")
+    supervisor = kernel.supervisor()
+    assert kernel.ok("started").value.startswith("CPU stand-in, 2 workers")
+    assert kernel.ok("from distributed import default_client; default_client() is started.client").value == "True"
+
+    again = kernel.ok("%gpudask start --cpu 2")
+    assert "it runs already" in again.value
+    assert again.displayed == []
+    assert "it runs already" in kernel.ok("%gpudask start").value
+    other = kernel.run("%gpudask start --cpu 3")
+    assert "other options" in other.printed
+    assert "%gpudask restart" in other.printed
+    assert kernel.supervisor() == supervisor
+
+    status = kernel.ok("%gpudask")
+    assert status.value.splitlines()[0].split()[:3] == ["worker", "GPU", "busy"]
+    assert len(status.value.splitlines()) == 3
+    assert status.html[0].count("<tr>") == 3
+    assert kernel.ok("state = %gpudask status\nlen(state.state.workers)").value == "2"
+    kernel.ok("started.client.submit(print, 'heard in the log').result()")
+    assert "heard in the log" in kernel.ok("%gpudask logs").value
+
+    bad = kernel.run("%gpudask restart --cpu 0")
+    assert "--cpu '0' is not allowed" in bad.printed
+    assert kernel.supervisor() == supervisor
+    kernel.ok("%gpudask restart --cpu 1")
+    assert kernel.supervisor() != supervisor
+    assert pids_of_session(supervisor) == []
+    assert kernel.ok("status = %gpudask status\nlen(status.state.workers)").value == "1"
+
+    supervisor = kernel.supervisor()
+    assert kernel.ok("%gpudask stop").value == "The cluster is closed."
+    assert pids_of_session(supervisor) == []
+
+
+def test_a_cell_starts_a_cluster_and_says_once_that_it_is_a_stand_in(kernel):
+    kernel.ok("%load_ext jupyter_gpudask")
+    first = kernel.ok("%%gpudask\nimport dask.array as da\ntype(da.ones(3).compute()).__module__")
+    notes = [text for text in first.displayed if "stand-in, with NumPy and pandas" in text]
+    assert len(notes) == 1
+    assert first.value == "'numpy'"
+    second = kernel.ok("%%gpudask\nda.ones(3).sum().compute()")
+    assert second.displayed == []
+    assert "3.0" in second.value
+
+
+def test_an_interrupt_of_the_start_leaves_nothing(kernel):
+    kernel.ok("%load_ext jupyter_gpudask\nimport psutil")
+    timer = threading.Timer(1.5, kernel.interrupt)
+    timer.start()
+    reply = kernel.run("%gpudask start --cpu 1")
+    timer.join()
+    assert reply.error == "KeyboardInterrupt"
+    children = "[child.cmdline() for child in psutil.Process().children(recursive=True)]"
+    assert "jupyter_gpudask" not in kernel.ok(children).value
+    kernel.ok("%gpudask start --cpu 1")
+
+
+def test_an_interrupt_takes_back_the_work_of_the_cell_and_no_other(kernel):
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("started = %gpudask start --cpu 1 --threads 2\nclient = started.client\nimport time, dask")
+    kernel.ok(
+        "def dawdle(number):\n"
+        "    end = time.time() + 60\n"
+        "    while time.time() < end: time.sleep(0.05)\n"
+        "earlier = client.submit(lambda: 'kept'); earlier.result()\n"
+        "running = client.submit(time.sleep, 4)"
+    )
+    for body in (
+        "futures = client.map(dawdle, range(50))\nclient.gather(futures)",
+        "dask.compute(*[dask.delayed(dawdle)(number) for number in range(3)])",
+        "import asyncio\nfutures = client.map(dawdle, range(50, 100))\nawait asyncio.sleep(60)",
+    ):
+        timer = threading.Timer(1.5, kernel.interrupt)
+        timer.start()
+        reply = kernel.run(f"%%gpudask\n{body}")
+        timer.join()
+        began = time.monotonic()
+        assert reply.error in ("KeyboardInterrupt", "CancelledError")
+        assert "never retrieved" not in reply.printed
+        wait_until(lambda: kernel.ok("sum(map(len, client.processing().values()))").value in ("0", "1"), 2)
+        assert kernel.ok("client.submit(sum, (1, 2), pure=False).result()").value == "3"
+        assert time.monotonic() - began < 2
+    assert kernel.ok("earlier.result(), running.result()").value == "('kept', None)"
+
+
+def test_an_interrupt_of_an_ordinary_cell_touches_no_worker(kernel):
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("started = %gpudask start --cpu 1\nimport time\nfuture = started.client.submit(lambda: 'kept')")
+    workers = kernel.ok("state = %gpudask status\n[worker.pid for worker in state.state.workers]").value
+    timer = threading.Timer(1, kernel.interrupt)
+    timer.start()
+    assert kernel.run("time.sleep(30)").error == "KeyboardInterrupt"
+    timer.join()
+    assert kernel.ok("future.result()").value == "'kept'"
+    assert kernel.ok("state = %gpudask status\n[worker.pid for worker in state.state.workers]").value == workers
+
+
+def test_a_supervisor_that_dies_is_told_and_the_next_cell_starts_another(kernel):
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("started = %gpudask start --cpu 1\nimport os, signal")
+    pid = kernel.supervisor()
+    reply = kernel.run(f"os.kill({pid}, signal.SIGKILL)\nstarted.client.submit(abs, -1, pure=False).result()")
+    assert reply.status == "error"
+    assert "killed by SIGKILL" in kernel.run("%gpudask status").printed
+    assert pids_of_session(pid) == []
+    cell = kernel.ok("%%gpudask\n1 + 1")
+    assert "killed by SIGKILL" in cell.displayed[0]
+    assert cell.value == "2"
+
+
+@pytest.mark.parametrize("end", ["shutdown", "kill", "restart"])
+def test_the_cluster_goes_with_its_kernel(kernel, end):
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("%gpudask start --cpu 1")
+    supervisor = kernel.supervisor()
+    if end == "shutdown":
+        kernel.manager.shutdown_kernel()
+    elif end == "kill":
+        kernel.manager.signal_kernel(9)
+    else:
+        kernel.manager.restart_kernel(now=True)
+    wait_until(lambda: not pids_of_session(supervisor), 3)
+
+
+def test_unloading_closes_the_cluster_and_takes_the_magics_away(kernel):
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("%gpudask start --cpu 1")
+    supervisor = kernel.supervisor()
+    kernel.ok("%unload_ext jupyter_gpudask")
+    assert pids_of_session(supervisor) == []
+    assert "not found" in kernel.run("%gpudask status").printed
+    assert "not found" in kernel.run("%%gpudask\n1").printed
+    kernel.ok("%load_ext jupyter_gpudask")
+    assert "no cluster" in kernel.run("%gpudask status").printed
+
+
+SCRIPT = """
+%load_ext jupyter_gpudask
+%gpudask start --cpu 1
+import dask.array as da
+get_ipython().run_cell_magic("gpudask", "", "total = da.ones(10).sum().compute()")
+print("total", total)
+%gpudask stop
+"""
+
+
+def test_it_works_in_plain_ipython_in_a_terminal(tmp_path):
+    script = tmp_path / "script.ipy"
+    script.write_text(SCRIPT)
+    command = [sys.executable, "-m", "IPython", "--colors=nocolor", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    assert "Starting" in done.stdout
+    assert "Started: CPU stand-in, 1 worker" in done.stdout
+    assert "total 10.0" in done.stdout
+
+
+def test_modules_beside_the_notebook_and_on_its_path_reach_the_workers(kernel, tmp_path):
+    (tmp_path / "beside.py").write_text("def triple(number): return 3 * number\n")
+    kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport beside")
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("started = %gpudask start --cpu 1")
+    assert kernel.ok("started.client.submit(beside.triple, 2).result()").value == "6"

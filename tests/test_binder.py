@@ -1,0 +1,215 @@
+"""What a Binder visitor gets: the environment that binder/postBuild makes, and the demo notebook."""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOK = ROOT / "binder" / "quickstart.ipynb"
+
+with_postbuild = pytest.mark.timeout(600)
+
+
+@dataclass
+class BinderEnvironment:
+    """A checkout, and a virtual environment that stands in for the conda environment of repo2docker."""
+
+    checkout: Path
+    prefix: Path
+    variables: dict[str, str]
+
+    def run(self, *command):
+        return subprocess.run(
+            command,
+            cwd=self.checkout,
+            env=self.variables,
+            check=True,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ).stdout
+
+    @contextlib.contextmanager
+    def server(self, program):
+        """Start a Jupyter server as `program` in the checkout; gives its address and its token."""
+        command = ["jupyter", program, "--no-browser", "--allow-root", "--ServerApp.port=0"]
+        runtime = Path(self.variables["JUPYTER_RUNTIME_DIR"])
+        with subprocess.Popen(
+            command,
+            cwd=self.checkout,
+            env=self.variables,
+            executable=self.prefix / "bin" / "jupyter",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            try:
+                information = json.loads(wait_for_text(runtime / f"jpserver-{process.pid}.json", process))
+                yield information["url"], information["token"]
+            finally:
+                process.terminate()
+
+
+def wait_for_text(path, process):
+    deadline = time.monotonic() + 60
+    while not (path.exists() and path.read_text().endswith("}")):
+        assert process.poll() is None, "the server ended"
+        assert time.monotonic() < deadline, "the server did not start"
+        time.sleep(0.1)
+    return path.read_text()
+
+
+def get(url, token):
+    request = urllib.request.Request(url, headers={"Authorization": f"token {token}"})  # noqa: S310
+    with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
+        return response.geturl(), response.read()
+
+
+@pytest.fixture(scope="module")
+def binder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("binder")
+    checkout, prefix = folder / "checkout", folder / "environment"
+    copy_checkout(checkout)
+    subprocess.run([sys.executable, "-m", "venv", prefix], check=True)
+    # Neither the environment of the tests nor the user's settings may help.
+    path = [part for part in os.environ["PATH"].split(os.pathsep) if not Path(part).is_relative_to(sys.prefix)]
+    others = ("PYTHON", "JUPYTER", "COV_")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(others)}
+    variables |= {
+        "PATH": os.pathsep.join([str(prefix / "bin"), *path]),
+        "VIRTUAL_ENV": str(prefix),
+        "JUPYTER_CONFIG_DIR": str(folder / "config"),
+        "JUPYTER_DATA_DIR": str(folder / "data"),
+        "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+    }
+    environment = BinderEnvironment(checkout, prefix, variables)
+    environment.run("python", "-m", "pip", "install", *packages_of_environment())
+    environment.run(checkout / "binder" / "postBuild")
+    return environment
+
+
+def copy_checkout(target):
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    for name in filter(None, listing.split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (target / name).write_bytes((ROOT / name).read_bytes())
+            (target / name).chmod((ROOT / name).stat().st_mode)
+
+
+def packages_of_environment():
+    """What environment.yml names and pip can install; Python, pip and Node.js are those of the machine."""
+    content = yaml.safe_load((ROOT / "binder" / "environment.yml").read_text())
+    return [package for package in content["dependencies"] if not re.match(r"(python|pip|nodejs)\b", package)]
+
+
+@with_postbuild
+def test_binder_installs_the_package_from_a_wheel(binder):
+    script = "from importlib.metadata import *; print(distribution('jupyter_gpudask').read_text('direct_url.json'))"
+    origin = json.loads(binder.run("python", "-P", "-c", script))
+
+    assert origin["url"].endswith(".whl")
+    assert binder.run("python", "-P", "-c", "import jupyter_gpudask; print(jupyter_gpudask.__file__)").startswith(
+        str(binder.prefix)
+    )
+
+
+@with_postbuild
+def test_binder_installs_no_gpu_package(binder):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    ours = {Requirement(line).name for extra in ("cu12", "cu13") for line in extras[extra]}
+    listing = binder.run("python", "-m", "pip", "list", "--disable-pip-version-check", "--format=json")
+    installed = {package["name"].lower().replace("_", "-") for package in json.loads(listing.splitlines()[-1])}
+
+    assert "dask" in installed
+    assert not installed & ours
+    # nvidia-ml-py asks the driver what there is, and is of use without one.
+    assert {name for name in installed if re.search("cuda|cupy|cudf|nvidia", name)} == {"nvidia-ml-py"}
+
+
+@with_postbuild
+def test_binder_has_the_lab_extension_enabled(binder):
+    listing = re.sub(r"\x1b\[[0-9;]*m", "", binder.run("jupyter", "labextension", "list"))
+
+    assert re.search(r"jupyter-gpudask v\S+ enabled +OK", listing), listing
+
+
+@with_postbuild
+@pytest.mark.parametrize("program", ["lab", "notebook", "server"])
+def test_binder_opens_the_quickstart(binder, program):
+    with binder.server(program) as (url, token):
+        landed, _ = get(url, token)
+        _, content = get(url + "api/contents/binder/quickstart.ipynb?content=0", token)
+
+    assert landed == url + "lab/tree/binder/quickstart.ipynb"
+    assert json.loads(content)["type"] == "notebook"
+
+
+def test_quickstart_is_stored_without_outputs_and_for_any_python_kernel():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert notebook.metadata.kernelspec == {
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "name": "python3",
+    }
+
+
+def test_quickstart_says_first_what_it_runs_on():
+    first = next(cell for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code")
+    without_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+
+    said = subprocess.run(
+        [sys.executable, "-P", "-c", first.source], env=without_gpu, check=True, capture_output=True, text=True
+    ).stdout
+
+    assert "This notebook runs on the CPU stand-in, with NumPy and pandas." in said
+
+
+def test_quickstart_runs_on_the_stand_in_and_says_what_ran_where():
+    without_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+
+    done = subprocess.run(
+        [sys.executable, ROOT / "binder" / "run_demo.py"],
+        env=without_gpu,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+    assert done.returncode == 0, done.stderr
+    said, heads, *rows = done.stdout.splitlines()
+    assert said.endswith("CPU stand-in, with NumPy and pandas.")
+    assert heads.split() == ["what", "made", "of", "where", "seconds"]
+    columns = [re.split(r" {2,}", row.strip()) for row in rows]
+    assert [(what, kind) for _, what, kind, *_ in columns] == [
+        ("sum of normals", "numpy.ndarray"),
+        ("SVD", "numpy.ndarray"),
+        ("group-by", "pandas.DataFrame"),
+        ("merge and group-by", "pandas.DataFrame"),
+    ]
+    for _, _, _, where, seconds in columns:
+        assert re.fullmatch(r"CPU stand-in, \d+ workers?", where)
+        assert 0 < float(seconds) < 60
