@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from ..errors import GpuUnavailableError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,30 +28,32 @@ class Preparation:
 
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
-        self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
-
-    def begin(self, engine: str) -> None:
-        """Begin, if it has not begun yet, for a cluster of this engine."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, args=(engine,), name="gpudask-imports", daemon=True)
-            self._thread.start()
+        self._thread = threading.Thread(target=self._run, name="gpudask-imports", daemon=True)
+        self._thread.start()
 
     def wait(self, meanwhile: Callable[[], None]) -> None:
         """Wait until it is done, and call `meanwhile` ten times a second; raises what went wrong."""
-        while self._thread is not None and self._thread.is_alive():
+        while self._thread.is_alive():
             self._thread.join(_POLL)
             meanwhile()
         if self._error is not None:
             raise self._error
 
-    def _run(self, engine: str) -> None:
+    def _run(self) -> None:
         try:
-            from ..cluster import connection  # noqa: F401
-
-            if engine == "cuda":
+            if self._will_use_gpus():
                 from ..backends import prepare_gpu_backends
 
                 prepare_gpu_backends(spilling=self._spec.spilling)
+            from ..cluster import connection  # noqa: F401
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._error = error
+
+    def _will_use_gpus(self) -> bool:
+        from ..gpus import visible_gpus
+
+        try:
+            return self._spec.engine != "cpu" and bool(visible_gpus())
+        except GpuUnavailableError:
+            return False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from ..cluster.launcher import ClusterProcess, ProgressCallback
-    from ..models import ClusterSpec, ClusterState, Progress, Ready
+    from ..models import ClusterSpec, ClusterState, Ready
 
 
 @dataclass
@@ -149,14 +149,7 @@ class Session:
         from ..cluster.launcher import ClusterProcess
 
         preparation = Preparation(spec)
-
-        def on_any_progress(progress: Progress) -> None:
-            on_progress(progress)
-            preparation.begin(progress.engine)
-
-        starting = ClusterProcess.start(
-            spec, path=sys.path, on_progress=on_any_progress, on_lost=self._forget_lost_cluster
-        )
+        starting = ClusterProcess.start(spec, path=sys.path, on_progress=on_progress, on_lost=self._forget_lost_cluster)
         process = self._loop.run(starting, meanwhile)
         try:
             preparation.wait(meanwhile)

@@ -1,0 +1,95 @@
+"""Where the time of `%gpudask start` goes.
+
+    python benchmarks/start.py --out benchmarks/results/NAME.json
+
+Times a start step by step as the kernel sees it, three times over, beside the imports that it waits for, each in a
+fresh process, and beside a LocalCUDACluster by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from jupyter_gpudask.gpus import list_gpus
+
+IMPORTS = ("distributed", "dask_cuda", "cupy", "cudf", "dask_cudf", "pynvml", "jupyter_gpudask.cluster.supervisor")
+
+BY_HAND = """
+import time
+if __name__ == "__main__":
+    began = time.perf_counter()
+    from dask_cuda import LocalCUDACluster
+    from distributed import Client
+    cluster = LocalCUDACluster(dashboard_address="127.0.0.1:0", pre_import="cudf,cupy")
+    client = Client(cluster)
+    client.wait_for_workers(len(cluster.worker_spec))
+    seconds = time.perf_counter() - began
+    client.close(); cluster.close()
+    print(seconds)
+"""
+
+START = """
+import asyncio, json, sys, threading, time
+if __name__ == "__main__":
+    began = time.perf_counter()
+    marks = {}
+    mark = lambda name: marks.setdefault(name, round(time.perf_counter() - began, 2))
+    from jupyter_gpudask.cluster.launcher import ClusterProcess
+    from jupyter_gpudask.models import ClusterSpec
+    mark("launcher imported")
+    from jupyter_gpudask.magics.preparation import Preparation
+    spec = ClusterSpec()
+    preparation = Preparation(spec)
+    threading.Thread(target=lambda: (preparation._thread.join(), mark("kernel prepared")), daemon=True).start()
+    async def main():
+        progress = lambda step: mark("plan made" if not step.ready else f"worker {step.ready} up")
+        cluster = await ClusterProcess.start(spec, on_progress=progress)
+        mark("cluster ready")
+        await asyncio.to_thread(preparation._thread.join)
+        from jupyter_gpudask.cluster.connection import connect
+        client = await asyncio.to_thread(connect, cluster.ready)
+        mark("client connected")
+        await asyncio.to_thread(client.close)
+        await cluster.close()
+    asyncio.run(main())
+    print(json.dumps(marks))
+"""
+
+
+def seconds_of_import(name: str) -> float:
+    script = f"import time; t = time.perf_counter(); import {name}; print(time.perf_counter() - t)"
+    return round(float(subprocess.check_output([sys.executable, "-c", script], text=True).splitlines()[-1]), 2)
+
+
+def run(script: str) -> str:
+    file = Path("/tmp/start_benchmark.py")  # noqa: S108 - spawned workers import it again, so it must be a file
+    file.write_text(script)
+    return subprocess.check_output([sys.executable, str(file)], text=True, stderr=subprocess.DEVNULL).splitlines()[-1]
+
+
+def main() -> dict[str, object]:
+    run(BY_HAND)  # fills the caches of the machine
+    rounds = [(round(float(run(BY_HAND)), 2), json.loads(run(START))) for _ in range(3)]
+    return {
+        "command": " ".join(["python", "benchmarks/start.py", *sys.argv[1:]]),
+        "date": time.strftime("%Y-%m-%d"),
+        "gpus": [gpu.name for gpu in list_gpus()],
+        "by_hand": [by_hand for by_hand, _ in rounds],
+        "ours": [marks for _, marks in rounds],
+        "imports": {name: seconds_of_import(name) for name in IMPORTS},
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    text = json.dumps(main(), indent=1)
+    if arguments.out:
+        arguments.out.write_text(text + "\n")
+    print(text)
