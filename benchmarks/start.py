@@ -69,7 +69,10 @@ def seconds_of_import(name: str) -> float:
 def run(script: str) -> str:
     file = Path("/tmp/start_benchmark.py")  # noqa: S108 - spawned workers import it again, so it must be a file
     file.write_text(script)
-    return subprocess.check_output([sys.executable, str(file)], text=True, stderr=subprocess.DEVNULL).splitlines()[-1]
+    done = subprocess.run([sys.executable, str(file)], text=True, capture_output=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done.stdout.splitlines()[-1]
 
 
 def main() -> dict[str, object]:

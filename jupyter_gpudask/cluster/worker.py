@@ -91,10 +91,11 @@ def _spilled(data: Any) -> tuple[int | None, int | None]:
 
 def _spilled_by_dask_cuda(data: Any) -> tuple[int | None, int | None]:
     host = getattr(getattr(data.host_buffer, "fast", None), "weights", {})
-    on_host = sum(weight for key, weight in host.items() if key in data.device_keys and key not in data.device)
-    disk = getattr(getattr(data.disk, "d", None), "filenames", None)
-    on_disk = None if disk is None else sum(_file_size(Path(data.disk_func_path) / name) for name in disk.values())
-    return int(on_host), on_disk
+    on_host = sum(weight for key, weight in host.items() if key in data.device_keys)
+    if data.disk is None:
+        return int(on_host), None
+    files = list(data.disk.filenames.values())
+    return int(on_host), sum(_file_size(Path(data.disk.directory) / name) for name in files)
 
 
 def _spilled_by_cudf() -> int | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import pids_of_session, wait_until
-from distributed import Client, Security
+from distributed import Client, Security, rpc
 
 from jupyter_gpudask.cluster.connection import connect
 from jupyter_gpudask.cluster.launcher import ClusterProcess
@@ -286,11 +286,22 @@ def test_a_client_without_the_credentials_gets_nothing():
         for where, security in ((plain, None), (address, other)):
             with pytest.raises((OSError, TimeoutError)):
                 await Client(where, security=security, asynchronous=True, timeout=3, set_as_default=False)
-        workers = [connection.laddr.port for connection in listening(cluster.pid)]
-        assert len(workers) >= 3
+        for address in await asyncio.to_thread(worker_addresses, cluster.ready):
+            for where, security in ((address.replace("tls://", "tcp://"), Security()), (address, other)):
+                with pytest.raises((OSError, TimeoutError)):
+                    async with rpc(where, connection_args=security.get_connection_args("worker"), timeout=3) as worker:
+                        await worker.identity()
         return await asyncio.to_thread(compute_a_sum, cluster.ready)
 
     assert with_cluster(use) == 5050
+
+
+def worker_addresses(ready):
+    with connect(ready, set_as_default=False) as client:
+        addresses = list(client.scheduler_info()["workers"])
+    assert all(address.startswith("tls://127.0.0.1:") for address in addresses)
+    assert addresses
+    return addresses
 
 
 def listening(session):

@@ -16,9 +16,8 @@ def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
     os.environ["RAPIDS_NO_INITIALIZE"] = "True"
     from dask_cuda import LocalCUDACluster
 
-    if spec.protocol == "tcp":
-        # No program without a device can make a CUDA context; each worker gets its own device from dask-cuda.
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    # Without a device this process can make no CUDA context; each worker gets its own device from dask-cuda.
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
     return LocalCUDACluster(
         CUDA_VISIBLE_DEVICES=[gpu.uuid for gpu in plan.gpus],
         n_workers=plan.workers,
