@@ -10,6 +10,8 @@ _UNITS = {"": 1, "B": 1}
 _UNITS |= {f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", start=1)}
 _UNITS |= {f"{prefix}IB": 1024**power for power, prefix in enumerate("KMGT", start=1)}
 _UNITS |= {prefix: 1000**power for power, prefix in enumerate("KMGT", start=1)}
+# A smaller number is a slip, such as 20 for 20GB.
+_LEAST_SIZE = 10**6
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>[A-Za-z]*)")
 
 Number = TypeVar("Number", int, float)
@@ -21,13 +23,13 @@ def parse_amount(value: object) -> int | float | None:
     Parameters
     ----------
     value
-        ``None`` or ``"none"``; a fraction above 0 and up to 1, of the memory of the device; or a size in bytes,
-        as a number or with a unit, such as ``"20GB"`` or ``"16 GiB"``.
+        ``None`` or ``"none"``; a fraction above 0 and up to 1, of the memory of the device; or a size of at least
+        1 MB, as a number of bytes or with a unit, such as ``"20GB"`` or ``"16 GiB"``.
 
     Returns
     -------
     int or float or None
-        Bytes as an ``int`` above 1, a fraction as a ``float`` in (0, 1], or ``None``.
+        Bytes as an ``int``, a fraction as a ``float`` in (0, 1], or ``None``.
 
     Raises
     ------
@@ -46,7 +48,7 @@ def parse_amount(value: object) -> int | float | None:
         raise ValueError("not a number")
     if 0 < value <= 1:
         return float(value)
-    if 1 < value < 2**63:
+    if _LEAST_SIZE <= value < 2**63:
         return int(value)
     raise ValueError("neither a fraction up to 1 nor a size")
 
@@ -57,7 +59,7 @@ def _parse_size(text: str) -> float:
         raise ValueError("not a size")
     number, unit = float(match["number"]), match["unit"]
     if unit and number * _UNITS[unit.upper()] <= 1:
-        raise ValueError("not a size")
+        raise ValueError("not a fraction")
     return number * _UNITS[unit.upper()]
 
 

@@ -39,6 +39,8 @@ def test_a_spec_survives_the_pipe():
         ({"environment": "1A=x"}, "--environment", "NAME=VALUE"),
         ({"start_timeout": 0}, "--start-timeout", "above 0"),
         ({"worker": 3}, "--worker", "one of the options"),
+        ({"gpus": 2, "engine": "cpu"}, "--gpus", "not both"),
+        ({"workers": 2}, "--cpu", "stand-in alone"),
     ],
 )
 def test_a_bad_value_is_one_sentence_with_option_value_and_what_is_allowed(options, option, allowed):

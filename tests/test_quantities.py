@@ -15,20 +15,17 @@ from jupyter_gpudask.quantities import format_bytes, parse_amount, parse_gpus, p
         ("20GB", 20_000_000_000),
         ("20 GiB", 20 * 2**30),
         ("1.5gib", 3 * 2**29),
-        ("1B", None),
     ],
 )
 def test_amounts_of_memory_are_fractions_or_bytes(text, amount):
-    if text == "1B":
-        with pytest.raises(ValueError, match="size"):
-            parse_amount(text)
-        return
     parsed = parse_amount(text)
     assert parsed == amount
     assert type(parsed) is type(amount)
 
 
-@pytest.mark.parametrize("text", ["", "lots", "-1", -1, 0, "0", "1e3GB", "20 XB", True, [], float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "text", ["", "lots", "-1", -1, 0, "0", "20", 20, "90%", "1e3GB", "20 XB", True, [], float("nan"), float("inf")]
+)
 def test_what_is_no_amount_is_refused(text):
     with pytest.raises(ValueError, match=r"\w"):
         parse_amount(text)

@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
+class SharedBuffer:
+    """A buffer that several tasks of a graph hold, such as the array that a function closes over; sent once a graph."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SharedBuffer, (pickle.PickleBuffer(self.content),)
+
+
 class SealedTask(GraphNode):
     """A pickled task of which only the key, the dependencies and how it is run can be read.
 
@@ -25,7 +37,7 @@ class SealedTask(GraphNode):
     """
 
     payload: bytes
-    buffers: tuple[Any, ...]
+    buffers: tuple[SharedBuffer, ...]
     traits: tuple[bool, bool]
 
     __slots__ = ("buffers", "payload", "traits")
@@ -36,7 +48,7 @@ class SealedTask(GraphNode):
         dependencies: Iterable[Any],
         traits: tuple[bool, bool],
         payload: bytes,
-        buffers: tuple[Any, ...] = (),
+        buffers: tuple[SharedBuffer, ...] = (),
     ) -> None:
         self.key = key
         self._dependencies = frozenset(dependencies)
@@ -45,10 +57,22 @@ class SealedTask(GraphNode):
         self.buffers = buffers
 
     @classmethod
-    def seal(cls, task: GraphNode) -> SealedTask:
-        """Pickle `task`; its large buffers stay where they are until they are sent."""
-        buffers: list[pickle.PickleBuffer] = []
-        payload = dumps(task, buffer_callback=buffers.append)
+    def seal(cls, task: GraphNode, shared: dict[tuple[int, int], SharedBuffer]) -> SealedTask:
+        """Pickle `task`.
+
+        Parameters
+        ----------
+        task
+            Whose large buffers stay where they are until they are sent.
+        shared
+            Those of the tasks of the same graph, by where they lie and how long they are; added to.
+        """
+        found: list[pickle.PickleBuffer] = []
+        payload = dumps(task, buffer_callback=found.append)
+        buffers = []
+        for buffer in found:
+            raw = buffer.raw()
+            buffers.append(shared.setdefault((id(raw.obj), raw.nbytes), SharedBuffer(buffer)))
         return cls(task.key, task.dependencies, (task.is_coro, task.data_producer), payload, tuple(buffers))
 
     @property
@@ -63,18 +87,17 @@ class SealedTask(GraphNode):
 
     def __call__(self, values: Any = ()) -> Any:
         """Open it and run it."""
-        return loads(self.payload, buffers=self.buffers)(values)
+        return loads(self.payload, buffers=[buffer.content for buffer in self.buffers])(values)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        buffers = tuple(pickle.PickleBuffer(buffer) for buffer in self.buffers)
-        return SealedTask, (self.key, tuple(self._dependencies), self.traits, self.payload, buffers)
+        return SealedTask, (self.key, tuple(self._dependencies), self.traits, self.payload, self.buffers)
 
     def __dask_tokenize__(self) -> tuple[str, Any]:
         # Dask's own promise: tasks of one key are the same task.
         return ("sealed", self.key)
 
     def __sizeof__(self) -> int:
-        return len(self.payload) + sum(memoryview(buffer).nbytes for buffer in self.buffers)
+        return len(self.payload) + sum(memoryview(buffer.content).nbytes for buffer in self.buffers)
 
     def __repr__(self) -> str:
         return f"<SealedTask {self.key!r}>"
@@ -108,14 +131,15 @@ def seal(expression: Any, keys: Iterable[Any]) -> SealedGraph:
     annotations = expression.__dask_annotations__()
     if isinstance(expression, LLGExpr):  # every other expression leaves out by itself what is not wanted
         graph = _cull(graph, keys)
-    return SealedGraph({key: _seal_node(node) for key, node in graph.items()}, annotations)
+    shared: dict[tuple[int, int], SharedBuffer] = {}
+    return SealedGraph({key: _seal_node(node, shared) for key, node in graph.items()}, annotations)
 
 
-def _seal_node(node: GraphNode) -> GraphNode:
+def _seal_node(node: GraphNode, shared: dict[tuple[int, int], SharedBuffer]) -> GraphNode:
     # An alias holds nothing; nodes from elsewhere are the shuffle's, which a plugin of the scheduler reads.
     if isinstance(node, Alias) or type(node).__module__ != GraphNode.__module__:
         return node
-    return SealedTask.seal(node)
+    return SealedTask.seal(node, shared)
 
 
 def _cull(graph: Mapping[Any, GraphNode], keys: Iterable[Any]) -> dict[Any, GraphNode]:

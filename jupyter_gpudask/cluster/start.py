@@ -56,8 +56,8 @@ async def wait_for_workers(
     except TimeoutError:
         ready = len(cluster.scheduler.workers)
         raise ClusterStartError(
-            f"{ready} of {total} workers were up after {limit:.0f} s.",
-            "Look at the log below, or give more time with --start-timeout.",
+            f"{ready} of {total} workers were up after {limit:g} s.",
+            "Give more time with --start-timeout, or look at what holds the machine up.",
             _log_of_the_missing(cluster, logs),
         ) from None
     except _WorkerDiedError as death:

@@ -32,7 +32,7 @@ from ..models import (
     Watch,
 )
 from .directory import make_directory, remove_directory, tail, worker_log
-from .engines import Plan, make_plan, open_cluster
+from .engines import Plan, check_pool_fits, make_plan, open_cluster
 from .figures import Status, read_state
 from .start import wait_for_workers
 from .worker import LOGS_VARIABLE
@@ -134,6 +134,7 @@ class Supervisor:
 
     async def _make_cluster(self, spec: ClusterSpec) -> Ready:
         self._plan = plan = make_plan(spec)
+        check_pool_fits(plan)
         self._channel.send(Progress(engine=plan.engine, ready=0, total=plan.workers))
         os.environ[LOGS_VARIABLE] = str(self._logs)
         environment = dask.config.get("distributed.nanny.pre-spawn-environ") | spec.environment

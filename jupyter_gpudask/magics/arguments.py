@@ -75,15 +75,16 @@ def parse_line(line: str) -> LineArguments:
     """
     parser = _Parser(prog="%gpudask", add_help=False)
     parser.add_argument("command", nargs="?", default="status", choices=list(COMMANDS))
-    parser.add_argument("--cpu", nargs="?", const=None, default=_NOT_GIVEN)
+    parser.add_argument("--cpu", nargs="?", const="")
     parser.add_argument("--lines", default=20, type=int)
     for option in START_OPTIONS:
-        parser.add_argument(option, action="append" if option in _REPEATED else "store", default=_NOT_GIVEN)
-    given = {name: value for name, value in _parsed(parser, line).items() if value is not _NOT_GIVEN}
+        parser.add_argument(option, action="append" if option in _REPEATED else "store")
+    given = _parsed(parser, line)
+    given = {name: value for name, value in given.items() if value is not None}
     command, lines = given.pop("command"), given.pop("lines")
     if "cpu" in given:
         workers = given.pop("cpu")
-        given |= {"engine": "cpu"} | ({} if workers is None else {"workers": workers})
+        given |= {"engine": "cpu"} | ({"workers": workers} if workers else {})
     if given and command not in ("start", "restart"):
         raise UsageError(f"%gpudask {command} takes no such options; they belong to %gpudask start.")
     return LineArguments(command, given, lines)
@@ -101,9 +102,6 @@ def parse_cell(line: str) -> CellArguments:
     parser.add_argument("--array", choices=ARRAYS, default="cupy")
     parser.add_argument("--dataframe", choices=DATAFRAMES, default="cudf")
     return CellArguments(**_parsed(parser, line))
-
-
-_NOT_GIVEN = object()
 
 
 def _parsed(parser: _Parser, line: str) -> dict[str, Any]:

@@ -141,9 +141,11 @@ class GpuDaskMagics(Magics):
         if self.session.cluster is not None:
             return self.session.cluster
         loss = self.session.take_loss()
-        if loss is not None:
-            display(Note(f"{loss.reason} A new cluster is started."))
-        return self._launch({})[0]
+        if loss is None:
+            return self._launch({})[0]
+        error, options = loss
+        display(Note(f"{error.reason} A new cluster is started."))
+        return self._launch(options)[0]
 
     def _launch(self, options: dict[str, Any]) -> tuple[RunningCluster, bool]:
         progress = StartDisplay(self._shell)
@@ -164,13 +166,7 @@ class GpuDaskMagics(Magics):
         return Note("The cluster is closed." if self.session.stop() else "There was no cluster.")
 
     def _restart(self, arguments: LineArguments) -> View:
-        from ..models import ClusterSpec
-
-        running = self.session.cluster
-        options = arguments.options
-        if running is not None:
-            options = running.spec.model_dump(exclude_unset=True) | options
-        ClusterSpec.parse(options)  # a bad value must not cost the cluster that runs
+        options = self.session.options_of_restart(arguments.options)
         self.session.stop()
         return ClusterView(*self._launch(options))
 

@@ -46,6 +46,7 @@ class Session:
         self._loop_thread: LoopThread | None = None
         self._cluster: RunningCluster | None = None
         self._lost: ClusterLostError | None = None
+        self._options: dict[str, Any] = {}
 
     @property
     def cluster(self) -> RunningCluster | None:
@@ -68,10 +69,10 @@ class Session:
             raise self._lost
         raise NoClusterError
 
-    def take_loss(self) -> ClusterLostError | None:
-        """How the last cluster was lost, once."""
+    def take_loss(self) -> tuple[ClusterLostError, dict[str, Any]] | None:
+        """How the last cluster was lost, and the options that it had, once."""
         lost, self._lost = self._lost, None
-        return lost
+        return None if lost is None else (lost, self._options)
 
     def start(
         self, options: dict[str, Any], on_progress: ProgressCallback, meanwhile: Callable[[], None]
@@ -106,15 +107,33 @@ class Session:
         spec = ClusterSpec.parse(options)
         if self._cluster is not None:
             running = self._cluster.spec
-            if ClusterSpec.parse(running.model_dump() | options) == running:
+            if running.model_copy(update={name: getattr(spec, name) for name in options}) == running:
                 return self._cluster, False
             raise ClusterExistsError(
                 "This kernel has a cluster with other options.",
                 "Type: %gpudask restart with these options, or %gpudask stop first.",
             )
         self._cluster = self._launch(spec, on_progress, meanwhile)
-        self._lost = None
+        self._lost, self._options = None, options
         return self._cluster, True
+
+    def options_of_restart(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The options of the last cluster, changed by `options`, and checked as far as can be while it still runs.
+
+        Raises
+        ------
+        SpecError, GpuUnavailableError, GpuPackagesMissingError
+            A cluster with these options could not start; the one that runs goes on.
+        """
+        from ..cluster.engines import make_plan
+        from ..models import ClusterSpec
+
+        before = self._options
+        if "gpus" in options or "engine" in options:  # from the stand-in to GPUs, or the other way
+            before = {name: value for name, value in before.items() if name not in ("engine", "gpus", "workers")}
+        options = before | options
+        make_plan(ClusterSpec.parse(options))
+        return options
 
     def stop(self) -> bool:
         """Close the cluster; whether there was one."""

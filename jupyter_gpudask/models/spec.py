@@ -118,10 +118,15 @@ class ClusterSpec(BaseModel):
             what is allowed.
         """
         try:
-            return cls.model_validate(options)
+            spec = cls.model_validate(options)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise cls._spec_error(str(first["loc"][0]), options) from None
+        if spec.engine == "cpu" and spec.gpus != "all":
+            raise SpecError("--gpus", options["gpus"], "either it or --cpu, not both")
+        if spec.engine != "cpu" and spec.workers is not None:
+            raise SpecError("--cpu", options["workers"], "the number of workers to the CPU stand-in alone")
+        return spec
 
     @classmethod
     def _spec_error(cls, name: str, options: dict[str, Any]) -> SpecError:

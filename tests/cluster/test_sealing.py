@@ -10,12 +10,13 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from dask._expr import LLGExpr
 from distributed import get_client, wait
 from distributed.protocol.pickle import dumps, loads
 
 from jupyter_gpudask.cluster.connection import connect
 from jupyter_gpudask.cluster.launcher import ClusterProcess
-from jupyter_gpudask.cluster.sealing import SealedTask
+from jupyter_gpudask.cluster.sealing import SealedTask, seal
 from jupyter_gpudask.models import ClusterSpec
 
 
@@ -56,7 +57,7 @@ def test_only_a_worker_opens_a_task(client):
 
 def test_a_sealed_task_shows_key_and_dependencies_and_runs_where_it_is_called():
     task = dask._task_spec.Task("key", np.add, dask._task_spec.TaskRef("other"), np.arange(1000.0))
-    sealed = loads(dumps(loads(dumps(SealedTask.seal(task)))))
+    sealed = loads(dumps(loads(dumps(SealedTask.seal(task, {})))))
     assert isinstance(sealed, SealedTask)
     assert (sealed.key, sealed.dependencies, sealed.is_coro) == ("key", {"other"}, False)
     np.testing.assert_array_equal(sealed({"other": 1.0}), np.arange(1000.0) + 1)
@@ -80,11 +81,15 @@ def test_a_coroutine_function_is_awaited_by_the_worker(client):
     assert client.submit(add, 1).result() == 2
 
 
-def test_large_data_in_a_graph_is_not_copied_into_the_pickle():
+def test_large_data_is_not_copied_and_goes_into_a_graph_once():
+    data = np.zeros(10**6)
+    graph = {number: dask._task_spec.Task(number, np.add, number, data) for number in range(50)}
     buffers = []
-    payload = dumps(SealedTask.seal(dask._task_spec.DataNode("key", np.zeros(10**6))), buffer_callback=buffers.append)
-    assert len(payload) < 10_000
-    assert sum(buffer.raw().nbytes for buffer in buffers) == 8 * 10**6
+    payload = dumps(seal(LLGExpr(graph), list(graph)), buffer_callback=buffers.append)
+    assert len(payload) < 50_000
+    assert [buffer.raw().nbytes for buffer in buffers] == [8 * 10**6]
+    arrived = loads(payload, buffers=buffers).__dask_graph__()
+    assert all(np.array_equal(arrived[number](), data + number) for number in (0, 49))
 
 
 def test_arrays_frames_delayed_and_futures_compute_as_ever(client):

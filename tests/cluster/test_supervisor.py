@@ -262,7 +262,7 @@ def test_a_watched_cluster_reports_once_an_interval_until_it_is_no_longer_watche
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (CPU | {"start_timeout": 0.01}, "0 of 1 workers were up after 0 s"),
+        (CPU | {"start_timeout": 0.01}, "0 of 1 workers were up after 0.01 s"),
         (CPU | {"environment": {"PYTHONHOME": "/nonexistent"}}, "A worker died while it started"),
     ],
 )

@@ -24,6 +24,9 @@ from conftest import fake_gpu_environment, pids_of_session, wait_until
         ("logs", "no cluster"),
         ("start --engine cuda", "This machine has no NVIDIA driver."),
         ("start --gpus 2", "This machine has no NVIDIA driver."),
+        ("start --cpu --gpus 2", "--gpus '2' is not allowed: give either it or --cpu, not both."),
+        ("start --pool 20", "--pool '20' is not allowed"),
+        ("start --resources GPU --cpu", "--resources ['GPU'] is not allowed"),
     ],
 )
 def test_what_cannot_be_is_one_sentence_and_starts_nothing(bare_kernel, line, sentence):
@@ -80,6 +83,9 @@ def test_a_cluster_from_start_to_stop(kernel):
     assert kernel.ok("status = %gpudask status\nlen(status.state.workers)").value == "1"
 
     supervisor = kernel.supervisor()
+    gone = kernel.run("%gpudask restart --gpus 2")
+    assert "no NVIDIA driver" in gone.printed
+    assert kernel.supervisor() == supervisor, "what cannot start costs no cluster"
     assert kernel.ok("%gpudask stop").value == "The cluster is closed."
     assert pids_of_session(supervisor) == []
 
@@ -149,7 +155,7 @@ def test_an_interrupt_of_an_ordinary_cell_touches_no_worker(kernel):
 
 def test_a_supervisor_that_dies_is_told_and_the_next_cell_starts_another(kernel):
     kernel.ok("%load_ext jupyter_gpudask")
-    kernel.ok("started = %gpudask start --cpu 1\nimport os, signal")
+    kernel.ok("started = %gpudask start --cpu 1 --resources GPU=2 --environment A=b\nimport os, signal")
     pid = kernel.supervisor()
     reply = kernel.run(f"os.kill({pid}, signal.SIGKILL)\nstarted.client.submit(abs, -1, pure=False).result()")
     assert reply.status == "error"
@@ -158,6 +164,8 @@ def test_a_supervisor_that_dies_is_told_and_the_next_cell_starts_another(kernel)
     cell = kernel.ok("%%gpudask\n1 + 1")
     assert "killed by SIGKILL" in cell.displayed[0]
     assert cell.value == "2"
+    kernel.ok("from distributed import default_client\ndef look(dask_worker): return dask_worker.state.total_resources")
+    assert kernel.ok("list(default_client().run(look).values())").value == "[{'GPU': 2.0}]", "with the same options"
 
 
 @pytest.mark.parametrize("end", ["shutdown", "kill", "restart"])

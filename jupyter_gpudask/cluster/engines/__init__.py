@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .plan import Plan, make_plan
+from .plan import Plan, check_pool_fits, make_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ...models import ClusterSpec
 
-__all__ = ["Plan", "make_plan", "open_cluster"]
+__all__ = ["Plan", "check_pool_fits", "make_plan", "open_cluster"]
 
 
 def open_cluster(spec: ClusterSpec, plan: Plan, security: Any, directory: Path) -> Any:

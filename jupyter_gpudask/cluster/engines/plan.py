@@ -55,7 +55,7 @@ def make_plan(spec: ClusterSpec) -> Plan:
     Raises
     ------
     GpuUnavailableError
-        GPUs were asked for by engine or by name and are not there, or the pool does not fit one of them.
+        GPUs were asked for by engine or by name and are not there.
     GpuPackagesMissingError
         There is a GPU and the environment cannot use it.
     """
@@ -75,9 +75,29 @@ def make_plan(spec: ClusterSpec) -> Plan:
         engine="cuda",
         workers=len(chosen),
         gpus=tuple(chosen),
-        pool=_checked_pool(spec, chosen),
+        pool=_bytes_of(spec.pool, chosen),
         spill_threshold=_bytes_of(spec.spill_threshold, chosen) if spec.spilling == "dask" else None,
     )
+
+
+def check_pool_fits(plan: Plan) -> None:
+    """See that each GPU has as much free memory as its pool needs; apart, for who stops a cluster frees memory.
+
+    Raises
+    ------
+    GpuUnavailableError
+        One has not; the message has the figures.
+    """
+    for gpu in plan.gpus:
+        if plan.pool is None or gpu.memory_total is None or gpu.memory_used is None:
+            continue
+        free = gpu.memory_total - gpu.memory_used
+        if plan.pool > free:
+            raise GpuUnavailableError(
+                f"--pool asks for {format_bytes(plan.pool)} on each GPU, and GPU {gpu.index} has {format_bytes(free)} "
+                f"free of {format_bytes(gpu.memory_total)}.",
+                "Give less, or free it: %gpudask gpus shows who holds it.",
+            )
 
 
 def _cpu_plan(spec: ClusterSpec, stand_in: str = "") -> Plan:
@@ -97,20 +117,3 @@ def _bytes_of(amount: int | float | None, chosen: list[GpuState]) -> int | None:
         return amount
     totals = [gpu.memory_total for gpu in chosen if gpu.memory_total]
     return int(min(totals) * amount) if totals else None
-
-
-def _checked_pool(spec: ClusterSpec, chosen: list[GpuState]) -> int | None:
-    pool = _bytes_of(spec.pool, chosen)
-    if pool is None:
-        return None
-    for gpu in chosen:
-        if gpu.memory_total is None or gpu.memory_used is None:
-            continue
-        free = gpu.memory_total - gpu.memory_used
-        if pool > free:
-            raise GpuUnavailableError(
-                f"--pool asks for {format_bytes(pool)} on each GPU, and GPU {gpu.index} has {format_bytes(free)} free "
-                f"of {format_bytes(gpu.memory_total)}.",
-                "Give less, or free it: %gpudask gpus shows who holds it.",
-            )
-    return pool
