@@ -75,7 +75,7 @@ class Kernel:
     def pid(self) -> int:
         return self.manager.provisioner.pid
 
-    def run(self, code: str, *, silent: bool = False, timeout: float = 60) -> Reply:
+    def run(self, code: str, *, silent: bool = False, timeout: float = 60, on_display=lambda: None) -> Reply:
         reply = Reply("")
 
         def take(message):
@@ -86,6 +86,8 @@ class Kernel:
                 reply.value = content["data"]["text/plain"]
                 reply.html.append(content["data"].get("text/html", ""))
             elif kind in ("display_data", "update_display_data"):
+                if not reply.displayed:
+                    on_display()
                 reply.displayed.append(content["data"].get("text/plain", ""))
                 reply.html.append(content["data"].get("text/html", ""))
             elif kind == "error":

@@ -103,10 +103,7 @@ def test_a_cell_starts_a_cluster_and_says_once_that_it_is_a_stand_in(kernel):
 
 def test_an_interrupt_of_the_start_leaves_nothing(kernel):
     kernel.ok("%load_ext jupyter_gpudask\nimport psutil")
-    timer = threading.Timer(1.5, kernel.interrupt)
-    timer.start()
-    reply = kernel.run("%gpudask start --cpu 1")
-    timer.join()
+    reply = kernel.run("%gpudask start --cpu 1", on_display=kernel.interrupt)
     assert reply.error == "KeyboardInterrupt"
     children = "[child.cmdline() for child in psutil.Process().children(recursive=True)]"
     assert "jupyter_gpudask" not in kernel.ok(children).value
