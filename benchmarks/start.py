@@ -69,7 +69,8 @@ def seconds_of_import(name: str) -> float:
 def run(script: str) -> str:
     file = Path("/tmp/start_benchmark.py")  # noqa: S108 - spawned workers import it again, so it must be a file
     file.write_text(script)
-    done = subprocess.run([sys.executable, str(file)], text=True, capture_output=True, check=False)
+    # Elsewhere than in a checkout, whose folder of the package would be imported instead of what is installed.
+    done = subprocess.run([sys.executable, str(file)], text=True, capture_output=True, check=False, cwd=file.parent)
     if done.returncode:
         raise RuntimeError(done.stderr)
     return done.stdout.splitlines()[-1]

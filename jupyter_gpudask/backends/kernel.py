@@ -15,9 +15,9 @@ def prepare_gpu_backends(*, spilling: str) -> None:
         The cluster's way: with ``"cudf"`` its frames come as spillable buffers, which this process must know.
     """
     for name in ("cupy", "cudf", "dask_cudf"):
-        with contextlib.suppress(ImportError):  # a cell that needs it says what to install
+        with contextlib.suppress(Exception):  # a cell that needs it gets the error itself
             importlib.import_module(name)
-    with contextlib.suppress(ImportError):
+    with contextlib.suppress(Exception):
         import cudf
 
         if spilling == "cudf":

@@ -14,6 +14,7 @@ from ..errors import BackendUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_SETTINGS = ("array.backend", "dataframe.backend", "scheduler")
 _MODULES = {"cupy": ("cupy",), "cudf": ("cudf", "dask_cudf"), "numpy": (), "pandas": ()}
 
 
@@ -35,7 +36,7 @@ class BackendSwitch:
         return bool(self._users)
 
     @contextmanager
-    def to(self, array: str, dataframe: str) -> Iterator[None]:
+    def to(self, array: str, dataframe: str, *, scheduler: str | None = None) -> Iterator[None]:
         """Have new arrays made of `array` and new dataframes of `dataframe` inside the ``with``.
 
         Parameters
@@ -44,6 +45,8 @@ class BackendSwitch:
             ``"cupy"`` or ``"numpy"``.
         dataframe
             ``"cudf"`` or ``"pandas"``.
+        scheduler
+            What Dask computes with meanwhile, such as ``"dask.distributed"``; `None` leaves it as it is.
 
         Raises
         ------
@@ -51,10 +54,16 @@ class BackendSwitch:
             This process cannot use one of them; nothing was switched.
         """
         check_backends(array, dataframe)
+        if array != "numpy" or dataframe != "pandas":
+            from .install import install_backends
+
+            install_backends()
         user = {"array.backend": array, "dataframe.backend": dataframe}
+        if scheduler is not None:
+            user["scheduler"] = scheduler
         with self._lock:
             if not self._users:
-                self._before = {name: dask.config.get(name, None) for name in user}
+                self._before = {name: dask.config.get(name, None) for name in _SETTINGS}
             self._users.append(user)
             dask.config.set(user)
         try:
@@ -62,7 +71,7 @@ class BackendSwitch:
         finally:
             with self._lock:
                 self._users = [other for other in self._users if other is not user]
-                dask.config.set(self._users[-1] if self._users else self._before)
+                dask.config.set(self._before | (self._users[-1] if self._users else {}))
 
 
 switch = BackendSwitch()

@@ -2,37 +2,59 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import tempfile
 from pathlib import Path
 
-import psutil
-
-_NAME = re.compile(r"gpudask-(?P<pid>\d+)-.*")
+_PREFIX = "jupyter-gpudask-"
+_LOCK = "in-use.lock"
 _TAIL_BYTES = 2**18
 
 
-def make_directory() -> Path:
-    """Make the folder of a new cluster, and clear away those whose supervisor was killed."""
-    remove_stale_directories()
-    directory = Path(tempfile.mkdtemp(prefix=f"gpudask-{os.getpid()}-"))
-    (directory / "logs").mkdir()
-    return directory
+class ClusterDirectory:
+    """A folder that is locked as long as the process that made it lives, whoever else can see it.
 
+    Attributes
+    ----------
+    path
+        The folder.
+    """
 
-def remove_directory(directory: Path) -> None:
-    """Remove the folder and what is in it."""
-    shutil.rmtree(directory, ignore_errors=True)
+    def __init__(self) -> None:
+        remove_stale_directories()
+        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.logs.mkdir()
+
+    @property
+    def logs(self) -> Path:
+        """Where the workers write their logs."""
+        return self.path / "logs"
+
+    def remove(self) -> None:
+        """Remove it and what is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
 
 
 def remove_stale_directories() -> None:
-    """Remove the folders of this user's supervisors that no longer run."""
-    for stale in Path(tempfile.gettempdir()).glob("gpudask-*"):
-        match = _NAME.fullmatch(stale.name)
-        if match and _is_mine(stale) and not psutil.pid_exists(int(match["pid"])):
-            remove_directory(stale)
+    """Remove the folders of supervisors that were killed: those of ours that nobody holds the lock of."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:  # not ours, or of another user, or just being made
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue
+        finally:
+            os.close(lock)
 
 
 def worker_log(logs: Path, worker: object) -> Path:
@@ -50,10 +72,3 @@ def tail(path: Path, lines: int) -> str:
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-lines:])
-
-
-def _is_mine(path: Path) -> bool:
-    try:
-        return path.is_dir() and not path.is_symlink() and path.stat().st_uid == os.getuid()
-    except OSError:
-        return False

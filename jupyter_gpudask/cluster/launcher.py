@@ -102,6 +102,7 @@ class ClusterProcess:
         """
         process = await asyncio.create_subprocess_exec(
             python,
+            "-P",  # a file beside the notebook that is named like a module must not be taken for it
             "-m",
             "jupyter_gpudask.cluster",
             stdin=asyncio.subprocess.PIPE,
@@ -113,7 +114,8 @@ class ClusterProcess:
         )
         cluster = cls(process, spec)
         try:
-            cluster._send(Start(spec=spec, parent=os.getpid(), path=tuple(path)))
+            with contextlib.suppress(ClusterLostError):  # ended already: what follows says how
+                cluster._send(Start(spec=spec, parent=os.getpid(), path=tuple(path)))
             cluster.ready = await cluster._wait_until_ready(on_progress)
         except BaseException:
             await asyncio.shield(cluster.close())

@@ -7,15 +7,22 @@ context, of about 520 MB on the first GPU; and the scheduler would import whatev
 from __future__ import annotations
 
 import pickle
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import dask.config
 from dask._expr import LLGExpr
 from dask._task_spec import Alias, GraphNode, convert_legacy_graph
+from dask.utils import parse_bytes
 from distributed import Client
 from distributed.protocol.pickle import dumps, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+_SEALED_BYTES = 2000
+"""About what a task of arrays weighs when it is pickled alone."""
 
 
 class SharedBuffer:
@@ -117,7 +124,7 @@ class SealedGraph:
         return self._annotations
 
 
-def seal(expression: Any, keys: Iterable[Any]) -> SealedGraph:
+def seal(expression: Any, keys: Iterable[Any]) -> Any:
     """The graph of `expression`, lowered and fused here instead of in the scheduler, with every task sealed.
 
     Parameters
@@ -127,12 +134,23 @@ def seal(expression: Any, keys: Iterable[Any]) -> SealedGraph:
     keys
         The keys that are wanted.
     """
+    if not hasattr(expression, "__dask_graph__"):  # Dask submits an empty dict where it wants a future alone
+        return expression
     graph = convert_legacy_graph(expression.__dask_graph__())
     annotations = expression.__dask_annotations__()
     if isinstance(expression, LLGExpr):  # every other expression leaves out by itself what is not wanted
         graph = _cull(graph, keys)
     shared: dict[tuple[int, int], SharedBuffer] = {}
     return SealedGraph({key: _seal_node(node, shared) for key, node in graph.items()}, annotations)
+
+
+@contextmanager
+def _own_size_allowed(graph: Any) -> Iterator[None]:
+    """Have Dask warn of the user's large data, and not of what sealing adds to each task."""
+    name = "distributed.admin.large-graph-warning-threshold"
+    tasks = len(graph.__dask_graph__()) if isinstance(graph, SealedGraph) else 0
+    with dask.config.set({name: parse_bytes(dask.config.get(name)) + tasks * _SEALED_BYTES}):
+        yield
 
 
 def _seal_node(node: GraphNode, shared: dict[tuple[int, int], SharedBuffer]) -> GraphNode:
@@ -157,7 +175,8 @@ class SealingClient(Client):
     """A Dask client that sends its graphs sealed; in all else a `distributed.Client`."""
 
     def _graph_to_futures(self, expr: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
-        return super()._graph_to_futures(seal(expr, keys), keys, *args, **kwargs)
+        with _own_size_allowed(sealed := seal(expr, keys)):
+            return super()._graph_to_futures(sealed, keys, *args, **kwargs)
 
 
 def seal_all_clients() -> None:
@@ -167,7 +186,8 @@ def seal_all_clients() -> None:
         return
 
     def _graph_to_futures(self: Client, expr: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
-        return unsealed(self, seal(expr, keys), keys, *args, **kwargs)
+        with _own_size_allowed(sealed := seal(expr, keys)):
+            return unsealed(self, sealed, keys, *args, **kwargs)
 
     _graph_to_futures.sealed = True  # type: ignore[attr-defined]
     Client._graph_to_futures = _graph_to_futures  # type: ignore[method-assign]  # noqa: SLF001

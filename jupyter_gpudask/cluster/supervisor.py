@@ -6,11 +6,10 @@ import asyncio
 import logging
 import os
 import signal
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask.config
+from distributed.protocol.pickle import dumps
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..models import (
@@ -31,14 +30,14 @@ from ..models import (
     TlsCredentials,
     Watch,
 )
-from .directory import make_directory, remove_directory, tail, worker_log
+from .directory import ClusterDirectory, tail, worker_log
 from .engines import Plan, check_pool_fits, make_plan, open_cluster
 from .figures import Status, read_state
 from .start import wait_for_workers
-from .worker import LOGS_VARIABLE
+from .worker import LOGS_VARIABLE, PathPlugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from .channel import Channel
 
@@ -62,7 +61,7 @@ class Supervisor:
     def __init__(self, channel: Channel, on_start: Callable[[int], None]) -> None:
         self._channel = channel
         self._on_start = on_start
-        self._directory = Path()
+        self._directory: ClusterDirectory
         self._plan: Plan | None = None
         self._cluster: Any = None
         self._security: Any = None
@@ -79,16 +78,21 @@ class Supervisor:
         if first is None:
             return
         self._on_start(first.parent)
-        sys.path.extend(folder for folder in first.path if folder not in sys.path)
-        self._directory = make_directory()
+        try:
+            self._directory = ClusterDirectory()
+        except OSError as error:
+            self._fail(ClusterStartError(f"No folder for the cluster can be made: {error}.", "Look at TMPDIR."))
+            return
         grace = _ORPHAN_GRACE
-        starting = asyncio.create_task(self._start(first.spec))
+        starting = asyncio.create_task(self._start(first.spec, first.path))
         listening = asyncio.create_task(self._listen())
         ending = asyncio.create_task(self._over.wait())
         try:
             await asyncio.wait({starting, listening, ending}, return_when=asyncio.FIRST_COMPLETED)
             if starting.done() and starting.result():
-                await asyncio.wait({listening, ending}, return_when=asyncio.FIRST_COMPLETED)
+                closing = asyncio.create_task(self._cluster.scheduler.finished())  # by a client's `shutdown`
+                await asyncio.wait({listening, ending, closing}, return_when=asyncio.FIRST_COMPLETED)
+                closing.cancel()
             if listening.done() and listening.result():
                 grace = _CLOSE_GRACE
         finally:
@@ -119,9 +123,13 @@ class Supervisor:
         log = getattr(error, "log", "")
         self._channel.send(Failed(kind=type(error).__name__, reason=error.reason, fix=error.fix, log=log))
 
-    async def _start(self, spec: ClusterSpec) -> bool:
+    async def _start(self, spec: ClusterSpec, path: Sequence[str]) -> bool:
         try:
-            self._channel.send(await self._make_cluster(spec))
+            ready = await self._make_cluster(spec)
+            plugin = dumps(PathPlugin(path))
+            register = self._cluster.scheduler.register_worker_plugin
+            await register(comm=None, plugin=plugin, name="gpudask-path", idempotent=True)
+            self._channel.send(ready)
         except GpuDaskError as error:
             self._fail(error)
         except Exception as error:  # whatever Dask or a driver raises: the parent must hear of it
@@ -136,9 +144,11 @@ class Supervisor:
         self._plan = plan = make_plan(spec)
         check_pool_fits(plan)
         self._channel.send(Progress(engine=plan.engine, ready=0, total=plan.workers))
-        os.environ[LOGS_VARIABLE] = str(self._logs)
+        os.environ[LOGS_VARIABLE] = str(self._directory.logs)
         environment = dask.config.get("distributed.nanny.pre-spawn-environ") | spec.environment
-        dask.config.set({"distributed.nanny.pre-spawn-environ": environment})
+        dask.config.set(
+            {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
+        )
         if spec.protocol == "tcp":
             from distributed import Security
 
@@ -153,7 +163,7 @@ class Supervisor:
             plan.workers,
             limit=spec.start_timeout,
             on_progress=lambda ready: self._channel.send(Progress(engine=plan.engine, ready=ready, total=plan.workers)),
-            logs=self._logs,
+            logs=self._directory.logs,
         )
         return Ready(
             engine=plan.engine,
@@ -168,12 +178,8 @@ class Supervisor:
 
     async def _open(self, spec: ClusterSpec, plan: Plan) -> None:
         # Made and awaited in one go: dask-cuda schedules work while it is made that needs what awaiting sets up.
-        self._cluster = open_cluster(spec, plan, self._security, self._directory)
+        self._cluster = open_cluster(spec, plan, self._security, self._directory.path)
         await self._cluster
-
-    @property
-    def _logs(self) -> Path:
-        return self._directory / "logs"
 
     def _credentials(self) -> TlsCredentials | None:
         if self._security is None:
@@ -205,7 +211,7 @@ class Supervisor:
             case Watch(interval=interval):
                 self._watch(interval)
             case SendLogs(worker=worker, lines=lines):
-                self._channel.send(LogText(worker=worker, text=tail(worker_log(self._logs, worker), lines)))
+                self._channel.send(LogText(worker=worker, text=tail(worker_log(self._directory.logs, worker), lines)))
             case _:
                 raise ProtocolError("A cluster is started once.")
 
@@ -232,6 +238,6 @@ class Supervisor:
                 await asyncio.wait_for(self._cluster.close(timeout=grace), grace)
             except Exception:
                 logger.exception("The cluster did not close in %s s; its processes are killed", grace)
-        remove_directory(self._directory)
+        self._directory.remove()
         self._channel.send(Closed())
         await self._channel.flush()

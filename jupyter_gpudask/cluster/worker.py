@@ -16,6 +16,8 @@ from .lifeline import die_with_parent
 from .sealing import seal_all_clients
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distributed import Worker
 
 LOGS_VARIABLE = "JUPYTER_GPUDASK_LOGS"
@@ -41,6 +43,22 @@ def _redirect_output(worker: Worker) -> None:
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.close(log)
+
+
+class PathPlugin(WorkerPlugin):
+    """Has the worker import modules from where the kernel does, in the same order.
+
+    It comes when the worker has imported all that it needs itself, so that a file of the user's that is named like a
+    module of Python's or Dask's does no harm.
+    """
+
+    def __init__(self, path: Sequence[str]) -> None:
+        self._path = list(path)
+
+    def setup(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
+        """Called by Dask when the worker has joined the scheduler."""
+        own = [folder for folder in sys.path if folder not in self._path]
+        sys.path[:] = self._path + own
 
 
 class FiguresPlugin(WorkerPlugin):

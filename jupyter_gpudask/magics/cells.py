@@ -8,8 +8,11 @@ ends, however it ends.
 
 from __future__ import annotations
 
+import threading
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
+
+from IPython.core.error import UsageError
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -31,7 +34,12 @@ class Cells:
     def __init__(self, shell: InteractiveShell, line_magic: str) -> None:
         self._shell = shell
         self._line_magic = line_magic
-        self._running: list[ExitStack] = []
+        self._of_thread = threading.local()  # a subshell of the kernel runs its cells in a thread of its own
+
+    @property
+    def _running(self) -> list[ExitStack]:
+        stacks: list[ExitStack] = self._of_thread.__dict__.setdefault("running", [])
+        return stacks
 
     def install(self) -> None:
         """Take part in every cell of the shell from now on, and in the one that is running."""
@@ -50,17 +58,17 @@ class Cells:
 
     def enter(self, context: AbstractContextManager[None]) -> None:
         """Enter `context`, and leave it when the running cell ends."""
-        if not self._running:  # code that no cell runs, such as a callback: there is no end to wait for
-            self._begin()
+        if not self._running:
+            raise UsageError("%%gpudask switches a cell, and no cell is running here.")
         self._running[-1].enter_context(context)
 
     def rewrite(self, lines: list[str]) -> list[str]:
         """Turn the first line of a ``%%gpudask`` cell into a statement; leave every other cell as it is."""
-        head, _, arguments = (lines[0] if lines else "").rstrip().partition(" ")
+        head, arguments = [*(lines[0] if lines else "").split(None, 1), "", ""][:2]
         body = "".join(lines[1:])
         if head != _HEAD or not body.strip():
             return lines
-        call = f"get_ipython().run_line_magic({self._line_magic!r}, {arguments!r})\n"
+        call = f"get_ipython().run_line_magic({self._line_magic!r}, {arguments.strip()!r})\n"
         return [call, *self._shell.transform_cell(body).splitlines(keepends=True)]
 
     def _begin(self) -> None:

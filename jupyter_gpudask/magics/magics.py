@@ -124,22 +124,25 @@ class GpuDaskMagics(Magics):
 
     @contextmanager
     def _cell_context(self, arguments: CellArguments) -> Iterator[None]:
+        from ..backends import computing_on, switch
+
         cluster = self._cluster_for_cell()
+        on_gpus = cluster.ready.engine == "cuda"
+        if not on_gpus and not cluster.stand_in_told:
+            cluster.stand_in_told = True
+            why = cluster.ready.stand_in or "The CPU stand-in was asked for."
+            display(Note(f"{why} Cells run on the CPU stand-in, with NumPy and pandas."))
+        array, dataframe = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
         with ExitStack() as stack:
             stack.enter_context(take_back_if_interrupted(self._shell, cluster.client))
-            if cluster.ready.engine == "cuda":
-                from ..backends import switch
-
-                stack.enter_context(switch.to(arguments.array, arguments.dataframe))
-            elif not cluster.stand_in_told:
-                cluster.stand_in_told = True
-                why = cluster.ready.stand_in or "The CPU stand-in was asked for."
-                display(Note(f"{why} Cells run on the CPU stand-in, with NumPy and pandas."))
+            stack.enter_context(computing_on(cluster.client))
+            stack.enter_context(switch.to(array, dataframe, scheduler="dask.distributed"))
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:
-        if self.session.cluster is not None:
-            return self.session.cluster
+        running = self.session.reconnect()
+        if running is not None:
+            return running
         loss = self.session.take_loss()
         if loss is None:
             return self._launch({})[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ class Session:
         self._cluster: RunningCluster | None = None
         self._lost: ClusterLostError | None = None
         self._options: dict[str, Any] = {}
+        self._lock = threading.RLock()
 
     @property
     def cluster(self) -> RunningCluster | None:
@@ -105,17 +107,19 @@ class Session:
         from ..models import ClusterSpec
 
         spec = ClusterSpec.parse(options)
-        if self._cluster is not None:
-            running = self._cluster.spec
-            if running.model_copy(update={name: getattr(spec, name) for name in options}) == running:
-                return self._cluster, False
-            raise ClusterExistsError(
-                "This kernel has a cluster with other options.",
-                "Type: %gpudask restart with these options, or %gpudask stop first.",
-            )
-        self._cluster = self._launch(spec, on_progress, meanwhile)
-        self._lost, self._options = None, options
-        return self._cluster, True
+        with self._lock:
+            running = self.reconnect()
+            if running is not None:
+                given = {name: getattr(spec, name) for name in options}
+                if running.spec.model_copy(update=given) == running.spec:
+                    return running, False
+                raise ClusterExistsError(
+                    "This kernel has a cluster with other options.",
+                    "Type: %gpudask restart with these options, or %gpudask stop first.",
+                )
+            self._cluster = self._launch(spec, on_progress, meanwhile)
+            self._lost, self._options = None, options
+            return self._cluster, True
 
     def options_of_restart(self, options: dict[str, Any]) -> dict[str, Any]:
         """The options of the last cluster, changed by `options`, and checked as far as can be while it still runs.
@@ -137,12 +141,15 @@ class Session:
 
     def stop(self) -> bool:
         """Close the cluster; whether there was one."""
-        cluster, self._cluster, self._lost = self._cluster, None, None
-        if cluster is None:
-            return False
-        cluster.client.close(timeout=2)
-        self._loop.run(cluster.process.close())
-        return True
+        with self._lock:
+            cluster, self._cluster, self._lost = self._cluster, None, None
+            if cluster is None:
+                return False
+            try:
+                cluster.client.close(timeout=2)
+            finally:
+                self._loop.run(cluster.process.close())
+            return True
 
     def state(self) -> ClusterState:
         """What the cluster is doing now."""
@@ -167,17 +174,40 @@ class Session:
     ) -> RunningCluster:
         from ..cluster.launcher import ClusterProcess
 
+        started: list[ClusterProcess] = []
+        path = [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - of a text, which may be empty
+
+        async def start() -> None:
+            started.append(
+                await ClusterProcess.start(spec, path=path, on_progress=on_progress, on_lost=self._forget_lost_cluster)
+            )
+
         preparation = Preparation(spec)
-        starting = ClusterProcess.start(spec, path=sys.path, on_progress=on_progress, on_lost=self._forget_lost_cluster)
-        process = self._loop.run(starting, meanwhile)
         try:
+            self._loop.run(start(), meanwhile)
             preparation.wait(meanwhile)
             from ..cluster.connection import connect
 
-            return RunningCluster(process, connect(process.ready))
+            return RunningCluster(started[0], connect(started[0].ready))
         except BaseException:
-            self._loop.run(process.close())
+            for process in started:
+                self._loop.run(process.close())
             raise
+
+    def reconnect(self) -> RunningCluster | None:
+        """The cluster, with a client that works; `None` if it can no longer be reached, and so has been closed."""
+        from ..cluster.connection import connect
+
+        with self._lock:
+            cluster = self._cluster
+            if cluster is None or cluster.client.status == "running":
+                return cluster
+            try:
+                cluster.client = connect(cluster.ready, timeout=5)
+            except OSError:
+                self.stop()
+                return None
+            return cluster
 
     def _forget_lost_cluster(self, loss: ClusterLostError) -> None:
         cluster, self._cluster, self._lost = self._cluster, None, loss

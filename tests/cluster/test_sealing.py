@@ -153,3 +153,16 @@ def test_a_task_that_computes_on_the_cluster_sends_its_graph_sealed_too(client):
 def test_an_error_in_a_task_comes_back_as_it_was_raised(client):
     with pytest.raises(ZeroDivisionError):
         client.submit(lambda: 1 / 0).result()
+
+
+def test_an_error_can_be_recreated_here(client):
+    future = client.submit(lambda: 1 / 0, pure=False)
+    wait(future)
+    with pytest.raises(ZeroDivisionError):
+        client.recreate_error_locally(future)
+
+
+@pytest.mark.usefixtures("client")
+def test_many_small_tasks_are_no_large_graph():
+    x = da.ones(20_000, chunks=10)
+    assert (x + 1).sum().compute() == 40_000

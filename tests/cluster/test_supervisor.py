@@ -37,7 +37,7 @@ def with_cluster(use, options=CPU, **start):
 
 
 def leftover_directories():
-    return [path for path in Path(tempfile.gettempdir()).glob("gpudask-*") if path.is_dir()]
+    return [path for path in Path(tempfile.gettempdir()).glob("jupyter-gpudask-*") if path.is_dir()]
 
 
 def hold_gil(seconds):
@@ -168,7 +168,7 @@ class Pipe:
 
     def __init__(self):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "jupyter_gpudask.cluster"],
+            [sys.executable, "-P", "-m", "jupyter_gpudask.cluster"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

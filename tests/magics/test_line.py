@@ -212,9 +212,53 @@ def test_it_works_in_plain_ipython_in_a_terminal(tmp_path):
     assert "total 10.0" in done.stdout
 
 
-def test_modules_beside_the_notebook_and_on_its_path_reach_the_workers(kernel, tmp_path):
-    (tmp_path / "beside.py").write_text("def triple(number): return 3 * number\n")
-    kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport beside")
+def test_modules_beside_the_notebook_and_on_its_path_reach_the_workers_in_its_order(kernel, tmp_path):
+    (tmp_path / "tabulate.py").write_text("def triple(number): return 3 * number\n")
+    for name in ("random", "queue", "pandas", "ssl", "secrets"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('a file of the user was taken for a module')\n")
     kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok(f"import os, sys; os.chdir({str(tmp_path)!r}); sys.path.insert(0, '')\nimport tabulate")
     kernel.ok("started = %gpudask start --cpu 1")
-    assert kernel.ok("started.client.submit(beside.triple, 2).result()").value == "6"
+    assert kernel.ok("started.client.submit(tabulate.triple, 2).result()").value == "6"
+    where = "started.client.run(lambda: __import__('sys').path[0])"
+    assert kernel.ok(f"set({where}.values())").value == repr({str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    "disturb",
+    ["client.close()", "from distributed import Client\nother = Client(processes=False, dashboard_address=None)"],
+)
+def test_a_cell_computes_on_the_cluster_whatever_the_user_did_to_the_default_client(kernel, disturb):
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("started = %gpudask start --cpu 1\nclient = started.client\nimport dask, os")
+    kernel.ok(disturb)
+    kernel.ok("%%gpudask\nwhere = dask.delayed(os.getpid)().compute()")
+    assert kernel.ok("where == os.getpid()").value == "False"
+    if "other" in disturb:
+        assert kernel.ok("from distributed import default_client\ndefault_client() is other").value == "True"
+        kernel.ok("other.close()")
+
+
+def test_a_scheduler_that_a_client_shut_down_is_a_lost_cluster(kernel):
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("started = %gpudask start --cpu 1\nimport dask, os")
+    supervisor = kernel.supervisor()
+    kernel.ok("started.client.shutdown()")
+    wait_until(lambda: not pids_of_session(supervisor), 10)
+    assert kernel.ok("%%gpudask\ndask.delayed(os.getpid)().compute() != os.getpid()").value == "True"
+
+
+def test_two_threads_that_start_get_one_cluster(kernel):
+    kernel.ok("%load_ext jupyter_gpudask\nimport threading")
+    kernel.ok(
+        "def start(): get_ipython().run_line_magic('gpudask', 'start --cpu 1')\n"
+        "threads = [threading.Thread(target=start) for _ in range(2)]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "import psutil\n"
+        "def supervisors():\n"
+        "    return sum('jupyter_gpudask.cluster' in child.cmdline() for child in psutil.Process().children())"
+    )
+    assert kernel.ok("supervisors()").value == "1"
+    kernel.ok("%gpudask stop")
+    assert kernel.ok("supervisors()").value == "0"

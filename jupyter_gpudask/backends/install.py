@@ -1,0 +1,12 @@
+"""Puts our backends in the place of Dask's."""
+
+from .arrays import install_array_backend
+from .creation import install_creation_functions
+from .frames import install_frame_backend
+
+
+def install_backends() -> None:
+    """Mend what Dask's CuPy and cuDF backends leave open; for NumPy and pandas nothing changes, nor a second time."""
+    install_array_backend()
+    install_frame_backend()
+    install_creation_functions()
