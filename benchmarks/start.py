@@ -63,7 +63,7 @@ if __name__ == "__main__":
 
 def seconds_of_import(name: str) -> float:
     script = f"import time; t = time.perf_counter(); import {name}; print(time.perf_counter() - t)"
-    return round(float(subprocess.check_output([sys.executable, "-c", script], text=True).splitlines()[-1]), 2)
+    return round(float(subprocess.check_output([sys.executable, "-P", "-c", script], text=True).splitlines()[-1]), 2)
 
 
 def run(script: str) -> str:

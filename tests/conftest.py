@@ -21,7 +21,8 @@ FAKE_GPUS = Path(__file__).parent / "fake_gpus"
 
 def fake_gpu_environment(**settings: str) -> dict[str, str]:
     """Variables of a process that shall see GPUs which are not there; see fake_gpus/sitecustomize.py."""
-    return {**os.environ, "PYTHONPATH": str(FAKE_GPUS), **settings}
+    path = os.pathsep.join(filter(None, [str(FAKE_GPUS), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, **settings}
 
 
 def pids_of_session(session: int) -> list[int]:
