@@ -59,9 +59,12 @@ if __name__ == "__main__":
         "date": time.strftime("%Y-%m-%d"),
         "dask": dask.__version__,
     }
-    for name in ("stock", "ours"):
-        output = subprocess.check_output([sys.executable, __file__, "--one", name], text=True)
-        report[name] = json.loads(output.splitlines()[-1])
+    runs = {
+        name: subprocess.Popen([sys.executable, __file__, "--one", name], stdout=subprocess.PIPE, text=True)
+        for name in ("stock", "ours")
+    }
+    for name, process in runs.items():
+        report[name] = json.loads(process.communicate()[0].splitlines()[-1])
     text = json.dumps(report, indent=1)
     if arguments.out:
         arguments.out.write_text(text + "\n")

@@ -178,4 +178,3 @@ def test_ucx_moves_arrays_between_two_gpus(gpu, options):
         "%%gpudask\nimport dask.array as da\n"
         "x = da.random.normal(size=(20_000, 20_000), chunks=2_000)\ny = float((x @ x.T).sum().compute())"
     )
-    assert kernel.supervisor() not in contexts()

@@ -16,8 +16,9 @@ def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
     os.environ["RAPIDS_NO_INITIALIZE"] = "True"
     from dask_cuda import LocalCUDACluster
 
-    # Without a device this process can make no CUDA context; each worker gets its own device from dask-cuda.
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    if spec.protocol == "tcp":  # UCX does not start without a device
+        # Without a device this process can make no CUDA context; each worker gets its own device from dask-cuda.
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
     return LocalCUDACluster(
         CUDA_VISIBLE_DEVICES=[gpu.uuid for gpu in plan.gpus],
         n_workers=plan.workers,
