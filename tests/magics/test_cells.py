@@ -224,3 +224,15 @@ def test_the_array_expressions_of_dask_are_refused_with_the_fix(gpu_kernel):
     gpu_kernel.ok("dask.config.set({'array.query-planning': None})")
     assert reply.error == "UsageError"
     assert "array.query-planning" in reply.printed
+
+
+def test_a_subshell_that_ends_meanwhile_leaves_the_switch_of_the_main_shell_alone(gpu_kernel):
+    client = gpu_kernel.client
+    client.control_channel.send(client.session.msg("create_subshell_request"))
+    subshell = client.get_control_msg(timeout=10)["content"]["subshell_id"]
+    request = client.session.msg("execute_request", {"code": "import time; time.sleep(1)", "silent": True})
+    request["header"]["subshell_id"] = subshell
+    client.shell_channel.send(request)
+    time.sleep(0.3)
+    cell = f"%%gpudask\nimport time\nfirst = {BACKENDS}\ntime.sleep(2)\n(first, {BACKENDS})"
+    assert gpu_kernel.ok(cell).value == f"({ON}, {ON})"
