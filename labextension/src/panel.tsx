@@ -17,6 +17,9 @@ export const PANEL_ID = 'jupyter-gpudask-panel';
 /** What starts a cluster in a notebook; code, so never translated. */
 const START_LINES = '%load_ext jupyter_gpudask\n%gpudask start';
 
+/** What lists the GPUs in a notebook. */
+const GPUS_LINES = '%load_ext jupyter_gpudask\n%gpudask gpus';
+
 interface IEmptyStateProps {
   /** What is missing. */
   title: string;
@@ -53,9 +56,9 @@ function gpuSection(trans: TranslationBundle): PanelWithToolbar {
     <EmptyState
       title={trans.__('No GPU figures in this panel yet.')}
       hint={trans.__(
-        'The GPUs that a cluster uses are listed where you start it, in a notebook cell:'
+        'To see the GPUs of this machine and who holds them, run in a notebook cell:'
       )}
-      code={START_LINES}
+      code={GPUS_LINES}
     />
   );
 }

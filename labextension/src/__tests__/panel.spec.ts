@@ -64,12 +64,13 @@ describe('the panel', () => {
     expect(region).toBe(panel.content.node);
   });
 
-  it('says in each empty section what to type to start', async () => {
+  it('says in each empty section what to type instead', async () => {
     await show(nullTranslator);
     const code = panel.node.querySelectorAll('.jp-GpuDask-section code');
-    expect(Array.from(code, element => element.textContent)).toEqual(
-      Array(2).fill('%load_ext jupyter_gpudask\n%gpudask start')
-    );
+    expect(Array.from(code, element => element.textContent)).toEqual([
+      '%load_ext jupyter_gpudask\n%gpudask gpus',
+      '%load_ext jupyter_gpudask\n%gpudask start'
+    ]);
   });
 
   it('takes every sentence, and no code, through the translator', async () => {

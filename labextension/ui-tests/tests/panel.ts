@@ -16,7 +16,8 @@ export async function expectBothSections(page: Page): Promise<void> {
     'GPUs',
     'Clusters'
   ]);
-  await expect(region.getByText('%gpudask start')).toHaveCount(2);
+  await expect(region.getByText('%gpudask gpus')).toHaveCount(1);
+  await expect(region.getByText('%gpudask start')).toHaveCount(1);
   for (const code of await region.locator('pre').all()) {
     await expect(code).toBeInViewport({ ratio: 1 });
   }
