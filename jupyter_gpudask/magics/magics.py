@@ -124,9 +124,9 @@ class GpuDaskMagics(Magics):
 
     @contextmanager
     def _cell_context(self, arguments: CellArguments) -> Iterator[None]:
-        from ..backends import computing_on, switch
-
         cluster = self._cluster_for_cell()
+        from ..backends import computing_on, switch  # after the start, which imports Dask meanwhile
+
         on_gpus = cluster.ready.engine == "cuda"
         if not on_gpus and not cluster.stand_in_told:
             cluster.stand_in_told = True

@@ -196,16 +196,19 @@ class Session:
 
     def reconnect(self) -> RunningCluster | None:
         """The cluster, with a client that works; `None` if it can no longer be reached, and so has been closed."""
-        from ..cluster.connection import connect
-
         with self._lock:
             cluster = self._cluster
             if cluster is None or cluster.client.status == "running":
                 return cluster
+            from ..cluster.connection import connect
+
             try:
                 cluster.client = connect(cluster.ready, timeout=5)
             except OSError:
                 self.stop()
+                self._lost = ClusterLostError(
+                    "The cluster's scheduler does not answer; what its workers held is lost.", "Type: %gpudask restart"
+                )
                 return None
             return cluster
 
