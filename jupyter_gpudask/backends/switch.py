@@ -14,7 +14,6 @@ from ..errors import BackendUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SETTINGS = ("array.backend", "dataframe.backend", "scheduler")
 _MODULES = {"cupy": ("cupy",), "cudf": ("cudf", "dask_cudf"), "numpy": (), "pandas": ()}
 
 
@@ -59,11 +58,13 @@ class BackendSwitch:
 
             install_backends()
         user = {"array.backend": array, "dataframe.backend": dataframe}
-        if scheduler is not None:
-            user["scheduler"] = scheduler
+        if scheduler not in (None, dask.config.get("scheduler", None)):  # what is not changed is not restored either
+            user["scheduler"] = str(scheduler)
         with self._lock:
             if not self._users:
-                self._before = {name: dask.config.get(name, None) for name in _SETTINGS}
+                self._before = {}
+            for name in user:
+                self._before.setdefault(name, dask.config.get(name, None))
             self._users.append(user)
             dask.config.set(user)
         try:

@@ -262,3 +262,10 @@ def test_two_threads_that_start_get_one_cluster(kernel):
     assert kernel.ok("supervisors()").value == "1"
     kernel.ok("%gpudask stop")
     assert kernel.ok("supervisors()").value == "0"
+
+
+def test_a_cluster_that_is_stopped_inside_its_cell_leaves_dask_able_to_compute(kernel):
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("%gpudask start --cpu 1")
+    kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(3).sum().compute()\n%gpudask stop")
+    assert "3.0" in kernel.ok("da.ones(3).sum().compute()").value
