@@ -4,7 +4,7 @@ import {
   TranslationBundle
 } from '@jupyterlab/translation';
 import { framePromise } from '@jupyterlab/testing';
-import { ReactWidget, SidePanel } from '@jupyterlab/ui-components';
+import { SidePanel } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
 import { createPanel, PANEL_ID } from '../panel';
@@ -26,12 +26,12 @@ let panel: SidePanel;
 async function show(translator: ITranslator): Promise<SidePanel> {
   panel = createPanel(translator);
   Widget.attach(panel, document.body);
-  for (const section of panel.widgets) {
-    for (const body of section.children()) {
-      await (body as ReactWidget).renderPromise;
-    }
+  // React draws each section in a turn of its own, after as many frames as it needs.
+  const isDrawn = (section: Widget): boolean =>
+    section.node.querySelector('code') !== null;
+  while (!panel.widgets.every(isDrawn)) {
+    await framePromise();
   }
-  await framePromise();
   return panel;
 }
 
