@@ -1,7 +1,7 @@
 """The switch: which library Dask's collections are made of, for one cell."""
 
-from .client import computing_on
+from .client import default_client
 from .kernel import prepare_gpu_backends
-from .switch import BackendSwitch, check_backends, switch
+from .switch import check_backends, switched_to
 
-__all__ = ["BackendSwitch", "check_backends", "computing_on", "prepare_gpu_backends", "switch"]
+__all__ = ["check_backends", "default_client", "prepare_gpu_backends", "switched_to"]

@@ -7,9 +7,7 @@ they are.
 
 from __future__ import annotations
 
-import inspect
 import sys
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import dask.array as da
@@ -19,6 +17,8 @@ import pandas as pd
 from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 from dask.dataframe.backends import dataframe_creation_dispatch
+
+from .interception import intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,61 +55,28 @@ FRAME_FUNCTIONS = (
 """Of `dask.dataframe`: likewise."""
 
 _NUMBERS = "biufc"
-_HOOK = "_jupyter_gpudask_{name}"
 
 
 def install_creation_functions() -> None:
     """Intercept the functions; a second time does nothing."""
     for name in ARRAY_FUNCTIONS:
-        _intercept(getattr(da, name), _array_to_gpu)
+        intercept(getattr(da, name), _finishing(_array_to_gpu))
     for name in FRAME_FUNCTIONS:
-        _intercept(getattr(dd, name), _frame_to_gpu)
+        intercept(getattr(dd, name), _finishing(_frame_to_gpu))
 
 
-def _intercept(function: FunctionType, finish: Callable[[Any], Any]) -> None:
-    """Have every call of `function` from outside Dask pass its result through `finish`.
+def _finishing(finish: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Pass what a function gives through `finish`, where it is not Dask's own code that calls it."""
 
-    The function object stays the same, for it may be bound to other names already; its code is exchanged for a call of
-    a hook in its module.
-    """
-    hook = _HOOK.format(name=function.__name__)
-    if hook in function.__globals__:
-        return
-    original = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    original.__kwdefaults__ = function.__kwdefaults__
-    signature = inspect.signature(function)
-
-    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def around(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         result = original(*args, **kwargs)
-        caller = sys._getframe(2).f_globals.get("__name__", "")  # noqa: SLF001 - the caller decides
+        caller = sys._getframe(3).f_globals.get("__name__", "")  # noqa: SLF001 - the caller decides
         if caller.partition(".")[0] in ("dask", "dask_cudf") or any(_is_on_host(arg) for arg in args):
             return result
         return finish(result)
 
-    function.__globals__[hook] = call
-    function.__code__ = _forwarding_code(hook, function.__code__.co_freevars)
-    function.__defaults__ = function.__kwdefaults__ = None
-    function.__signature__ = signature  # type: ignore[attr-defined]
-
-
-def _forwarding_code(hook: str, free_variables: tuple[str, ...]) -> Any:
-    """Code that calls `hook`, for a function whose closure has these variables."""
-    names = ", ".join(free_variables)
-    source = [
-        "def outer():",
-        f"    {' = '.join(free_variables)} = None" if names else "    pass",
-        "    def forward(*args, **kwargs):",
-        "        __tracebackhide__ = True",
-        f"        {names}" if names else "        pass",
-        f"        return {hook}(args, kwargs)",
-        "    return forward",
-    ]
-    scope: dict[str, Any] = {}
-    exec("\n".join(source), scope)  # noqa: S102 - a closure of the same variables cannot be made otherwise
-    return scope["outer"]().__code__
+    return around
 
 
 def _is_on_host(value: Any) -> bool:

@@ -125,7 +125,7 @@ class GpuDaskMagics(Magics):
     @contextmanager
     def _cell_context(self, arguments: CellArguments) -> Iterator[None]:
         cluster = self._cluster_for_cell()
-        from ..backends import computing_on, switch  # after the start, which imports Dask meanwhile
+        from ..backends import default_client, switched_to  # after the start, which imports Dask meanwhile
 
         on_gpus = cluster.ready.engine == "cuda"
         if not on_gpus and not cluster.stand_in_told:
@@ -135,8 +135,8 @@ class GpuDaskMagics(Magics):
         array, dataframe = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
         with ExitStack() as stack:
             stack.enter_context(take_back_if_interrupted(self._shell, cluster.client))
-            stack.enter_context(computing_on(cluster.client))
-            stack.enter_context(switch.to(array, dataframe, scheduler="dask.distributed"))
+            stack.enter_context(default_client.computing_on(cluster.client))
+            stack.enter_context(switched_to(array, dataframe))
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:

@@ -10,7 +10,7 @@ import pytest
 from dask.array import linspace
 from dask.dataframe import from_pandas
 
-from jupyter_gpudask.backends import switch
+from jupyter_gpudask.backends import switched_to
 
 pytestmark = pytest.mark.gpu
 
@@ -55,7 +55,7 @@ SAME_ON_BOTH = {name for name in ARRAYS if "random" not in name.lower() and "rng
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_an_array_is_cupy_in_meta_in_blocks_and_in_the_result(name):
-    with switch.to("cupy", "cudf"):
+    with switched_to("cupy", "cudf"):
         x = ARRAYS[name]()
     assert type(x._meta) is cupy.ndarray
     assert type(x.compute(scheduler="sync")) is cupy.ndarray
@@ -66,7 +66,7 @@ def test_an_array_is_cupy_in_meta_in_blocks_and_in_the_result(name):
 @pytest.mark.parametrize("name", sorted(SAME_ON_BOTH))
 def test_an_array_has_the_values_of_numpy(name):
     expected = ARRAYS[name]().compute(scheduler="sync")
-    with switch.to("cupy", "cudf"):
+    with switched_to("cupy", "cudf"):
         x = ARRAYS[name]()
     np.testing.assert_array_equal(x.compute(scheduler="sync").get(), expected)
     assert type(expected) is np.ndarray
@@ -75,7 +75,7 @@ def test_an_array_has_the_values_of_numpy(name):
 @pytest.mark.parametrize("name", ARRAYS)
 def test_no_key_is_shared_between_numpy_and_cupy_and_an_honest_repeat_keeps_its_own(name):
     on_cpu = ARRAYS[name]()
-    with switch.to("cupy", "cudf"):
+    with switched_to("cupy", "cudf"):
         on_gpu = ARRAYS[name]()
         again = ARRAYS[name]()
     assert on_cpu.name != on_gpu.name
@@ -88,7 +88,7 @@ def test_each_backend_gives_its_own_data_when_the_other_is_persisted(name, first
     from distributed import Client, wait
 
     def on_gpu():
-        with switch.to("cupy", "cudf"):
+        with switched_to("cupy", "cudf"):
             return ARRAYS[name]()
 
     with Client(processes=False, dashboard_address=None, threads_per_worker=1, n_workers=1):
@@ -102,13 +102,13 @@ def test_each_backend_gives_its_own_data_when_the_other_is_persisted(name, first
 
 @pytest.mark.parametrize("make", [np.arange(3).astype(str), np.array([None, 1], dtype=object)])
 def test_what_cupy_has_no_type_for_stays_on_the_host(make):
-    with switch.to("cupy", "cudf"):
+    with switched_to("cupy", "cudf"):
         assert type(da.from_array(make, chunks=1)._meta) is np.ndarray
 
 
 def test_a_collection_from_outside_stays_what_it_is():
     outside, frame = da.ones(4, chunks=2), dd.from_pandas(pd.DataFrame({"a": [1]}), npartitions=1)
-    with switch.to("cupy", "cudf"):
+    with switched_to("cupy", "cudf"):
         assert type(da.asarray(outside)._meta) is np.ndarray
         assert type(da.diag(outside)._meta) is np.ndarray
         assert type((frame + 1)._meta) is pd.DataFrame
@@ -116,7 +116,7 @@ def test_a_collection_from_outside_stays_what_it_is():
 
 
 def test_an_identity_made_in_the_cell_mixes_with_what_else_is_made_there():
-    with switch.to("cupy", "cudf"):
+    with switched_to("cupy", "cudf"):
         x = da.random.random((20, 20), chunks=10)
         rest = abs((x + da.eye(20, chunks=10)) @ da.eye(20, chunks=10) - x - da.eye(20, chunks=10)).max()
         assert float(rest.compute(scheduler="sync")) < 1e-12
@@ -129,7 +129,7 @@ def test_seeds_reproduce_and_chunks_are_independent(draw):
     arguments = {"choice": (1000,), "triangular": (0, 1, 2)}.get(draw, ())
 
     def values(seed):
-        with switch.to("cupy", "cudf"):
+        with switched_to("cupy", "cudf"):
             rng = da.random.default_rng(seed)
             return getattr(rng, draw)(*arguments, size=2000, chunks=1000).compute(scheduler="sync").get()
 
@@ -151,7 +151,7 @@ def test_seeds_reproduce_and_chunks_are_independent(draw):
     ],
 )
 def test_distributions_have_the_moments_that_they_should(draw, arguments, mean, deviation):
-    with switch.to("cupy", "cudf"):
+    with switched_to("cupy", "cudf"):
         for rng in (da.random.default_rng(3), da.random.RandomState(3)):
             x = getattr(rng, draw)(*arguments, size=400_000, chunks=50_000).compute(scheduler="sync").get()
             assert abs(x.mean() - mean) < 6 * deviation / math.sqrt(x.size)
@@ -181,7 +181,7 @@ def frames(folder):
 def test_a_frame_is_cudf_and_agrees_with_pandas(name, tmp_path):
     make = frames(tmp_path)[name]
     expected = make().compute(scheduler="sync")
-    with switch.to("cupy", "cudf"):
+    with switched_to("cupy", "cudf"):
         frame = make()
     result = frame.compute(scheduler="sync")
     assert type(frame._meta) is type(result) is cudf.DataFrame
@@ -192,7 +192,7 @@ def test_a_frame_is_cudf_and_agrees_with_pandas(name, tmp_path):
 
 def test_a_pandas_frame_is_written_as_pandas_writes_it(tmp_path):
     frame = dd.from_pandas(FRAME, npartitions=1)
-    with switch.to("cupy", "cudf"):
+    with switched_to("cupy", "cudf"):
         frame.to_parquet(str(tmp_path), compute_kwargs={"scheduler": "sync"})
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path), FRAME, check_dtype=False, check_names=False)
     import pyarrow.parquet as pq
