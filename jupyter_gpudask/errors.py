@@ -92,3 +92,40 @@ class ProtocolError(GpuDaskError):
 
 class BackendUnavailableError(GpuDaskError):
     """A cell asked for a backend that cannot be switched on in this kernel."""
+
+
+class MixedBackendsError(GpuDaskError, TypeError):
+    """CPU and GPU collections in one operation, which neither library can compute.
+
+    Parameters
+    ----------
+    host, gpu
+        What the user calls the one on the CPU and the one on the GPU.
+    movable
+        Whether ``--move`` moves the one on the CPU.
+    """
+
+    def __init__(self, host: str, gpu: str, *, movable: bool) -> None:
+        super().__init__(
+            f"{host} is on the CPU and {gpu} on the GPU; they cannot be computed together.",
+            f"Type: %%gpudask --move {host.replace(' and ', ',')}, or make it in the cell."
+            if movable
+            else "Make a GPU collection of it in the cell: da.asarray, da.from_array or dd.from_pandas.",
+        )
+
+
+class MoveError(GpuDaskError):
+    """``--move`` names something that cannot be moved to the GPUs."""
+
+
+class ResultTooLargeError(GpuDaskError, MemoryError):
+    """A result would not fit the GPU of the kernel; it was not moved there."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            reason, "Keep it on the workers with persist() instead of compute(), or type: %%gpudask --to-host"
+        )
+
+
+class ReportError(GpuDaskError):
+    """``--report`` names a file that cannot be written."""

@@ -8,11 +8,14 @@ no callback, and nothing that outlives the cell.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import dask.config
 
 from .interception import intercept
+
+if TYPE_CHECKING:
+    from .computing import Watch
 
 _KEY = "backend"
 SECTIONS = ("array", "dataframe")
@@ -25,10 +28,13 @@ class Overlay:
     ----------
     backends
         The backend of each section.
+    watch
+        Who looks at the computations.
     """
 
-    def __init__(self, backends: dict[str, str]) -> None:
+    def __init__(self, backends: dict[str, str], watch: Watch | None = None) -> None:
         self.active = True
+        self.watch = watch
         self._outer = current_overlay()
         self._backends = {section: _Local(backend, self) for section, backend in backends.items()}
 

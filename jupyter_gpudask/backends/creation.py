@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import dask.dataframe as dd
-import numpy as np
-import pandas as pd
 from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 from dask.dataframe.backends import dataframe_creation_dispatch
 
 from .interception import intercept
+from .placement import can_move, place_of, to_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,8 +53,6 @@ FRAME_FUNCTIONS = (
 )
 """Of `dask.dataframe`: likewise."""
 
-_NUMBERS = "biufc"
-
 
 def install_creation_functions() -> None:
     """Intercept the functions; a second time does nothing."""
@@ -81,9 +78,7 @@ def _finishing(finish: Callable[[Any], Any]) -> Callable[..., Any]:
 
 def _is_on_host(value: Any) -> bool:
     """Whether a collection from outside the cell stays on the CPU, and what is made of it too."""
-    return is_dask_collection(value) and isinstance(
-        getattr(value, "_meta", None), np.ndarray | pd.DataFrame | pd.Series | pd.Index
-    )
+    return is_dask_collection(value) and place_of(value) == "host"
 
 
 def _array_to_gpu(result: Any) -> Any:
@@ -91,12 +86,10 @@ def _array_to_gpu(result: Any) -> Any:
         return result
     if isinstance(result, list | tuple):
         return type(result)(_array_to_gpu(part) for part in result)
-    is_numbers = isinstance(result, da.Array) and isinstance(result._meta, np.ndarray)  # noqa: SLF001
-    # CuPy has numbers alone; texts, dates and objects stay where they are.
-    return result.to_backend("cupy") if is_numbers and result.dtype.kind in _NUMBERS else result
+    return to_gpu(result) if _is_on_host(result) and can_move(result) else result
 
 
 def _frame_to_gpu(result: Any) -> Any:
     if dataframe_creation_dispatch.backend != "cudf" or not _is_on_host(result):
         return result
-    return result.to_backend("cudf")
+    return to_gpu(result)

@@ -1,8 +1,10 @@
 """Puts our backends in the place of Dask's."""
 
 from .arrays import install_array_backend
+from .computing import install_computing
 from .creation import install_creation_functions
 from .frames import install_frame_backend
+from .mixing import install_mixing
 
 
 def install_backends() -> None:
@@ -10,3 +12,5 @@ def install_backends() -> None:
     install_array_backend()
     install_frame_backend()
     install_creation_functions()
+    install_mixing()
+    install_computing()

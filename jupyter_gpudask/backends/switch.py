@@ -15,11 +15,13 @@ from .inheritance import install_inheritance
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .computing import Watch
+
 _MODULES = {"cupy": ("cupy",), "cudf": ("cudf", "dask_cudf"), "numpy": (), "pandas": ()}
 
 
 @contextmanager
-def switched_to(array: str, dataframe: str) -> Iterator[None]:
+def switched_to(array: str, dataframe: str, watch: Watch | None = None) -> Iterator[None]:
     """Have new arrays made of `array` and new dataframes of `dataframe` inside the ``with``.
 
     Nobody else sees it, and it may be left from another context than it was entered in: it ends everywhere at once, for
@@ -31,6 +33,8 @@ def switched_to(array: str, dataframe: str) -> Iterator[None]:
         ``"cupy"`` or ``"numpy"``.
     dataframe
         ``"cudf"`` or ``"pandas"``.
+    watch
+        What is wanted of the computations inside, and what was seen of them.
 
     Raises
     ------
@@ -43,7 +47,7 @@ def switched_to(array: str, dataframe: str) -> Iterator[None]:
 
         install_backends()
     install_inheritance()
-    overlay = Overlay({"array": array, "dataframe": dataframe})
+    overlay = Overlay({"array": array, "dataframe": dataframe}, watch)
     overlay.enter()
     try:
         yield

@@ -8,6 +8,8 @@ ends, however it ends.
 
 from __future__ import annotations
 
+import linecache
+import sys
 import threading
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
@@ -15,6 +17,8 @@ from typing import TYPE_CHECKING
 from IPython.core.error import UsageError
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from IPython.core.interactiveshell import InteractiveShell
 
 _HEAD = "%%gpudask"
@@ -61,6 +65,14 @@ class Cells:
         if not self._running:
             raise UsageError("%%gpudask switches a cell, and no cell is running here.")
         self._running[-1].enter_context(context)
+
+    def running_source(self) -> str:
+        """The code of the running cell, line for line as the user wrote it."""
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
+        while frame is not None and frame.f_globals is not self._shell.user_ns:
+            frame = frame.f_back
+        # IPython keeps the code of each cell there, for tracebacks.
+        return "" if frame is None else "".join(linecache.getlines(frame.f_code.co_filename))
 
     def rewrite(self, lines: list[str]) -> list[str]:
         """Turn the first line of a ``%%gpudask`` cell into a statement; leave every other cell as it is."""

@@ -12,9 +12,10 @@ from IPython.display import display
 from ..errors import GpuDaskError
 from .arguments import CellArguments, LineArguments, parse_cell, parse_line
 from .cells import Cells
-from .interrupt import take_back_if_interrupted
+from .context import cell_context
 from .progress import StartDisplay
 from .session import RunningCluster, Session
+from .settings import GpuDask
 from .views import ClusterView, GpusView, LogsView, Note, StatusView, View, describe_cluster
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class GpuDaskMagics(Magics):
         self._shell = shell
         self.session = Session()
         self.cells = Cells(shell, "_gpudask_cell")
+        self.settings = GpuDask(parent=shell)
 
     @no_var_expand
     @line_magic("gpudask")  # type: ignore[arg-type]
@@ -107,11 +109,14 @@ class GpuDaskMagics(Magics):
         -------
         --array NAME      cupy (the default) or numpy
         --dataframe NAME  cudf (the default) or pandas
+        --move NAMES      collections from outside the cell that are moved to the GPUs for it: x,df or all
+        --to-host         results come as NumPy and pandas
+        --report FILE     write Dask's performance report of the cell, as HTML
         """
         # Reached only where `Cells.rewrite` was not: in an exported script, and where other code runs the magic.
         with ExitStack() as stack:
             with _as_usage_errors():
-                stack.enter_context(self._cell_context(parse_cell(line)))
+                stack.enter_context(self._cell_context(parse_cell(line), self._shell.transform_cell(cell)))
             result = self._shell.run_cell(cell)
         result.raise_error()
 
@@ -120,23 +125,17 @@ class GpuDaskMagics(Magics):
     def enter_cell(self, line: str) -> None:
         """Switch the running cell to the GPUs; what a ``%%gpudask`` line is turned into."""
         with _as_usage_errors():
-            self.cells.enter(self._cell_context(parse_cell(line)))
+            self.cells.enter(self._cell_context(parse_cell(line), self.cells.running_source()))
 
     @contextmanager
-    def _cell_context(self, arguments: CellArguments) -> Iterator[None]:
+    def _cell_context(self, arguments: CellArguments, source: str) -> Iterator[None]:
         cluster = self._cluster_for_cell()
-        from ..backends import default_client, switched_to  # after the start, which imports Dask meanwhile
-
         on_gpus = cluster.ready.engine == "cuda"
         if not on_gpus and not cluster.stand_in_told:
             cluster.stand_in_told = True
             why = cluster.ready.stand_in or "The CPU stand-in was asked for."
             display(Note(f"{why} Cells run on the CPU stand-in, with NumPy and pandas."))
-        array, dataframe = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
-        with ExitStack() as stack:
-            stack.enter_context(take_back_if_interrupted(self._shell, cluster.client))
-            stack.enter_context(default_client.computing_on(cluster.client))
-            stack.enter_context(switched_to(array, dataframe))
+        with cell_context(self._shell, self.session, cluster, arguments, source, footer=self.settings.footer):
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:

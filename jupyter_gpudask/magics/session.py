@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import threading
@@ -14,6 +15,7 @@ from .preparation import Preparation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from distributed import Client
 
@@ -38,6 +40,39 @@ class RunningCluster:
     def spec(self) -> ClusterSpec:
         """What was asked for."""
         return self.process.spec
+
+    @property
+    def tasks_submitted(self) -> int:
+        """How many tasks this kernel's client has sent to it."""
+        return getattr(self.client, "tasks_submitted", 0)
+
+    def forget_peaks(self) -> None:
+        """Have `take_peaks` tell of what happens from now on; does not wait."""
+        if self.ready.engine == "cuda" and self.client.status == "running":
+            self._run_on_workers(wait=False)
+
+    def take_peaks(self, limit: float) -> dict[str, int]:
+        """The most device memory that each worker's allocator had handed out, in bytes, since this was asked last.
+
+        Parameters
+        ----------
+        limit
+            Seconds after which a worker that does not answer is left out.
+        """
+        if self.ready.engine != "cuda" or self.client.status != "running":
+            return {}
+        try:
+            answers = self._run_on_workers(wait=True).result(limit)
+        except Exception:  # noqa: BLE001 - a figure that cannot be had must not end a cell with an error
+            return {}
+        return {name: peak for name, peak in answers.values() if peak is not None}
+
+    def _run_on_workers(self, *, wait: bool) -> Future[Any]:
+        from ..cluster.worker import take_peak
+
+        loop: Any = self.client.loop
+        asking = self.client._run(take_peak, wait=wait, on_error="ignore")  # noqa: SLF001 - `run` waits without a limit
+        return asyncio.run_coroutine_threadsafe(asking, loop.asyncio_loop)
 
 
 class Session:

@@ -100,7 +100,9 @@ if "rmm" in sys.modules:
     sys.modules["rmm.statistics"] = sys.modules["rmm"].statistics
     sys.modules["rmm.allocators"] = sys.modules["rmm"].allocators
     sys.modules["rmm.allocators.cupy"] = sys.modules["rmm"].allocators.cupy
-    sys.modules["rmm"].statistics.get_statistics.return_value = None
+    sys.modules["rmm"].statistics.get_statistics.return_value = types.SimpleNamespace(
+        current_bytes=2**30, peak_bytes=2**31
+    )
     sys.modules["rmm"].mr.get_current_device_resource.return_value = object()
 if "cupy" in sys.modules:
     # Dask registers what CuPy has to offer as soon as its backend is made ready; nothing of it is called.

@@ -68,9 +68,8 @@ def test_two_cells_in_flight_each_have_their_own(gpu_kernel):
     send = subshell(gpu_kernel)
     gpu_kernel.ok("import time\nothers = []")
     send("time.sleep(0.3)\nothers.append(seen())\ntime.sleep(1)\nothers.append(seen())")
-    send(
-        "get_ipython().run_cell('%%gpudask --array numpy\\nothers.append(seen())\\ntime.sleep(1)\\nothers.append(seen())')"
-    )
+    cell = "%%gpudask --array numpy\nothers.append(seen())\ntime.sleep(1)\nothers.append(seen())"
+    send(f"get_ipython().run_cell({cell!r})")
     cell = "%%gpudask\nfirst = seen()\ntime.sleep(2)\nfirst, seen()"
     assert gpu_kernel.ok(cell).value == f"({ON}, {ON})"
     deadline = time.monotonic() + 20
