@@ -17,11 +17,16 @@ from jupyter_client.manager import KernelManager
 from jupyter_core.utils import ensure_event_loop
 
 FAKE_GPUS = Path(__file__).parent / "fake_gpus"
+FAKE_CUPY = Path(__file__).parent / "fake_cupy"
 
 
-def fake_gpu_environment(**settings: str) -> dict[str, str]:
-    """Variables of a process that shall see GPUs which are not there; see fake_gpus/sitecustomize.py."""
-    path = os.pathsep.join(filter(None, [str(FAKE_GPUS), os.environ.get("PYTHONPATH")]))
+def fake_gpu_environment(*, cupy: bool = False, **settings: str) -> dict[str, str]:
+    """Variables of a process that shall see GPUs which are not there; see fake_gpus/sitecustomize.py.
+
+    With `cupy` it has the stand-in for CuPy, which computes, and not an empty module of that name.
+    """
+    folders = [str(FAKE_GPUS), str(FAKE_CUPY) if cupy else "", os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(filter(None, folders))
     return {**os.environ, "PYTHONPATH": path, **settings}
 
 
