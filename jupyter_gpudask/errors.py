@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -94,7 +95,30 @@ class BackendUnavailableError(GpuDaskError):
     """A cell asked for a backend that cannot be switched on in this kernel."""
 
 
-class MixedBackendsError(GpuDaskError, TypeError):
+class CodeError(GpuDaskError):
+    """Something that the user's own code does is refused; shown at the line that does it, without the lines below."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows; it asks each exception for this."""
+        from IPython.core.getipython import get_ipython
+
+        frames = []
+        traceback = self.__traceback__
+        while traceback is not None:
+            frames.append(traceback)
+            traceback = traceback.tb_next
+        while frames and frames[-1].tb_frame.f_globals.get("__name__") != "__main__":
+            frames.pop()
+        shown: TracebackType | None = None
+        for entry in reversed(frames):
+            shown = TracebackType(shown, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+        shell = get_ipython()
+        assert shell is not None
+        lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, shown, tb_offset=1)
+        return lines
+
+
+class MixedBackendsError(CodeError, TypeError):
     """CPU and GPU collections in one operation, which neither library can compute.
 
     Parameters
@@ -118,7 +142,7 @@ class MoveError(GpuDaskError):
     """``--move`` names something that cannot be moved to the GPUs."""
 
 
-class ResultTooLargeError(GpuDaskError, MemoryError):
+class ResultTooLargeError(CodeError, MemoryError):
     """A result would not fit the GPU of the kernel; it was not moved there."""
 
     def __init__(self, reason: str) -> None:

@@ -4,7 +4,7 @@ import importlib.util
 
 import psutil
 import pytest
-from conftest import Kernel, pids_of_session
+from helpers import Kernel, pids_of_session
 
 from jupyter_gpudask.errors import GpuUnavailableError
 from jupyter_gpudask.gpus import list_gpus

@@ -109,6 +109,7 @@ def _gives_results_to_the_user() -> bool:
 
 def _refuse_what_does_not_fit(collections: Iterable[Any]) -> dict[int, Any]:
     """Raise for what the kernel's GPU cannot hold; the frames, whose size only their computation tells, persisted."""
+    __tracebackhide__ = True
     kept = {}
     for collection in collections:
         if isinstance(collection, Array):

@@ -66,6 +66,7 @@ class _Operand:
 
 
 def _refuse_mixture(operands: Iterable[Any]) -> None:
+    __tracebackhide__ = True
     first: dict[str, Any] = {}
     for operand in operands:
         place = place_of(operand)

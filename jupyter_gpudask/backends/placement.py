@@ -31,7 +31,9 @@ def place_of(value: Any) -> Place | None:
     """
     if not is_dask_collection(value):
         return _place_of_data(value)
-    place = _place_of_data(getattr(value, "_meta", None))
+    if not hasattr(type(value), "_meta"):  # a Delayed has every attribute, but its class has not
+        return None
+    place = _place_of_data(value._meta)  # noqa: SLF001
     if place is None and hasattr(value, "expr"):  # a scalar that is computed from frames
         places = {_place_of_data(leaf._meta) for leaf in _leaves(value.expr)}  # noqa: SLF001
         place = "gpu" if "gpu" in places else "host" if "host" in places else None

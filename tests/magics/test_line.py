@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from conftest import fake_gpu_environment, pids_of_session, wait_until
+from helpers import fake_gpu_environment, pids_of_session, wait_until
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_what_cannot_be_is_one_sentence_and_starts_nothing(bare_kernel, line, se
 
 @pytest.fixture(scope="module")
 def bare_kernel():
-    from conftest import Kernel
+    from helpers import Kernel
 
     kernel = Kernel(fake_gpu_environment(FAKE_NVML_ERROR="LIBRARY_NOT_FOUND"))
     kernel.ok("%load_ext jupyter_gpudask")
