@@ -153,3 +153,7 @@ class ResultTooLargeError(CodeError, MemoryError):
 
 class ReportError(GpuDaskError):
     """``--report`` names a file that cannot be written."""
+
+
+class ComparisonError(GpuDaskError):
+    """``--compare`` was asked for where there is nothing to compare with."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Configurable
 
-_MAGICS = ("gpudask", "_gpudask_cell")
+_MAGICS = ("gpudask", "_gpudask_cell", "_gpudask_compare")
 
 
 def load(shell: InteractiveShell) -> None:

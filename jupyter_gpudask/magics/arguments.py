@@ -33,6 +33,8 @@ COMMANDS = {
     "restart": "close it and start it anew, with other options if you give some",
     "status": "what its workers are doing",
     "gpus": "the GPUs of this machine, and who holds them",
+    "free": "give back device memory that is held without need",
+    "doctor": "check driver, packages, GPUs and workers",
     "logs": "the last lines that its workers logged",
 }
 """What ``%gpudask`` can do, with what each means."""

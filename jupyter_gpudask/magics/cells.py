@@ -14,6 +14,7 @@ import threading
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
+from IPython.core.async_helpers import _should_be_async
 from IPython.core.error import UsageError
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ class Cells:
         body = "".join(lines[1:])
         if head != _HEAD or not body.strip():
             return lines
+        if "--compare" in arguments.split():
+            # Run twice, so not as it stands; the blank line keeps its line numbers.
+            source = "\n" + self._shell.transform_cell(body)
+            wait = "await " if _should_be_async(source) else ""
+            return [f"{wait}get_ipython().run_line_magic('_gpudask_compare', {arguments.strip() + source!r})\n"]
         call = f"get_ipython().run_line_magic({self._line_magic!r}, {arguments.strip()!r})\n"
         return [call, *self._shell.transform_cell(body).splitlines(keepends=True)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.async_helpers import _should_be_async
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 from IPython.display import display
@@ -12,9 +13,10 @@ from IPython.display import display
 from ..errors import GpuDaskError
 from .arguments import CellArguments, LineArguments, parse_cell, parse_line
 from .cells import Cells
+from .compare import compare_runs
 from .context import cell_context
 from .progress import StartDisplay
-from .session import RunningCluster, Session
+from .session import RunningCluster, process_session
 from .settings import GpuDask
 from .views import ClusterView, GpusView, LogsView, Note, StatusView, View, describe_cluster
 
@@ -40,7 +42,7 @@ class GpuDaskMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._shell = shell
-        self.session = Session()
+        self.session = process_session()
         self.cells = Cells(shell, "_gpudask_cell")
         self.settings = GpuDask(parent=shell)
 
@@ -59,6 +61,8 @@ class GpuDaskMagics(Magics):
             %gpudask status                    what each worker is doing
             %gpudask gpus                      the machine's GPUs, and who holds them
             %gpudask logs                      the last lines that the workers logged; --lines 100 for more
+            %gpudask free                      give back device memory that is held without need
+            %gpudask doctor                    check driver, packages, GPUs and workers
             %gpudask restart                   a new cluster with the same options, or with those given
             %gpudask stop                      close it and free the GPUs
 
@@ -111,6 +115,7 @@ class GpuDaskMagics(Magics):
         --dataframe NAME  cudf (the default) or pandas
         --move NAMES      collections from outside the cell that are moved to the GPUs for it: x,df or all
         --to-host         results come as NumPy and pandas
+        --compare         run the cell on the CPU too, in copies of the variables, and compare times and results
         --report FILE     write Dask's performance report of the cell, as HTML
         """
         # Reached only where `Cells.rewrite` was not: in an exported script, and where other code runs the magic.
@@ -126,6 +131,28 @@ class GpuDaskMagics(Magics):
         """Switch the running cell to the GPUs; what a ``%%gpudask`` line is turned into."""
         with _as_usage_errors():
             self.cells.enter(self._cell_context(parse_cell(line), self.cells.running_source()))
+
+    @no_var_expand
+    @line_magic("_gpudask_compare")  # type: ignore[arg-type]
+    def compare_cell(self, text: str) -> Any:
+        """Run a cell on the CPU and on the GPUs; what a ``%%gpudask --compare`` cell is turned into.
+
+        Returns
+        -------
+        View or coroutine
+            A coroutine of it if the cell awaits something.
+        """
+        arguments, _, body = text.partition("\n")
+        with _as_usage_errors():
+            parsed = parse_cell(arguments)
+            comparing = compare_runs(self._shell, self.session, self._cluster_for_cell(), parsed, "\n" + body)
+            if _should_be_async(body):
+                return comparing
+            try:
+                comparing.send(None)
+            except StopIteration as done:
+                return done.value
+            raise AssertionError("nothing in it awaits anything")
 
     @contextmanager
     def _cell_context(self, arguments: CellArguments, source: str) -> Iterator[None]:
@@ -179,6 +206,16 @@ class GpuDaskMagics(Magics):
         from ..gpus import list_gpus
 
         return GpusView(list_gpus())
+
+    def _doctor(self, _: LineArguments) -> View:
+        from .doctor import examine
+
+        return examine(self.session.reconnect())
+
+    def _free(self, _: LineArguments) -> View:
+        from .free import free
+
+        return free(self.session)
 
     def _logs(self, arguments: LineArguments) -> View:
         return LogsView(self.session.log(max(1, min(arguments.lines, 10_000))))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import sys
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
@@ -14,7 +17,7 @@ from .loop import LoopThread
 from .preparation import Preparation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     from distributed import Client
@@ -152,9 +155,19 @@ class Session:
                     "This kernel has a cluster with other options.",
                     "Type: %gpudask restart with these options, or %gpudask stop first.",
                 )
-            self._cluster = self._launch(spec, on_progress, meanwhile)
+            self._cluster = self._launch(spec, on_progress, meanwhile, self._forget_lost_cluster)
             self._lost, self._options = None, options
             return self._cluster, True
+
+    @contextmanager
+    def aside(self, spec: ClusterSpec) -> Iterator[RunningCluster]:
+        """Another cluster beside that of the kernel, for a while; its client is not Dask's default."""
+        cluster = self._launch(spec, lambda _: None, lambda: None, None)
+        try:
+            yield cluster
+        finally:
+            cluster.client.close(timeout=2)
+            self._loop.run(cluster.process.close())
 
     def options_of_restart(self, options: dict[str, Any]) -> dict[str, Any]:
         """The options of the last cluster, changed by `options`, and checked as far as can be while it still runs.
@@ -205,7 +218,11 @@ class Session:
         return self._loop_thread
 
     def _launch(
-        self, spec: ClusterSpec, on_progress: ProgressCallback, meanwhile: Callable[[], None]
+        self,
+        spec: ClusterSpec,
+        on_progress: ProgressCallback,
+        meanwhile: Callable[[], None],
+        on_lost: Callable[[ClusterLostError], None] | None,
     ) -> RunningCluster:
         from ..cluster.launcher import ClusterProcess
 
@@ -213,9 +230,7 @@ class Session:
         path = [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - of a text, which may be empty
 
         async def start() -> None:
-            started.append(
-                await ClusterProcess.start(spec, path=path, on_progress=on_progress, on_lost=self._forget_lost_cluster)
-            )
+            started.append(await ClusterProcess.start(spec, path=path, on_progress=on_progress, on_lost=on_lost))
 
         preparation = Preparation(spec)
         try:
@@ -223,7 +238,7 @@ class Session:
             preparation.wait(meanwhile)
             from ..cluster.connection import connect
 
-            return RunningCluster(started[0], connect(started[0].ready))
+            return RunningCluster(started[0], connect(started[0].ready, set_as_default=on_lost is not None))
         except BaseException:
             for process in started:
                 self._loop.run(process.close())
@@ -252,3 +267,11 @@ class Session:
         if cluster is not None:
             # So that a cell that waits for a result is told now, and not when the client gives up reconnecting.
             threading.Thread(target=cluster.client.close, kwargs={"timeout": 1}, daemon=True).start()
+
+
+@cache
+def process_session() -> Session:
+    """The session of this process, for its notebook and for its scripts."""
+    session = Session()
+    atexit.register(session.stop)
+    return session

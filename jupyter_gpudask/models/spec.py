@@ -48,7 +48,7 @@ class ClusterSpec(BaseModel):
     protocol
         How workers talk: ``tcp`` (with TLS), or ``ucx`` (NVLink and InfiniBand, without TLS).
     resources
-        Dask's abstract resources of each worker, such as ``{"GPU": 1}``.
+        Dask's abstract resources of each worker, besides ``{"GPU": 1}``, which each has unless another amount is given.
     environment
         Variables set in each worker.
     start_timeout
