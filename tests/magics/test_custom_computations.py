@@ -61,5 +61,6 @@ def test_what_asks_for_a_gpu_runs_one_at_a_time_on_each_and_nothing_else_does(ke
     assert kernel.ok(f"{CELL}\nmax(client.gather({with_gpu}))").value == "1"
     assert kernel.ok(f"{CELL}\nmax(client.gather(client.map(busy, {count}, pure=False)))").value == "3"
     kernel.ok(f"tasks = lambda: [dask.delayed(busy, pure=False)(n) for n in {count}]")
-    cell = "with dask.annotate(resources={'GPU': 1}):\n    asking = tasks()\nmax(dask.compute(*asking, optimize_graph=False))"
+    annotated = "with dask.annotate(resources={'GPU': 1}):\n    asking = tasks()"
+    cell = f"{annotated}\nmax(dask.compute(*asking, optimize_graph=False))"
     assert kernel.ok(f"{CELL}\n{cell}").value == "1"
