@@ -119,7 +119,7 @@ async def compare_runs(
     with session.aside(ClusterSpec.parse({"engine": "cpu"})) as aside, ExitStack() as stack:
         stack.enter_context(default_client.computing_on(aside.client))
         stack.enter_context(switched_to("numpy", "pandas"))
-        where = f"{describe_cluster('cpu', aside.ready.workers, ())} with NumPy and pandas"
+        where = f"the {describe_cluster('cpu', aside.ready.workers, ())} with NumPy and pandas"
         cpu = await _run(body, file, _copy_of(shell.user_ns, body), aside.client, where)
         if cpu.error is not None:
             raise cpu.error

@@ -22,7 +22,7 @@ def test_it_shows_both_times_and_whether_each_result_agrees(kernel):
         f"{CELL}\nx = da.arange(100, chunks=10)\ntotal = int(x.sum().compute())\nkind = type(x._meta).__module__\n"
         "means = [float(x.mean().compute())]\nx.std().compute()"
     )
-    assert re.search(r"\d\.\d\d s on CPU stand-in, \d workers? with NumPy and pandas", reply.value)
+    assert re.search(r"\d\.\d\d s on the CPU stand-in, \d workers? with NumPy and pandas", reply.value)
     assert re.search(r"\d\.\d\d s on 1 × NVIDIA H200 with cupy and pandas", reply.value)
     assert re.search(r"\d\.\d times (faster|slower) on the GPUs", reply.value)
     rows = {row.split("  ")[0].strip(): row for row in reply.value.splitlines()[4:]}

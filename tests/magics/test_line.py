@@ -98,7 +98,7 @@ def test_a_cell_starts_a_cluster_and_says_once_that_it_is_a_stand_in(kernel):
     assert first.value == "'numpy'"
     second = kernel.ok("%%gpudask\nda.ones(3).sum().compute()")
     assert len(second.displayed) == 1
-    assert second.displayed[0].startswith("NumPy and pandas on CPU stand-in, ")
+    assert second.displayed[0].startswith("NumPy and pandas on the CPU stand-in, ")
     assert "3.0" in second.value
 
 
