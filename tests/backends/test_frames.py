@@ -7,6 +7,8 @@ import pytest
 from dask.dataframe import from_pandas
 
 from jupyter_gpudask.backends import switched_to
+from jupyter_gpudask.backends.placement import place_of, to_gpu, to_host
+from jupyter_gpudask.errors import MixedBackendsError
 
 pytestmark = pytest.mark.gpu
 
@@ -59,3 +61,45 @@ def test_a_frame_from_outside_stays_what_it_is():
     frame = dd.from_pandas(FRAME, npartitions=1)
     with switched_to("cupy", "cudf"):
         assert type((frame[["a"]] + 1)._meta) is pd.DataFrame
+
+
+OUTSIDE = dd.from_pandas(FRAME, npartitions=2)
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [
+        lambda inside: inside.merge(OUTSIDE, on="a"),
+        lambda inside: inside.a + OUTSIDE.a,
+        lambda inside: inside[OUTSIDE.a > 1],
+        lambda inside: inside.assign(d=OUTSIDE.b),
+        lambda inside: dd.concat([inside, OUTSIDE]),
+    ],
+)
+def test_mixing_is_refused_by_the_names_of_the_two(mix):
+    with switched_to("cupy", "cudf"):
+        inside = dd.from_pandas(FRAME, npartitions=2)
+        with pytest.raises(MixedBackendsError, match=r"OUTSIDE is on the CPU and inside on the GPU"):
+            mix(inside)
+
+
+def test_functions_of_the_users_own_may_mix():
+    with switched_to("cupy", "cudf"):
+        inside = dd.from_pandas(FRAME, npartitions=2)
+        mixed = inside.a.map_partitions(lambda gpu, cpu: gpu + cudf.from_pandas(cpu), OUTSIDE.a, meta=inside.a._meta)
+    assert mixed.compute(scheduler="sync").to_pandas().tolist() == [2, 4, 6, 8]
+
+
+def test_places_are_told_of_frames_series_and_what_is_computed_from_them():
+    with switched_to("cupy", "cudf"):
+        inside = dd.from_pandas(FRAME, npartitions=2)
+    for make in (lambda f: f, lambda f: f.a, lambda f: f.index, lambda f: f.a.sum(), lambda f: f.groupby("c").a.sum()):
+        assert (place_of(make(inside)), place_of(make(OUTSIDE))) == ("gpu", "host")
+
+
+def test_frames_are_moved_both_ways():
+    moved = to_gpu(OUTSIDE)
+    assert type(moved.compute(scheduler="sync")) is cudf.DataFrame
+    pd.testing.assert_frame_equal(to_host(moved).compute(scheduler="sync"), FRAME, check_dtype=False)
+    pd.testing.assert_frame_equal(to_host(moved.compute(scheduler="sync")), FRAME, check_dtype=False)
+    assert to_host(moved.a.sum()).compute(scheduler="sync") == 10
