@@ -115,7 +115,7 @@ async def compare_runs(
     from ..models import ClusterSpec
 
     file = shell.compile.cache(body, shell.execution_count)
-    display(Note("Running on the CPU, then on the GPUs ..."))
+    told = display(Note("Running on the CPU ..."), display_id=True)
     with session.aside(ClusterSpec.parse({"engine": "cpu"})) as aside, ExitStack() as stack:
         stack.enter_context(default_client.computing_on(aside.client))
         stack.enter_context(switched_to("numpy", "pandas"))
@@ -123,6 +123,7 @@ async def compare_runs(
         cpu = await _run(body, file, _copy_of(shell.user_ns, body), aside.client, where)
         if cpu.error is not None:
             raise cpu.error
+    told.update(Note("Running on the GPUs ..."))
     namespace = _copy_of(shell.user_ns, body)
     backends = (arguments.array, arguments.dataframe)
     with ExitStack() as stack:
@@ -132,6 +133,7 @@ async def compare_runs(
         stack.enter_context(moved(arguments.move, namespace, mentioned=list(outside)))
         where = f"{describe_cluster('cuda', cluster.ready.workers, cluster.ready.gpus)} with {' and '.join(backends)}"
         gpu = await _run(body, file, namespace, cluster.client, where)
+    told.update(Note("Ran on the CPU, then on the GPUs."))
     return ComparisonView(cpu, gpu, {} if gpu.error else _compare(cpu.results, gpu.results))
 
 
