@@ -1,14 +1,14 @@
 """The arrays that a cell for GPUs creates, in this process: of CuPy where there is a GPU, of the stand-in elsewhere."""
 
-import math
-
-import cupy
 import dask.array as da
 import numpy as np
 import pytest
 from dask.array import linspace
+from device import MARKS, cupy
 
 from jupyter_gpudask.backends import switch
+
+pytestmark = MARKS
 
 HOST = np.arange(12.0).reshape(3, 4)
 
@@ -112,39 +112,3 @@ def test_an_identity_made_in_the_cell_mixes_with_what_else_is_made_there():
         x = da.random.random((20, 20), chunks=10)
         rest = abs((x + da.eye(20, chunks=10)) @ da.eye(20, chunks=10) - x - da.eye(20, chunks=10)).max()
         assert float(rest.compute(scheduler="sync")) < 1e-12
-
-
-@pytest.mark.parametrize(
-    "draw", ["standard_normal", "normal", "uniform", "exponential", "choice", "triangular", "logistic"]
-)
-def test_seeds_reproduce_and_chunks_are_independent(draw):
-    arguments = {"choice": (1000,), "triangular": (0, 1, 2)}.get(draw, ())
-
-    def values(seed):
-        with switch.to("cupy", "pandas"):
-            rng = da.random.default_rng(seed)
-            return getattr(rng, draw)(*arguments, size=2000, chunks=1000).compute(scheduler="sync").get()
-
-    first, again, other = values(1), values(1), values(2)
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
-    halves = first[:1000].astype(float), first[1000:].astype(float)
-    assert abs(np.corrcoef(*halves)[0, 1]) < 0.15
-
-
-@pytest.mark.parametrize(
-    ("draw", "arguments", "mean", "deviation"),
-    [
-        ("normal", (2, 3), 2, 3),
-        ("uniform", (0, 1), 0.5, 1 / math.sqrt(12)),
-        ("exponential", (2,), 2, 2),
-        ("gumbel", (0, 1), 0.5772156649, math.pi / math.sqrt(6)),
-        ("triangular", (0, 1, 2), 1, math.sqrt(1 / 6)),
-    ],
-)
-def test_distributions_have_the_moments_that_they_should(draw, arguments, mean, deviation):
-    with switch.to("cupy", "pandas"):
-        for rng in (da.random.default_rng(3), da.random.RandomState(3)):
-            x = getattr(rng, draw)(*arguments, size=400_000, chunks=50_000).compute(scheduler="sync").get()
-            assert abs(x.mean() - mean) < 6 * deviation / math.sqrt(x.size)
-            assert x.std() == pytest.approx(deviation, rel=0.02)
