@@ -27,21 +27,37 @@ ARRAY_FUNCTIONS = (
     "array",
     "asanyarray",
     "asarray",
+    "block",
+    "concatenate",
     "diag",
+    "diagonal",
+    "dstack",
+    "empty_like",
     "eye",
     "from_array",
     "from_delayed",
     "from_npy_stack",
     "from_zarr",
     "fromfunction",
+    "full_like",
+    "hstack",
     "indices",
     "linspace",
     "meshgrid",
+    "ones_like",
+    "pad",
+    "stack",
+    "tile",
     "tri",
+    "tril_indices",
+    "triu_indices",
+    "vstack",
+    "zeros_like",
 )
-"""Of `dask.array`: their blocks are made on the host of the worker, and moved to its GPU in the same task."""
+"""Of `dask.array`: what they make of numbers and NumPy's arrays is made on the worker's host and moved to its GPU."""
 
 FRAME_FUNCTIONS = (
+    "concat",
     "from_array",
     "from_delayed",
     "from_map",
@@ -85,7 +101,7 @@ def _intercept(function: FunctionType, finish: Callable[[Any], Any]) -> None:
         __tracebackhide__ = True
         result = original(*args, **kwargs)
         caller = sys._getframe(2).f_globals.get("__name__", "")  # noqa: SLF001 - the caller decides
-        if caller.partition(".")[0] in ("dask", "dask_cudf") or any(_is_on_host(arg) for arg in args):
+        if caller.partition(".")[0] in ("dask", "dask_cudf") or _has_collection_of_host([*args, *kwargs.values()]):
             return result
         return finish(result)
 
@@ -110,6 +126,10 @@ def _forwarding_code(hook: str, free_variables: tuple[str, ...]) -> Any:
     scope: dict[str, Any] = {}
     exec("\n".join(source), scope)  # noqa: S102 - a closure of the same variables cannot be made otherwise
     return scope["outer"]().__code__
+
+
+def _has_collection_of_host(value: Any) -> bool:
+    return any(map(_has_collection_of_host, value)) if isinstance(value, list | tuple) else _is_on_host(value)
 
 
 def _is_on_host(value: Any) -> bool:
