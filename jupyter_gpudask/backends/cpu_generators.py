@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import numbers
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +21,18 @@ if TYPE_CHECKING:
 def permutation_on_cpu(method: Callable[..., Array]) -> Callable[..., Array]:
     """Dask's ``permutation``, but that of a number permutes an ``arange`` of NumPy, whatever the settings are."""
 
+    @functools.wraps(method)
     def permutation(self: Any, x: Any) -> Array:
         is_number = isinstance(x, numbers.Number)
         return method(self, array_creation_dispatch.dispatch("numpy").arange(x, chunks="auto") if is_number else x)
 
-    permutation.__name__, permutation.__doc__ = method.__name__, method.__doc__
     return permutation
 
 
 def choice_on_cpu(method: Callable[..., Array]) -> Callable[..., Array]:
     """``RandomState.choice``, whose tasks in Dask take the settings of the process that they run in."""
 
+    @functools.wraps(method)
     def choice(self: RandomState, *args: Any, **kwargs: Any) -> Array:
         array = method(self, *args, **kwargs)
         layer = {key: _with(self._RandomState, task) for key, task in array.dask.layers[array.name].items()}
@@ -38,7 +40,6 @@ def choice_on_cpu(method: Callable[..., Array]) -> Callable[..., Array]:
         graph = HighLevelGraph(layers, array.dask.dependencies)
         return Array(graph, array.name, array.chunks, meta=array._meta)  # noqa: SLF001
 
-    choice.__name__, choice.__doc__ = method.__name__, method.__doc__
     return choice
 
 

@@ -6,6 +6,7 @@ Here a block is drawn by `draw_block`, which knows another way; on the CPU nothi
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import numbers
@@ -59,10 +60,10 @@ def install_random_numbers() -> None:
 
 
 def _for_gpus(ours: Callable[..., Any], on_cpu: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(on_cpu)
     def method(self: Generator | RandomState, *args: Any, **kwargs: Any) -> Any:
         return (ours if is_on_gpu(self) else on_cpu)(self, *args, **kwargs)
 
-    method.__name__, method.__doc__ = on_cpu.__name__, on_cpu.__doc__
     return method
 
 
@@ -104,7 +105,7 @@ def draw(
         args = (*args, options.pop("high", None))
     if name == "random_integers":  # that which includes the upper bound
         low, high = (1, args[0]) if args[1] is None else args
-        name, args = "randint", (low, high + 1)
+        name, args = "randint", (low, _parameter(high) + 1)
     by_default = np.int64 if name in WHOLE_NUMBERS else np.float64
     dtype = np.dtype(options.pop("dtype", by_default))
     parameters = [arg if index == WHOLE.get(name) else _parameter(arg) for index, arg in enumerate(args)]

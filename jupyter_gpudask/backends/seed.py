@@ -6,6 +6,7 @@ backend which is set when it is called.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import Any
 
@@ -42,11 +43,11 @@ def install_seed() -> None:
     dask_random._cached_states = states  # noqa: SLF001
     seed_one = RandomState.seed
 
+    @functools.wraps(seed_one)
     def seed(self: RandomState, seed: Any = None) -> None:
         if any(self is state for state in states.values()):
             states.seed(seed)
         else:
             seed_one(self, seed)
 
-    seed.__doc__ = seed_one.__doc__
     RandomState.seed = seed  # type: ignore[method-assign]

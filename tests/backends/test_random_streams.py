@@ -1,5 +1,6 @@
 """Which stream a number is from: seeds, workers, generators that cross the border of a cell."""
 
+import inspect
 import pickle
 
 import dask
@@ -78,6 +79,22 @@ def test_a_seed_counts_inside_and_outside_whichever_it_is_called_in():
     assert outside() != first[1]
     da.random.seed()
     assert inside() != first[0]
+
+
+def test_a_generator_can_be_seeded_again():
+    with cell():
+        rng = da.random.RandomState(1)
+        first = numbers(rng.normal(size=5))
+        rng.seed(1)
+        assert numbers(rng.normal(size=5)) == first
+        assert kind(rng.normal(size=5)) is cupy.ndarray
+
+
+def test_the_methods_keep_their_signatures_and_their_help():
+    for owner in (da.random.Generator, da.random.RandomState):
+        assert str(inspect.signature(owner.choice)).startswith("(self, a, size=None, replace=True, p=None")
+        assert str(inspect.signature(owner.permutation)) == "(self, x)"
+    assert "Generates a random sample" in da.random.RandomState.choice.__doc__
 
 
 def test_a_seed_gives_the_cpu_the_numbers_that_it_gives_in_dask():
