@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import dask.base
@@ -15,7 +14,7 @@ from ..errors import ResultTooLargeError
 from ..quantities import format_bytes
 from .caller import names_of, user_line
 from .config import current_overlay
-from .interception import intercept
+from .interception import calling_frame, intercept
 from .placement import GPU_BACKENDS, kind_of, place_of, to_host
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def _note(watch: Watch, collection: Any) -> None:
 
 def _gives_results_to_the_user() -> bool:
     """Whether the result goes to the user's code, and not to Dask's own, which computes things for itself."""
-    frame = sys._getframe(4)  # noqa: SLF001 - over the hook: who called `dask.compute`
+    frame = calling_frame()
     while frame.f_globals.get("__name__", "").partition(".")[0] in ("dask", "dask_cudf"):
         if frame.f_code.co_name not in _GIVE_RESULTS or frame.f_back is None:
             return False

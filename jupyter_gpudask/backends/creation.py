@@ -7,7 +7,7 @@ they are.
 
 from __future__ import annotations
 
-import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import dask.array as da
@@ -16,7 +16,7 @@ from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 from dask.dataframe.backends import dataframe_creation_dispatch
 
-from .interception import intercept
+from .interception import calling_frame, intercept
 from .placement import can_move, place_of, to_gpu
 
 if TYPE_CHECKING:
@@ -26,21 +26,37 @@ ARRAY_FUNCTIONS = (
     "array",
     "asanyarray",
     "asarray",
+    "block",
+    "concatenate",
     "diag",
+    "diagonal",
+    "dstack",
+    "empty_like",
     "eye",
     "from_array",
     "from_delayed",
     "from_npy_stack",
     "from_zarr",
     "fromfunction",
+    "full_like",
+    "hstack",
     "indices",
     "linspace",
     "meshgrid",
+    "ones_like",
+    "pad",
+    "stack",
+    "tile",
     "tri",
+    "tril_indices",
+    "triu_indices",
+    "vstack",
+    "zeros_like",
 )
-"""Of `dask.array`: their blocks are made on the host of the worker, and moved to its GPU in the same task."""
+"""Of `dask.array`: what they make of numbers and NumPy's arrays is made on the worker's host and moved to its GPU."""
 
 FRAME_FUNCTIONS = (
+    "concat",
     "from_array",
     "from_delayed",
     "from_map",
@@ -62,18 +78,23 @@ def install_creation_functions() -> None:
         intercept(getattr(dd, name), _finishing(_frame_to_gpu))
 
 
+@cache
 def _finishing(finish: Callable[[Any], Any]) -> Callable[..., Any]:
     """Pass what a function gives through `finish`, where it is not Dask's own code that calls it."""
 
     def around(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         result = original(*args, **kwargs)
-        caller = sys._getframe(3).f_globals.get("__name__", "")  # noqa: SLF001 - the caller decides
-        if caller.partition(".")[0] in ("dask", "dask_cudf") or any(_is_on_host(arg) for arg in args):
+        caller = calling_frame().f_globals.get("__name__", "")
+        if caller.partition(".")[0] in ("dask", "dask_cudf") or _has_collection_of_host([*args, *kwargs.values()]):
             return result
         return finish(result)
 
     return around
+
+
+def _has_collection_of_host(value: Any) -> bool:
+    return any(map(_has_collection_of_host, value)) if isinstance(value, list | tuple) else _is_on_host(value)
 
 
 def _is_on_host(value: Any) -> bool:

@@ -69,7 +69,9 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         return wrap(self._host[unwrap(key, indices=True)])
 
     def __setitem__(self, key, value):
-        self._host[unwrap(key, indices=True)] = unwrap(value)
+        if isinstance(value, np.ndarray) and value.ndim:
+            raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
+        self._host[unwrap(key, indices=True)] = unwrap(value, indices=True)
 
     def __len__(self):
         return len(self._host)

@@ -72,7 +72,8 @@ memory = types.ModuleType("cupy.cuda.memory")
 memory.BaseMemory, memory.MemoryPointer, memory.MemoryPool = BaseMemory, MemoryPointer, MemoryPool
 memory.UnownedMemory = BaseMemory
 curand = types.ModuleType("cupy.cuda.curand")
-curand.CURAND_RNG_PSEUDO_PHILOX4_32_10 = 161
+for _name, _number in {"DEFAULT": 100, "XORWOW": 101, "MRG32K3A": 121, "PHILOX4_32_10": 161}.items():
+    setattr(curand, f"CURAND_RNG_PSEUDO_{_name}", _number)
 stream = types.ModuleType("cupy.cuda.stream")
 Stream = type("Stream", (contextlib.nullcontext,), {"null": None})
 for _module in (runtime, memory, curand, stream):

@@ -59,7 +59,8 @@ class RandomState:
     def seed(self, seed=None):
         if isinstance(seed, np.ndarray):
             seed = int(hashlib.md5(seed, usedforsecurity=False).hexdigest()[:16], 16)
-        self._host = np.random.RandomState(np.random.SFC64(_child(np.random.SeedSequence(seed), "RandomState")))
+        name = f"RandomState {self.method}"
+        self._host = np.random.RandomState(np.random.SFC64(_child(np.random.SeedSequence(seed), name)))
 
 
 def _generator_method(name):
@@ -89,7 +90,8 @@ def _parameter(name, parameter, value):
     is_scalar = type(value) is float if (name, parameter) == ("binomial", "p") else type(value) in (float, int)
     if not is_scalar and not isinstance(value, ndarray):
         raise TypeError(f"{parameter} is required to be a cupy.ndarray or a scalar")
-    return asarray(value)._host
+    whole = name == "hypergeometric" or (name, parameter) == ("binomial", "n")
+    return asarray(value).astype("int64" if whole else "float64")._host
 
 
 def _random_state_method(name):

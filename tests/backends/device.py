@@ -9,7 +9,7 @@ import pytest
 from jupyter_gpudask.errors import GpuUnavailableError
 from jupyter_gpudask.gpus import list_gpus
 
-FOLDER = Path(__file__).parent
+FAKE_CUPY = Path(__file__).parents[1] / "fake_cupy"
 
 
 def has_gpu():
@@ -21,16 +21,12 @@ def has_gpu():
 
 HAS_GPU = has_gpu()
 if not HAS_GPU:
-    sys.path.insert(0, str(FOLDER.parent / "fake_cupy"))
+    sys.path.insert(0, str(FAKE_CUPY))
 
 import cupy  # noqa: E402 - only now it can be found
 from dask.array import register_chunk_type  # noqa: E402
 
 register_chunk_type(cupy.ndarray)  # Dask does it by itself if it is imported after CuPy
 
-
-def pytest_collection_modifyitems(items):
-    """With a GPU these tests are among those of `pytest -m gpu`."""
-    for item in items:
-        if HAS_GPU and FOLDER in item.path.parents:
-            item.add_marker(pytest.mark.gpu)
+MARKS = [pytest.mark.gpu] if HAS_GPU else []
+"""Of the tests that use it: with a GPU they are among those of ``pytest -m gpu``."""
