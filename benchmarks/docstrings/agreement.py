@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from .execute import bound_names
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 UNDETERMINED = {
     *("random", "rng", "RandomState", "default_rng", "sample", "random_split", "timeseries", "choice", "permutation"),
-    *("svd_compressed", "empty_like", "tempfile", "timeit"),
+    *("svd_compressed", "add_dummy_padding", "empty_like", "tempfile", "timeit"),
 }
 """Names in an example whose values are not determined; and `UNDETERMINED_CALLS`, where they are called."""
 
@@ -59,7 +61,7 @@ def _spread(sources: Sequence[str], begins: Any) -> list[bool]:
         calls = {getattr(n.func, "attr", getattr(n.func, "id", "")) for n in nodes if isinstance(n, ast.Call)}
         is_touched = begins(names, calls) or bool(names & touched)
         if is_touched:
-            touched |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+            touched |= set(bound_names(tree))
             touched |= {_owner(node) for node in nodes if isinstance(node, ast.Call)} - {"np", "pd", "da", "dd", "dask", ""}
         found.append(is_touched)
     return found

@@ -76,7 +76,7 @@ def _run(source: str, want: str, scope: dict[str, Any]) -> Outcome:
             tree = ast.parse(source)
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
             exec(compile(tree, "<example>", "exec"), scope)  # noqa: S102 - the examples are the installed library's
-            things = {name: scope[name] for name in _bound_names(tree) if name in scope}
+            things = {name: scope[name] for name in bound_names(tree) if name in scope}
             if last is not None:
                 things[""] = eval(compile(ast.Expression(last.value), "<example>", "eval"), scope)  # noqa: S307
                 if things[""] is not None:
@@ -102,7 +102,7 @@ def _record(outcome: Outcome, name: str, thing: Any) -> None:
             outcome.values[name] = value
 
 
-def _bound_names(tree: ast.Module) -> list[str]:
+def bound_names(tree: ast.Module) -> list[str]:
     """Names that are assigned, or of which a part is."""
     names: dict[str, None] = {}
     for node in ast.walk(tree):

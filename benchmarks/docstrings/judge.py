@@ -35,6 +35,8 @@ class Row:
     """How many values were compared."""
     on_gpu: int = 0
     """How many of those came from CuPy or cuDF in the second run."""
+    stayed: str = ""
+    """The first example that leaves a Dask collection without anything of CuPy or cuDF in it."""
     random: bool = False
     """Whether some were compared by dtype and shape alone."""
     as_written: tuple[int, int] = (0, 0)
@@ -94,6 +96,8 @@ def _compare(row: Row, sources: list[str], before: dict[int, Outcome], after: di
             pair = one.values.get(name), other.values.get(name)
             row.compared += 1
             row.on_gpu += pair[1] is not None and pair[1].on_gpu
+            if pair[1] is not None and pair[1].of_dask and not pair[1].on_gpu:
+                row.stayed = row.stayed or _first_line(one.source)
             found = difference(*pair, values=not random[number], order=not open_order[number])
             if found and row.outcome == AGREE:
                 row.outcome, row.note = DIFFER, f"`{_first_line(one.source)}`: {found}"

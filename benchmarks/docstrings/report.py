@@ -34,7 +34,9 @@ def table(rows: Sequence[Row], heading: str, introduction: Sequence[str]) -> str
     lines += ["| docstring | outcome | examples run | values, of these on the GPU | note |", "|---|---|---|---|---|"]
     for row in rows:
         if row.outcome != LEFT_OUT:
-            note = "; ".join(filter(None, ["dtypes and shapes of random values" * row.random, _cell(row.note)]))
+            random = "dtypes and shapes of random values" if row.random else ""
+            stayed = f"stays on the CPU: `{row.stayed}`" if row.stayed and row.on_gpu else ""
+            note = _cell("; ".join(filter(None, [row.note, stayed, random])))
             examples, values = f"{row.ran} of {row.examples}", f"{row.compared}, {row.on_gpu}"
             lines.append(f"| `{row.name}` | {row.outcome} | {examples} | {values} | {note} |")
     lines += ["", "Left out, because no example runs on the CPU or none computes anything with Dask:", ""]

@@ -2,15 +2,15 @@
 
 Examples of a docstring that Dask copied from NumPy or pandas use those libraries, not Dask. In them
 
-1. ``np.f`` becomes ``da.f`` where dask.array has a function of that name, ``np.fft.f`` becomes ``da.fft.f``, and so on,
-   whatever NumPy was imported as;
+1. ``np.f(...)`` becomes ``da.f(...)`` where dask.array has a function of that name, ``np.fft.f`` becomes ``da.fft.f``, and so
+   on, whatever NumPy was imported as;
 2. the first argument of such a function, where it is written out as a list of numbers, becomes ``da.array([...])``,
    unless the function creates arrays or joins a list of them; that of a ufunc also where it is one number; and
    Python's own ``sum``, ``min`` and ``max`` of one array become Dask's;
 3. ``pd.DataFrame(...)`` and ``pd.Series(...)`` become ``dd.from_pandas(pd.DataFrame(...), npartitions=2)``, and in the
    docstrings of `dask.dataframe.Index` ``pd.Index(...)`` becomes the index of such a frame; what stands between the
    parentheses is left alone;
-4. ``pd.f`` becomes ``dd.f`` where dask.dataframe has a function of that name.
+4. ``pd.f(...)`` becomes ``dd.f(...)`` where dask.dataframe has a function of that name.
 
 Examples that Dask wrote itself are left as they are. In all of them ``/path/to/`` becomes ``path/to/``, so that nothing
 is written outside the folder that an example runs in; and what names an address in a network (``://``) is not run.
@@ -91,26 +91,18 @@ class _Translator(ast.NodeTransformer):
             return _expression("dd.from_pandas(FRAME, npartitions=2)", FRAME=node)
         if self.index_too and path == "pandas.Index":
             return _expression("dd.from_pandas(INDEX.to_frame(), npartitions=2).index", INDEX=node)
-        is_function = _of_dask(path) is not None
+        dasks = _of_dask(path)
         self.generic_visit(node)
+        if dasks:
+            node.func = _expression(dasks)
         name = path.rpartition(".")[2]
         takes_array = path.startswith("numpy") and "random" not in path and node.args
-        if is_function and takes_array and name not in _TAKES_NO_ARRAY_FIRST:
+        if dasks and takes_array and name not in _TAKES_NO_ARRAY_FIRST:
             node.args[0] = _array_of_numbers(node.args[0], one_too=isinstance(getattr(da, name, None), da.ufunc.ufunc))
         builtin = getattr(node.func, "id", "")
         if self.origin == "numpy" and builtin in ("sum", "min", "max") and len(node.args) == 1:
             node.func = _expression(f"da.{builtin}")
         return node
-
-    def visit_Attribute(self, node: ast.Attribute) -> Any:  # noqa: N802
-        return self._function_of_dask(node)
-
-    def visit_Name(self, node: ast.Name) -> Any:  # noqa: N802
-        return self._function_of_dask(node)
-
-    def _function_of_dask(self, node: ast.Attribute | ast.Name) -> Any:
-        name = _of_dask(self._path(node)) if isinstance(node.ctx, ast.Load) else None
-        return self.generic_visit(node) if name is None else _expression(name)
 
     def _path(self, node: ast.expr) -> str:
         """The full name that ``np.fft.fft`` stands for; empty where it is no such thing."""

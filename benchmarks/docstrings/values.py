@@ -24,6 +24,8 @@ class Value:
     """An array, a frame, a number, a text, or a list of such values."""
     on_gpu: bool
     """Whether CuPy or cuDF had a part in it."""
+    of_dask: bool = False
+    """Whether it was a Dask collection."""
     shape_known: bool = True
     """Whether Dask knew the shape before it computed."""
 
@@ -68,7 +70,8 @@ def _computed(collection: Any) -> Value | None:
     if value is None:
         return None
     shape = getattr(collection, "shape", ()) if hasattr(collection, "chunks") else ()
-    return Value(value.data, value.on_gpu or _came_from_gpu(collection), shape_known=not np.isnan(shape).any())
+    on_gpu = value.on_gpu or _came_from_gpu(collection)
+    return Value(value.data, on_gpu, of_dask=True, shape_known=not np.isnan(shape).any())
 
 
 def _is_large(collection: Any) -> bool:
