@@ -44,7 +44,7 @@ def run_all(docstrings: list[Docstring], first: Side, second: Side, *, processes
     """Judge all, some at a time."""
     free: SimpleQueue[dict[Side, Worker]] = SimpleQueue()
     made = []
-    for _ in range(processes):
+    for _ in range(min(processes, len(docstrings))):
         # The CPU's run shares a process with ours, as two cells of a notebook do; stock Dask must have its own.
         one = Worker(first, second) if first.name == "cpu" else Worker(first)
         made.append({first: one, second: one if first.name == "cpu" else Worker(second)})
@@ -60,6 +60,8 @@ def run_all(docstrings: list[Docstring], first: Side, second: Side, *, processes
         return row
 
     with ThreadPoolExecutor(processes) as pool:
+        for side in (first, second):  # what cannot begin at all ends the program here
+            list(pool.map(lambda workers, side=side: workers[side].start(), made))
         rows = list(pool.map(run, docstrings))
     for workers in made:
         for worker in workers.values():

@@ -1,9 +1,10 @@
 """Whether two runs of an example agree.
 
-- Arrays: the same shape and dtype. Numbers: the same, floating ones within 1e-6 of their size and 1e-9 (single precision:
-  1e-3 and 1e-5).
+- Arrays: the same shape and dtype. Numbers: the same, floating ones within 1e-6 of their size and 1e-9 (of single
+  precision: 1e-3 and 1e-5).
 - Frames: the same columns and index, and dtypes of the same kind and, for numbers, the same width. Texts are one kind,
-  whatever holds them, and so are times of every unit; an integer column with missing values may come as floats.
+  whatever holds them, and so are times of every unit; a column with missing values may come as
+  floats or objects, and a missing value is one, by whatever name.
 - The order of rows counts, unless the example calls something that leaves it open (`OPEN_ORDER`).
 - Of what comes from random numbers or uninitialised memory: dtypes, dimensions, and shapes that Dask knows.
 """
@@ -62,7 +63,14 @@ def _spread(sources: Sequence[str], begins: Any) -> list[bool]:
         is_touched = begins(names, calls) or bool(names & touched)
         if is_touched:
             touched |= set(bound_names(tree))
-            touched |= {_owner(node) for node in nodes if isinstance(node, ast.Call)} - {"np", "pd", "da", "dd", "dask", ""}
+            touched |= {_owner(node) for node in nodes if isinstance(node, ast.Call)} - {
+                "np",
+                "pd",
+                "da",
+                "dd",
+                "dask",
+                "",
+            }
         found.append(is_touched)
     return found
 

@@ -47,7 +47,9 @@ _SHORT = {
     "dask.dataframe": "dd",
 }
 
-_COPIED = re.compile(r"docstring was copied from (numpy|pandas)\b|The (numpy)\.\S+ docstring follows below|Blocked variant of ")
+_COPIED = re.compile(
+    r"docstring was copied from (numpy|pandas)\b|The (numpy)\.\S+ docstring follows below|Blocked variant of "
+)
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,8 @@ def _things_defined_in(package: str) -> Iterator[tuple[str, Any]]:
     root = importlib.import_module(package)
     names = [package, *(module.name for module in pkgutil.walk_packages(root.__path__, f"{package}."))]
     for module in names:
+        if ".tests" in module:
+            continue
         for name, thing in vars(importlib.import_module(module)).items():
             if getattr(thing, "__module__", None) != module or not callable(thing):
                 continue

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AGREE, DIFFER, FAILS, LEFT_OUT = "agree", "differ", "fails", "left out"
 """Of a docstring: everything agrees; a value differs; an example fails in the second run only; nothing to compare."""
 
-LIMIT = 30.0
+LIMIT = 40.0
 """Seconds for the examples of one docstring, in each of the two runs."""
 
 

@@ -1,16 +1,20 @@
-"""What docstrings take for granted: names that Dask's own examples use without making them, and files that they read."""
+"""What docstrings take for granted: names that examples use without making them, and files that they read."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from pathlib import Path
-from typing import Any
+import pkgutil
+from typing import TYPE_CHECKING, Any
 
 import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _ROWS = 21
 
@@ -33,14 +37,13 @@ def scope_of(name: str, *, with_collections: bool) -> dict[str, Any]:
     """
     # A user's module, to code that looks at who calls it.
     scope: dict[str, Any] = {"__name__": "__main__", "dask": dask, "np": np, "pd": pd, "da": da, "dd": dd}
-    parts = name.split(".")
-    if parts[0] in ("da", "dd"):
-        thing: Any = scope[parts[0]]
-        for part in parts[1:]:
-            thing = getattr(thing, part, None)
-        scope.setdefault(parts[-1], thing)
-    else:
+    for long, short in (("dask.array", "da"), ("dask.dataframe", "dd")):
+        if name.partition(".")[0] == short:
+            name = long + name.removeprefix(short)
+    if not name.startswith("dask."):
         scope["cudf"], scope["dask_cudf"] = (importlib.import_module(library) for library in ("cudf", "dask_cudf"))
+    with contextlib.suppress(AttributeError):  # the classes of accessors go by other names
+        scope.setdefault(name.rpartition(".")[2], pkgutil.resolve_name(name))
     if with_collections:
         exec(_COLLECTIONS, scope | {"frame": _frame()}, scope)  # noqa: S102 - made as a user makes them
     return scope
@@ -57,4 +60,6 @@ def write_files(folder: Path) -> None:
 
 def _frame() -> pd.DataFrame:
     numbers = np.arange(_ROWS)
-    return pd.DataFrame({"x": numbers * 8 % _ROWS, "y": numbers / 4, "name": [f"name {number % 5}" for number in numbers]})
+    return pd.DataFrame(
+        {"x": numbers * 8 % _ROWS, "y": numbers / 4, "name": [f"name {number % 5}" for number in numbers]}
+    )

@@ -2,8 +2,8 @@
 
 Examples of a docstring that Dask copied from NumPy or pandas use those libraries, not Dask. In them
 
-1. ``np.f(...)`` becomes ``da.f(...)`` where dask.array has a function of that name, ``np.fft.f`` becomes ``da.fft.f``, and so
-   on, whatever NumPy was imported as;
+1. ``np.f(...)`` becomes ``da.f(...)`` where dask.array has a function of that name, ``np.fft.f(...)`` becomes
+   ``da.fft.f(...)``, and so on, whatever NumPy was imported as;
 2. the first argument of such a function, where it is written out as a list of numbers, becomes ``da.array([...])``,
    unless the function creates arrays or joins a list of them; that of a ufunc also where it is one number; and
    Python's own ``sum``, ``min`` and ``max`` of one array become Dask's;
@@ -74,18 +74,18 @@ class _Translator(ast.NodeTransformer):
             return source
         return ast.unparse(self.visit(tree))
 
-    def visit_Import(self, node: ast.Import) -> Any:  # noqa: N802 - the name that ast looks for
+    def visit_Import(self, node: ast.Import) -> Any:
         for alias in node.names:
             if alias.asname:
                 self.names[alias.asname] = alias.name
         return node
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:  # noqa: N802
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
         for alias in node.names:
             self.names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
         return node
 
-    def visit_Call(self, node: ast.Call) -> Any:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> Any:
         path = self._path(node.func)
         if path in _FRAMES:
             return _expression("dd.from_pandas(FRAME, npartitions=2)", FRAME=node)
@@ -142,7 +142,7 @@ def _is_of_numbers(part: ast.AST) -> bool:
 
 def _expression(template: str, **parts: ast.expr) -> Any:
     class Fill(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> Any:  # noqa: N802
+        def visit_Name(self, node: ast.Name) -> Any:
             return parts.get(node.id, node)
 
     return Fill().visit(ast.parse(template, mode="eval").body)

@@ -34,23 +34,28 @@ def recorded(thing: Any) -> Value | None:
     """`thing`, computed and brought to the host; `None` for what cannot be compared, such as functions."""
     if is_dask_collection(thing):
         return _computed(thing)
-    if isinstance(thing, str):
-        return Value(thing.replace(str(Path.cwd()), ""), on_gpu=False)  # each run has a folder of its own
-    if isinstance(thing, PLAIN):
-        return Value(thing, on_gpu=False)
-    if isinstance(thing, np.ndarray | pd.DataFrame | pd.Series | pd.Index):
-        return Value(thing.copy(), on_gpu=False)  # a later example may change it
-    if isinstance(thing, np.dtype | pd.api.extensions.ExtensionDtype):
-        return Value(str(thing), on_gpu=False)
     if isinstance(thing, dict):
         return recorded([part for item in thing.items() for part in item])
     if isinstance(thing, list | tuple):
         parts = [recorded(part) for part in thing]
         return Value(parts, on_gpu=any(part is not None and part.on_gpu for part in parts))
+    data = _on_host(thing)
+    return None if data is None else Value(data, is_on_gpu(thing))
+
+
+def _on_host(thing: Any) -> Any:
+    if isinstance(thing, str):
+        return thing.replace(str(Path.cwd()), "")  # each run has a folder of its own
+    if isinstance(thing, np.dtype | pd.api.extensions.ExtensionDtype):
+        return str(thing)
+    if isinstance(thing, np.ndarray | pd.DataFrame | pd.Series | pd.Index):
+        return thing.copy()  # a later example may change it
     if is_on_gpu(thing):
-        data = thing.get() if hasattr(thing, "get") and library(thing) == "cupy" else thing.to_pandas()
-        return Value(data, on_gpu=True)
-    return None
+        move = getattr(thing, "get" if library(thing) == "cupy" else "to_pandas", None)
+        return None if move is None else move()
+    if thing is pd.NA or thing is pd.NaT:
+        return float("nan")
+    return thing if isinstance(thing, PLAIN) else None
 
 
 def library(thing: Any) -> str:

@@ -57,8 +57,7 @@ class Worker:
         RunError
             The process died, or needed more than `limit` seconds.
         """
-        if self._process is None:
-            self._start()
+        self.start()
         self._pipe.send((side, docstring, sources, only))
         return self._receive(limit)
 
@@ -69,7 +68,10 @@ class Worker:
             self._process.join()
             self._process = None
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Make the process, if there is none."""
+        if self._process is not None:
+            return
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, self._sides), daemon=True)
