@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 UNDETERMINED = {
     *("random", "rng", "RandomState", "default_rng", "sample", "random_split", "timeseries", "choice", "permutation"),
-    *("svd_compressed", "add_dummy_padding", "empty_like", "tempfile", "timeit"),
+    *("svd_compressed", "add_dummy_padding", "empty_like", "tempfile"),
 }
 """Names in an example whose values are not determined; and `UNDETERMINED_CALLS`, where they are called."""
 
