@@ -137,7 +137,7 @@ def _switched(side: Side) -> Iterator[None]:
         with dask.config.set({"array.backend": side.array, "dataframe.backend": side.dataframe}):
             yield
     else:
-        from jupyter_gpudask.backends import switch
+        from jupyter_gpudask.backends import switched_to
 
-        with switch.to(side.array, side.dataframe):
+        with switched_to(side.array, side.dataframe):
             yield
