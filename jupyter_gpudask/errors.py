@@ -51,6 +51,25 @@ class GpuPackagesMissingError(GpuDaskError):
         )
 
 
+class GpuHeldError(GpuDaskError):
+    """GPUs were asked for that another cluster of this user holds; the message names the notebooks."""
+
+
+class LimitError(GpuDaskError):
+    """The administrator of the server allows no more of what was asked for."""
+
+
+class KernelNotFoundError(GpuDaskError):
+    """The server has no kernel of that id."""
+
+    def __init__(self, kernel_id: str) -> None:
+        super().__init__(f"There is no kernel {kernel_id}.")
+
+
+class KernelUnsuitableError(GpuDaskError):
+    """A kernel cannot have a cluster from this server: it is not Python, or not on this machine."""
+
+
 class ClusterStartError(GpuDaskError):
     """A cluster did not come up; nothing of it is left behind.
 
