@@ -8,13 +8,16 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ..models import Close, ClusterSpec, Start
 from .directory import remove_stale_directories
+from .leases import LeaseFolder
 from .link import LINE_LIMIT, ClusterLink, LostCallback, ProgressCallback
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["ClusterProcess", "LostCallback", "ProgressCallback"]
 
@@ -180,7 +183,7 @@ class ClusterProcess(ClusterLink):
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
         self._draining.cancel()
-        await asyncio.to_thread(remove_stale_directories)
+        await asyncio.to_thread(_clear_away_what_the_dead_left)
 
     def _note(self, text: str) -> None:
         self._log.append(text)
@@ -199,6 +202,11 @@ class ClusterProcess(ClusterLink):
             f"The cluster's process {self._end()}; what its workers held is lost.",
             "Type: %gpudask restart" + (f"\n{text}" if text else ""),
         )
+
+
+def _clear_away_what_the_dead_left() -> None:
+    remove_stale_directories()
+    LeaseFolder().clear_away()
 
 
 async def _run_supervisor(python: str, environment: Mapping[str, str] | None) -> asyncio.subprocess.Process:

@@ -47,6 +47,8 @@ class ClusterSpec(BaseModel):
         Who moves data off a full GPU: ``dask`` (results of tasks), ``cudf`` (buffers of cuDF), or ``off``.
     protocol
         How workers talk: ``tcp`` (with TLS), or ``ucx`` (NVLink and InfiniBand, without TLS).
+    share
+        Whether other clusters that share too may use the same GPUs.
     resources
         Dask's abstract resources of each worker, such as ``{"GPU": 1}``.
     environment
@@ -78,6 +80,7 @@ class ClusterSpec(BaseModel):
     pool: Amount = Field(None, description=_SIZE_OR_FRACTION)
     spilling: Literal["dask", "cudf", "off"] = Field("dask", description="dask, cudf or off")
     protocol: Literal["tcp", "ucx"] = Field("tcp", description="tcp or ucx")
+    share: bool = Field(default=False, description="yes or no")
     resources: Annotated[dict[str, float], BeforeValidator(lambda value: parse_pairs(value, float))] = Field(
         default_factory=dict, description="NAME=AMOUNT with an amount above 0, such as GPU=1"
     )
