@@ -55,6 +55,17 @@ class GpuHeldError(GpuDaskError):
     """GPUs were asked for that another cluster of this user holds; the message names the notebooks."""
 
 
+class ClusterIdleError(GpuDaskError):
+    """A cluster had nothing to do for as long as the administrator allows, and was closed."""
+
+    def __init__(self, seconds: float) -> None:
+        period = f"{seconds / 60:g} minutes" if seconds >= 60 else f"{seconds:g} seconds"
+        super().__init__(
+            f"The cluster was closed after {period} without work; what its workers held is lost.",
+            "Type: %gpudask restart",
+        )
+
+
 class LimitError(GpuDaskError):
     """The administrator of the server allows no more of what was asked for."""
 

@@ -98,7 +98,7 @@ def look(ready):
         return os.getpid(), len(dask_worker.data), len(dask_worker.state.actors)
 
     with connect(ready, set_as_default=False) as client:
-        return client.run_on_scheduler(scheduler), list(client.run(worker).values())[0]
+        return client.run_on_scheduler(scheduler), next(iter(client.run(worker).values()))
 
 
 def test_an_emptied_cluster_keeps_its_workers_and_nothing_else():
@@ -142,7 +142,7 @@ def compute_a_sum(ready):
 
 
 def get(port, path, **headers):
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)  # noqa: S310
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
             return answer.status, answer.read()
@@ -177,7 +177,7 @@ def test_a_guarded_dashboard_answers_only_who_knows_its_secret():
 
         return await asyncio.to_thread(ask)
 
-    refused, wrong, (status, page), others = with_cluster(use, dashboard_secret="sesame")
+    refused, wrong, (status, page), others = with_cluster(use, dashboard_secret="sesame")  # noqa: S106
     assert refused == {403}
     assert wrong == 403
     assert status == 200
