@@ -10,7 +10,7 @@ and then, over a cell that was written for NumPy and pandas, ``%%gpudask``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 
@@ -36,3 +36,9 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
     return [{"src": "labextension", "dest": "jupyter-gpudask"}]
+
+
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    from .server.extension import GpuDask
+
+    return [{"module": "jupyter_gpudask", "app": GpuDask}]

@@ -16,6 +16,8 @@ import pytest
 from jupyter_client.manager import KernelManager
 from jupyter_core.utils import ensure_event_loop
 
+pytest_plugins = ("servers",)
+
 FAKE_GPUS = Path(__file__).parent / "fake_gpus"
 
 

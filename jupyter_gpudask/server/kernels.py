@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
 from jupyter_server.utils import ensure_async
 
 from ..errors import KernelNotFoundError, KernelUnsuitableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)

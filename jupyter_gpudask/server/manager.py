@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -21,6 +20,8 @@ from ..errors import (
 from .cluster import KernelCluster
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Coroutine, Mapping
+
     from ..cluster.launcher import ClusterProcess
     from ..models import ClusterSpec
     from .kernels import Interpreter, Kernels
@@ -45,15 +46,12 @@ class ClusterManager:
     ----------
     clusters
         The last cluster of each kernel that has or had one, by kernel id.
-    on_change
-        Called with the kernel id whenever something about its cluster has changed.
     """
 
     def __init__(self, kernels: Kernels, policy: Policy) -> None:
         self.kernels = kernels
         self.policy = policy
         self.clusters: dict[str, KernelCluster] = {}
-        self.on_change: Callable[[str], None] = lambda _: None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._starts: dict[KernelCluster, asyncio.Task[None]] = {}
         self._closes: dict[KernelCluster, asyncio.Task[None]] = {}
@@ -108,13 +106,15 @@ class ClusterManager:
                 return present, False
             raise ClusterExistsError("This kernel has a cluster with other options.", "Restart it with these options.")
         limit, others = self.policy.max_clusters, set(self.clusters) - {kernel_id}
-        if limit is not None and sum(self.clusters[other].status not in ("closed", "failed") for other in others) >= limit:
+        if (
+            limit is not None
+            and sum(self.clusters[other].status not in ("closed", "failed") for other in others) >= limit
+        ):
             raise LimitError(f"This server allows {limit} clusters at a time.", "Stop one first.")
         cluster = KernelCluster(kernel_id, spec, self._changed)
         self.clusters[kernel_id] = cluster
         self._starts[cluster] = task = asyncio.create_task(self._start(cluster, interpreter))
         task.add_done_callback(lambda _: self._starts.pop(cluster, None))
-        self.on_change(kernel_id)
         return cluster, True
 
     async def close(self, kernel_id: str, why: GpuDaskError | None = None) -> None:
@@ -129,7 +129,6 @@ class ClusterManager:
         await self._closing(cluster, why)
         if why is None and self.clusters.get(kernel_id) is cluster:
             del self.clusters[kernel_id]
-            self.on_change(kernel_id)
 
     def restart(self, kernel_id: str, options: Mapping[str, Any]) -> KernelCluster:
         """Close the cluster of a kernel and order one that differs from it by `options`.
@@ -157,7 +156,16 @@ class ClusterManager:
         self.policy.check_workers(workers)
         cluster = self.get(kernel_id)
         cluster.state = await self._process(cluster).scale(workers)
-        self.on_change(kernel_id)
+
+    async def empty(self, cluster: KernelCluster) -> None:
+        """Forget what it computed and keeps; the workers stay.
+
+        Raises
+        ------
+        ClusterLostError
+            It is not ready, or does not answer.
+        """
+        cluster.state = await self._process(cluster).empty()
 
     async def logs(self, kernel_id: str, lines: int = _LOG_LINES) -> dict[str, str]:
         """The last lines of the logs, by the name of the worker; those of a cluster that failed, as they were."""
@@ -185,23 +193,6 @@ class ClusterManager:
         self._interval = interval or self._idle_interval
         for cluster in self.clusters.values():
             cluster.watch(self._interval)
-
-    def kernel_restarted(self, kernel_id: str) -> None:
-        """Do with its cluster what the policy says, now that nothing of the old kernel is left."""
-        cluster = self.clusters.get(kernel_id)
-        if cluster is None or not cluster.alive:
-            return
-        if self.policy.restart == "stop":
-            self.spawn(self.close(kernel_id, ClusterLostError("The cluster was closed when its kernel was restarted.")))
-        elif self.policy.restart == "renew":
-            self.restart(kernel_id, {})
-        elif cluster.status == "ready":
-            self.spawn(self._empty(cluster))
-
-    def kernel_ended(self, kernel_id: str) -> None:
-        """Close the cluster of a kernel that is gone, and forget it."""
-        if kernel_id in self.clusters:
-            self.spawn(self.close(kernel_id))
 
     async def close_all(self) -> None:
         """Close everything; the server ends."""
@@ -256,14 +247,6 @@ class ClusterManager:
         async with self._lock(cluster.kernel_id):
             await cluster.close()
 
-    async def _empty(self, cluster: KernelCluster) -> None:
-        try:
-            await self._process(cluster).empty()
-        except GpuDaskError as error:
-            logger.warning("The cluster of kernel %s could not be emptied and is restarted: %s", cluster.kernel_id, error)
-            if self.clusters.get(cluster.kernel_id) is cluster:
-                self.restart(cluster.kernel_id, {})
-
     def _process(self, cluster: KernelCluster) -> ClusterProcess:
         if cluster.process is None:
             raise ClusterLostError(f"The cluster is {cluster.status}.", "Wait until it is ready, or restart it.")
@@ -272,7 +255,6 @@ class ClusterManager:
     def _changed(self, cluster: KernelCluster) -> None:
         if self.clusters.get(cluster.kernel_id) is not cluster:
             return
-        self.on_change(cluster.kernel_id)
         timeout = self.policy.idle_timeout
         if not timeout or cluster.status != "ready":
             return

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import LimitError, SpecError
 from ..models import ClusterSpec
 from ..models.api import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RestartPolicy = Literal["keep", "renew", "stop"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class Policy:
     default_spec: Mapping[str, Any] = field(default_factory=dict)
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     idle_timeout: float = 0.0
-    restart: Literal["keep", "renew", "stop"] = "keep"
+    restart: RestartPolicy = "keep"
     share: bool = False
     ucx: bool = True
     max_clusters: int | None = None
@@ -37,12 +41,12 @@ class Policy:
         if profile and profile not in self.profiles:
             raise SpecError("profile", profile, f"one of {', '.join(self.profiles) or 'none'}")
         base = {name: value for name, value in self._base(profile).items() if not _is_replaced(name, options)}
-        return self.check(ClusterSpec.parse(base | dict(options)))
+        return self.check(ClusterSpec.parse(base | dict(options), strict=True))
 
     def changed(self, spec: ClusterSpec, options: Mapping[str, Any]) -> ClusterSpec:
         """`spec` with other `options`; raises like `spec`."""
         base = {name: value for name, value in spec.model_dump().items() if not _is_replaced(name, options)}
-        return self.check(ClusterSpec.parse(base | dict(options)))
+        return self.check(ClusterSpec.parse(base | dict(options), strict=True))
 
     def check(self, spec: ClusterSpec) -> ClusterSpec:
         """The same spec, if it is allowed.

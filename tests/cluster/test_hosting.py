@@ -144,7 +144,7 @@ def compute_a_sum(ready):
 def get(port, path, **headers):
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=5) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
