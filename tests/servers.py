@@ -10,6 +10,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,15 @@ class NotebookKernel(Kernel):
     def __init__(self, server, kernel_id):
         self.id = kernel_id
         self.server = server
-        self.connect()
 
-    def connect(self):
-        self.client = BlockingKernelClient(connection_file=str(self.server.runtime / f"kernel-{self.id}.json"))
-        self.client.load_connection_file()
-        self.client.start_channels()
-        self.client.wait_for_ready(timeout=60)
+    @cached_property
+    def client(self):
+        """Connected when a test first runs something."""
+        client = BlockingKernelClient(connection_file=str(self.server.runtime / f"kernel-{self.id}.json"))
+        client.load_connection_file()
+        client.start_channels()
+        client.wait_for_ready(timeout=60)
+        return client
 
     @property
     def pid(self):
@@ -58,7 +61,9 @@ class NotebookKernel(Kernel):
         )
 
     def disconnect(self):
-        self.client.stop_channels()
+        if "client" in self.__dict__:
+            self.client.stop_channels()
+            del self.client
 
 
 class Server:

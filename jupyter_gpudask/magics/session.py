@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
     from ..cluster.launcher import ClusterProcess, ProgressCallback
     from ..models import ClusterSpec, ClusterState, Ready
+    from .home import ServerCluster
 
 
 @dataclass
 class RunningCluster:
     """A cluster that is up, and this kernel's client of it."""
 
-    process: ClusterProcess
+    process: ServerCluster | ClusterProcess
     client: Client
     stand_in_told: bool = False
 
@@ -65,8 +66,9 @@ class Session:
         ClusterLostError
             There was one, and it ended by itself.
         """
-        if self._cluster is not None:
-            return self._cluster
+        cluster = self._cluster or self._adopt()
+        if cluster is not None:
+            return cluster
         if self._lost is not None:
             raise self._lost
         raise NoClusterError
@@ -142,7 +144,8 @@ class Session:
     def stop(self) -> bool:
         """Close the cluster; whether there was one."""
         with self._lock:
-            cluster, self._cluster, self._lost = self._cluster, None, None
+            cluster = self._cluster or self._adopt()
+            self._cluster = self._lost = None
             if cluster is None:
                 return False
             try:
@@ -172,14 +175,14 @@ class Session:
     def _launch(
         self, spec: ClusterSpec, on_progress: ProgressCallback, meanwhile: Callable[[], None]
     ) -> RunningCluster:
-        from ..cluster.launcher import ClusterProcess
+        from .home import start_cluster
 
-        started: list[ClusterProcess] = []
+        started: list[ServerCluster | ClusterProcess] = []
         path = [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - of a text, which may be empty
 
         async def start() -> None:
             started.append(
-                await ClusterProcess.start(spec, path=path, on_progress=on_progress, on_lost=self._forget_lost_cluster)
+                await start_cluster(spec, path=path, on_progress=on_progress, on_lost=self._forget_lost_cluster)
             )
 
         preparation = Preparation(spec)
@@ -194,10 +197,26 @@ class Session:
                 self._loop.run(process.close())
             raise
 
+    def _adopt(self) -> RunningCluster | None:
+        """The cluster that the Jupyter server has for this kernel, if it has one."""
+        from .home import has_server, join_cluster
+
+        if not has_server():
+            return None
+        joined = self._loop.run(join_cluster(self._forget_lost_cluster))
+        if joined is None:
+            return None
+        Preparation(joined.spec).wait(lambda: None)
+        from ..cluster.connection import connect
+
+        self._cluster = RunningCluster(joined, connect(joined.ready))
+        self._lost, self._options = None, joined.spec.model_dump(exclude_defaults=True)
+        return self._cluster
+
     def reconnect(self) -> RunningCluster | None:
         """The cluster, with a client that works; `None` if it can no longer be reached, and so has been closed."""
         with self._lock:
-            cluster = self._cluster
+            cluster = self._cluster or self._adopt()
             if cluster is None or cluster.client.status == "running":
                 return cluster
             from ..cluster.connection import connect

@@ -126,6 +126,10 @@ class Ready(_Message):
         The GPUs of the workers.
     workers
         How many there are.
+    pid
+        Of the supervisor.
+    spec
+        What was asked for, where the Jupyter server has decided that; else `None`.
     """
 
     type: Literal["ready"] = "ready"
@@ -138,6 +142,7 @@ class Ready(_Message):
     gpus: tuple[GpuState, ...] = ()
     workers: int
     pid: int
+    spec: ClusterSpec | None = None
 
 
 class StateReport(_Message):

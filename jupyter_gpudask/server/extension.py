@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any, cast
 
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Enum, Float, Int, Unicode
 
+from ..cluster.rendezvous import socket_path
 from .handlers import HANDLERS
+from .kernel_socket import KernelSocket
 from .kernels import ServerKernels
 from .lifecycle import KernelFollower
 from .manager import ClusterManager
@@ -59,6 +63,7 @@ class GpuDask(ExtensionApp):
     )
 
     manager: ClusterManager
+    _socket: KernelSocket | None = None
 
     def initialize_settings(self) -> None:
         """Make the manager, and have it follow the server's kernels."""
@@ -71,6 +76,13 @@ class GpuDask(ExtensionApp):
         self.settings["gpudask_manager"] = self.manager
         self.settings["gpudask_api"] = describe_api(app.base_url)
 
+    async def _start_jupyter_server_extension(self, _: Any) -> None:
+        """Listen for kernels; called when the server's loop runs."""
+        app = self.serverapp
+        assert app is not None
+        self._socket = KernelSocket(self.manager, socket_path(Path(app.runtime_dir), os.getpid()))
+        await self._socket.open()
+
     def initialize_handlers(self) -> None:
         """Say which requests are answered."""
         self.handlers.extend([*HANDLERS, *STREAM, *DASHBOARD])
@@ -79,6 +91,8 @@ class GpuDask(ExtensionApp):
         """Close every cluster."""
         self._follower.stop()
         await self._watch.stop()
+        if self._socket is not None:
+            await self._socket.close()
         await self.manager.close_all()
 
     def current_activity(self) -> Any:

@@ -9,9 +9,7 @@ import pytest
 from conftest import pids_of_session, wait_until
 
 
-def keep_something(kernel, server):
-    """Have the kernel's cluster hold a result under a name, and its pid and that of its worker."""
-    kernel.ok("%load_ext jupyter_gpudask")
+def pids(kernel, server):
     cluster = server.cluster(kernel)
     return cluster["pid"], cluster["state"]["workers"][0]["pid"]
 
@@ -24,7 +22,7 @@ def stays(kernel, server, pid, worker):
 def test_an_interrupted_kernel_keeps_its_cluster(server):
     kernel = server.kernel()
     server.start(kernel)
-    pid, worker = keep_something(kernel, server)
+    pid, worker = pids(kernel, server)
     assert server.fetch(f"kernels/{kernel.id}/interrupt", "POST", {}, prefix="api/").status == 204
     time.sleep(0.5)
     assert stays(kernel, server, pid, worker)
@@ -34,7 +32,7 @@ def test_an_interrupted_kernel_keeps_its_cluster(server):
 def test_a_restarted_kernel_keeps_its_workers(server):
     kernel = server.kernel()
     server.start(kernel)
-    pid, worker = keep_something(kernel, server)
+    pid, worker = pids(kernel, server)
     assert server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/").status == 200
     time.sleep(0.5)
     assert stays(kernel, server, pid, worker)
@@ -44,7 +42,7 @@ def test_a_restarted_kernel_keeps_its_workers(server):
 def test_a_crashed_kernel_that_jupyter_restarts_keeps_its_workers(server):
     kernel = server.kernel()
     server.start(kernel)
-    pid, worker = keep_something(kernel, server)
+    pid, worker = pids(kernel, server)
     before = kernel.pid
     os.kill(before, signal.SIGKILL)
     wait_until(lambda: server.log.count("AsyncIOLoopKernelRestarter: restarting kernel"), 15)
@@ -63,9 +61,9 @@ def test_a_kernel_that_is_shut_down_takes_its_cluster_with_it_also_while_that_st
             server.settled(kernel)
         else:
             wait_until(server.supervisors)
-        pids = server.supervisors()
+        supervisors = server.supervisors()
         assert server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/").status == 204
-        gone(*pids)
+        gone(*supervisors)
         wait_until(lambda kernel=kernel: server.cluster(kernel) is None)
 
 
@@ -99,13 +97,13 @@ def test_a_kernel_that_is_dead_for_good_takes_its_cluster_with_it(own_server, go
 
 def test_a_culled_kernel_takes_its_cluster_with_it(own_server, gone):
     server = own_server(
-        "--MappingKernelManager.cull_idle_timeout=2",
+        "--MappingKernelManager.cull_idle_timeout=8",
         "--MappingKernelManager.cull_interval=1",
         "--MappingKernelManager.cull_connected=True",
     )
     kernel = server.kernel()
     pid = server.start(kernel)["pid"]
-    wait_until(lambda: server.cluster(kernel) is None, 20)
+    wait_until(lambda: server.cluster(kernel) is None, 30)
     gone(pid)
 
 
@@ -128,16 +126,16 @@ def test_a_restart_can_renew_or_stop_the_cluster_instead(own_server, policy, gon
 def test_the_end_of_the_server_is_the_end_of_its_clusters(own_server, number, gone):
     server = own_server()
     kernels = [server.kernel(), server.kernel()]
-    pids = [server.start(kernel)["pid"] for kernel in kernels]
+    supervisors = [server.start(kernel)["pid"] for kernel in kernels]
     os.kill(server.pid, number)
     server.process.wait(15)
-    gone(*pids)
+    gone(*supervisors)
     for kernel in kernels:
         kernel.disconnect()
     leftover = [process for process in psutil.process_iter() if server_of(process) == server.pid]
     for process in leftover:  # kernels notice their parent's end by themselves, sooner or later
         process.kill()
-    assert not [process for pid in pids for process in pids_of_session(pid)]
+    assert not [process for pid in supervisors for process in pids_of_session(pid)]
 
 
 def server_of(process):
