@@ -31,10 +31,10 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
 
     async def prepare(self, *args: Any, **kwargs: Any) -> None:
         """Let in who is logged in and allowed, and find the cluster."""
-        await super().prepare(*args, **kwargs)
+        is_socket = self.request.headers.get("Upgrade", "").lower() == "websocket"
+        await super().prepare(*args, _redirect_to_login=not is_socket, **kwargs)
         if self._finished:  # sent to the login page
             return
-        is_socket = self.request.headers.get("Upgrade", "").lower() == "websocket"
         action = "execute" if is_socket else "read"
         user = self.current_user
         if not user or not await ensure_async(self.authorizer.is_authorized(self, user, action, self.auth_resource)):
