@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 class GpuDaskError(Exception):
@@ -75,6 +75,14 @@ class KernelNotFoundError(GpuDaskError):
 
     def __init__(self, kernel_id: str) -> None:
         super().__init__(f"There is no kernel {kernel_id}.")
+
+
+class ProfileNotFoundError(GpuDaskError):
+    """The administrator has named no profile so."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        names = ", ".join(known)
+        super().__init__(f"There is no profile {name!r}.", f"Take one of: {names}." if names else "There are none.")
 
 
 class KernelUnsuitableError(GpuDaskError):

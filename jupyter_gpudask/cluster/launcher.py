@@ -133,8 +133,9 @@ class ClusterProcess(ClusterLink):
                 async with asyncio.timeout(_CLOSE_LIMIT):
                     await self._process.wait()
         finally:
-            await self._clear_away()
             reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            await self._clear_away()
 
     async def _after_end(self) -> None:
         if self._failure is None:
@@ -181,6 +182,8 @@ class ClusterProcess(ClusterLink):
         """Make sure that nothing of the supervisor's session is left."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):  # a pipe that is full is never closed
+            await asyncio.wait_for(self._skip_events(), _END_LIMIT)
         await self._process.wait()
         self._draining.cancel()
         await asyncio.to_thread(_clear_away_what_the_dead_left)

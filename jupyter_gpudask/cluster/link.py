@@ -31,11 +31,11 @@ from ..models import (
 
 logger = logging.getLogger(__name__)
 
-LINE_LIMIT = 4 * 2**20
+LINE_LIMIT = 2 * 2**20
 """Bytes of the longest line that is read; the longest log that can be sent is a quarter of a MiB."""
 
 _ANSWER_LIMIT = 10.0
-_GARBAGE_LIMIT = 100
+_GARBAGE_LIMIT = 20
 # Reading may not hold up a loop that has other things to do, however much there is to read.
 _LINES_AT_A_TIME = 10
 
@@ -147,7 +147,7 @@ class ClusterLink:
         try:
             line = await self._reader.readline()
         except ValueError:
-            raise ProtocolError("The cluster's process sent a line without end.") from None
+            raise _EndlessLineError from None
         except ConnectionError:
             return None
         return parse_event(line) if line else None
@@ -194,6 +194,9 @@ class ClusterLink:
         while garbage < _GARBAGE_LIMIT:
             try:
                 event = await self._receive()
+            except _EndlessLineError:
+                garbage = _GARBAGE_LIMIT
+                continue
             except ProtocolError as error:
                 garbage += 1
                 self._note(str(error))
@@ -241,6 +244,13 @@ class ClusterLink:
         if self._failure is not None:
             return ClusterLostError(self._failure.reason, self._failure.fix)
         return ClusterLostError("The cluster is gone; what its workers held is lost.", "Type: %gpudask restart")
+
+
+class _EndlessLineError(ProtocolError):
+    """A line is longer than any message; nothing after it can be told apart."""
+
+    def __init__(self) -> None:
+        super().__init__("The cluster's process sent a line without end.")
 
 
 def error_of(failure: Failed) -> GpuDaskError:

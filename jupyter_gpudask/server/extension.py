@@ -10,7 +10,7 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Enum, Float, Int, Unicode
 
 from ..cluster.rendezvous import socket_path
-from .handlers import HANDLERS
+from .handlers import HANDLERS, NOTHING
 from .kernel_socket import KernelSocket
 from .kernels import ServerKernels
 from .lifecycle import KernelFollower
@@ -85,7 +85,7 @@ class GpuDask(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Say which requests are answered."""
-        self.handlers.extend([*HANDLERS, *STREAM, *DASHBOARD])
+        self.handlers.extend([*HANDLERS, *STREAM, *NOTHING, *DASHBOARD])
 
     async def stop_extension(self) -> None:
         """Close every cluster."""

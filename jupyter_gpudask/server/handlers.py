@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -19,6 +20,7 @@ from ..errors import (
     KernelUnsuitableError,
     LimitError,
     NoClusterError,
+    ProfileNotFoundError,
     SpecError,
 )
 from ..models.api import (
@@ -37,12 +39,13 @@ if TYPE_CHECKING:
     from .watch import Watch
 
 API = "gpudask/api"
-_KERNEL = r"(?P<kernel_id>[\w-]+)"
+_KERNEL = r"(?P<kernel_id>[^/]+)"
 
 _STATUS: dict[type[GpuDaskError], HTTPStatus] = {
     SpecError: HTTPStatus.UNPROCESSABLE_ENTITY,
     KernelNotFoundError: HTTPStatus.NOT_FOUND,
     NoClusterError: HTTPStatus.NOT_FOUND,
+    ProfileNotFoundError: HTTPStatus.NOT_FOUND,
     ClusterExistsError: HTTPStatus.CONFLICT,
     ClusterLostError: HTTPStatus.CONFLICT,
     KernelUnsuitableError: HTTPStatus.CONFLICT,
@@ -72,7 +75,7 @@ class GpuDaskHandler(APIHandler):
             400 for what is no JSON object, 422 for one that is not as `model` says.
         """
         try:
-            content = json.loads(self.request.body or b"{}", parse_constant=_refuse_constant)
+            content = json.loads(self.request.body or b"{}", parse_constant=_refuse, parse_float=_parse_number)
         except ValueError:
             raise web.HTTPError(400, "The body is not JSON.") from None
         if not isinstance(content, dict):
@@ -99,6 +102,8 @@ class GpuDaskHandler(APIHandler):
             status_code = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), HTTPStatus.CONFLICT)
         elif isinstance(error, ValidationError):
             status_code = HTTPStatus.UNPROCESSABLE_ENTITY
+        elif status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.set_header("Allow", ", ".join(_methods(type(self))))
         self.set_status(status_code)
         self.set_header("Content-Type", "application/json")
         self.finish(_problem(error, status_code).model_dump_json())
@@ -109,8 +114,22 @@ class GpuDaskHandler(APIHandler):
             super().log_exception(kind, value, traceback)
 
 
-def _refuse_constant(name: str) -> None:
+def _methods(handler: type[web.RequestHandler]) -> list[str]:
+    """What a handler answers."""
+    verbs = ("get", "post", "delete", "options")
+    return [verb.upper() for verb in verbs if getattr(handler, verb) is not getattr(web.RequestHandler, verb)]
+
+
+def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _parse_number(text: str) -> int | float:
+    """A number as JSON Schema understands it: 2.0 is an integer."""
+    number = float(text)
+    if not math.isfinite(number):
+        _refuse(text)
+    return int(number) if number.is_integer() else number
 
 
 def _problem(error: BaseException | None, status: int) -> Problem:
@@ -234,6 +253,28 @@ class OpenApiHandler(GpuDaskHandler):
         await self.finish(json.dumps(self.settings["gpudask_api"]))
 
 
+class NothingHandler(GpuDaskHandler):
+    """Every other path."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """There is nothing."""
+        raise web.HTTPError(404, "There is nothing at this path.")
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """There is nothing."""
+        raise web.HTTPError(404, "There is nothing at this path.")
+
+    @web.authenticated
+    @authorized
+    async def delete(self) -> None:
+        """There is nothing."""
+        raise web.HTTPError(404, "There is nothing at this path.")
+
+
 HANDLERS = [
     (rf"{API}/gpus", GpusHandler),
     (rf"{API}/profiles", ProfilesHandler),
@@ -244,3 +285,4 @@ HANDLERS = [
     (rf"{API}/clusters/{_KERNEL}/logs", LogsHandler),
     (rf"{API}/openapi\.json", OpenApiHandler),
 ]
+NOTHING = [(rf"{API}/.*", NothingHandler)]

@@ -118,7 +118,7 @@ def describe_api(base_url: str) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": _schemas(),
-            "securitySchemes": {"token": {"type": "apiKey", "in": "header", "name": "Authorization"}},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
 
@@ -140,7 +140,7 @@ def _describe(operation: _Operation) -> dict[str, Any]:
     if operation.body is not None:
         described["requestBody"] = {"required": operation.body is not RestartCluster, "content": _json(operation.body)}
     if "{kernel_id}" in operation.path:
-        schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
+        schema = {"type": "string", "minLength": 1, "pattern": "^[A-Za-z0-9_-]+$"}
         described["parameters"] = [{"name": "kernel_id", "in": "path", "required": True, "schema": schema}]
     return described
 

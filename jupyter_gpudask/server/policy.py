@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import LimitError, SpecError
+from ..errors import LimitError, ProfileNotFoundError
 from ..models import ClusterSpec
 from ..models.api import Profile
 
@@ -33,13 +33,15 @@ class Policy:
 
         Raises
         ------
+        ProfileNotFoundError
+            There is no such profile.
         SpecError
-            An option or the profile is not allowed.
+            An option is not allowed.
         LimitError
             The administrator does not allow it.
         """
         if profile and profile not in self.profiles:
-            raise SpecError("profile", profile, f"one of {', '.join(self.profiles) or 'none'}")
+            raise ProfileNotFoundError(profile, self.profiles)
         base = {name: value for name, value in self._base(profile).items() if not _is_replaced(name, options)}
         return self.check(ClusterSpec.parse(base | dict(options), strict=True))
 

@@ -9,7 +9,14 @@ import psutil
 import pytest
 from conftest import pids_of_session
 
-from jupyter_gpudask.errors import ClusterExistsError, KernelNotFoundError, LimitError, NoClusterError, SpecError
+from jupyter_gpudask.errors import (
+    ClusterExistsError,
+    KernelNotFoundError,
+    LimitError,
+    NoClusterError,
+    ProfileNotFoundError,
+    SpecError,
+)
 from jupyter_gpudask.server.kernels import Interpreter
 from jupyter_gpudask.server.manager import ClusterManager
 from jupyter_gpudask.server.policy import Policy
@@ -189,5 +196,5 @@ def test_a_profile_and_the_default_are_what_a_spec_starts_from():
     assert policy.spec({}, "big").workers == 3
     assert policy.spec({"gpus": 1}, "big").engine == "auto"
     assert [(profile.name, profile.title) for profile in policy.listed_profiles()] == [("big", "Big")]
-    with pytest.raises(SpecError, match="one of big"):
+    with pytest.raises(ProfileNotFoundError, match="one of: big"):
         policy.spec({}, "small")
