@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -46,11 +47,18 @@ class NotebookKernel(Kernel):
     @cached_property
     def client(self):
         """Connected when a test first runs something."""
-        client = BlockingKernelClient(connection_file=str(self.server.runtime / f"kernel-{self.id}.json"))
-        client.load_connection_file()
-        client.start_channels()
-        client.wait_for_ready(timeout=60)
-        return client
+        for _ in range(10):
+            client = BlockingKernelClient(connection_file=str(self.server.runtime / f"kernel-{self.id}.json"))
+            client.load_connection_file()
+            client.start_channels()
+            try:
+                client.wait_for_ready(timeout=60)
+            except RuntimeError:  # its heart beats slowly on a busy machine, and not at all until Jupyter restarts it
+                client.stop_channels()
+                time.sleep(1)
+            else:
+                return client
+        raise AssertionError("the kernel does not answer")
 
     @property
     def pid(self):

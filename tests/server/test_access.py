@@ -69,7 +69,7 @@ def cookie_of(server):
 def test_no_secret_is_in_the_environment_or_the_command_line_of_a_process(server):
     kernel = server.kernel()
     cluster = server.start(kernel)
-    for process in psutil.Process(cluster["pid"]).children(recursive=True) + [psutil.Process(cluster["pid"])]:
+    for process in [*psutil.Process(cluster["pid"]).children(recursive=True), psutil.Process(cluster["pid"])]:
         text = " ".join(process.cmdline()) + " ".join(f"{k}={v}" for k, v in process.environ().items())
         assert "PRIVATE KEY" not in text
         assert server.token not in text
