@@ -5,7 +5,8 @@ In a notebook or in IPython::
     %load_ext jupyter_gpudask
     %gpudask start
 
-and then, over a cell that was written for NumPy and pandas, ``%%gpudask``.
+and then, over a cell that was written for NumPy and pandas, ``%%gpudask``. In a script it is
+``with jupyter_gpudask.gpu():``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,17 @@ from ._version import __version__
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["__version__", "load_ipython_extension", "unload_ipython_extension"]
+    from .magics.scripts import gpu
+
+__all__ = ["__version__", "gpu", "load_ipython_extension", "unload_ipython_extension"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "gpu":  # IPython, and what else a server does not need, is imported with it
+        from .magics.scripts import gpu
+
+        return gpu
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

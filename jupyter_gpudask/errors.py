@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -130,3 +131,67 @@ class ProtocolError(GpuDaskError):
 
 class BackendUnavailableError(GpuDaskError):
     """A cell asked for a backend that cannot be switched on in this kernel."""
+
+
+class CodeError(GpuDaskError):
+    """Something that the user's own code does is refused; shown at the line that does it, without the lines below."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows; it asks each exception for this."""
+        from IPython.core.getipython import get_ipython
+
+        frames = []
+        traceback = self.__traceback__
+        while traceback is not None:
+            frames.append(traceback)
+            traceback = traceback.tb_next
+        while frames and frames[-1].tb_frame.f_globals.get("__name__") != "__main__":
+            frames.pop()
+        shown: TracebackType | None = None
+        for entry in reversed(frames):
+            shown = TracebackType(shown, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+        shell = get_ipython()
+        assert shell is not None
+        lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, shown, tb_offset=1)
+        return lines
+
+
+class MixedBackendsError(CodeError, TypeError):
+    """CPU and GPU collections in one operation, which neither library can compute.
+
+    Parameters
+    ----------
+    host, gpu
+        What the user calls the one on the CPU and the one on the GPU.
+    movable
+        Whether ``--move`` moves the one on the CPU.
+    """
+
+    def __init__(self, host: str, gpu: str, *, movable: bool) -> None:
+        super().__init__(
+            f"{host} is on the CPU and {gpu} on the GPU; they cannot be computed together.",
+            f"Type: %%gpudask --move {host.replace(' and ', ',')}, or make it in the cell."
+            if movable
+            else "Make a GPU collection of it in the cell: da.asarray, da.from_array or dd.from_pandas.",
+        )
+
+
+class MoveError(GpuDaskError):
+    """``--move`` names something that cannot be moved to the GPUs."""
+
+
+class ResultTooLargeError(CodeError, MemoryError):
+    """A result would not fit the GPU of the kernel; it was not moved there."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            reason, "Keep it on the workers with persist() instead of compute(), or type: %%gpudask --to-host"
+        )
+
+
+class ReportError(GpuDaskError):
+    """``--report`` names a file that cannot be written."""
+
+
+class ComparisonError(GpuDaskError):
+    """``--compare`` was asked for where there is nothing to compare with."""

@@ -128,6 +128,18 @@ def cuda_driver_version() -> int:
         return int(pynvml.nvmlSystemGetCudaDriverVersion()) // 1000
 
 
+def driver_version() -> str:
+    """The version of the driver, such as ``580.65.06``.
+
+    Raises
+    ------
+    GpuUnavailableError
+        NVML cannot be asked.
+    """
+    with _nvml():
+        return str(pynvml.nvmlSystemGetDriverVersion())
+
+
 @contextmanager
 def _nvml() -> Iterator[None]:
     try:

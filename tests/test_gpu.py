@@ -1,10 +1,11 @@
 """What only a real GPU can show: `pytest -m gpu` on a machine with the GPU packages."""
 
 import importlib.util
+import re
 
 import psutil
 import pytest
-from conftest import Kernel, pids_of_session
+from helpers import Kernel, pids_of_session
 
 from jupyter_gpudask.errors import GpuUnavailableError
 from jupyter_gpudask.gpus import list_gpus
@@ -178,3 +179,103 @@ def test_ucx_moves_arrays_between_two_gpus(gpu, options):
         "%%gpudask\nimport dask.array as da\n"
         "x = da.random.normal(size=(20_000, 20_000), chunks=2_000)\ny = float((x @ x.T).sum().compute())"
     )
+
+
+FRAMES = (
+    "import numpy as np, pandas as pd, cudf, dask.dataframe as dd\n"
+    "data = pd.DataFrame({'key': np.arange(10_000) % 7, 'value': np.arange(10_000.0)})\n"
+    "outside = dd.from_pandas(data, npartitions=4)\n"
+)
+RANDOM = "import dask.array as da\nx = da.random.random((10_000, 10_000), chunks=5_000)\n"
+
+
+def peak_of(reply):
+    amount, unit = re.search(r"at most ([\d.]+) (\w+) in use on GPU \d", reply.displayed[-1]).groups()
+    return float(amount) * {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[unit]
+
+
+def test_the_footer_tells_the_peak_of_the_cell_alone(gpu):
+    kernel = gpu()
+    reply = kernel.ok(
+        "%%gpudask\nimport dask.array as da\nfloat(da.random.random((10_000, 10_000), chunks=5_000).sum().compute())"
+    )
+    assert reply.displayed[-1].startswith("CuPy and cuDF on 1 × NVIDIA ")
+    assert 2e8 <= peak_of(reply) < 4e9
+    assert peak_of(kernel.ok("%%gpudask\nfloat(da.ones((100, 100), chunks=50).sum().compute())")) < 2e8
+    kept = kernel.ok(
+        "%%gpudask\nkept = da.random.random((10_000, 10_000), chunks=5_000).persist()\nfloat(kept[0, 0].compute())"
+    )
+    assert peak_of(kept) >= 8e8
+    assert state(kernel)["pool_used"] >= 8e8
+
+
+def test_what_is_held_without_need_is_freed(gpu):
+    kernel = gpu()
+    kernel.ok(f"%%gpudask\n{RANDOM}result = x.compute()")
+    kernel.ok("del result")
+    before = sum(contexts().values())
+    reply = kernel.ok("freed = %gpudask free\nfreed")
+    assert "of device memory freed." in reply.value
+    assert before - sum(contexts().values()) > 5e8
+    assert eval(kernel.ok("sum(freed.freed.values())").value) > 5e8  # noqa: S307
+
+
+def test_the_doctor_finds_all_well(gpu):
+    kernel = gpu()
+    kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(3).sum().compute();")
+    kernel.ok("examined = %gpudask doctor", timeout=200)
+    assert kernel.ok("[finding for finding in examined.findings if finding.verdict == 'problem']").value == "[]"
+    assert set(contexts()) <= {kernel.pid, state(kernel)["pid"]}
+
+
+def test_results_that_do_not_fit_are_refused(gpu):
+    kernel = gpu()
+    reply = kernel.run(
+        "%%gpudask\nimport dask.array as da\nbig = da.ones((300_000, 300_000), chunks=10_000)\nbig.compute()"
+    )
+    assert reply.error == "ResultTooLargeError"
+    assert "The result big needs" in reply.error_value
+    kernel.ok(FRAMES + "import jupyter_gpudask.backends.computing as computing\ncomputing._free_memory = lambda: 1000")
+    reply = kernel.run("%%gpudask\nframe = dd.from_pandas(data, npartitions=4)\nframe.compute()")
+    assert reply.error == "ResultTooLargeError"
+    assert "The result frame needs" in reply.error_value
+    assert kernel.ok("%%gpudask --to-host\ntype(frame.compute()).__module__[:6]").value == "'pandas'"
+
+
+def test_frames_from_outside_are_named_moved_and_refused_beside_others(gpu):
+    kernel = gpu()
+    kernel.ok(FRAMES)
+    assert kernel.ok("%%gpudask\noutside.value.sum().compute()").displayed[-1].endswith("on the CPU: outside (line 2)")
+    reply = kernel.ok("%%gpudask --move outside\ntype(outside.groupby('key').value.sum().compute()) is cudf.Series")
+    assert (reply.value, "on the CPU" in reply.displayed[-1]) == ("True", False)
+    assert kernel.ok("type(outside._meta) is pd.DataFrame").value == "True"
+    reply = kernel.run("%%gpudask\ninside = dd.from_pandas(data, npartitions=2)\ninside.merge(outside, on='key')")
+    assert reply.error == "MixedBackendsError"
+    assert "outside is on the CPU and inside on the GPU" in reply.error_value
+
+
+def test_a_cell_of_arrays_and_frames_agrees_on_both(gpu):
+    kernel = gpu()
+    kernel.ok(FRAMES)
+    reply = kernel.ok(
+        "%%gpudask --compare\n"
+        "import dask.array as da\n"
+        "x = da.arange(10_000, chunks=1_000).reshape((100, 100))\n"
+        "deviation = x.std().compute()\nrows = (x @ x.T)[:3].compute()\n"
+        "means = dd.from_pandas(data, npartitions=4).groupby('key').value.mean().compute()\nmeans",
+        timeout=120,
+    )
+    assert "times" in reply.value
+    assert "NO" not in reply.value
+    assert reply.value.count(" yes ") == 4
+
+
+def test_scripts_switch_too(run_python):
+    printed = run_python(
+        "import dask.array as da, dask.dataframe as dd, jupyter_gpudask\n"
+        "with jupyter_gpudask.gpu(gpus=1):\n"
+        "    print(type(da.ones(3).compute()).__module__)\n"
+        "    print(type(dd.from_dict({'a': [1]}, npartitions=1).compute()).__module__)\n"
+        "print(type(da.ones(3).compute()).__module__)\n"
+    )
+    assert printed.split("\n")[:3] == ["cupy", "cudf.core.dataframe", "numpy"]

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from conftest import fake_gpu_environment
+from helpers import fake_gpu_environment
 
 from jupyter_gpudask.errors import GpuUnavailableError
 from jupyter_gpudask.gpus import choose_gpus

@@ -1,7 +1,24 @@
 """The switch: which library Dask's collections are made of, for one cell."""
 
-from .client import computing_on
+from .client import default_client
+from .computing import Watch
 from .kernel import prepare_gpu_backends
-from .switch import BackendSwitch, check_backends, switch
+from .memory import release_memory
+from .moving import host_collections, moved
+from .placement import to_host
+from .switch import check_backends, switched_to
+from .versions import loaded_versions, try_library
 
-__all__ = ["BackendSwitch", "check_backends", "computing_on", "prepare_gpu_backends", "switch"]
+__all__ = [
+    "Watch",
+    "check_backends",
+    "default_client",
+    "host_collections",
+    "loaded_versions",
+    "moved",
+    "prepare_gpu_backends",
+    "release_memory",
+    "switched_to",
+    "to_host",
+    "try_library",
+]

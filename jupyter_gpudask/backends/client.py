@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import dask.config
 from distributed import client as distributed_client
 
 if TYPE_CHECKING:
@@ -12,20 +14,55 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
+_SCHEDULER = "dask.distributed"
 
-@contextmanager
-def computing_on(client: Client) -> Iterator[None]:
-    """Have collections compute with `client`, also when the user has made another client Dask's default.
+
+class DefaultClient:
+    """Counts the cells that compute with a client, and restores what was Dask's default when the last one is done.
 
     `Client.as_current` would do for a ``with``; but a cell with ``await`` begins and ends in different contexts.
     """
-    before = distributed_client._get_global_client()  # noqa: SLF001
-    if before is client:
-        yield
-        return
-    distributed_client._set_global_client(client)  # noqa: SLF001
-    try:
-        yield
-    finally:
-        if before is not None and before.status == "running":
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users: list[list[Client]] = []
+        self._before: Client | None = None
+        self._scheduler: Any = _SCHEDULER
+
+    @contextmanager
+    def computing_on(self, client: Client) -> Iterator[None]:
+        """Have collections compute with `client`, also when the user has made another client Dask's default."""
+        user = [client]  # a list is only equal to itself by `is`
+        with self._lock:
+            if not self._users:
+                self._before = distributed_client._get_global_client()  # noqa: SLF001
+                self._scheduler = dask.config.get("scheduler", None)
+            self._users.append(user)
+            self._take(client)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users = [other for other in self._users if other is not user]
+                if self._users:
+                    self._take(self._users[-1][0])
+                else:
+                    self._give_back()
+
+    def _take(self, client: Client) -> None:
+        if distributed_client._get_global_client() is not client:  # noqa: SLF001
+            distributed_client._set_global_client(client)  # noqa: SLF001
+        if dask.config.get("scheduler", None) != _SCHEDULER:
+            dask.config.set(scheduler=_SCHEDULER)
+
+    def _give_back(self) -> None:
+        before, self._before = self._before, None
+        is_default = distributed_client._get_global_client() is before  # noqa: SLF001
+        if before is not None and before.status == "running" and not is_default:
             distributed_client._set_global_client(before)  # noqa: SLF001
+        if self._scheduler != _SCHEDULER:  # what was not changed is not restored either
+            dask.config.set(scheduler=self._scheduler)
+
+
+default_client = DefaultClient()
+"""The one of this process, as Dask's default client is one."""

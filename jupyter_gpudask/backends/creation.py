@@ -7,18 +7,17 @@ they are.
 
 from __future__ import annotations
 
-import inspect
-import sys
-from types import FunctionType
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import dask.dataframe as dd
-import numpy as np
-import pandas as pd
 from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 from dask.dataframe.backends import dataframe_creation_dispatch
+
+from .interception import calling_frame, intercept
+from .placement import can_move, place_of, to_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,21 +26,37 @@ ARRAY_FUNCTIONS = (
     "array",
     "asanyarray",
     "asarray",
+    "block",
+    "concatenate",
     "diag",
+    "diagonal",
+    "dstack",
+    "empty_like",
     "eye",
     "from_array",
     "from_delayed",
     "from_npy_stack",
     "from_zarr",
     "fromfunction",
+    "full_like",
+    "hstack",
     "indices",
     "linspace",
     "meshgrid",
+    "ones_like",
+    "pad",
+    "stack",
+    "tile",
     "tri",
+    "tril_indices",
+    "triu_indices",
+    "vstack",
+    "zeros_like",
 )
-"""Of `dask.array`: their blocks are made on the host of the worker, and moved to its GPU in the same task."""
+"""Of `dask.array`: what they make of numbers and NumPy's arrays is made on the worker's host and moved to its GPU."""
 
 FRAME_FUNCTIONS = (
+    "concat",
     "from_array",
     "from_delayed",
     "from_map",
@@ -54,69 +69,37 @@ FRAME_FUNCTIONS = (
 )
 """Of `dask.dataframe`: likewise."""
 
-_NUMBERS = "biufc"
-_HOOK = "_jupyter_gpudask_{name}"
-
 
 def install_creation_functions() -> None:
     """Intercept the functions; a second time does nothing."""
     for name in ARRAY_FUNCTIONS:
-        _intercept(getattr(da, name), _array_to_gpu)
+        intercept(getattr(da, name), _finishing(_array_to_gpu))
     for name in FRAME_FUNCTIONS:
-        _intercept(getattr(dd, name), _frame_to_gpu)
+        intercept(getattr(dd, name), _finishing(_frame_to_gpu))
 
 
-def _intercept(function: FunctionType, finish: Callable[[Any], Any]) -> None:
-    """Have every call of `function` from outside Dask pass its result through `finish`.
+@cache
+def _finishing(finish: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Pass what a function gives through `finish`, where it is not Dask's own code that calls it."""
 
-    The function object stays the same, for it may be bound to other names already; its code is exchanged for a call of
-    a hook in its module.
-    """
-    hook = _HOOK.format(name=function.__name__)
-    if hook in function.__globals__:
-        return
-    original = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    original.__kwdefaults__ = function.__kwdefaults__
-    signature = inspect.signature(function)
-
-    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def around(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         result = original(*args, **kwargs)
-        caller = sys._getframe(2).f_globals.get("__name__", "")  # noqa: SLF001 - the caller decides
-        if caller.partition(".")[0] in ("dask", "dask_cudf") or any(_is_on_host(arg) for arg in args):
+        caller = calling_frame().f_globals.get("__name__", "")
+        if caller.partition(".")[0] in ("dask", "dask_cudf") or _has_collection_of_host([*args, *kwargs.values()]):
             return result
         return finish(result)
 
-    function.__globals__[hook] = call
-    function.__code__ = _forwarding_code(hook, function.__code__.co_freevars)
-    function.__defaults__ = function.__kwdefaults__ = None
-    function.__signature__ = signature  # type: ignore[attr-defined]
+    return around
 
 
-def _forwarding_code(hook: str, free_variables: tuple[str, ...]) -> Any:
-    """Code that calls `hook`, for a function whose closure has these variables."""
-    names = ", ".join(free_variables)
-    source = [
-        "def outer():",
-        f"    {' = '.join(free_variables)} = None" if names else "    pass",
-        "    def forward(*args, **kwargs):",
-        "        __tracebackhide__ = True",
-        f"        {names}" if names else "        pass",
-        f"        return {hook}(args, kwargs)",
-        "    return forward",
-    ]
-    scope: dict[str, Any] = {}
-    exec("\n".join(source), scope)  # noqa: S102 - a closure of the same variables cannot be made otherwise
-    return scope["outer"]().__code__
+def _has_collection_of_host(value: Any) -> bool:
+    return any(map(_has_collection_of_host, value)) if isinstance(value, list | tuple) else _is_on_host(value)
 
 
 def _is_on_host(value: Any) -> bool:
     """Whether a collection from outside the cell stays on the CPU, and what is made of it too."""
-    return is_dask_collection(value) and isinstance(
-        getattr(value, "_meta", None), np.ndarray | pd.DataFrame | pd.Series | pd.Index
-    )
+    return is_dask_collection(value) and place_of(value) == "host"
 
 
 def _array_to_gpu(result: Any) -> Any:
@@ -124,12 +107,10 @@ def _array_to_gpu(result: Any) -> Any:
         return result
     if isinstance(result, list | tuple):
         return type(result)(_array_to_gpu(part) for part in result)
-    is_numbers = isinstance(result, da.Array) and isinstance(result._meta, np.ndarray)  # noqa: SLF001
-    # CuPy has numbers alone; texts, dates and objects stay where they are.
-    return result.to_backend("cupy") if is_numbers and result.dtype.kind in _NUMBERS else result
+    return to_gpu(result) if _is_on_host(result) and can_move(result) else result
 
 
 def _frame_to_gpu(result: Any) -> Any:
     if dataframe_creation_dispatch.backend != "cudf" or not _is_on_host(result):
         return result
-    return result.to_backend("cudf")
+    return to_gpu(result)

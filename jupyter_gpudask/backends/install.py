@@ -1,12 +1,25 @@
 """Puts our backends in the place of Dask's."""
 
+from __future__ import annotations
+
+from functools import cache
+
 from .arrays import install_array_backend
+from .computing import install_computing
 from .creation import install_creation_functions
 from .frames import install_frame_backend
+from .mixing import install_mixing
+from .random_numbers import install_random_numbers
+from .seed import install_seed
 
 
+@cache
 def install_backends() -> None:
     """Mend what Dask's CuPy and cuDF backends leave open; for NumPy and pandas nothing changes, nor a second time."""
     install_array_backend()
+    install_random_numbers()
+    install_seed()
     install_frame_backend()
     install_creation_functions()
+    install_mixing()
+    install_computing()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Status = Literal["starting", "ready", "closing", "closed"]
 
+_UNFINISHED_STATES = ("waiting", "queued", "no-worker", "processing")
+
 
 def read_state(cluster: Any, plan: Plan, status: Status) -> ClusterState:
     """What each worker is doing now. It asks no worker, and takes no CUDA context.
@@ -41,6 +43,9 @@ def read_state(cluster: Any, plan: Plan, status: Status) -> ClusterState:
         time=time.time(),
         workers=tuple(sorted(workers, key=lambda worker: (order.get(worker.name, 0), len(worker.name), worker.name))),
         tasks_waiting=len(scheduler.unrunnable) + len(scheduler.queued),
+        tasks_unfinished=sum(
+            group.states[state] for group in scheduler.task_groups.values() for state in _UNFINISHED_STATES
+        ),
     )
 
 

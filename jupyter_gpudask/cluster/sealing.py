@@ -153,6 +153,12 @@ def _own_size_allowed(graph: Any) -> Iterator[None]:
         yield
 
 
+def _count_tasks(graph: Any) -> int:
+    if not isinstance(graph, SealedGraph):
+        return 0
+    return sum(not isinstance(node, Alias) for node in graph.__dask_graph__().values())
+
+
 def _seal_node(node: GraphNode, shared: dict[tuple[int, int], SharedBuffer]) -> GraphNode:
     # An alias holds nothing; nodes from elsewhere are the shuffle's, which a plugin of the scheduler reads.
     if isinstance(node, Alias) or type(node).__module__ != GraphNode.__module__:
@@ -172,10 +178,19 @@ def _cull(graph: Mapping[Any, GraphNode], keys: Iterable[Any]) -> dict[Any, Grap
 
 
 class SealingClient(Client):
-    """A Dask client that sends its graphs sealed; in all else a `distributed.Client`."""
+    """A Dask client that sends its graphs sealed; in all else a `distributed.Client`.
+
+    Attributes
+    ----------
+    tasks_submitted
+        How many tasks it has sent so far.
+    """
+
+    tasks_submitted = 0
 
     def _graph_to_futures(self, expr: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
         with _own_size_allowed(sealed := seal(expr, keys)):
+            self.tasks_submitted += _count_tasks(sealed)
             return super()._graph_to_futures(sealed, keys, *args, **kwargs)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .completion import complete
 from .magics import GpuDaskMagics
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Configurable
 
-_MAGICS = ("gpudask", "_gpudask_cell")
+_MAGICS = ("gpudask", "_gpudask_cell", "_gpudask_compare")
 
 
 def load(shell: InteractiveShell) -> None:
@@ -20,6 +21,7 @@ def load(shell: InteractiveShell) -> None:
     magics = GpuDaskMagics(shell)
     shell.register_magics(magics)
     magics.cells.install()
+    _configurables(shell).append(magics.settings)
     for name in ("%gpudask", "%%gpudask"):
         shell.set_hook("complete_command", complete, str_key=name)
 
@@ -31,10 +33,17 @@ def unload(shell: InteractiveShell) -> None:
         return
     magics.session.stop()
     magics.cells.uninstall()
+    _configurables(shell).remove(magics.settings)
     for kind in shell.magics_manager.magics.values():
         for name in _MAGICS:
             kind.pop(name, None)
     shell.magics_manager.registry.pop(GpuDaskMagics.__name__, None)
+
+
+def _configurables(shell: InteractiveShell) -> list[Configurable]:
+    """What ``%config`` shows."""
+    configurables: list[Any] = shell.configurables
+    return configurables
 
 
 def _loaded(shell: InteractiveShell) -> GpuDaskMagics | None:

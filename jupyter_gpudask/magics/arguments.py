@@ -33,6 +33,8 @@ COMMANDS = {
     "restart": "close it and start it anew, with other options if you give some",
     "status": "what its workers are doing",
     "gpus": "the GPUs of this machine, and who holds them",
+    "free": "give back device memory that is held without need",
+    "doctor": "check driver, packages, GPUs and workers",
     "logs": "the last lines that its workers logged",
 }
 """What ``%gpudask`` can do, with what each means."""
@@ -52,12 +54,27 @@ class LineArguments:
     lines: int
 
 
+CELL_OPTIONS = {
+    "--array": "cupy or numpy",
+    "--dataframe": "cudf or pandas",
+    "--move": "collections from outside the cell that are moved to the GPUs for it: x,df or all",
+    "--to-host": "give results as NumPy and pandas",
+    "--report": "write Dask's performance report to this file",
+    "--compare": "run the cell on the CPU as well, and compare times and results",
+}
+"""Options of ``%%gpudask``, with what each means."""
+
+
 @dataclass(frozen=True)
 class CellArguments:
-    """A ``%%gpudask`` line: the backends of the cell."""
+    """A ``%%gpudask`` line: the backends of the cell, and what else is done with it."""
 
     array: Literal["cupy", "numpy"]
     dataframe: Literal["cudf", "pandas"]
+    move: tuple[str, ...]
+    to_host: bool
+    report: str | None
+    compare: bool
 
 
 class _Parser(MagicArgumentParser):
@@ -101,7 +118,13 @@ def parse_cell(line: str) -> CellArguments:
     parser = _Parser(prog="%%gpudask", add_help=False)
     parser.add_argument("--array", choices=ARRAYS, default="cupy")
     parser.add_argument("--dataframe", choices=DATAFRAMES, default="cudf")
-    return CellArguments(**_parsed(parser, line))
+    parser.add_argument("--move", default="")
+    parser.add_argument("--to-host", action="store_true")
+    parser.add_argument("--report")
+    parser.add_argument("--compare", action="store_true")
+    given = _parsed(parser, line)
+    names = tuple(name.strip() for name in given.pop("move").split(",") if name.strip())
+    return CellArguments(**given, move=names)
 
 
 def _parsed(parser: _Parser, line: str) -> dict[str, Any]:

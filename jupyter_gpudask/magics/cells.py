@@ -8,13 +8,18 @@ ends, however it ends.
 
 from __future__ import annotations
 
+import linecache
+import sys
 import threading
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
+from IPython.core.async_helpers import _should_be_async
 from IPython.core.error import UsageError
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from IPython.core.interactiveshell import InteractiveShell
 
 _HEAD = "%%gpudask"
@@ -62,12 +67,25 @@ class Cells:
             raise UsageError("%%gpudask switches a cell, and no cell is running here.")
         self._running[-1].enter_context(context)
 
+    def running_source(self) -> str:
+        """The code of the running cell, line for line as the user wrote it."""
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
+        while frame is not None and frame.f_globals is not self._shell.user_ns:
+            frame = frame.f_back
+        # IPython keeps the code of each cell there, for tracebacks.
+        return "" if frame is None else "".join(linecache.getlines(frame.f_code.co_filename))
+
     def rewrite(self, lines: list[str]) -> list[str]:
         """Turn the first line of a ``%%gpudask`` cell into a statement; leave every other cell as it is."""
         head, arguments = [*(lines[0] if lines else "").split(None, 1), "", ""][:2]
         body = "".join(lines[1:])
         if head != _HEAD or not body.strip():
             return lines
+        if "--compare" in arguments.split():
+            # Run twice, so not as it stands; the blank line keeps its line numbers.
+            source = "\n" + self._shell.transform_cell(body)
+            wait = "await " if _should_be_async(source) else ""
+            return [f"{wait}get_ipython().run_line_magic('_gpudask_compare', {arguments.strip() + source!r})\n"]
         call = f"get_ipython().run_line_magic({self._line_magic!r}, {arguments.strip()!r})\n"
         return [call, *self._shell.transform_cell(body).splitlines(keepends=True)]
 

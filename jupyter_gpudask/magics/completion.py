@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .arguments import ARRAYS, COMMANDS, DATAFRAMES, START_OPTIONS
+from .arguments import ARRAYS, CELL_OPTIONS, COMMANDS, DATAFRAMES, START_OPTIONS
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -27,7 +27,7 @@ def complete(_shell: InteractiveShell, event: Any) -> list[str]:
     if before and before[-1] in _VALUES:
         return list(_VALUES[before[-1]])
     if event.line.lstrip().startswith("%%"):
-        return ["--array", "--dataframe"]
+        return list(CELL_OPTIONS)
     command = next((word for word in before[1:] if word in COMMANDS), None)
     if command is None:
         return list(COMMANDS)

@@ -110,10 +110,13 @@ async def join_cluster(on_lost: LostCallback) -> ServerCluster | None:
 
 
 async def start_cluster(
-    spec: ClusterSpec, *, path: Sequence[str], on_progress: ProgressCallback, on_lost: LostCallback
+    spec: ClusterSpec, *, path: Sequence[str], on_progress: ProgressCallback, on_lost: LostCallback | None
 ) -> ServerCluster | ClusterProcess:
-    """Start this kernel's cluster where it belongs; see `ClusterProcess.start`."""
-    place = _place()
+    """Start this kernel's cluster where it belongs; see `ClusterProcess.start`.
+
+    One of whose loss nobody is told is for a while, beside the kernel's own, and belongs to the kernel's process.
+    """
+    place = _place() if on_lost is not None else None
     connection = None if place is None else connect_socket(place[1])
     if place is None or connection is None:
         holder = Path(os.environ.get("JPY_SESSION_NAME", "")).name

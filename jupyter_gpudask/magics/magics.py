@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.async_helpers import _should_be_async
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 from IPython.display import display
@@ -12,9 +13,11 @@ from IPython.display import display
 from ..errors import GpuDaskError
 from .arguments import CellArguments, LineArguments, parse_cell, parse_line
 from .cells import Cells
-from .interrupt import take_back_if_interrupted
+from .compare import compare_runs
+from .context import cell_context
 from .progress import StartDisplay
-from .session import RunningCluster, Session
+from .session import RunningCluster, process_session
+from .settings import GpuDask
 from .views import ClusterView, GpusView, LogsView, Note, StatusView, View, describe_cluster
 
 if TYPE_CHECKING:
@@ -39,8 +42,9 @@ class GpuDaskMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._shell = shell
-        self.session = Session()
+        self.session = process_session()
         self.cells = Cells(shell, "_gpudask_cell")
+        self.settings = GpuDask(parent=shell)
 
     @no_var_expand
     @line_magic("gpudask")  # type: ignore[arg-type]
@@ -57,6 +61,8 @@ class GpuDaskMagics(Magics):
             %gpudask status                    what each worker is doing
             %gpudask gpus                      the machine's GPUs, and who holds them
             %gpudask logs                      the last lines that the workers logged; --lines 100 for more
+            %gpudask free                      give back device memory that is held without need
+            %gpudask doctor                    check driver, packages, GPUs and workers
             %gpudask restart                   a new cluster with the same options, or with those given
             %gpudask stop                      close it and free the GPUs
 
@@ -107,11 +113,15 @@ class GpuDaskMagics(Magics):
         -------
         --array NAME      cupy (the default) or numpy
         --dataframe NAME  cudf (the default) or pandas
+        --move NAMES      collections from outside the cell that are moved to the GPUs for it: x,df or all
+        --to-host         results come as NumPy and pandas
+        --compare         run the cell on the CPU too, in copies of the variables, and compare times and results
+        --report FILE     write Dask's performance report of the cell, as HTML
         """
         # Reached only where `Cells.rewrite` was not: in an exported script, and where other code runs the magic.
         with ExitStack() as stack:
             with _as_usage_errors():
-                stack.enter_context(self._cell_context(parse_cell(line)))
+                stack.enter_context(self._cell_context(parse_cell(line), self._shell.transform_cell(cell)))
             result = self._shell.run_cell(cell)
         result.raise_error()
 
@@ -120,23 +130,39 @@ class GpuDaskMagics(Magics):
     def enter_cell(self, line: str) -> None:
         """Switch the running cell to the GPUs; what a ``%%gpudask`` line is turned into."""
         with _as_usage_errors():
-            self.cells.enter(self._cell_context(parse_cell(line)))
+            self.cells.enter(self._cell_context(parse_cell(line), self.cells.running_source()))
+
+    @no_var_expand
+    @line_magic("_gpudask_compare")  # type: ignore[arg-type]
+    def compare_cell(self, text: str) -> Any:
+        """Run a cell on the CPU and on the GPUs; what a ``%%gpudask --compare`` cell is turned into.
+
+        Returns
+        -------
+        View or coroutine
+            A coroutine of it if the cell awaits something.
+        """
+        arguments, _, body = text.partition("\n")
+        with _as_usage_errors():
+            parsed = parse_cell(arguments)
+            comparing = compare_runs(self._shell, self.session, self._cluster_for_cell(), parsed, "\n" + body)
+            if _should_be_async(body):
+                return comparing
+            try:
+                comparing.send(None)
+            except StopIteration as done:
+                return done.value
+            raise AssertionError("nothing in it awaits anything")
 
     @contextmanager
-    def _cell_context(self, arguments: CellArguments) -> Iterator[None]:
+    def _cell_context(self, arguments: CellArguments, source: str) -> Iterator[None]:
         cluster = self._cluster_for_cell()
-        from ..backends import computing_on, switch  # after the start, which imports Dask meanwhile
-
         on_gpus = cluster.ready.engine == "cuda"
         if not on_gpus and not cluster.stand_in_told:
             cluster.stand_in_told = True
             why = cluster.ready.stand_in or "The CPU stand-in was asked for."
             display(Note(f"{why} Cells run on the CPU stand-in, with NumPy and pandas."))
-        array, dataframe = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
-        with ExitStack() as stack:
-            stack.enter_context(take_back_if_interrupted(self._shell, cluster.client))
-            stack.enter_context(computing_on(cluster.client))
-            stack.enter_context(switch.to(array, dataframe, scheduler="dask.distributed"))
+        with cell_context(self._shell, self.session, cluster, arguments, source, footer=self.settings.footer):
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:
@@ -180,6 +206,16 @@ class GpuDaskMagics(Magics):
         from ..gpus import list_gpus
 
         return GpusView(list_gpus())
+
+    def _doctor(self, _: LineArguments) -> View:
+        from .doctor import examine
+
+        return examine(self.session.reconnect())
+
+    def _free(self, _: LineArguments) -> View:
+        from .free import free
+
+        return free(self.session)
 
     def _logs(self, arguments: LineArguments) -> View:
         return LogsView(self.session.log(max(1, min(arguments.lines, 10_000))))

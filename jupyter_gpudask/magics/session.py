@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import os
 import sys
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
@@ -13,7 +17,8 @@ from .loop import LoopThread
 from .preparation import Preparation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
 
     from distributed import Client
 
@@ -39,6 +44,39 @@ class RunningCluster:
     def spec(self) -> ClusterSpec:
         """What was asked for."""
         return self.process.spec
+
+    @property
+    def tasks_submitted(self) -> int:
+        """How many tasks this kernel's client has sent to it."""
+        return getattr(self.client, "tasks_submitted", 0)
+
+    def forget_peaks(self) -> None:
+        """Have `take_peaks` tell of what happens from now on; does not wait."""
+        if self.ready.engine == "cuda" and self.client.status == "running":
+            self._run_on_workers(wait=False)
+
+    def take_peaks(self, limit: float) -> dict[str, int]:
+        """The most device memory that each worker's allocator had handed out, in bytes, since this was asked last.
+
+        Parameters
+        ----------
+        limit
+            Seconds after which a worker that does not answer is left out.
+        """
+        if self.ready.engine != "cuda" or self.client.status != "running":
+            return {}
+        try:
+            answers = self._run_on_workers(wait=True).result(limit)
+        except Exception:  # noqa: BLE001 - a figure that cannot be had must not end a cell with an error
+            return {}
+        return {name: peak for name, peak in answers.values() if peak is not None}
+
+    def _run_on_workers(self, *, wait: bool) -> Future[Any]:
+        from ..cluster.worker import take_peak
+
+        loop: Any = self.client.loop
+        asking = self.client._run(take_peak, wait=wait, on_error="ignore")  # noqa: SLF001 - `run` waits without a limit
+        return asyncio.run_coroutine_threadsafe(asking, loop.asyncio_loop)
 
 
 class Session:
@@ -119,9 +157,19 @@ class Session:
                     "This kernel has a cluster with other options.",
                     "Type: %gpudask restart with these options, or %gpudask stop first.",
                 )
-            self._cluster = self._launch(spec, on_progress, meanwhile)
+            self._cluster = self._launch(spec, on_progress, meanwhile, self._forget_lost_cluster)
             self._lost, self._options = None, options
             return self._cluster, True
+
+    @contextmanager
+    def aside(self, spec: ClusterSpec) -> Iterator[RunningCluster]:
+        """Another cluster beside that of the kernel, for a while; its client is not Dask's default."""
+        cluster = self._launch(spec, lambda _: None, lambda: None, None)
+        try:
+            yield cluster
+        finally:
+            cluster.client.close(timeout=2)
+            self._loop.run(cluster.process.close())
 
     def options_of_restart(self, options: dict[str, Any]) -> dict[str, Any]:
         """The options of the last cluster, changed by `options`, and checked as far as can be while it still runs.
@@ -154,6 +202,16 @@ class Session:
                 self._loop.run(cluster.process.close())
             return True
 
+    def leave(self) -> None:
+        """Close the cluster, unless it belongs to the Jupyter server, where the next kernel of this id will find it."""
+        from .home import ServerCluster
+
+        cluster = self._cluster
+        if cluster is not None and isinstance(cluster.process, ServerCluster):
+            cluster.client.close(timeout=1)
+        elif cluster is not None:
+            self.stop()
+
     def state(self) -> ClusterState:
         """What the cluster is doing now."""
         return self._loop.run(self.require().process.state())
@@ -173,7 +231,11 @@ class Session:
         return self._loop_thread
 
     def _launch(
-        self, spec: ClusterSpec, on_progress: ProgressCallback, meanwhile: Callable[[], None]
+        self,
+        spec: ClusterSpec,
+        on_progress: ProgressCallback,
+        meanwhile: Callable[[], None],
+        on_lost: Callable[[ClusterLostError], None] | None,
     ) -> RunningCluster:
         from .home import start_cluster
 
@@ -181,9 +243,7 @@ class Session:
         path = [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - of a text, which may be empty
 
         async def start() -> None:
-            started.append(
-                await start_cluster(spec, path=path, on_progress=on_progress, on_lost=self._forget_lost_cluster)
-            )
+            started.append(await start_cluster(spec, path=path, on_progress=on_progress, on_lost=on_lost))
 
         preparation = Preparation(spec)
         try:
@@ -191,7 +251,7 @@ class Session:
             preparation.wait(meanwhile)
             from ..cluster.connection import connect
 
-            return RunningCluster(started[0], connect(started[0].ready))
+            return RunningCluster(started[0], connect(started[0].ready, set_as_default=on_lost is not None))
         except BaseException:
             for process in started:
                 self._loop.run(process.close())
@@ -236,3 +296,11 @@ class Session:
         if cluster is not None:
             # So that a cell that waits for a result is told now, and not when the client gives up reconnecting.
             threading.Thread(target=cluster.client.close, kwargs={"timeout": 1}, daemon=True).start()
+
+
+@cache
+def process_session() -> Session:
+    """The session of this process, for its notebook and for its scripts."""
+    session = Session()
+    atexit.register(session.leave)
+    return session

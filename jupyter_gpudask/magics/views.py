@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..quantities import format_bytes
 
@@ -37,6 +37,8 @@ class View:
 class Note(View):
     """One quiet line."""
 
+    STYLE: ClassVar[str] = "color: var(--jp-ui-font-color2, gray); font-size: var(--jp-ui-font-size1, 13px)"
+
     text: str
 
     def __str__(self) -> str:
@@ -44,8 +46,7 @@ class Note(View):
 
     def to_html(self) -> str:
         """The line, smaller and in the secondary colour of the theme."""
-        style = "color: var(--jp-ui-font-color2, gray); font-size: var(--jp-ui-font-size1, 13px)"
-        return f'<div style="{style}">{escape(self.text)}</div>'
+        return f'<div style="{self.STYLE}">{escape(self.text)}</div>'
 
 
 @dataclass(repr=False)

@@ -71,7 +71,7 @@ class ClusterSpec(BaseModel):
     share
         Whether other clusters that share too may use the same GPUs.
     resources
-        Dask's abstract resources of each worker, such as ``{"GPU": 1}``.
+        Dask's abstract resources of each worker, besides ``{"GPU": 1}``, which each has unless another amount is given.
     environment
         Variables set in each worker.
     start_timeout

@@ -121,7 +121,9 @@ class ClusterState(_Model):
     workers
         Its workers, in the order of their GPUs.
     tasks_waiting
-        Tasks that the scheduler has not sent to a worker yet.
+        Tasks that the scheduler could send to a worker and has not yet.
+    tasks_unfinished
+        All tasks that are still to be done: those that run, and those that wait for a worker or for other tasks.
     """
 
     engine: Literal["cuda", "cpu"]
@@ -129,6 +131,7 @@ class ClusterState(_Model):
     time: float
     workers: tuple[WorkerState, ...] = ()
     tasks_waiting: int = 0
+    tasks_unfinished: int = 0
 
 
 class TlsCredentials(_Model):

@@ -144,6 +144,6 @@ class KernelCluster:
 
     def _on_state(self, state: ClusterState) -> None:
         self.state = state
-        if state.tasks_waiting or any(worker.executing or worker.waiting for worker in state.workers):
+        if state.tasks_unfinished or any(worker.executing or worker.waiting for worker in state.workers):
             self.busy_at = time.monotonic()
         self._tell()

@@ -4,7 +4,7 @@ import asyncio
 import os
 
 import pytest
-from conftest import fake_gpu_environment, pids_of_session
+from helpers import fake_gpu_environment, pids_of_session
 
 from jupyter_gpudask.cluster.connection import connect
 from jupyter_gpudask.cluster.launcher import ClusterProcess

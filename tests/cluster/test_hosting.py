@@ -8,8 +8,8 @@ import urllib.request
 
 import psutil
 import pytest
-from conftest import fake_gpu_environment, pids_of_session
 from distributed import Queue, Variable
+from helpers import fake_gpu_environment, pids_of_session
 
 from jupyter_gpudask.cluster.connection import connect
 from jupyter_gpudask.cluster.launcher import ClusterProcess

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import fake_gpu_environment, wait_until
+from helpers import fake_gpu_environment, wait_until
 
 from jupyter_gpudask.cluster.engines import make_plan
 from jupyter_gpudask.cluster.launcher import ClusterProcess

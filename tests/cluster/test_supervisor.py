@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import pids_of_session, wait_until
 from distributed import Client, Security, rpc
+from helpers import pids_of_session, wait_until
 
 from jupyter_gpudask.cluster.connection import connect
 from jupyter_gpudask.cluster.launcher import ClusterProcess

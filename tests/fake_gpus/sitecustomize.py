@@ -1,7 +1,8 @@
 """The one fake of the tests: an NVML with GPUs that are not there, for processes with this folder on PYTHONPATH.
 
 It stands at the edge of the machine only. dask-cuda, its nannies, environments and plugins are the real ones; CuPy,
-cuDF and RMM are empty names, so that their presence can be checked and they cannot decide a result.
+cuDF and RMM are empty names, so that their presence can be checked and they cannot decide a result. With the folder
+`fake_cupy` on PYTHONPATH too, the CuPy is the stand-in there, which computes.
 
 ``FAKE_GPUS`` is how many GPUs there are (2), ``FAKE_GPU_USED`` the bytes in use on each, ``FAKE_NVML_ERROR`` the name
 of the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable names (all of them), of which
@@ -12,6 +13,7 @@ import importlib.machinery
 import os
 import sys
 import types
+from pathlib import Path
 from unittest import mock
 
 import pynvml
@@ -22,6 +24,7 @@ USED = int(os.environ.get("FAKE_GPU_USED", str(2**30)))
 ERROR = os.environ.get("FAKE_NVML_ERROR", "")
 BROKEN = os.environ.get("FAKE_BROKEN_PACKAGE", "")
 PACKAGES = os.environ.get("FAKE_GPU_PACKAGES", "cupy,cudf,dask_cudf,rmm").split(",")
+STAND_IN = any(Path(entry).name == "fake_cupy" for entry in sys.path)
 
 
 class Memory:
@@ -90,7 +93,7 @@ def fail(*_):
 
 
 for name in PACKAGES:
-    if name:
+    if name and not (name == "cupy" and STAND_IN):
         module = mock.MagicMock(name=name) if name == "rmm" else types.ModuleType(name)
         module.set_option = module.get_option = fail if name == BROKEN else lambda *_: None
         module.__spec__ = importlib.machinery.ModuleSpec(name, loader=None)
@@ -100,7 +103,9 @@ if "rmm" in sys.modules:
     sys.modules["rmm.statistics"] = sys.modules["rmm"].statistics
     sys.modules["rmm.allocators"] = sys.modules["rmm"].allocators
     sys.modules["rmm.allocators.cupy"] = sys.modules["rmm"].allocators.cupy
-    sys.modules["rmm"].statistics.get_statistics.return_value = None
+    sys.modules["rmm"].statistics.get_statistics.return_value = types.SimpleNamespace(
+        current_bytes=2**30, peak_bytes=2**31
+    )
     sys.modules["rmm"].mr.get_current_device_resource.return_value = object()
 if "cupy" in sys.modules:
     # Dask registers what CuPy has to offer as soon as its backend is made ready; nothing of it is called.

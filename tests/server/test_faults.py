@@ -9,7 +9,7 @@ import textwrap
 
 import psutil
 import pytest
-from conftest import pids_of_session, wait_until
+from helpers import pids_of_session, wait_until
 
 from jupyter_gpudask.cluster import launcher
 from jupyter_gpudask.models import PROTOCOL_VERSION, ClusterSpec

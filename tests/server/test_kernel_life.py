@@ -6,7 +6,7 @@ import time
 
 import psutil
 import pytest
-from conftest import pids_of_session, wait_until
+from helpers import pids_of_session, wait_until
 
 
 def pids(kernel, server):

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import wait_until
+from helpers import wait_until
 
 from jupyter_gpudask.cluster.rendezvous import bind_socket, connect_socket, peer_of
 from jupyter_gpudask.server.kernel_socket import KernelSocket

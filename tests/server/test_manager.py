@@ -7,7 +7,7 @@ import sys
 
 import psutil
 import pytest
-from conftest import pids_of_session
+from helpers import pids_of_session
 
 from jupyter_gpudask.errors import (
     ClusterExistsError,

@@ -1,7 +1,7 @@
 """The REST interface of a real server, with real kernels and supervisors."""
 
 import pytest
-from conftest import wait_until
+from helpers import wait_until
 
 
 def test_a_cluster_is_ordered_read_scaled_restarted_and_closed(server, gone):

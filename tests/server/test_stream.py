@@ -7,7 +7,7 @@ import time
 import psutil
 import pytest
 import websocket
-from conftest import fake_gpu_environment, wait_until
+from helpers import fake_gpu_environment, wait_until
 
 from jupyter_gpudask.models.stream import StreamMessage
 

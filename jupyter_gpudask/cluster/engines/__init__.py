@@ -44,7 +44,8 @@ def open_cluster(spec: ClusterSpec, plan: Plan, security: Any, directory: Path) 
         "worker_dashboard_address": None,
         "local_directory": str(directory),
         "preload": ["jupyter_gpudask.cluster.worker"],
-        "resources": spec.resources or None,
+        # What asks for a GPU by Dask's resources runs one at a time on each, and on the stand-in too.
+        "resources": {"GPU": 1} | spec.resources,
         "memory_limit": "auto" if spec.memory_limit == "auto" else spec.memory_limit or 0,
     }
     return make_cluster(spec, plan, common)

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 import websocket
-from conftest import Kernel, pids_of_session, wait_until
+from helpers import Kernel, pids_of_session, wait_until
 from jupyter_client import BlockingKernelClient
 
 CPU = {"engine": "cpu", "workers": 1}

@@ -1,0 +1,140 @@
+"""The examples in the docstrings of dask.array and dask.dataframe, run on the CPU and under the switch, and compared.
+
+    python benchmarks/docstring_examples.py --out benchmarks/results/NAME.json --table benchmarks/results/NAME.md
+    python benchmarks/docstring_examples.py --module dask_cudf --out benchmarks/results/NAME.json
+
+The second runs the examples of dask_cudf on the GPU twice, on stock Dask and with our backends. Without a GPU,
+`--backend numpy` runs everything on the CPU twice; then everything agrees.
+How examples for NumPy and pandas become examples for Dask: docstrings/translate.py. What "agree" means:
+docstrings/agreement.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from docstrings.collect import dask_docstrings, module_docstrings
+from docstrings.judge import judge
+from docstrings.report import counts, table
+from docstrings.translate import translated
+from docstrings.workers import Side, Worker
+
+if TYPE_CHECKING:
+    from docstrings.collect import Docstring
+    from docstrings.judge import Row
+
+from jupyter_gpudask.errors import GpuUnavailableError
+from jupyter_gpudask.gpus import list_gpus
+
+PACKAGES = ("dask", "numpy", "pandas", "cupy-cuda12x", "cupy-cuda13x", "cudf-cu12", "cudf-cu13")
+
+
+def run_all(docstrings: list[Docstring], first: Side, second: Side, *, processes: int) -> list[Row]:
+    """Judge all, some at a time."""
+    free: SimpleQueue[dict[Side, Worker]] = SimpleQueue()
+    made = []
+    for _ in range(min(processes, len(docstrings))):
+        # The CPU's run shares a process with ours, as two cells of a notebook do; stock Dask must have its own.
+        one = Worker(first, second) if first.name == "cpu" else Worker(first)
+        made.append({first: one, second: one if first.name == "cpu" else Worker(second)})
+        free.put(made[-1])
+
+    def run(docstring: Docstring) -> Row:
+        workers = free.get()
+        try:
+            row = judge(docstring, first, second, workers)
+        finally:
+            free.put(workers)
+        print(f"{row.outcome:9} {row.name:40} {row.note}", file=sys.stderr)
+        return row
+
+    with ThreadPoolExecutor(processes) as pool:
+        for side in (first, second):  # what cannot begin at all ends the program here
+            list(pool.map(lambda workers, side=side: workers[side].start(), made))
+        rows = list(pool.map(run, docstrings))
+    for workers in made:
+        for worker in workers.values():
+            worker.close()
+    return rows
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--array", default="cupy", choices=["cupy", "numpy"])
+    parser.add_argument("--dataframe", default="cudf", choices=["cudf", "pandas"])
+    parser.add_argument("--backend", choices=["numpy"], help="short for --array numpy --dataframe pandas")
+    parser.add_argument("--module", help="a package whose docstrings to run instead, on stock Dask and with ours")
+    parser.add_argument("--only", default="", metavar="PREFIX", help="of the names of docstrings")
+    parser.add_argument("--show", action="store_true", help="print the examples as they are run, and run nothing")
+    parser.add_argument("--processes", type=int, default=max(1, min(8, (os.cpu_count() or 2) // 2)))
+    parser.add_argument("--out", type=Path, help="the JSON file to write")
+    parser.add_argument("--table", type=Path, help="the markdown file to write")
+    arguments = parser.parse_args()
+    if arguments.backend:
+        arguments.array, arguments.dataframe = "numpy", "pandas"
+    return arguments
+
+
+def gpu_name() -> str | None:
+    try:
+        return list_gpus()[0].name
+    except GpuUnavailableError:
+        return None
+
+
+def versions() -> dict[str, str]:
+    installed = {}
+    for name in PACKAGES:
+        try:
+            installed[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return installed
+
+
+def main() -> None:
+    arguments = parsed()
+    docstrings = module_docstrings(arguments.module) if arguments.module else dask_docstrings()
+    docstrings = [docstring for docstring in docstrings if docstring.name.startswith(arguments.only)]
+    if arguments.show:
+        print("\n".join("\n".join([f"# {each.name}", *translated(each)]) for each in docstrings))
+        return
+    backends = {"array": arguments.array, "dataframe": arguments.dataframe}
+    first, second = Side("stock", **backends) if arguments.module else Side("cpu"), Side("gpu", **backends)
+    began = time.perf_counter()
+    rows = run_all(docstrings, first, second, processes=arguments.processes)
+    report = {
+        "command": " ".join(["python", "benchmarks/docstring_examples.py", *sys.argv[1:]]),
+        "date": time.strftime("%Y-%m-%d"),
+        "gpu": gpu_name(),
+        "python": platform.python_version(),
+        **versions(),
+        "backends": backends,
+        "runs": [first.name, second.name],
+        "seconds": round(time.perf_counter() - began, 1),
+        "counts": counts(rows),
+    }
+    if arguments.out:
+        rows_of = [{key: value for key, value in asdict(row).items() if value} for row in rows]
+        arguments.out.write_text(json.dumps({**report, "docstrings": rows_of}, indent=1) + "\n")
+    if arguments.table:
+        package = arguments.module or "dask.array and dask.dataframe"
+        facts = [f"{name} {version}" for name, version in versions().items()]
+        introduction = [f"{report['gpu'] or 'No GPU'}, {report['date']}; {', '.join(facts)}. `{report['command']}`"]
+        arguments.table.write_text(table(rows, f"The docstring examples of {package}, run twice", introduction))
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The examples in docstrings, run twice and compared; see ../docstring_examples.py."""

@@ -1,0 +1,143 @@
+"""Processes that run examples, each with a limit, so that a crash or a standstill costs one docstring and no more."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import multiprocessing
+import os
+import pickle
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .collect import Docstring
+from .execute import Outcome, run_examples
+from .setting import scope_of, write_files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from multiprocessing.connection import Connection
+
+START_LIMIT = 180.0
+"""Seconds for a process to import what it needs."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two ways to run examples that are compared."""
+
+    name: str
+    """``"cpu"``, ``"gpu"``: the switch of this project, or ``"stock"``: only Dask's settings."""
+    array: str = "numpy"
+    dataframe: str = "pandas"
+
+
+class RunError(Exception):
+    """A process died, or took too long."""
+
+
+class Worker:
+    """A process that runs docstrings one by one; it is made again after it was lost."""
+
+    def __init__(self, *sides: Side) -> None:
+        self._sides = sides
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def run(
+        self, side: Side, docstring: Docstring, sources: list[str], only: Collection[int] | None, limit: float
+    ) -> dict[int, Outcome]:
+        """The outcomes of the examples of `docstring`, as translated to `sources`.
+
+        Raises
+        ------
+        RunError
+            The process died, or needed more than `limit` seconds.
+        """
+        self.start()
+        self._pipe.send((side, docstring, sources, only))
+        return self._receive(limit)
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process = None
+
+    def start(self) -> None:
+        """Make the process, if there is none."""
+        if self._process is not None:
+            return
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, self._sides), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._receive(START_LIMIT)
+
+    def _receive(self, limit: float) -> Any:
+        try:
+            if not self._pipe.poll(limit):
+                self.close()
+                raise RunError(f"took over {limit:.0f} s")
+            return pickle.loads(self._pipe.recv_bytes())  # noqa: S301 - from our own process
+        except (EOFError, OSError) as error:
+            self._process.join(5)
+            code = self._process.exitcode
+            self.close()
+            raise RunError(f"the process died with {code}") from error
+
+
+def _serve(pipe: Connection, sides: Sequence[Side]) -> None:
+    import dask
+
+    warnings.simplefilter("ignore")
+    os.environ["MPLBACKEND"] = "Agg"
+    # A cluster shuffles through tasks or between its workers, never through files.
+    dask.config.set({"scheduler": "synchronous", "dataframe.shuffle.method": "tasks"})
+    begin = Docstring("da.ones", "dask", ("da.ones(2).sum()", "dd.from_pandas(pd.DataFrame({'x': [1]}))"), ("", ""))
+    for side in sides:
+        run_on(side, begin, list(begin.examples))
+    pipe.send_bytes(pickle.dumps(None))
+    while True:
+        pipe.send_bytes(pickle.dumps(run_on(*pipe.recv())))
+
+
+def run_on(
+    side: Side, docstring: Docstring, sources: Sequence[str], only: Collection[int] | None = None
+) -> dict[int, Outcome]:
+    """Run examples in this process, in a folder of their own."""
+    import dask
+
+    folder_before, settings_before = Path.cwd(), copy.deepcopy(dask.config.config)
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(Path(folder))
+        os.chdir(folder)
+        try:
+            with _switched(side):
+                scope = scope_of(docstring.name, with_collections=docstring.origin == "dask")
+                return run_examples(sources, docstring.wants, scope, only=only)
+        finally:
+            os.chdir(folder_before)
+            dask.config.config.clear()
+            dask.config.config.update(settings_before)
+
+
+@contextlib.contextmanager
+def _switched(side: Side) -> Iterator[None]:
+    if side.name == "cpu":
+        yield
+    elif side.name == "stock":
+        import dask
+
+        with dask.config.set({"array.backend": side.array, "dataframe.backend": side.dataframe}):
+            yield
+    else:
+        from jupyter_gpudask.backends import switched_to
+
+        with switched_to(side.array, side.dataframe):
+            yield

@@ -1,0 +1,137 @@
+"""What a cell computes, seen on its way: what stays on the CPU, what does not fit, what is wanted on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import dask.base
+from dask.array import Array
+from dask.base import is_dask_collection, unpack_collections
+from dask.core import flatten
+from distributed import Client, default_client, wait
+
+from ..errors import ResultTooLargeError
+from ..quantities import format_bytes
+from .caller import names_of, user_line
+from .config import current_overlay
+from .interception import calling_frame, intercept
+from .placement import GPU_BACKENDS, kind_of, place_of, to_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_GIVE_RESULTS = frozenset({"compute", "head", "tail", "safe_head", "item", "__array__", "__len__"})
+
+
+class Watch:
+    """What one cell wants of its computations, and what was seen of them.
+
+    Attributes
+    ----------
+    to_host
+        Whether results come as NumPy and pandas.
+    on_host
+        Collections that stayed on the CPU, by name, with the line.
+    """
+
+    def __init__(self, *, to_host: bool = False) -> None:
+        self.to_host = to_host
+        self.on_host: dict[str, int] = {}
+
+
+def install_computing() -> None:
+    """Look at what cells for GPUs compute; elsewhere nothing changes, nor a second time."""
+    intercept(dask.base.compute, _compute)
+    intercept(dask.base.collections_to_expr, _submit)
+    intercept(Client.compute, _client_compute)
+
+
+def _watch() -> Watch | None:
+    overlay = current_overlay()
+    return None if overlay is None else overlay.watch
+
+
+def _compute(compute: Callable[..., Any], *args: Any, traverse: bool = True, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    watch = _watch()
+    if watch is None or not _gives_results_to_the_user():
+        return compute(*args, traverse=traverse, **kwargs)
+    collections, repack = unpack_collections(*args, traverse=traverse)
+    if watch.to_host:
+        args = repack([to_host(collection) for collection in collections]) if collections else args
+        return tuple(to_host(result) for result in compute(*args, traverse=traverse, **kwargs))
+    on_gpu = [collection for collection in collections if place_of(collection) == "gpu"]
+    if on_gpu and "scheduler" not in kwargs:
+        kept = _refuse_what_does_not_fit(on_gpu)
+        if kept:
+            args = repack([kept.get(id(collection), collection) for collection in collections])
+    return compute(*args, traverse=traverse, **kwargs)
+
+
+def _client_compute(compute: Callable[..., Any], client: Client, collections: Any, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    watch = _watch()
+    if watch is not None and watch.to_host:
+        is_many = isinstance(collections, list | tuple | set | frozenset)
+        collections = type(collections)(map(to_host, collections)) if is_many else to_host(collections)
+    return compute(client, collections, *args, **kwargs)
+
+
+def _submit(to_expression: Callable[..., Any], collections: Any, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    overlay = current_overlay()
+    if overlay is not None and overlay.watch is not None:
+        for collection in collections if isinstance(collections, list | tuple | set) else [collections]:
+            kind = kind_of(collection)
+            if overlay.get(kind) in GPU_BACKENDS and is_dask_collection(collection):
+                _note(overlay.watch, collection)
+    return to_expression(collections, *args, **kwargs)
+
+
+def _note(watch: Watch, collection: Any) -> None:
+    if place_of(collection) != "host":
+        return
+    kind = kind_of(collection)
+    for name in names_of(collection) or [f"{'an array' if kind == 'array' else 'a dataframe'} without a name"]:
+        watch.on_host.setdefault(name, user_line())
+
+
+def _gives_results_to_the_user() -> bool:
+    """Whether the result goes to the user's code, and not to Dask's own, which computes things for itself."""
+    frame = calling_frame()
+    while frame.f_globals.get("__name__", "").partition(".")[0] in ("dask", "dask_cudf"):
+        if frame.f_code.co_name not in _GIVE_RESULTS or frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return True
+
+
+def _refuse_what_does_not_fit(collections: Iterable[Any]) -> dict[int, Any]:
+    """Raise for what the kernel's GPU cannot hold; the frames, whose size only their computation tells, persisted."""
+    __tracebackhide__ = True
+    kept = {}
+    for collection in collections:
+        if isinstance(collection, Array):
+            # Blocks arrive one by one, and are put together then: both need room, unless there is but one.
+            size = collection.nbytes * (1 if collection.npartitions == 1 else 2)
+        elif not hasattr(collection, "npartitions") or not hasattr(collection, "dask"):
+            continue
+        else:
+            kept[id(collection)] = persisted = dask.base.persist(collection)[0]
+            wait(persisted)
+            size = sum(default_client().nbytes(list(flatten(persisted.__dask_keys__()))).values())
+        free = _free_memory()
+        if size > free:  # never for an unknown size, which is NaN
+            raise ResultTooLargeError(
+                f"The result {' and '.join(names_of(collection)) or 'of this line'} needs {format_bytes(int(size))} "
+                f"on the GPU of this kernel, which has {format_bytes(free)} free."
+            )
+    return kept
+
+
+def _free_memory() -> int:
+    """Bytes that the kernel can still put on its GPU."""
+    import cupy
+
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    return int(free + cupy.get_default_memory_pool().free_bytes())

@@ -1,0 +1,96 @@
+"""Calls of other people's functions that pass through code of ours, whatever name the functions are called by."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import FrameType
+
+_PACKAGE = "jupyter_gpudask"
+_FILE = "<jupyter_gpudask>"
+_HOOK = "_jupyter_gpudask_{name}"
+_CALL = "_jupyter_gpudask_call"
+
+
+def intercept(function: Any, around: Callable[..., Any]) -> None:
+    """Have every call of `function` become ``around(original, *args, **kwargs)``; a second time does nothing.
+
+    The function object stays the same, for it may be bound to other names already; its code is exchanged for a call of
+    a hook in its module. What intercepts a function later is around what intercepted it before.
+
+    Parameters
+    ----------
+    function
+        A plain Python function; not a generator or coroutine function.
+    around
+        Called with the original and with the arguments of the call.
+    """
+    hook = _HOOK.format(name=function.__qualname__.replace(".", "_"))
+    layers: list[Callable[..., Any]] = function.__globals__.setdefault(hook, [])
+    if not layers:
+        function.__globals__[_CALL] = _call
+        layers.append(_become_forwarder(function, hook))
+    if around not in layers:
+        layers.append(around)
+
+
+def calling_frame() -> FrameType:
+    """The frame that called the intercepted function, for who is around it."""
+    frame = sys._getframe(1)  # noqa: SLF001
+    while frame.f_back is not None and (
+        frame.f_globals.get("__name__", "").startswith(_PACKAGE) or frame.f_code.co_filename == _FILE
+    ):
+        frame = frame.f_back
+    return frame
+
+
+def _become_forwarder(function: Any, hook: str) -> Callable[..., Any]:
+    """Exchange the code of `function`; what it was is returned."""
+    original = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    original.__kwdefaults__ = function.__kwdefaults__
+    signature = inspect.signature(function)
+    function.__code__ = _forwarding_code(hook, function.__code__.co_freevars)
+    function.__defaults__ = function.__kwdefaults__ = None
+    function.__signature__ = signature
+    return original
+
+
+def _call(layers: Sequence[Callable[..., Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the outermost of `layers` with what lies inside it as its original."""
+    __tracebackhide__ = True
+    if len(layers) == 1:
+        return layers[0](*args, **kwargs)
+    inside = layers[:-1]
+    if len(inside) == 1:
+        return layers[-1](inside[0], *args, **kwargs)
+
+    def original(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return _call(inside, args, kwargs)
+
+    return layers[-1](original, *args, **kwargs)
+
+
+def _forwarding_code(hook: str, free_variables: tuple[str, ...]) -> Any:
+    """Code that calls `hook`, for a function whose closure has these variables."""
+    names = ", ".join(free_variables)
+    source = [
+        "def outer():",
+        f"    {' = '.join(free_variables)} = None" if names else "    pass",
+        "    def forward(*args, **kwargs):",
+        "        __tracebackhide__ = True",
+        f"        {names}" if names else "        pass",
+        f"        return _jupyter_gpudask_call({hook}, args, kwargs)",
+        "    return forward",
+    ]
+    scope: dict[str, Any] = {}
+    code = compile("\n".join(source), _FILE, "exec")
+    exec(code, scope)  # noqa: S102 - a closure of the same variables cannot be made otherwise
+    return scope["outer"]().__code__

@@ -1,0 +1,86 @@
+"""Operations on CPU and GPU collections together: refused where they are written, by the names of the two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import dask._collections
+import numpy as np
+from dask.array import core, einsumfuncs, routines
+from dask.base import is_dask_collection
+from dask.utils import funcname
+
+from ..errors import MixedBackendsError
+from .caller import names_of
+from .interception import intercept
+from .placement import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_INDEXING = ("getitem", "getitem_variadic")
+_OF_THE_USER = ("MapPartitions", "MapOverlap", "MapOverlapAlign")
+
+
+def install_mixing() -> None:
+    """Refuse to mix, in every cell; a second time does nothing."""
+    for function in (
+        core.elemwise,
+        core.concatenate,
+        core.stack,
+        routines.tensordot,
+        routines.matmul,
+        einsumfuncs.einsum,
+    ):
+        intercept(function, _check_arrays)
+    intercept(dask._collections.new_collection, _check_frames)  # noqa: SLF001
+
+
+def _check_arrays(operation: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    first = args[0] if args else None
+    # CuPy takes indices from the host.
+    if not (callable(first) and funcname(first) in _INDEXING):
+        parts = [part for arg in args for part in (arg if isinstance(arg, list | tuple) else [arg])]
+        _refuse_mixture(part for part in parts if getattr(part, "ndim", 0))  # a number is no block
+    return operation(*args, **kwargs)
+
+
+def _check_frames(make: Callable[..., Any], expression: Any) -> Any:
+    __tracebackhide__ = True
+    if type(expression).__name__ not in _OF_THE_USER:
+        _refuse_mixture(_Operand(part) for part in expression.dependencies())
+    return make(expression)
+
+
+class _Operand:
+    """An expression, looked at as the collection that it is the expression of."""
+
+    def __init__(self, expression: Any) -> None:
+        self.expr = expression
+        self._meta = expression._meta  # noqa: SLF001
+        self._name = expression._name  # noqa: SLF001
+
+    def __dask_graph__(self) -> Any:
+        return self.expr.__dask_graph__()
+
+
+def _refuse_mixture(operands: Iterable[Any]) -> None:
+    __tracebackhide__ = True
+    first: dict[str, Any] = {}
+    for operand in operands:
+        place = place_of(operand)
+        if place is not None:
+            first.setdefault(place, operand)
+    if len(first) == 2:
+        host, gpu = first["host"], first["gpu"]
+        raise MixedBackendsError(_called(host), _called(gpu), movable=is_dask_collection(host) and bool(names_of(host)))
+
+
+def _called(value: Any) -> str:
+    names = names_of(value)
+    if names:
+        return " and ".join(names[:3])
+    if isinstance(value, np.ndarray):
+        return "a NumPy array"
+    return "a frame without a name" if hasattr(value, "expr") else "an array without a name"

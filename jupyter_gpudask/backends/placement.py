@@ -1,0 +1,90 @@
+"""Where the data of a collection lives, and how it is moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from dask.array import Array
+from dask.base import is_dask_collection
+from dask.utils import typename
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Place = Literal["host", "gpu"]
+
+GPU_BACKENDS = frozenset({"cupy", "cudf"})
+
+_HOST = (np.ndarray, pd.DataFrame, pd.Series, pd.Index)
+_NUMBERS = "biufc"
+
+
+def place_of(value: Any) -> Place | None:
+    """Where the blocks or partitions of a Dask collection are, or a plain array or frame is.
+
+    Returns
+    -------
+    "host", "gpu" or None
+        `None` for whatever is no array or frame, such as a `dask.delayed.Delayed` or a bag.
+    """
+    if not is_dask_collection(value):
+        return _place_of_data(value)
+    if not hasattr(type(value), "_meta"):  # a Delayed has every attribute, but its class has not
+        return None
+    place = _place_of_data(value._meta)  # noqa: SLF001
+    if place is None and hasattr(value, "expr"):  # a scalar that is computed from frames
+        places = {_place_of_data(leaf._meta) for leaf in _leaves(value.expr)}  # noqa: SLF001
+        place = "gpu" if "gpu" in places else "host" if "host" in places else None
+    return place
+
+
+def kind_of(value: Any) -> Literal["array", "dataframe"]:
+    """Which of the two backends decides what such a collection is made of."""
+    return "array" if isinstance(value, Array | np.ndarray) else "dataframe"
+
+
+def can_move(value: Any) -> bool:
+    """Whether a GPU library has a type for it: CuPy has numbers alone."""
+    return kind_of(value) == "dataframe" or value.dtype.kind in _NUMBERS
+
+
+def to_gpu(collection: Any) -> Any:
+    """The same collection, each block moved by the worker that has it."""
+    return collection.to_backend("cupy" if kind_of(collection) == "array" else "cudf")
+
+
+def to_host(value: Any) -> Any:
+    """A collection or result as NumPy or pandas; anything that is no array or frame stays as it is."""
+    if place_of(value) != "gpu":
+        return value
+    if not is_dask_collection(value):
+        return value.get() if typename(type(value)).startswith("cupy") else value.to_pandas()
+    if hasattr(value, "expr") and not _place_of_data(value._meta):  # noqa: SLF001 - a scalar is one already
+        return value
+    return value.to_backend("numpy" if kind_of(value) == "array" else "pandas")
+
+
+def ancestors(collection: Any) -> frozenset[str]:
+    """Names of all collections that `collection` is computed from, its own included."""
+    if isinstance(collection, Array):
+        return frozenset(collection.dask.layers)
+    if hasattr(collection, "expr"):
+        return frozenset(part._name for part in collection.expr.walk())  # noqa: SLF001
+    return frozenset()
+
+
+def name_of(collection: Any) -> str:
+    """The name by which `ancestors` knows a collection."""
+    return str(collection.name) if isinstance(collection, Array) else str(collection._name)  # noqa: SLF001
+
+
+def _place_of_data(data: Any) -> Place | None:
+    if isinstance(data, _HOST):
+        return "host"
+    return "gpu" if typename(type(data)).startswith(tuple(GPU_BACKENDS)) else None
+
+
+def _leaves(expression: Any) -> Iterator[Any]:
+    return (part for part in expression.walk() if not part.dependencies())

@@ -1,0 +1,79 @@
+"""Everything that is around the body of a ``%%gpudask`` cell."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from IPython.core.displayhook import DisplayHook
+
+from ..errors import ReportError
+from .footer import Footer
+from .interrupt import take_back_if_interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from .arguments import CellArguments
+    from .session import RunningCluster, Session
+
+
+@contextmanager
+def cell_context(
+    shell: InteractiveShell,
+    session: Session,
+    cluster: RunningCluster,
+    arguments: CellArguments,
+    source: str,
+    *,
+    footer: bool,
+) -> Iterator[None]:
+    """Run a cell on `cluster`, as `arguments` say.
+
+    Parameters
+    ----------
+    shell
+        Where the cell runs.
+    session, cluster
+        The kernel's cluster.
+    arguments
+        Of the ``%%gpudask`` line. On the CPU stand-in there are no GPU backends to switch to, nor anything to move.
+    source
+        The code of the cell.
+    footer
+        Whether a line under the cell is wanted.
+    """
+    # Here and not above, for the start of the cluster imports Dask meanwhile.
+    from ..backends import Watch, default_client, host_collections, moved, switched_to
+
+    on_gpus = cluster.ready.engine == "cuda"
+    backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
+    outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
+    watch = Watch(to_host=arguments.to_host)
+    with ExitStack() as stack:
+        stack.enter_context(default_client.computing_on(cluster.client))
+        if footer and not DisplayHook.semicolon_at_end_of_expression(source):
+            stack.enter_context(Footer(shell, session, cluster, backends, watch.on_host))
+        stack.enter_context(_report(arguments.report))
+        stack.enter_context(take_back_if_interrupted(shell, cluster.client))
+        stack.enter_context(switched_to(*backends, watch))
+        if on_gpus:
+            gone = stack.enter_context(moved(arguments.move, shell.user_ns, mentioned=list(outside)))
+            watch.on_host.update({name: line for name, line in outside.items() if name not in gone})
+        yield
+
+
+def _report(file: str | None) -> AbstractContextManager[object]:
+    if file is None:
+        return nullcontext()
+    path = Path(file).expanduser()
+    if path.is_dir() or not path.parent.is_dir():
+        raise ReportError(
+            f"--report {file!r} is no file that can be written.", "Give a file name in a folder that exists."
+        )
+    from distributed import performance_report
+
+    return performance_report(filename=str(path))

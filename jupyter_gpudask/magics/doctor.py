@@ -1,0 +1,198 @@
+"""``%gpudask doctor``: one line for each thing that must be right, and what to type where it is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from html import escape
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Literal
+
+from ..errors import GpuUnavailableError
+from ..quantities import format_bytes
+from .views import View, format_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..models import GpuState
+    from .session import RunningCluster
+
+Verdict = Literal["ok", "note", "problem"]
+
+_GPU_LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "rmm": "RMM", "dask_cudf": "dask-cudf", "dask_cuda": "dask-cuda"}
+_CROWDED = 0.1
+_SIGNS = {"ok": "✓", "note": "•", "problem": "✗"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found.
+
+    Attributes
+    ----------
+    subject
+        What was looked at.
+    verdict
+        ``ok``; ``note`` for what need not be wrong; ``problem`` for what is.
+    text
+        What was seen.
+    fix
+        What to type.
+    """
+
+    subject: str
+    verdict: Verdict
+    text: str
+    fix: str = ""
+
+
+class DoctorView(View):
+    """All findings, as a table.
+
+    Attributes
+    ----------
+    findings
+        In the order of the checks.
+    """
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+
+    def __str__(self) -> str:
+        rows = [
+            (_SIGNS[finding.verdict], finding.subject, finding.text + (f" {finding.fix}" if finding.fix else ""))
+            for finding in self.findings
+        ]
+        return format_table(("", "", self._headline()), rows)
+
+    def to_html(self) -> str:
+        """The table, each line with its verdict in words."""
+        rows = "".join(
+            f'<tr><td title="{finding.verdict}" aria-label="{finding.verdict}">{_SIGNS[finding.verdict]}</td>'
+            f'<th scope="row" style="text-align: left">{escape(finding.subject)}</th>'
+            f'<td style="text-align: left">{escape(finding.text)}'
+            f"{f' <code>{escape(finding.fix)}</code>' if finding.fix else ''}</td></tr>"
+            for finding in self.findings
+        )
+        return f"<table><caption>{escape(self._headline())}</caption><tbody>{rows}</tbody></table>"
+
+    def _headline(self) -> str:
+        problems = sum(finding.verdict == "problem" for finding in self.findings)
+        if not problems:
+            return "All is well."
+        return f"{problems} problem{'s' if problems > 1 else ''} found."
+
+
+def examine(cluster: RunningCluster | None) -> DoctorView:
+    """Check driver, GPUs, packages, and whether kernel and workers agree.
+
+    Parameters
+    ----------
+    cluster
+        The kernel's cluster, if it has one.
+    """
+    return DoctorView([*_check_driver(), *_check_packages(), *_check_settings(), *_check_workers(cluster)])
+
+
+def _check_driver() -> Iterator[Finding]:
+    from .. import gpus
+
+    try:
+        found = gpus.list_gpus()
+        cuda = gpus.cuda_driver_version()
+        yield Finding("driver", "ok", f"{gpus.driver_version()}, for CUDA {cuda} and older")
+    except GpuUnavailableError as error:
+        yield Finding("driver", "problem", error.reason, error.fix)
+        return
+    visible = gpus.visible_gpus()
+    if not found:
+        yield Finding("GPUs", "problem", "The driver finds none.", "Type in a shell: nvidia-smi")
+    elif not visible:
+        names = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        yield Finding("GPUs", "problem", f"CUDA_VISIBLE_DEVICES={names} hides all {len(found)}.", "Unset it.")
+    else:
+        hidden = f" of {len(found)}" if len(visible) < len(found) else ""
+        yield Finding("GPUs", "ok", f"{len(visible)}{hidden}: {', '.join(sorted({gpu.name for gpu in visible}))}")
+    for gpu in visible:
+        yield from _check_gpu(gpu)
+
+
+def _check_gpu(gpu: GpuState) -> Iterator[Finding]:
+    subject = f"GPU {gpu.index}"
+    if gpu.uuid.startswith("MIG-"):
+        yield Finding(subject, "note", f"is the MIG instance {gpu.uuid}; it has its own memory.")
+    if gpu.memory_total is None or gpu.memory_used is None:
+        yield Finding(subject, "note", "does not tell its memory.")
+        return
+    free = gpu.memory_total - gpu.memory_used
+    text = f"{format_bytes(free)} of {format_bytes(gpu.memory_total)} free"
+    holders = ", ".join(_describe_holder(process.pid) for process in gpu.processes)
+    if holders:
+        text += f"; held by {holders}"
+    crowded = free < _CROWDED * gpu.memory_total
+    yield Finding(subject, "problem" if crowded else "ok", text, "Type: %gpudask free" if crowded else "")
+
+
+def _describe_holder(pid: int) -> str:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return f"{process.name()} (pid {pid} of {process.username()})"
+    except psutil.Error:
+        return f"pid {pid}"
+
+
+def _check_packages() -> Iterator[Finding]:
+    from ..backends import try_library
+    from ..gpus import cuda_driver_version
+
+    try:
+        extra = "cu13" if cuda_driver_version() >= 13 else "cu12"
+    except GpuUnavailableError:
+        yield Finding("GPU packages", "note", "were not tried: they need a driver.")
+        return
+    there = [name for name in _GPU_LIBRARIES if importlib.util.find_spec(name) is not None]
+    with ThreadPoolExecutor(2) as pool:
+        answers = dict(zip(there, pool.map(try_library, there), strict=True))
+    for name, title in _GPU_LIBRARIES.items():
+        works, text = answers.get(name, (False, "is not installed."))
+        fix = "" if works else f'Type: %pip install "jupyter_gpudask[{extra}]" and restart the kernel.'
+        yield Finding(title, "ok" if works else "problem", text, fix)
+
+
+def _check_settings() -> Iterator[Finding]:
+    import dask.config
+
+    if dask.config.get("array.query-planning", False):
+        fix = 'Type: dask.config.set({"array.query-planning": False}) before dask.array is imported.'
+        yield Finding("Dask", "problem", "array.query-planning is on; Dask then ignores the array backend.", fix)
+    else:
+        yield Finding("Dask", "ok", version("dask"))
+
+
+def _check_workers(cluster: RunningCluster | None) -> Iterator[Finding]:
+    if cluster is None:
+        yield Finding("cluster", "note", "This kernel has none.", "Type: %gpudask start")
+        return
+    from ..backends import loaded_versions
+
+    here, there = loaded_versions(), cluster.client.run(loaded_versions, on_error="ignore")
+    silent = cluster.ready.workers - len(there)
+    if silent > 0:
+        yield Finding(
+            "workers", "problem", f"{silent} of {cluster.ready.workers} do not answer.", "Type: %gpudask logs"
+        )
+    differ = {
+        f"{name} is {version} in the kernel and {versions[name]} in a worker"
+        for versions in there.values()
+        for name, version in here.items()
+        if versions.get(name, version) != version
+    }
+    if differ:
+        yield Finding("versions", "problem", f"{'; '.join(sorted(differ))}.", "Restart the kernel.")
+    elif there:
+        yield Finding("versions", "ok", f"The kernel and {len(there)} workers have the same.")

@@ -1,0 +1,145 @@
+"""The dataframes that a cell for GPUs creates: real cuDF, in this process."""
+
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from dask.dataframe import from_pandas
+
+from jupyter_gpudask.backends import switched_to
+from jupyter_gpudask.backends.placement import place_of, to_gpu, to_host
+from jupyter_gpudask.errors import MixedBackendsError
+
+pytestmark = pytest.mark.gpu
+
+cudf = pytest.importorskip("cudf", reason="needs cuDF and a GPU")
+
+
+def make_frame():
+    return FRAME
+
+
+LATER = dask.delayed(make_frame)()
+FRAME = pd.DataFrame({"a": [1, 2, 3, 4], "b": [1.5, 2.5, None, 4.5], "c": list("wxyz")})
+
+
+def frames(folder):
+    FRAME.to_csv(folder / "data.tsv", sep="\t", index=False)
+    FRAME.to_json(folder / "data.json", orient="records", lines=True)
+    FRAME.to_parquet(folder / "data.parquet")
+    FRAME.to_orc(folder / "data.orc", index=False)
+    return {
+        "from_pandas": lambda: dd.from_pandas(FRAME, npartitions=2),
+        "from_pandas bound before": lambda: from_pandas(FRAME, npartitions=2),
+        "concat": lambda: dd.concat([FRAME, FRAME]),
+        "from_delayed": lambda: dd.from_delayed([LATER], meta=FRAME.iloc[:0]),
+        "from_dict": lambda: dd.from_dict({"a": [1, 2, 3, 4]}, npartitions=2),
+        "from_array": lambda: dd.from_array(np.arange(12.0).reshape(3, 4), columns=list("abcd")),
+        "from_map": lambda: dd.from_map(lambda number: FRAME.iloc[number : number + 2], [0, 2], meta=FRAME.iloc[:0]),
+        "read_table": lambda: dd.read_table(str(folder / "data.tsv")),
+        "read_csv": lambda: dd.read_csv(str(folder / "data.tsv"), sep="\t"),
+        "read_json": lambda: dd.read_json(str(folder / "data.json"), lines=True),
+        "read_orc": lambda: dd.read_orc(str(folder / "data.orc")),
+        "read_parquet": lambda: dd.read_parquet(str(folder / "data.parquet")),
+    }
+
+
+NAMES = [
+    "concat",
+    "from_array",
+    "from_delayed",
+    "from_dict",
+    "from_map",
+    "from_pandas",
+    "from_pandas bound before",
+    "read_csv",
+    "read_json",
+    "read_orc",
+    "read_parquet",
+    "read_table",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_frame_is_cudf_and_agrees_with_pandas(name, tmp_path):
+    make = frames(tmp_path)[name]
+    expected = make().compute(scheduler="sync")
+    with switched_to("cupy", "cudf"):
+        frame = make()
+    result = frame.compute(scheduler="sync")
+    assert type(frame._meta) is type(result) is cudf.DataFrame
+    pd.testing.assert_frame_equal(
+        result.to_pandas().reset_index(drop=True), pd.DataFrame(expected).reset_index(drop=True), check_dtype=False
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_key_is_shared_between_pandas_and_cudf_and_an_honest_repeat_keeps_its_own(name, tmp_path):
+    make = frames(tmp_path)[name]
+    on_cpu = make()
+    with switched_to("cupy", "cudf"):
+        on_gpu, again = make(), make()
+    keys = [set(dict(frame.optimize().__dask_graph__())) for frame in (on_cpu, on_gpu, again)]
+    assert keys[1] == keys[2] or name == "read_json"  # which Dask names by chance
+    assert not set(map(str, on_cpu.__dask_keys__())) & set(map(str, on_gpu.__dask_keys__()))
+    assert not keys[0] & keys[1]
+
+
+def test_a_pandas_frame_is_written_as_pandas_writes_it(tmp_path):
+    frame = dd.from_pandas(FRAME, npartitions=1)
+    with switched_to("cupy", "cudf"):
+        frame.to_parquet(str(tmp_path), compute_kwargs={"scheduler": "sync"})
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path), FRAME, check_dtype=False, check_names=False)
+    import pyarrow.parquet as pq
+
+    file = next(tmp_path.glob("*.parquet"))
+    assert "parquet-cpp-arrow" in pq.ParquetFile(file).metadata.created_by
+
+
+def test_a_frame_from_outside_stays_what_it_is():
+    frame = dd.from_pandas(FRAME, npartitions=1)
+    with switched_to("cupy", "cudf"):
+        assert type((frame[["a"]] + 1)._meta) is pd.DataFrame
+
+
+OUTSIDE = dd.from_pandas(FRAME, npartitions=2)
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [
+        lambda inside: inside.merge(OUTSIDE, on="a"),
+        lambda inside: inside.a + OUTSIDE.a,
+        lambda inside: inside[OUTSIDE.a > 1],
+        lambda inside: inside.assign(d=OUTSIDE.b),
+        lambda inside: dd.concat([inside, OUTSIDE]),
+    ],
+)
+def test_mixing_is_refused_by_the_names_of_the_two(mix):
+    with switched_to("cupy", "cudf"):
+        inside = dd.from_pandas(FRAME, npartitions=2)
+        with pytest.raises(MixedBackendsError, match=r"OUTSIDE is on the CPU and inside on the GPU"):
+            mix(inside)
+
+
+def test_functions_of_the_users_own_may_mix():
+    with switched_to("cupy", "cudf"):
+        inside = dd.from_pandas(FRAME, npartitions=2)
+        mixed = inside.a.map_partitions(lambda gpu, cpu: gpu + cudf.from_pandas(cpu), OUTSIDE.a, meta=inside.a._meta)
+    assert mixed.compute(scheduler="sync").to_pandas().tolist() == [2, 4, 6, 8]
+
+
+def test_places_are_told_of_frames_series_and_what_is_computed_from_them():
+    with switched_to("cupy", "cudf"):
+        inside = dd.from_pandas(FRAME, npartitions=2)
+    for make in (lambda f: f, lambda f: f.a, lambda f: f.index, lambda f: f.a.sum(), lambda f: f.groupby("c").a.sum()):
+        assert (place_of(make(inside)), place_of(make(OUTSIDE))) == ("gpu", "host")
+
+
+def test_frames_are_moved_both_ways():
+    moved = to_gpu(OUTSIDE)
+    assert type(moved.compute(scheduler="sync")) is cudf.DataFrame
+    pd.testing.assert_frame_equal(to_host(moved).compute(scheduler="sync"), FRAME, check_dtype=False)
+    pd.testing.assert_frame_equal(to_host(moved.compute(scheduler="sync")), FRAME, check_dtype=False)
+    assert to_host(moved.a.sum()).compute(scheduler="sync") == 10

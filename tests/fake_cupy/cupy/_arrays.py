@@ -1,0 +1,174 @@
+"""`cupy.ndarray`: a NumPy array inside an object that no NumPy function takes for one."""
+
+import functools
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+# Of NumPy's functions, those that CuPy 14.2 does not have and that Dask or a cell may try.
+_MISSING = set(
+    "asmatrix block bmat datetime64 einsum_path emath errstate frompyfunc geomspace histogram_bin_edges insert isnat "
+    "longdouble ma matrix matvec memmap nanpercentile nanquantile ndenumerate nditer object_ polyder polydiv polyint "
+    "rec seterr spacing str_ timedelta64 unstack vecdot vecmat void bytes_".split()
+)
+_FROM_THE_HOST = {"array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray"}
+_METHODS = set(
+    "all any argmax argmin argpartition argsort astype choose clip compress conj conjugate copy cumprod cumsum "
+    "diagonal dot fill flatten max mean min nonzero partition prod ptp put ravel repeat reshape round searchsorted "
+    "sort squeeze std sum swapaxes take trace transpose var view".split()
+)
+_TO_THE_HOST = set("item tobytes tolist".split())
+_FIGURES = set("dtype flags itemsize nbytes ndim shape size strides".split())
+_VIEWS = set("T mT real imag".split())
+
+
+class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
+    """See the module; `_host` holds the values."""
+
+    __array_priority__ = 100
+    __module__ = "cupy"
+    __hash__ = None
+
+    def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
+        self._host = np.empty(shape, dtype, order)
+
+    def __getattr__(self, name):
+        if name in _FIGURES | _TO_THE_HOST:
+            return getattr(self._host, name)
+        if name in _VIEWS:
+            return wrap(getattr(self._host, name))
+        if name in _METHODS:
+            return on_device(getattr(self._host, name), indices=name in ("take", "put"))
+        raise AttributeError(f"'cupy.ndarray' object has no attribute {name!r}")
+
+    def __setattr__(self, name, value):
+        if name == "shape":
+            self._host = self._host.reshape(value)
+        else:
+            object.__setattr__(self, name, value)
+
+    def __array__(self, *_, **__):
+        raise TypeError(
+            "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a NumPy array "
+            "explicitly."
+        )
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+        if out is not None:
+            kwargs["out"] = out
+        with np.errstate(all="ignore"):
+            result = getattr(ufunc, method)(*unwrap(inputs), **unwrap(kwargs))
+        return out[0] if out and len(out) == 1 else wrap(result)
+
+    def __array_function__(self, function, types, args, kwargs):
+        if missing(function.__name__):
+            return NotImplemented
+        return on_device(function)(*args, **kwargs)
+
+    def __getitem__(self, key):
+        return wrap(self._host[unwrap(key, indices=True)])
+
+    def __setitem__(self, key, value):
+        if isinstance(value, np.ndarray) and value.ndim:
+            raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
+        self._host[unwrap(key, indices=True)] = unwrap(value, indices=True)
+
+    def __len__(self):
+        return len(self._host)
+
+    def __iter__(self):
+        return (wrap(part) for part in self._host)
+
+    def __bool__(self):
+        return bool(self._host)
+
+    def __int__(self):
+        return int(self._host)
+
+    def __float__(self):
+        return float(self._host)
+
+    def __complex__(self):
+        return complex(self._host)
+
+    def __index__(self):
+        return self._host.__index__()
+
+    def __repr__(self):
+        return repr(self._host)
+
+    def __reduce__(self):
+        return array, (self._host,)
+
+    def get(self, stream=None, order="C", out=None, blocking=True):
+        return self._host.copy()
+
+    @property
+    def data(self):
+        from . import cuda
+
+        return cuda.memory.MemoryPointer(self._host)
+
+
+def missing(name):
+    return name in _MISSING
+
+
+def wrap(value):
+    """What NumPy gave, as CuPy gives it."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = np.asarray(value)
+        if value.dtype.kind not in "biufc":
+            raise TypeError(f"Unsupported dtype {value.dtype}")
+        wrapped = object.__new__(ndarray)
+        wrapped._host = value
+        return wrapped
+    if isinstance(value, list | tuple):
+        parts = [wrap(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
+def unwrap(value, *, indices=False):
+    """For NumPy what is CuPy's; a NumPy array is refused, but as `indices`."""
+    if isinstance(value, ndarray):
+        return value._host
+    if isinstance(value, np.ndarray) and not indices:
+        raise TypeError(f"Unsupported type {type(value)}")
+    if isinstance(value, list | tuple):
+        return type(value)(unwrap(part, indices=indices) for part in value)
+    if isinstance(value, dict):
+        return {key: unwrap(part, indices=indices) for key, part in value.items()}
+    return value
+
+
+def on_device(function, *, indices=False):
+    """`function` of NumPy as one of CuPy; what is no function stays what it is."""
+    if isinstance(function, type) or not callable(function):
+        return function
+    indices = indices or function.__name__ == "take"
+    if function.__name__ in _FROM_THE_HOST:
+        return {"array": array}.get(function.__name__, asarray)
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        with np.errstate(all="ignore"):  # a GPU does not warn
+            return wrap(function(*unwrap(args, indices=indices), **unwrap(kwargs, indices=indices)))
+
+    return call
+
+
+def array(value, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, blocking=False):  # noqa: ARG001 - CuPy's
+    """A copy on the device."""
+    return wrap(np.array(unwrap(value, indices=True), dtype, copy=copy or None, ndmin=ndmin))
+
+
+def asarray(value, dtype=None, order=None, *, blocking=False):  # noqa: ARG001 - CuPy's
+    """`value` on the device, itself if it is there."""
+    if isinstance(value, ndarray) and dtype in (None, value.dtype):
+        return value
+    return wrap(np.array(unwrap(value, indices=True), dtype))
+
+
+def asnumpy(value, stream=None, order="C", out=None, *, blocking=True):  # noqa: ARG001 - CuPy's
+    return value.get() if isinstance(value, ndarray) else np.asarray(value)

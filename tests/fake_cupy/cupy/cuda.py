@@ -1,0 +1,80 @@
+"""`cupy.cuda`: one device, of which the host's memory is all there is."""
+
+import contextlib
+import sys
+import types
+
+
+class Device:
+    id = 0
+    compute_capability = "90"
+
+    def __init__(self, device=None):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def use(self):
+        pass
+
+    def synchronize(self):
+        pass
+
+
+_cached = [2**20]  # blocks that the pool keeps, once
+
+
+class MemoryPool:
+    def used_bytes(self):
+        return 0
+
+    def total_bytes(self):
+        return 0
+
+    def free_bytes(self):
+        return _cached[0]
+
+    def free_all_blocks(self):
+        _cached[0] = 0
+
+    n_free_blocks = free_all_blocks
+
+
+class BaseMemory:
+    def __init__(self, size):
+        self.size = size
+
+
+class MemoryPointer:
+    def __init__(self, host):
+        self.ptr, self.mem = host.__array_interface__["data"][0], BaseMemory(host.nbytes)
+
+
+def set_allocator(allocator=None):
+    pass
+
+
+def get_device_id():
+    return 0
+
+
+runtime = types.ModuleType("cupy.cuda.runtime")
+runtime.memGetInfo = lambda: (2**30 - _cached[0], 2**31)
+runtime.getDeviceCount = lambda: 1
+runtime.deviceSynchronize = lambda: None
+runtime.is_hip = False
+runtime.CUDARuntimeError = RuntimeError
+memory = types.ModuleType("cupy.cuda.memory")
+memory.BaseMemory, memory.MemoryPointer, memory.MemoryPool = BaseMemory, MemoryPointer, MemoryPool
+memory.UnownedMemory = BaseMemory
+curand = types.ModuleType("cupy.cuda.curand")
+for _name, _number in {"DEFAULT": 100, "XORWOW": 101, "MRG32K3A": 121, "PHILOX4_32_10": 161}.items():
+    setattr(curand, f"CURAND_RNG_PSEUDO_{_name}", _number)
+stream = types.ModuleType("cupy.cuda.stream")
+Stream = type("Stream", (contextlib.nullcontext,), {"null": None})
+for _module in (runtime, memory, curand, stream):
+    sys.modules[_module.__name__] = _module

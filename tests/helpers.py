@@ -1,0 +1,124 @@
+"""Real processes for the tests, and a look at what they leave behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from jupyter_client.manager import KernelManager
+
+FAKE_GPUS = Path(__file__).parent / "fake_gpus"
+FAKE_CUPY = Path(__file__).parent / "fake_cupy"
+
+
+def fake_gpu_environment(*, cupy: bool = False, **settings: str) -> dict[str, str]:
+    """Variables of a process that shall see GPUs which are not there; see fake_gpus/sitecustomize.py.
+
+    With `cupy` it has the stand-in for CuPy, which computes, and not an empty module of that name.
+    """
+    folders = [str(FAKE_GPUS), str(FAKE_CUPY) if cupy else "", os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(filter(None, folders))
+    return {**os.environ, "PYTHONPATH": path, **settings}
+
+
+def pids_of_session(session: int) -> list[int]:
+    """Processes, zombies apart, of the session that a supervisor leads."""
+    pids = []
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
+                pids.append(process.pid)
+        except (OSError, psutil.NoSuchProcess):
+            continue
+    return pids
+
+
+def wait_until(condition, limit: float = 10.0) -> float:
+    """Wait until `condition()` is true; the seconds it took, or a failure of the test."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < limit, f"not within {limit} s"
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+@dataclass
+class Reply:
+    """What a cell gave: its status, the value, what it printed and displayed, and the error."""
+
+    status: str
+    value: str | None = None
+    printed: str = ""
+    displayed: list[str] = field(default_factory=list)
+    html: list[str] = field(default_factory=list)
+    error: str | None = None
+    error_value: str = ""
+    traceback: str = ""
+    errors_shown: int = 0
+    count: int | None = None
+
+
+class Kernel:
+    """A real kernel, driven as a notebook drives it."""
+
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.start_kernel(env=environment or dict(os.environ), stderr=subprocess.DEVNULL)
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=60)
+
+    @property
+    def pid(self) -> int:
+        return self.manager.provisioner.pid
+
+    def run(self, code: str, *, silent: bool = False, timeout: float = 60, on_display=lambda: None) -> Reply:
+        reply = Reply("")
+
+        def take(message):
+            kind, content = message["msg_type"], message["content"]
+            if kind == "stream":
+                reply.printed += content["text"]
+            elif kind == "execute_result":
+                reply.value = content["data"]["text/plain"]
+                reply.html.append(content["data"].get("text/html", ""))
+            elif kind in ("display_data", "update_display_data"):
+                if not reply.displayed:
+                    on_display()
+                reply.displayed.append(content["data"].get("text/plain", ""))
+                reply.html.append(content["data"].get("text/html", ""))
+            elif kind == "error":
+                reply.errors_shown += 1
+                reply.traceback += "\n".join(content["traceback"])
+
+        message = self.client.execute_interactive(code, silent=silent, timeout=timeout, output_hook=take)
+        content = message["content"]
+        reply.status = content["status"]
+        reply.error, reply.error_value = content.get("ename"), content.get("evalue", "")
+        reply.count = content.get("execution_count")
+        return reply
+
+    def ok(self, code: str, **options) -> Reply:
+        reply = self.run(code, **options)
+        assert reply.status == "ok", (reply.error, reply.error_value, reply.printed, reply.traceback)
+        return reply
+
+    def interrupt(self) -> None:
+        """What the manager's `interrupt_kernel` does, for any thread: a SIGINT to the kernel's process group."""
+        os.killpg(self.pid, signal.SIGINT)
+
+    def supervisor(self) -> int:
+        """The pid of this kernel's supervisor."""
+        return int(
+            self.ok("print(get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster.process.pid)").printed
+        )
+
+    def shutdown(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+        self.manager.cleanup_resources()

@@ -1,0 +1,78 @@
+"""`%%gpudask --compare`, on real clusters: one of the CPU, and one for pretend GPUs with the stand-in for CuPy."""
+
+import re
+
+import pytest
+from helpers import Kernel, fake_gpu_environment, pids_of_session
+
+CELL = "%%gpudask --compare --dataframe pandas"
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="1"))
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("import dask.array as da\nstarted = %gpudask start\nclient = started.client")
+    yield kernel
+    kernel.shutdown()
+
+
+def test_it_shows_both_times_and_whether_each_result_agrees(kernel):
+    reply = kernel.ok(
+        f"{CELL}\nx = da.arange(100, chunks=10)\ntotal = int(x.sum().compute())\nkind = type(x._meta).__module__\n"
+        "means = [float(x.mean().compute())]\nx.std().compute()"
+    )
+    assert re.search(r"\d\.\d\d s on the CPU stand-in, \d workers? with NumPy and pandas", reply.value)
+    assert re.search(r"\d\.\d\d s on 1 × NVIDIA H200 with cupy and pandas", reply.value)
+    assert re.search(r"\d\.\d times (faster|slower) on the GPUs", reply.value)
+    rows = {row.split("  ")[0].strip(): row for row in reply.value.splitlines()[4:]}
+    assert rows["value of the cell"].endswith("yes     equal to 1e-09 of the largest value")
+    assert rows["total"].split()[1:] == ["yes", "equal"]
+    assert rows["means"].split()[1] == "yes"
+    assert "NO" in rows["kind"]
+    assert "'numpy' and 'cupy'" in rows["kind"]
+    assert "–" in rows["x"]
+
+
+def test_the_variables_of_the_notebook_stay_as_they_are(kernel):
+    kernel.ok("numbers, outside = [1], da.ones(4, chunks=2)\nbefore = outside")
+    kernel.ok(
+        f"{CELL} --move all\nnumbers.append(len(numbers))\nnew = 1\noutside[0] = 5\nfloat(outside.sum().compute())"
+    )
+    assert kernel.ok("numbers, outside is before, float(outside.sum().compute()), 'new' in globals()").value == str(
+        ([1], True, 4.0, False)
+    )
+
+
+def test_a_cell_that_awaits_is_compared_too(kernel):
+    reply = kernel.ok(f"{CELL}\nimport asyncio\nawait asyncio.sleep(0.1)\ntotal = 3\ntotal")
+    assert "value of the cell  yes" in reply.value
+    assert float(reply.value.split()[0]) >= 0.1
+
+
+def test_an_error_of_the_cell_is_the_users_at_its_line(kernel):
+    reply = kernel.run(f"{CELL}\nx = 1\n1 / 0")
+    assert (reply.error, reply.errors_shown) == ("ZeroDivisionError", 1)
+    assert "line 3" in re.sub(r"\x1b\[[\d;]*m", "", reply.traceback)
+
+
+def test_a_failure_on_the_gpus_alone_is_shown_beside_the_time_of_the_cpu(kernel):
+    reply = kernel.ok(f"{CELL}\nimport numpy as np\nnp.asarray(da.ones(3).compute())")
+    assert "where it failed: TypeError: Implicit conversion to a NumPy array is not allowed" in reply.value
+
+
+def test_the_cluster_of_the_cpu_is_gone_afterwards_and_that_of_the_gpus_still_there(kernel):
+    count = "import psutil; len(psutil.Process().children(recursive=True))"
+    before = kernel.ok(count).value
+    kernel.ok(f"{CELL}\nda.ones(4).sum().compute()")
+    assert kernel.ok(count).value == before
+    assert len(pids_of_session(kernel.supervisor())) > 1
+    assert kernel.ok("import distributed; distributed.default_client() is client").value == "True"
+
+
+def test_without_gpus_there_is_nothing_to_compare_with():
+    kernel = Kernel(fake_gpu_environment(FAKE_NVML_ERROR="LIBRARY_NOT_FOUND"))
+    kernel.ok("%load_ext jupyter_gpudask")
+    reply = kernel.run("%%gpudask --compare\n1")
+    kernel.shutdown()
+    assert "--compare needs GPUs" in reply.printed

@@ -1,0 +1,66 @@
+"""Delayed functions, futures and resources, as on Dask's GPU page: in a `%%gpudask` cell they run unchanged."""
+
+import pytest
+from helpers import Kernel, fake_gpu_environment
+
+
+@pytest.fixture(scope="module", params=["gpus", "stand-in"])
+def kernel(request):
+    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="2" if request.param == "gpus" else "0"))
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("import dask, time\nimport numpy as np\nstarted = %gpudask start --threads 3\nclient = started.client")
+    yield kernel
+    kernel.shutdown()
+
+
+CELL = "%%gpudask --dataframe pandas"
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("dask.delayed(sum)([1, 2, dask.delayed(abs)(-3)]).compute()", "6"),
+        ("client.submit(sum, [1, 2, 3]).result()", "6"),
+        ("client.gather(client.map(abs, [-1, -2]))", "[1, 2]"),
+        ("sum(client.gather(client.map(abs, [-1, -2]) + [client.submit(abs, -3)]))", "6"),
+        ("type(client.submit(np.ones, 3).result()).__module__", "'numpy'"),
+        ("type(dask.delayed(np.ones)(3).compute()).__module__", "'numpy'"),
+        ("import dask.bag as db\ndb.from_sequence([1, 2, 3], npartitions=2).map(abs).sum().compute()", "6"),
+        ("x = client.scatter(np.arange(4))\nclient.submit(np.sum, x).result().item()", "6"),
+        ("f = client.submit(lambda: 1 / 0)\ntype(f.exception()).__name__", "'ZeroDivisionError'"),
+    ],
+)
+def test_they_give_what_they_give_in_any_cell(kernel, code, value):
+    assert kernel.ok(f"{CELL}\n{code}").value == value
+    assert kernel.ok(code).value == value
+
+
+BUSY = """
+def busy(number, most=[0]):
+    import threading, time
+    import distributed
+    worker = distributed.get_worker()
+    with worker._gpudask_lock if hasattr(worker, "_gpudask_lock") else threading.Lock():
+        worker._gpudask_now = getattr(worker, "_gpudask_now", 0) + 1
+        now = worker._gpudask_now
+    time.sleep(0.2)
+    worker._gpudask_now -= 1
+    return now
+def prepare(dask_worker):
+    import threading
+    dask_worker._gpudask_lock, dask_worker._gpudask_now = threading.Lock(), 0
+client.run(prepare)
+workers = len(client.nthreads())
+"""
+
+
+def test_what_asks_for_a_gpu_runs_one_at_a_time_on_each_and_nothing_else_does(kernel):
+    kernel.ok(BUSY)
+    count = "range(6 * workers)"
+    with_gpu = f"client.map(busy, {count}, resources={{'GPU': 1}}, pure=False)"
+    assert kernel.ok(f"{CELL}\nmax(client.gather({with_gpu}))").value == "1"
+    assert kernel.ok(f"{CELL}\nmax(client.gather(client.map(busy, {count}, pure=False)))").value == "3"
+    kernel.ok(f"tasks = lambda: [dask.delayed(busy, pure=False)(n) for n in {count}]")
+    annotated = "with dask.annotate(resources={'GPU': 1}):\n    asking = tasks()"
+    cell = f"{annotated}\nmax(dask.compute(*asking, optimize_graph=False))"
+    assert kernel.ok(f"{CELL}\n{cell}").value == "1"

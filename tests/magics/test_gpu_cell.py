@@ -1,0 +1,192 @@
+"""A `%%gpudask` cell that computes on CuPy arrays, on a real cluster for pretend GPUs, with the stand-in for CuPy."""
+
+import re
+
+import pytest
+from helpers import Kernel, fake_gpu_environment
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="2"))
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("import cupy, dask.array as da\nstarted = %gpudask start\nclient = started.client")
+    yield kernel
+    kernel.shutdown()
+
+
+def test_the_cell_gives_cupy_and_the_cells_around_it_numpy(kernel):
+    cell = "x = da.random.random((40, 40), chunks=10)\ny = (x + da.eye(40, chunks=10)).mean(axis=0)\ntype(y.compute())"
+    assert kernel.ok(cell).value == "numpy.ndarray"
+    assert kernel.ok(f"%%gpudask --dataframe pandas\n{cell}").value == "cupy.ndarray"
+    assert kernel.ok("type(y.compute()), type(da.ones(3).compute())").value == "(cupy.ndarray, numpy.ndarray)"
+
+
+def test_the_blocks_on_the_workers_are_cupy(kernel):
+    kernel.ok("%%gpudask --dataframe pandas\nkept = da.random.normal(size=(40, 40), chunks=20).persist()")
+    kernel.ok("from distributed import wait; wait(kept)")
+    kinds = "client.run(lambda dask_worker: [type(value).__module__ for value in dask_worker.data.values()])"
+    assert kernel.ok(f"sorted(sum({kinds}.values(), []))").value == str(["cupy"] * 4)
+
+
+CELL = "%%gpudask --dataframe pandas"
+KINDS = "kind_of = lambda x: (type(x._meta).__module__, type(x.compute(scheduler='sync')).__module__)"
+
+
+def footer(reply):
+    return reply.displayed[-1] if reply.displayed else ""
+
+
+@pytest.mark.parametrize(
+    ("expression", "sentence"),
+    [
+        ("outside + inside", "outside is on the CPU and inside on the GPU"),
+        ("(2 * inside) @ (outside - 1)", "outside is on the CPU and inside on the GPU"),
+        ("da.concatenate([inside, outside])", "outside is on the CPU and inside on the GPU"),
+        ("da.where(inside > 0, host, inside)", "host is on the CPU and inside on the GPU"),
+        ("np.add(inside, outside)", "outside is on the CPU and inside on the GPU"),
+        ("da.einsum('i,i', outside, inside)", "outside is on the CPU and inside on the GPU"),
+        ("(lambda a, b: a * b)(outside, inside)", "a is on the CPU and b on the GPU"),
+    ],
+)
+def test_mixing_is_refused_by_the_names_of_the_two(kernel, expression, sentence):
+    kernel.ok("import numpy as np\nhost = np.arange(4.0)\noutside = da.from_array(host, chunks=2)")
+    reply = kernel.run(f"{CELL}\ninside = da.ones(4, chunks=2)\n{expression}")
+    assert reply.error == "MixedBackendsError"
+    assert sentence in reply.error_value
+    assert "from_array" in reply.error_value or "--move " in reply.error_value
+    plain = re.sub(r"\x1b\[[\d;]*m", "", reply.traceback)
+    assert "line 3" in plain
+    assert f"{plain.count('Traceback')} {plain.count('jupyter_gpudask/')} {plain.count('dask/')}" == "1 0 0"
+
+
+def test_numbers_and_functions_of_the_users_own_may_mix(kernel):
+    kernel.ok("import numpy as np\noutside = da.from_array(np.arange(4.0), chunks=2)\nmean = outside.mean()")
+    cell = "x = da.ones(4, chunks=2)\ny = da.map_blocks(lambda a, b: a + cupy.asarray(b), x, outside, dtype=float)"
+    assert kernel.ok(f"{CELL}\n{cell}\nfloat((y - mean + np.float64(1)).sum().compute())").value == "8.0"
+
+
+def test_a_collection_from_outside_stays_on_the_cpu_and_the_footer_names_it_with_its_line(kernel):
+    kernel.ok("outside = da.arange(6, chunks=3)\nother = da.ones(2)")
+    reply = kernel.ok(f"{CELL}\ntotal = da.ones(4).sum().compute()\n\ntype((outside + 1).compute())")
+    assert reply.value == "numpy.ndarray"
+    assert footer(reply).endswith("on the CPU: outside (line 4)")
+    assert "other" not in footer(reply)
+
+
+def test_what_the_cell_makes_on_the_cpu_is_named_too(kernel):
+    cell = "import numpy as np\ntexts = da.from_array(np.array(['a', 'b']), chunks=1)\ntexts.compute()"
+    assert footer(kernel.ok(f"{CELL}\n{cell}")).endswith("on the CPU: texts (line 4)")
+    cell = "import numpy as np\nda.from_array(np.array(['c', 'd']), chunks=1).compute()"
+    assert footer(kernel.ok(f"{CELL}\n{cell}")).endswith("on the CPU: an array without a name (line 3)")
+
+
+@pytest.mark.parametrize("names", ["outside", "outside,other", "all", "all "])
+def test_a_moved_collection_is_on_the_gpu_in_the_cell_and_what_it_was_after_it(kernel, names):
+    kernel.ok(f"{KINDS}\noutside, other = da.arange(6, chunks=3), da.arange(4)\nbefore = outside")
+    reply = kernel.ok(f"{CELL} --move {names}\nkind_of(outside), int((outside + da.ones(6, chunks=3)).sum().compute())")
+    assert reply.value == "(('cupy', 'cupy'), 21)"
+    assert "on the CPU" not in footer(reply)
+    assert kernel.ok("outside is before, kind_of(outside), kind_of(other)").value == str(
+        (True, ("numpy", "numpy"), ("numpy", "numpy"))
+    )
+
+
+def test_a_moved_name_that_the_cell_binds_anew_keeps_what_it_got(kernel):
+    kernel.ok(f"{KINDS}\noutside = da.arange(6, chunks=3)")
+    kernel.ok(f"{CELL} --move outside\noutside = outside * 2")
+    assert kernel.ok("kind_of(outside), int(outside.sum().compute())").value == "(('cupy', 'cupy'), 30)"
+
+
+def test_a_moved_name_comes_back_after_an_error(kernel):
+    kernel.ok("outside = before = da.arange(6, chunks=3)")
+    assert kernel.run(f"{CELL} --move outside\n1 / 0").error == "ZeroDivisionError"
+    assert kernel.ok("outside is before").value == "True"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("nothing", "there is no such variable"), ("number", "of type int"), ("texts", "CuPy does not have")],
+)
+def test_what_cannot_be_moved_is_one_sentence_and_nothing_runs(kernel, name, sentence):
+    kernel.ok("import numpy as np\nnumber, texts, ran = 1, da.from_array(np.array(['a'])), False")
+    reply = kernel.run(f"{CELL} --move {name}\nran = True")
+    assert (reply.error, sentence in reply.printed) == ("UsageError", True)
+    assert kernel.ok("ran").value == "False"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "x.compute()",
+        "da.compute(x, [x])[1][0]",
+        "dask.compute({'a': x})[0]['a']",
+        "client.compute(x).result()",
+        "client.compute([x])[0].result()",
+        "client.gather(client.compute(x))",
+        "dask.delayed(lambda: cupy.ones(3))().compute()",
+    ],
+)
+def test_results_come_as_numpy_if_wanted(kernel, expression):
+    kernel.ok("import dask")
+    cell = f"x = da.ones(4, chunks=2)\nresult = {expression}\ntype(result), result.sum()"
+    assert kernel.ok(f"{CELL} --to-host\n{cell}").value.startswith("(numpy.ndarray, ")
+    assert kernel.ok(f"{CELL}\n{cell}").value.startswith("(cupy.ndarray, ")
+
+
+def test_what_is_kept_on_the_workers_stays_on_the_gpus_also_if_results_come_as_numpy(kernel):
+    kernel.ok(f"{KINDS}\n")
+    assert (
+        kernel.ok(f"{CELL} --to-host\nkept = da.ones(4, chunks=2).persist()\ntype(kept.compute())").value
+        == "numpy.ndarray"
+    )
+    assert kernel.ok("type(kept.compute())").value == "cupy.ndarray"
+
+
+def test_a_result_that_does_not_fit_is_refused_before_it_is_computed(kernel):
+    cell = "big = da.ones((20_000, 10_000), chunks=5_000)\nbig.compute()"
+    reply = kernel.run(f"{CELL}\n{cell}")
+    assert reply.error == "ResultTooLargeError"
+    assert "The result big needs 3.0 GiB on the GPU of this kernel, which has 1.0 GiB free." in reply.error_value
+    assert "persist()" in reply.error_value
+    assert "--to-host" in reply.error_value
+    assert footer(reply) == ""
+    assert kernel.ok(f"{CELL}\nfloat(big.sum().compute())").value == "200000000.0"
+
+
+def test_the_footer_says_what_the_cell_did(kernel):
+    reply = kernel.ok(f"{CELL}\nda.ones((40, 40), chunks=10).sum().compute()")
+    assert len(reply.displayed) == 1
+    pattern = r"CuPy and pandas on 2 × NVIDIA H200 · \d+\.\d s · \d+ tasks · at most 3\.0 GiB in use on GPU [01]"
+    assert re.fullmatch(pattern, footer(reply))
+    assert "color: var(--jp-ui-font-color2" in reply.html[-1]
+
+
+@pytest.mark.parametrize("cell", ["1 + 1", "x = da.ones(4)", "da.ones(4).sum().compute();"])
+def test_there_is_no_footer_without_work_or_after_a_semicolon(kernel, cell):
+    assert kernel.ok(f"{CELL}\n{cell}").displayed == []
+
+
+def test_the_footer_can_be_switched_off(kernel):
+    kernel.ok("%config GpuDask.footer = False")
+    assert kernel.ok(f"{CELL}\nda.ones(4).sum().compute()").displayed == []
+    kernel.ok("%config GpuDask.footer = True")
+    assert kernel.ok(f"{CELL}\nda.ones(4).sum().compute()").displayed
+
+
+def test_while_a_cell_runs_longer_its_line_is_live(kernel):
+    cell = "import time\nclient.gather(client.map(lambda n: time.sleep(0.4), range(18), pure=False))"
+    reply = kernel.ok(f"{CELL}\n{cell}\nNone")
+    live = [line for line in reply.displayed if "done" in line]
+    assert re.fullmatch(r"\d+ of 18 tasks done · 2 s · GPU 0 37 % 1\.0 GiB · GPU 1 37 % 1\.0 GiB", live[0])
+    done = [int(line.split()[0]) for line in live]
+    assert done == sorted(done)
+    assert 4 <= done[0] < 18
+    assert "18 tasks" in footer(reply)
+
+
+def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
+    kernel.ok(f"{CELL} --report {tmp_path}/report.html\nda.ones((40, 40), chunks=10).sum().compute()")
+    assert "Dask Performance Report" in (tmp_path / "report.html").read_text()
+    reply = kernel.run(f"{CELL} --report {tmp_path}/no/report.html\nran = True")
+    assert "is no file that can be written" in reply.printed

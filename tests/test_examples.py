@@ -1,0 +1,106 @@
+"""The program that runs the examples of docstrings twice, on the CPU both times."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+from docstrings.collect import Docstring, dask_docstrings
+from docstrings.judge import judge
+from docstrings.report import counts, table
+from docstrings.translate import translated
+from docstrings.workers import Side, Worker
+
+CPU, SWITCHED = Side("cpu"), Side("gpu", "numpy", "pandas")
+
+IS_SWITCHED = "__import__('jupyter_gpudask').backends.switch.on"
+
+CHOSEN = (
+    "da.where",
+    "da.linalg.norm",
+    "da.fft.rfft",
+    "da.random.normal",
+    "da.ma.masked_where",
+    "da.map_overlap",
+    "da.Array.blocks",
+    "dd.DataFrame.nlargest",
+    "dd.Series.value_counts",
+    "dd.Series.str.len",
+    "dd.Series.dt.year",
+    "dd.GroupBy.mean",
+    "dd.read_csv",
+)
+
+
+@pytest.fixture(scope="module")
+def workers():
+    worker = Worker(CPU, SWITCHED)
+    yield {CPU: worker, SWITCHED: worker}
+    worker.close()
+
+
+@pytest.fixture(scope="module")
+def docstrings():
+    return {docstring.name: docstring for docstring in dask_docstrings()}
+
+
+def made_up(*examples: str, origin: str = "dask") -> Docstring:
+    return Docstring("da.sum", origin, examples, ("",) * len(examples))
+
+
+def test_there_are_hundreds_of_docstrings_with_examples(docstrings):
+    assert len(docstrings) > 600
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_examples_agree_with_themselves(name, docstrings, workers):
+    row = judge(docstrings[name], CPU, SWITCHED, workers)
+    assert row.outcome == "agree", row.note
+    assert row.ran
+    assert row.compared
+
+
+def test_another_value_under_the_switch_is_found(workers):
+    examples = f"n = {IS_SWITCHED}", "da.ones(3).sum() + n"
+    row = judge(made_up(*examples), CPU, SWITCHED, workers)
+    assert row.outcome == "differ"
+    assert row.note == f"`{examples[0]}`: values [False] and [ True]"
+    assert row.compared == 2
+
+
+def test_an_example_that_fails_only_under_the_switch_is_found(workers):
+    examples = "da.ones(3).sum()", f"1 / (not {IS_SWITCHED})"
+    row = judge(made_up(*examples), CPU, SWITCHED, workers)
+    assert row.outcome == "fails"
+    assert row.note == f"`{examples[1]}`: ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize("example", ["import os; os._exit(3)", "while True: pass"])
+def test_a_crash_or_a_standstill_costs_one_docstring(example, workers):
+    lost = judge(made_up("da.ones(3).sum()", example), CPU, SWITCHED, workers, limit=1)
+    assert lost.outcome == "left out"
+    assert lost.note in ("the process died with 3", "took over 1 s")
+    assert judge(made_up("da.ones(3).sum()"), CPU, SWITCHED, workers).outcome == "agree"
+
+
+def test_what_is_random_is_compared_by_its_shape(workers):
+    row = judge(made_up("x = da.random.normal(size=5)", "y = x + 1", "y"), CPU, SWITCHED, workers)
+    assert (row.outcome, row.random) == ("agree", True)
+
+
+def test_examples_for_numpy_and_pandas_become_examples_for_dask():
+    numpy = made_up("import numpy as np", "np.linalg.norm(np.array([1, 2]))", "np.sum([1, 2])", origin="numpy")
+    assert translated(numpy)[1:] == ["da.linalg.norm(da.array([1, 2]))", "da.sum(da.array([1, 2]))"]
+    pandas = made_up("df = pd.DataFrame({'x': np.array([1])}, index=pd.Index([2]))", origin="pandas")
+    frame = "pd.DataFrame({'x': np.array([1])}, index=pd.Index([2]))"
+    assert translated(pandas) == [f"df = dd.from_pandas({frame}, npartitions=2)"]
+
+
+def test_the_table_has_a_line_for_each_docstring(workers):
+    rows = [judge(made_up(example), CPU, SWITCHED, workers) for example in ("da.ones(3).sum()", "nothing")]
+    text = table(rows, "Heading", ["Introduction."])
+    assert "| `da.sum` | agree | 1 of 1 | 1, 0 |" in text
+    assert "NameError: name 'nothing' is not defined" in text
+    assert counts(rows)["compared"] == 1
