@@ -110,3 +110,6 @@ class GpuDask(ExtensionApp):
             max_clusters=self.max_clusters,
             max_workers=self.max_workers,
         )
+
+
+main = GpuDask.launch_instance

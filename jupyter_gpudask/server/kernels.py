@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
@@ -112,14 +113,19 @@ class ServerKernels:
 def _interpreter_of(pid: int, connection_file: str) -> Interpreter:
     """Of the innermost process with `connection_file` in its command line: what is around it may be a launcher."""
     try:
-        launcher = psutil.Process(pid)
-        processes = [launcher, *launcher.children(recursive=True)]
-        kernels = [process for process in processes if connection_file in process.cmdline()]
-        kernel = (kernels or processes)[-1]
+        kernel = psutil.Process(_innermost(pid, connection_file))
         environment, program = kernel.environ(), kernel.cmdline()[0]
-    except (psutil.Error, IndexError):
+    except (psutil.Error, OSError, IndexError):
         raise KernelUnsuitableError("This kernel's process cannot be looked at.", "Restart the kernel.") from None
     python = shutil.which(program, path=environment.get("PATH"))
     if python is None:
         raise KernelUnsuitableError(f"This kernel's interpreter {program} is not found.", "Restart the kernel.")
     return Interpreter(python, environment)
+
+
+def _innermost(pid: int, connection_file: str) -> int:
+    """The descendant of `pid` that runs the kernel; Linux lists children without a look at every process there is."""
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        if connection_file in psutil.Process(int(child)).cmdline():
+            return _innermost(int(child), connection_file)
+    return pid

@@ -177,11 +177,24 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server_in(tmp_path_factory):
+    """Make a server shared by the tests of a file, with variables that its folder decides."""
+    servers = []
+
+    def make(variables=lambda _: {}):
+        folder = Path(tempfile.mkdtemp(dir=tmp_path_factory.getbasetemp()))
+        servers.append(Server(folder, environment={**os.environ, **variables(folder)}))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def server(server_in):
     """A server shared by the tests of a file."""
-    server = Server(Path(tempfile.mkdtemp(dir=tmp_path_factory.getbasetemp())))
-    yield server
-    server.stop()
+    return server_in()
 
 
 @pytest.fixture
