@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,8 @@ from .history import History
 if TYPE_CHECKING:
     from ..models.api import ClusterInfo, GpuList
     from .manager import ClusterManager
+
+logger = logging.getLogger(__name__)
 
 _INTERVAL = 1.0
 
@@ -95,23 +98,29 @@ class Watch:
         try:
             while True:
                 began = loop.time()
-                notebooks = await self._manager.kernels.notebooks()
-                async with self._reading:
-                    look, changes, fulls = await loop.run_in_executor(
-                        thread, self._compose, notebooks, set(self._watchers.values())
-                    )
-                self._last = look
-                for watcher, since in list(self._watchers.items()):
-                    # A watcher that came meanwhile, or is behind, gets everything next time.
-                    message = changes if since is None else fulls.get(since)
-                    if message is not None:
-                        self._watchers[watcher] = None if watcher.send(message) else since or look.time
+                try:
+                    await self._look_once(thread)
+                except Exception:  # what nobody foresaw must not end the stream of all who watch
+                    logger.exception("One look at the GPUs and the clusters failed")
                 await asyncio.sleep(max(0.0, began + _INTERVAL - loop.time()))
         finally:
             thread.shutdown(wait=False)
             self._last = None
             if self._looking is None or self._looking.done():
                 self._manager.watch(0)
+
+    async def _look_once(self, thread: ThreadPoolExecutor) -> None:
+        notebooks = await self._manager.kernels.notebooks()
+        async with self._reading:
+            composing = asyncio.get_running_loop().run_in_executor(
+                thread, self._compose, notebooks, set(self._watchers.values())
+            )
+            self._last, changes, fulls = await composing
+        for watcher, since in list(self._watchers.items()):
+            # A watcher that came meanwhile, or is behind, gets everything next time.
+            message = changes if since is None else fulls.get(since)
+            if message is not None:
+                self._watchers[watcher] = None if watcher.send(message) else since or self._last.time
 
     def _compose(self, notebooks: Notebooks, wanted: set[float | None]) -> tuple[_Look, str, dict[float, str]]:
         """Look, and put into words what has changed, and everything since each moment that is wanted."""

@@ -49,20 +49,17 @@ def test_a_driver_that_does_not_answer_is_told_and_logged_once(read, error, word
 
 
 def test_a_figure_that_a_gpu_does_not_have_is_missing_and_the_others_are_there(read):
-    unsupported = "raise_ = lambda *_: (_ for _ in ()).throw(pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED))"
-    seen, logged = read(
-        f"{unsupported}; pynvml.nvmlDeviceGetUtilizationRates = pynvml.nvmlDeviceGetPowerUsage = raise_"
-    )
+    no = "no = lambda *_: (_ for _ in ()).throw(pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED))"
+    seen, logged = read(f"{no}; pynvml.nvmlDeviceGetUtilizationRates = pynvml.nvmlDeviceGetPowerUsage = no")
     gpu = seen[-1]["gpus"][0]
     assert (gpu["utilization"], gpu["power"], gpu["temperature"], gpu["memory_used"]) == (None, None, 46, 2**30)
     assert (seen[-1]["reason"], logged) == ("", [])
 
 
 def test_a_gpu_that_falls_off_the_bus_is_named_and_the_others_go_on(read):
-    lost = (
-        "def by_index(i):\n        if i == 0 and step in (1, 2): raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)"
-    )
-    seen, logged = read(f"{lost}\n        return i\n    pynvml.nvmlDeviceGetHandleByIndex = by_index")
+    lost = "pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)"
+    by_index = f"def by_index(i):\n        if i == 0 and step in (1, 2): raise {lost}\n        return i"
+    seen, logged = read(f"{by_index}\n    pynvml.nvmlDeviceGetHandleByIndex = by_index")
     assert [len(look["gpus"]) for look in seen] == [2, 1, 1, 2]
     assert seen[1]["reason"] == "GPU 0 (NVIDIA H200) no longer answers."
     assert seen[3]["reason"] == ""

@@ -30,7 +30,7 @@ def test_a_cluster_has_the_interpreter_and_the_variables_of_its_kernel(server_wi
     server = server_with_kernels
     kernel_id = server.fetch("kernels", "POST", {"name": name}, prefix="api/").body["id"]
     body = {"kernel_id": kernel_id, "spec": {"engine": "cpu", "workers": 1}}
-    wait_until(lambda: any(kernel_id in text for text in command_lines(server)), 20)
+    wait_until(lambda: any(kernel_id in text for text in command_lines()), 20)
     server.fetch("clusters", "POST", body)
     wait_until(lambda: server.fetch(f"clusters/{kernel_id}").body["status"] != "starting", 40)
     cluster = server.fetch(f"clusters/{kernel_id}").body
@@ -51,7 +51,7 @@ def test_a_kernel_of_another_language_has_no_cluster(server_with_kernels):
     server.fetch(f"kernels/{kernel_id}", "DELETE", prefix="api/")
 
 
-def command_lines(server):
+def command_lines():
     for pid in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208
         try:
             with open(f"/proc/{pid}/cmdline") as file:  # noqa: PTH123
