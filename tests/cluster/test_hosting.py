@@ -72,13 +72,13 @@ class Counter:
 def fill(ready):
     """Results, names and an actor, as a notebook leaves them."""
     client = connect(ready, set_as_default=False)
-    big = client.submit(bytearray, 2**24, pure=False)
-    client.publish_dataset(big, name="dataset")
-    Variable("variable", client=client).set(client.submit(bytearray, 2**24, pure=False))
-    Queue("queue", client=client).put(client.submit(bytearray, 2**24, pure=False))
-    client.submit(Counter, actor=True).result()
-    keys = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
-    assert keys == 4
+    published, named, queued = (client.submit(bytearray, 2**24, pure=False) for _ in range(3))
+    client.publish_dataset(published, name="dataset")
+    Variable("variable", client=client).set(named)
+    Queue("queue", client=client).put(queued)
+    actor = client.submit(Counter, actor=True)
+    actor.result()
+    assert client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 4
     return client
 
 
