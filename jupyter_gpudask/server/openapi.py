@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -175,3 +177,7 @@ def _options() -> dict[str, Any]:
             {"properties": {"engine": {"enum": ["auto", "cuda"]}, "workers": {"type": "null"}}},
         ],
     }
+
+
+if __name__ == "__main__":  # python -m jupyter_gpudask.server.openapi > labextension/openapi.json
+    sys.stdout.write(json.dumps(describe_api("/"), indent=2) + "\n")
