@@ -42,6 +42,7 @@ class GpuReader:
             self._log(error.reason)
             return GpuList(reason=error.reason, fix=error.fix)
         leases = LeaseFolder().read()
+        supervisors = {lease.pid: lease.kernel_id for lease in leases if lease.kernel_id} | dict(supervisors)
         reason = self._missing(gpus)
         self._log(reason)
         return GpuList(

@@ -65,13 +65,20 @@ class NotebookKernel(Kernel):
         return next(
             process.pid
             for process in psutil.Process(self.server.pid).children(recursive=True)
-            if f"kernel-{self.id}.json" in " ".join(process.cmdline())
+            if f"kernel-{self.id}.json" in " ".join(command_line(process))
         )
 
     def disconnect(self):
         if "client" in self.__dict__:
             self.client.stop_channels()
             del self.client
+
+
+def command_line(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:  # it has ended meanwhile
+        return []
 
 
 class Server:
@@ -107,6 +114,13 @@ class Server:
         wait_until(lambda: (info.exists() and info.read_text()) or self.process.poll() is not None, 40)
         assert self.process.poll() is None, self.log
         self.url = json.loads(info.read_text())["url"].replace("localhost", "127.0.0.1")
+        wait_until(self.listens)
+
+    def listens(self):
+        try:
+            return self.fetch("status", prefix="api/").status == 200
+        except OSError:
+            return False
 
     @property
     def log(self):
@@ -162,7 +176,7 @@ class Server:
     def supervisors(self):
         """The pids of the supervisors of this server."""
         children = psutil.Process(self.pid).children()
-        return [child.pid for child in children if "jupyter_gpudask.cluster" in child.cmdline()]
+        return [child.pid for child in children if "jupyter_gpudask.cluster" in command_line(child)]
 
     def stop(self):
         for kernel in self.kernels:

@@ -6,6 +6,7 @@ import signal
 import stat
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -167,6 +168,7 @@ def test_many_cycles_of_start_and_stop_leave_nothing(tmp_path):
 
     async def run():
         manager = ClusterManager(OneKernel(program), Policy())
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))  # which would grow to its size
         me, seen = psutil.Process(), []
         others = len(me.children())
         for _ in range(60):
