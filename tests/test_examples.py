@@ -15,7 +15,7 @@ from docstrings.workers import Side, Worker
 
 CPU, SWITCHED = Side("cpu"), Side("gpu", "numpy", "pandas")
 
-IS_SWITCHED = "__import__('jupyter_gpudask').backends.switch.on"
+IS_SWITCHED = "__import__('jupyter_gpudask.backends.config', fromlist=['x']).current_overlay() is not None"
 
 CHOSEN = (
     "da.where",
@@ -66,7 +66,8 @@ def test_another_value_under_the_switch_is_found(workers):
     examples = f"n = {IS_SWITCHED}", "da.ones(3).sum() + n"
     row = judge(made_up(*examples), CPU, SWITCHED, workers)
     assert row.outcome == "differ"
-    assert row.note == f"`{examples[0]}`: values [False] and [ True]"
+    assert row.note.startswith("`n = __import__")
+    assert row.note.endswith("`: values [False] and [ True]")
     assert row.compared == 2
 
 
@@ -74,7 +75,8 @@ def test_an_example_that_fails_only_under_the_switch_is_found(workers):
     examples = "da.ones(3).sum()", f"1 / (not {IS_SWITCHED})"
     row = judge(made_up(*examples), CPU, SWITCHED, workers)
     assert row.outcome == "fails"
-    assert row.note == f"`{examples[1]}`: ZeroDivisionError: division by zero"
+    assert row.note.startswith("`1 / (not ")
+    assert row.note.endswith("`: ZeroDivisionError: division by zero")
 
 
 @pytest.mark.parametrize("example", ["import os; os._exit(3)", "while True: pass"])

@@ -1,8 +1,8 @@
 """Creation functions that Dask does not dispatch: called in a cell for GPUs, they give collections on GPUs too.
 
 Dask reads its backend settings in a few creation functions only. The others are intercepted here, whatever name they
-are called by: ``da.linspace``, or ``linspace`` that was imported before the cell. Calls from Dask's own code stay as
-they are.
+are called by: ``da.linspace``, or ``linspace`` that was imported before the cell. Calls from Dask's own code are those
+of `company`.
 """
 
 from __future__ import annotations

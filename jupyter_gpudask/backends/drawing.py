@@ -40,8 +40,8 @@ class Stream:
         import cupy
 
         seed = self.seed if self.kind is None else int(self.seed.generate_state(1, np.uint64)[0])
-        # With Philox a large block of normals, the generator's making and end included, takes a seventh of the time
-        # that it takes with cuRAND's default, XORWOW.
+        # To make it, to fill a large block with normals and to be done with it, Philox takes a seventh of the time of
+        # cuRAND's default, XORWOW.
         method = _METHODS.get(self.kind or "Philox4x3210", "DEFAULT")
         return cupy.random.RandomState(seed, method=getattr(cupy.cuda.curand, f"CURAND_RNG_PSEUDO_{method}"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from .arrays import install_array_backend
+from .company import install_company
 from .computing import install_computing
 from .creation import install_creation_functions
 from .frames import install_frame_backend
@@ -21,5 +22,6 @@ def install_backends() -> None:
     install_seed()
     install_frame_backend()
     install_creation_functions()
+    install_company()
     install_mixing()
     install_computing()

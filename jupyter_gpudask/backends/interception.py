@@ -42,11 +42,15 @@ def intercept(function: Any, around: Callable[..., Any]) -> None:
 def calling_frame() -> FrameType:
     """The frame that called the intercepted function, for who is around it."""
     frame = sys._getframe(1)  # noqa: SLF001
-    while frame.f_back is not None and (
-        frame.f_globals.get("__name__", "").startswith(_PACKAGE) or frame.f_code.co_filename == _FILE
-    ):
+    while frame.f_back is not None and is_ours(frame):
         frame = frame.f_back
     return frame
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether it is a frame of this package, or of the code that was put into an intercepted function."""
+    name: str = frame.f_globals.get("__name__", "")
+    return name.startswith(_PACKAGE) or frame.f_code.co_filename == _FILE
 
 
 def _become_forwarder(function: Any, hook: str) -> Callable[..., Any]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import dask._collections
-import numpy as np
 from dask.array import core, einsumfuncs, routines
-from dask.base import is_dask_collection
 from dask.utils import funcname
 
 from ..errors import MixedBackendsError
@@ -42,7 +40,8 @@ def _check_arrays(operation: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     # CuPy takes indices from the host.
     if not (callable(first) and funcname(first) in _INDEXING):
         parts = [part for arg in args for part in (arg if isinstance(arg, list | tuple) else [arg])]
-        _refuse_mixture(part for part in parts if getattr(part, "ndim", 0))  # a number is no block
+        # A number is no block; and plain data goes where its company is.
+        _refuse_mixture(part for part in parts if isinstance(part, core.Array) and part.ndim)
     return operation(*args, **kwargs)
 
 
@@ -74,13 +73,11 @@ def _refuse_mixture(operands: Iterable[Any]) -> None:
             first.setdefault(place, operand)
     if len(first) == 2:
         host, gpu = first["host"], first["gpu"]
-        raise MixedBackendsError(_called(host), _called(gpu), movable=is_dask_collection(host) and bool(names_of(host)))
+        raise MixedBackendsError(_called(host), _called(gpu), movable=bool(names_of(host)))
 
 
 def _called(value: Any) -> str:
     names = names_of(value)
     if names:
         return " and ".join(names[:3])
-    if isinstance(value, np.ndarray):
-        return "a NumPy array"
     return "a frame without a name" if hasattr(value, "expr") else "an array without a name"

@@ -70,7 +70,7 @@ class ComparisonView(View):
     def to_html(self) -> str:
         """The same, the results as a table."""
         lines = "<br>".join(escape(line) for line in self._headline().splitlines())
-        return f"<div>{lines}</div>{html_table(self._HEADS, self._rows()) if self._rows() else ''}"
+        return f"<div>{lines}</div>{html_table(self._HEADS, self._rows(), 'left') if self._rows() else ''}"
 
     def _headline(self) -> str:
         lines = [f"{run.seconds:8.2f} s on {run.where}" for run in (self._cpu, self._gpu)]

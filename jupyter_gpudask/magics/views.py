@@ -216,10 +216,11 @@ def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "right") -> str:
     """A table for notebooks."""
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    style = f'style="text-align: {align}"'
+    head = "".join(f'<th scope="col" {style}>{escape(cell)}</th>' for cell in heads)
+    body = "".join("<tr>" + "".join(f"<td {style}>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

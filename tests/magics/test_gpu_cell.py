@@ -43,7 +43,7 @@ def footer(reply):
         ("outside + inside", "outside is on the CPU and inside on the GPU"),
         ("(2 * inside) @ (outside - 1)", "outside is on the CPU and inside on the GPU"),
         ("da.concatenate([inside, outside])", "outside is on the CPU and inside on the GPU"),
-        ("da.where(inside > 0, host, inside)", "host is on the CPU and inside on the GPU"),
+        ("da.where(inside > 0, outside, inside)", "outside is on the CPU and inside on the GPU"),
         ("np.add(inside, outside)", "outside is on the CPU and inside on the GPU"),
         ("da.einsum('i,i', outside, inside)", "outside is on the CPU and inside on the GPU"),
         ("(lambda a, b: a * b)(outside, inside)", "a is on the CPU and b on the GPU"),
