@@ -47,3 +47,9 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
     return [{"src": "labextension", "dest": "jupyter-gpudask"}]
+
+
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    from .server.extension import GpuDask
+
+    return [{"module": "jupyter_gpudask", "app": GpuDask}]

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 class GpuDaskError(Exception):
@@ -50,6 +50,44 @@ class GpuPackagesMissingError(GpuDaskError):
             f"This machine has a GPU, but this Python environment lacks {names}.",
             f'Type: %pip install "jupyter_gpudask[{extra}]" and restart the kernel, or start with --cpu.',
         )
+
+
+class GpuHeldError(GpuDaskError):
+    """GPUs were asked for that another cluster of this user holds; the message names the notebooks."""
+
+
+class ClusterIdleError(GpuDaskError):
+    """A cluster had nothing to do for as long as the administrator allows, and was closed."""
+
+    def __init__(self, seconds: float) -> None:
+        period = f"{seconds / 60:g} minutes" if seconds >= 60 else f"{seconds:g} seconds"
+        super().__init__(
+            f"The cluster was closed after {period} without work; what its workers held is lost.",
+            "Type: %gpudask restart",
+        )
+
+
+class LimitError(GpuDaskError):
+    """The administrator of the server allows no more of what was asked for."""
+
+
+class KernelNotFoundError(GpuDaskError):
+    """The server has no kernel of that id."""
+
+    def __init__(self, kernel_id: str) -> None:
+        super().__init__(f"There is no kernel {kernel_id}.")
+
+
+class ProfileNotFoundError(GpuDaskError):
+    """The administrator has named no profile so."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        names = ", ".join(known)
+        super().__init__(f"There is no profile {name!r}.", f"Take one of: {names}." if names else "There are none.")
+
+
+class KernelUnsuitableError(GpuDaskError):
+    """A kernel cannot have a cluster from this server: it is not Python, or not on this machine."""
 
 
 class ClusterStartError(GpuDaskError):

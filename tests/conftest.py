@@ -17,6 +17,7 @@ def own_temporary_folder(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("tmp")))
     patch.setattr(tempfile, "tempdir", None)
+    patch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
     yield
     patch.undo()
     ensure_event_loop().close()  # jupyter_client's, for its blocking calls

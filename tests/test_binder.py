@@ -72,8 +72,8 @@ def wait_for_text(path, process):
 
 
 def get(url, token):
-    request = urllib.request.Request(url, headers={"Authorization": f"token {token}"})  # noqa: S310
-    with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
+    request = urllib.request.Request(url, headers={"Authorization": f"token {token}"})
+    with urllib.request.urlopen(request, timeout=30) as response:
         return response.geturl(), response.read()
 
 

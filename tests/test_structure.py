@@ -18,7 +18,8 @@ ALLOWED = {
     "cluster": {"gpus"},
     "backends": set(),
     "magics": {"gpus", "cluster", "backends"},
-    "__init__": {"magics", "_version"},
+    "server": {"gpus", "cluster", "_version"},
+    "__init__": {"magics", "server", "_version"},
 }
 COMMON = {"models", "errors", "quantities"}
 
@@ -98,4 +99,15 @@ def test_loading_the_extension_imports_neither_dask_nor_cuda(run_python):
     )
     assert "jupyter_gpudask" in loaded
     for name in HEAVY - {"psutil"}:  # IPython's own
+        assert f"'{name}'" not in loaded
+
+
+def test_the_server_imports_neither_dask_nor_cuda(run_python):
+    loaded = run_python(
+        "import sys, jupyter_gpudask\n"
+        "jupyter_gpudask._jupyter_server_extension_points()\n"
+        "print(sorted(name for name in sys.modules if '.' not in name))"
+    )
+    assert "jupyter_server" in loaded
+    for name in HEAVY - {"psutil", "pydantic"}:
         assert f"'{name}'" not in loaded

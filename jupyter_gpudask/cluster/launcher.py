@@ -1,4 +1,4 @@
-"""The parent's side of a supervisor: starts it, waits for its cluster, asks it things, and ends it."""
+"""The parent's side of a supervisor: starts it, waits for its cluster, and ends it."""
 
 from __future__ import annotations
 
@@ -8,41 +8,26 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from .. import errors
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProtocolError
-from ..models import (
-    Close,
-    Closed,
-    ClusterSpec,
-    ClusterState,
-    Command,
-    Event,
-    Failed,
-    LogText,
-    Progress,
-    Ready,
-    Refused,
-    SendLogs,
-    SendState,
-    Start,
-    StateReport,
-    parse_event,
-)
+from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
+from ..models import Close, ClusterSpec, Start
 from .directory import remove_stale_directories
+from .leases import LeaseFolder
+from .link import LINE_LIMIT, ClusterLink, LostCallback, ProgressCallback
 
-_LINE_LIMIT = 16 * 2**20
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["ClusterProcess", "LostCallback", "ProgressCallback"]
+
 _LOG_LINES = 200
-_ANSWER_LIMIT = 10.0
 _CLOSE_LIMIT = 4.8
+_SILENCE_LIMIT = 30.0
+_END_LIMIT = 1.0
 
-ProgressCallback = Callable[[Progress], None]
-LostCallback = Callable[[ClusterLostError], None]
 
-
-class ClusterProcess:
+class ClusterProcess(ClusterLink):
     """A supervisor and its cluster, as their parent sees them; made by `start`.
 
     Attributes
@@ -53,19 +38,13 @@ class ClusterProcess:
         What came up: engine, address, credentials, GPUs.
     """
 
-    spec: ClusterSpec
-    ready: Ready
-
     def __init__(self, process: asyncio.subprocess.Process, spec: ClusterSpec) -> None:
-        self.spec = spec
+        assert process.stdout is not None
+        assert process.stdin is not None
+        super().__init__(spec, process.stdout, process.stdin)
         self._process = process
-        self._on_lost: LostCallback | None = None
-        self._closing = False
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
-        self._answers: asyncio.Queue[Event] = asyncio.Queue()
-        self._asking = asyncio.Lock()
         self._draining = asyncio.create_task(self._drain_log())
-        self._reading: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
@@ -75,6 +54,10 @@ class ClusterProcess:
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
         path: Sequence[str] = (),
+        holder: str = "",
+        kernel_id: str = "",
+        max_workers: int | None = None,
+        dashboard_secret: str | None = None,
         on_progress: ProgressCallback | None = None,
         on_lost: LostCallback | None = None,
     ) -> Self:
@@ -90,6 +73,8 @@ class ClusterProcess:
             Variables of the supervisor, by default those of this process.
         path
             Folders from which workers can import modules besides those of their environment.
+        holder, kernel_id, max_workers, dashboard_secret
+            See `Start`.
         on_progress
             Called whenever another worker is up.
         on_lost
@@ -97,31 +82,30 @@ class ClusterProcess:
 
         Raises
         ------
-        ClusterStartError, GpuUnavailableError, GpuPackagesMissingError
+        ClusterStartError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError
             The cluster did not come up. Nothing is left behind, as when this is cancelled.
         """
-        process = await asyncio.create_subprocess_exec(
-            python,
-            "-P",  # a file beside the notebook that is named like a module must not be taken for it
-            "-m",
-            "jupyter_gpudask.cluster",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            limit=_LINE_LIMIT,
-            env=None if environment is None else dict(environment),
-            start_new_session=True,  # so that an interrupt of the kernel's process group does not reach it
+        order = Start(
+            spec=spec,
+            parent=os.getpid(),
+            path=tuple(path),
+            holder=holder,
+            kernel_id=kernel_id,
+            max_workers=max_workers,
+            dashboard_secret=dashboard_secret,
         )
-        cluster = cls(process, spec)
+        cluster = cls(await _run_supervisor(python, environment), spec)
         try:
             with contextlib.suppress(ClusterLostError):  # ended already: what follows says how
-                cluster._send(Start(spec=spec, parent=os.getpid(), path=tuple(path)))
-            cluster.ready = await cluster._wait_until_ready(on_progress)
-        except BaseException:
+                cluster._send(order)
+            async with asyncio.timeout(spec.start_timeout + _SILENCE_LIMIT):
+                cluster.ready = await cluster._wait_until_ready(on_progress)
+        except BaseException as error:
             await asyncio.shield(cluster.close())
+            if isinstance(error, TimeoutError):
+                raise ClusterStartError("The cluster's process says nothing.", log=cluster.log(20)) from None
             raise
-        cluster._on_lost = on_lost
-        cluster._reading = asyncio.create_task(cluster._read_events())
+        cluster._begin_reading(on_lost)
         return cluster
 
     @property
@@ -132,37 +116,11 @@ class ClusterProcess:
     @property
     def running(self) -> bool:
         """Whether the supervisor is there."""
-        return self._process.returncode is None and not self._closing
+        return self._process.returncode is None and super().running
 
     def log(self, lines: int = _LOG_LINES) -> str:
         """The last lines that the supervisor logged."""
         return "\n".join(list(self._log)[-lines:])
-
-    async def state(self) -> ClusterState:
-        """What the cluster is doing now.
-
-        Raises
-        ------
-        ClusterLostError
-            The supervisor is gone, or does not answer.
-        """
-        report = await self._ask(SendState())
-        if not isinstance(report, StateReport):
-            raise ProtocolError(f"The supervisor answered {report.type} to a question for the state.")
-        return report.state
-
-    async def worker_log(self, worker: str, lines: int = 50) -> str:
-        """The last lines of the log of the worker of that name; empty when it has none.
-
-        Raises
-        ------
-        ClusterLostError
-            The supervisor is gone, or does not answer.
-        """
-        answer = await self._ask(SendLogs(worker=worker, lines=lines))
-        if not isinstance(answer, LogText):
-            raise ProtocolError(f"The supervisor answered {answer.type} to a question for a log.")
-        return answer.text
 
     async def close(self) -> None:
         """Close the cluster and end the supervisor: gracefully, and by force after 5 seconds at most."""
@@ -171,94 +129,46 @@ class ClusterProcess:
         try:
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
                 self._send(Close())
-                assert self._process.stdin is not None
-                self._process.stdin.close()
+                self._writer.close()
                 async with asyncio.timeout(_CLOSE_LIMIT):
                     await self._process.wait()
         finally:
-            await self._clear_away()
             reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            await self._clear_away()
 
-    def _send(self, command: Command) -> None:
-        assert self._process.stdin is not None
-        if self._process.stdin.is_closing():
-            raise self._lost()
-        self._process.stdin.write(command.model_dump_json().encode() + b"\n")
-
-    async def _receive(self) -> Event | None:
-        assert self._process.stdout is not None
-        try:
-            line = await self._process.stdout.readline()
-        except ValueError:
-            raise ProtocolError("The supervisor sent a line without end.") from None
-        return parse_event(line) if line else None
-
-    async def _wait_until_ready(self, on_progress: ProgressCallback | None) -> Ready:
-        while True:
-            match await self._receive():
-                case Progress() as progress:
-                    if on_progress is not None:
-                        on_progress(progress)
-                case Ready() as ready_event:
-                    return ready_event
-                case Failed() as failure:
-                    raise _error_of(failure)
-                case None:
+    async def _after_end(self) -> None:
+        if self._failure is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END_LIMIT):
                     await self._process.wait()
-                    raise ClusterStartError(f"The cluster's process {self._end()}.", log=await self._whole_log())
-                case other:
-                    raise ProtocolError(f"The supervisor sent {other.type} before its cluster was up.")
-
-    async def _ask(self, question: Command) -> Event:
-        if not self.running:
-            raise self._lost()
-        async with self._asking:
-            while not self._answers.empty():  # what came too late for an earlier question
-                self._answers.get_nowait()
-            self._send(question)
-            try:
-                async with asyncio.timeout(_ANSWER_LIMIT):
-                    answer = await self._answers.get()
-            except TimeoutError:
-                raise ClusterLostError(
-                    f"The cluster's process has not answered for {_ANSWER_LIMIT:.0f} s.", "Type: %gpudask restart"
-                ) from None
-        match answer:
-            case Refused(reason=reason, fix=fix):
-                raise GpuDaskError(reason, fix)
-            case Closed():
-                raise self._lost()
-        return answer
-
-    async def _read_events(self) -> None:
-        while True:
-            try:
-                event = await self._receive()
-            except ProtocolError as error:
-                self._log.append(str(error))
-                continue
-            if event is None:
-                break
-            self._answers.put_nowait(event)
-        await self._process.wait()
         await self._whole_log()
         await self._clear_away()
-        self._answers.put_nowait(Closed())
-        if self._on_lost is not None and not self._closing:
-            self._on_lost(self._lost())
+
+    async def _start_ended(self) -> GpuDaskError:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_LIMIT):
+                await self._process.wait()
+        log = await self._whole_log()
+        if "No module named jupyter_gpudask" in log:
+            return ClusterStartError(
+                "The kernel's environment has no jupyter_gpudask.",
+                "Type in the notebook: %pip install jupyter_gpudask, and restart the kernel.",
+            )
+        return ClusterStartError(f"The cluster's process {self._end()}.", log=log)
 
     async def _skip_events(self) -> None:
-        assert self._process.stdout is not None
-        while await self._process.stdout.read(2**16):
+        while await self._reader.read(2**16):
             pass
 
     async def _drain_log(self) -> None:
         assert self._process.stderr is not None
         rest = b""
-        while chunk := await self._process.stderr.read(2**16):
+        while chunk := await self._process.stderr.read(2**14):
             *lines, rest = (rest + chunk).split(b"\n")
-            rest = rest[-(2**16) :]
-            self._log.extend(line.decode(errors="replace") for line in lines)
+            rest = rest[-(2**14) :]
+            self._log.extend(line.decode(errors="replace") for line in lines[-_LOG_LINES:])
+            await asyncio.sleep(0)  # a flood comes without an end
         if rest:
             self._log.append(rest.decode(errors="replace"))
 
@@ -272,9 +182,14 @@ class ClusterProcess:
         """Make sure that nothing of the supervisor's session is left."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):  # a pipe that is full is never closed
+            await asyncio.wait_for(self._skip_events(), _END_LIMIT)
         await self._process.wait()
         self._draining.cancel()
-        remove_stale_directories()
+        await asyncio.to_thread(_clear_away_what_the_dead_left)
+
+    def _note(self, text: str) -> None:
+        self._log.append(text)
 
     def _end(self) -> str:
         code = self._process.returncode
@@ -283,6 +198,8 @@ class ClusterProcess:
         return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
     def _lost(self) -> ClusterLostError:
+        if self._failure is not None:
+            return super()._lost()
         text = self.log(5)
         return ClusterLostError(
             f"The cluster's process {self._end()}; what its workers held is lost.",
@@ -290,10 +207,24 @@ class ClusterProcess:
         )
 
 
-def _error_of(failure: Failed) -> GpuDaskError:
-    kind = getattr(errors, failure.kind, ClusterStartError)
-    if kind is ClusterStartError:
-        return ClusterStartError(failure.reason, failure.fix, failure.log)
-    error: GpuDaskError = kind.__new__(kind)
-    GpuDaskError.__init__(error, failure.reason, failure.fix)
-    return error
+def _clear_away_what_the_dead_left() -> None:
+    remove_stale_directories()
+    LeaseFolder().clear_away()
+
+
+async def _run_supervisor(python: str, environment: Mapping[str, str] | None) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            python,
+            "-P",  # a file beside the notebook that is named like a module must not be taken for it
+            "-m",
+            "jupyter_gpudask.cluster",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=LINE_LIMIT,
+            env=None if environment is None else dict(environment),
+            start_new_session=True,  # so that an interrupt of the kernel's process group does not reach it
+        )
+    except OSError as error:
+        raise ClusterStartError(f"The interpreter {python} does not start: {error}.") from None

@@ -4,42 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
-from typing import TYPE_CHECKING, Any
-
-import dask.config
-from distributed.protocol.pickle import dumps
+from typing import TYPE_CHECKING
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..models import (
     PROTOCOL_VERSION,
     Close,
     Closed,
-    ClusterSpec,
     Command,
+    Empty,
     Failed,
     LogText,
-    Progress,
-    Ready,
     Refused,
+    Scale,
     SendLogs,
     SendState,
     Start,
     StateReport,
-    TlsCredentials,
     Watch,
 )
 from .directory import ClusterDirectory, tail, worker_log
-from .engines import Plan, check_pool_fits, make_plan, open_cluster
-from .figures import Status, read_state
-from .start import wait_for_workers
-from .worker import LOGS_VARIABLE, PathPlugin
+from .hosting import HostedCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from .channel import Channel
+    from .figures import Status
 
 logger = logging.getLogger(__name__)
 
@@ -62,9 +54,7 @@ class Supervisor:
         self._channel = channel
         self._on_start = on_start
         self._directory: ClusterDirectory
-        self._plan: Plan | None = None
-        self._cluster: Any = None
-        self._security: Any = None
+        self._cluster: HostedCluster
         self._status: Status = "starting"
         self._watching: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
@@ -83,14 +73,15 @@ class Supervisor:
         except OSError as error:
             self._fail(ClusterStartError(f"No folder for the cluster can be made: {error}.", "Look at TMPDIR."))
             return
+        self._cluster = HostedCluster(first, self._directory)
         grace = _ORPHAN_GRACE
-        starting = asyncio.create_task(self._start(first.spec, first.path))
+        starting = asyncio.create_task(self._start())
         listening = asyncio.create_task(self._listen())
         ending = asyncio.create_task(self._over.wait())
         try:
             await asyncio.wait({starting, listening, ending}, return_when=asyncio.FIRST_COMPLETED)
             if starting.done() and starting.result():
-                closing = asyncio.create_task(self._cluster.scheduler.finished())  # by a client's `shutdown`
+                closing = asyncio.create_task(self._cluster.finished())  # by a client's `shutdown`
                 await asyncio.wait({listening, ending, closing}, return_when=asyncio.FIRST_COMPLETED)
                 closing.cancel()
             if listening.done() and listening.result():
@@ -123,13 +114,9 @@ class Supervisor:
         log = getattr(error, "log", "")
         self._channel.send(Failed(kind=type(error).__name__, reason=error.reason, fix=error.fix, log=log))
 
-    async def _start(self, spec: ClusterSpec, path: Sequence[str]) -> bool:
+    async def _start(self) -> bool:
         try:
-            ready = await self._make_cluster(spec)
-            plugin = dumps(PathPlugin(path))
-            register = self._cluster.scheduler.register_worker_plugin
-            await register(comm=None, plugin=plugin, name="gpudask-path", idempotent=True)
-            self._channel.send(ready)
+            self._channel.send(await self._cluster.open(self._channel.send))
         except GpuDaskError as error:
             self._fail(error)
         except Exception as error:  # whatever Dask or a driver raises: the parent must hear of it
@@ -139,59 +126,6 @@ class Supervisor:
             self._status = "ready"
             return True
         return False
-
-    async def _make_cluster(self, spec: ClusterSpec) -> Ready:
-        self._plan = plan = make_plan(spec)
-        check_pool_fits(plan)
-        self._channel.send(Progress(engine=plan.engine, ready=0, total=plan.workers))
-        os.environ[LOGS_VARIABLE] = str(self._directory.logs)
-        environment = dask.config.get("distributed.nanny.pre-spawn-environ") | spec.environment
-        dask.config.set(
-            {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
-        )
-        if spec.protocol == "tcp":
-            from distributed import Security
-
-            self._security = Security.temporary()
-        opening = asyncio.create_task(self._open(spec, plan))
-        await asyncio.sleep(0)
-        if self._cluster is None:
-            await opening  # which raises
-        await wait_for_workers(
-            self._cluster,
-            opening,
-            plan.workers,
-            limit=spec.start_timeout,
-            on_progress=lambda ready: self._channel.send(Progress(engine=plan.engine, ready=ready, total=plan.workers)),
-            logs=self._directory.logs,
-        )
-        return Ready(
-            engine=plan.engine,
-            stand_in=plan.stand_in,
-            address=self._cluster.scheduler_address,
-            credentials=self._credentials(),
-            dashboard_port=self._dashboard_port(),
-            gpus=plan.gpus,
-            workers=plan.workers,
-            pid=os.getpid(),
-        )
-
-    async def _open(self, spec: ClusterSpec, plan: Plan) -> None:
-        # Made and awaited in one go: dask-cuda schedules work while it is made that needs what awaiting sets up.
-        self._cluster = open_cluster(spec, plan, self._security, self._directory.path)
-        await self._cluster
-
-    def _credentials(self) -> TlsCredentials | None:
-        if self._security is None:
-            return None
-        return TlsCredentials(
-            ca=self._security.tls_ca_file,
-            certificate=self._security.tls_client_cert,
-            key=self._security.tls_client_key,
-        )
-
-    def _dashboard_port(self) -> int | None:
-        return getattr(self._cluster.scheduler.http_server, "port", None)
 
     async def _listen(self) -> bool:
         """Carry out commands until the close (true) or the end of stdin (false)."""
@@ -212,13 +146,24 @@ class Supervisor:
                 self._watch(interval)
             case SendLogs(worker=worker, lines=lines):
                 self._channel.send(LogText(worker=worker, text=tail(worker_log(self._directory.logs, worker), lines)))
+            case Scale(workers=workers):
+                self._check_ready()
+                self._cluster.scale(workers)
+                self._report()
+            case Empty():
+                self._check_ready()
+                await self._cluster.empty()
+                self._report()
             case _:
                 raise ProtocolError("A cluster is started once.")
 
-    def _report(self) -> None:
-        if self._cluster is None or self._plan is None or self._status == "starting":
+    def _check_ready(self) -> None:
+        if self._status == "starting":
             raise ProtocolError("The cluster is still starting.")
-        self._channel.send(StateReport(state=read_state(self._cluster, self._plan, self._status)))
+
+    def _report(self) -> None:
+        self._check_ready()
+        self._channel.send(StateReport(state=self._cluster.state(self._status)))
 
     def _watch(self, interval: float) -> None:
         if self._watching is not None:
@@ -233,11 +178,10 @@ class Supervisor:
 
     async def _close(self, grace: float) -> None:
         self._status = "closing"
-        if self._cluster is not None:
-            try:
-                await asyncio.wait_for(self._cluster.close(timeout=grace), grace)
-            except Exception:
-                logger.exception("The cluster did not close in %s s; its processes are killed", grace)
+        try:
+            await self._cluster.close(grace)
+        except Exception:
+            logger.exception("The cluster did not close in %s s; its processes are killed", grace)
         self._directory.remove()
         self._channel.send(Closed())
         await self._channel.flush()

@@ -19,6 +19,7 @@ START_OPTIONS = {
     "--spill-threshold": "device memory above which results move to the host: a fraction or a size; no cap",
     "--memory-limit": "host memory of each worker: auto, a fraction, a size or none",
     "--threads": "threads of each worker",
+    "--share": "whether other clusters that share too may hold the same GPUs: yes or no",
     "--protocol": "how workers talk: tcp (with TLS) or ucx (NVLink, InfiniBand; no TLS)",
     "--resources": "Dask resources of each worker, such as GPU=1; may be repeated",
     "--environment": "a variable NAME=VALUE for each worker; may be repeated",

@@ -14,6 +14,7 @@ _VALUES = {
     "--dataframe": DATAFRAMES,
     "--spilling": ("dask", "cudf", "off"),
     "--protocol": ("tcp", "ucx"),
+    "--share": ("yes", "no"),
     "--engine": ("auto", "cuda", "cpu"),
     "--gpus": ("all",),
     "--pool": ("none",),

@@ -76,6 +76,7 @@ class GpuDaskMagics(Magics):
         --spill-threshold AMOUNT
                                device memory above which results move to the host (0.8); it is no cap
         --memory-limit AMOUNT  host memory of each worker: auto (the default), a fraction, a size or none
+        --share yes            let other clusters that share too hold the same GPUs
         --threads N            threads of each worker (1 on a GPU)
         --protocol NAME        tcp (the default, with TLS) or ucx (NVLink and InfiniBand, without TLS)
         --resources NAME=N     Dask resources of each worker, such as GPU=1

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
     from ..cluster.launcher import ClusterProcess, ProgressCallback
     from ..models import ClusterSpec, ClusterState, Ready
+    from .home import ServerCluster
 
 
 @dataclass
 class RunningCluster:
     """A cluster that is up, and this kernel's client of it."""
 
-    process: ClusterProcess
+    process: ServerCluster | ClusterProcess
     client: Client
     stand_in_told: bool = False
 
@@ -117,8 +118,9 @@ class Session:
         ClusterLostError
             There was one, and it ended by itself.
         """
-        if self._cluster is not None:
-            return self._cluster
+        cluster = self._cluster or self._adopt()
+        if cluster is not None:
+            return cluster
         if self._lost is not None:
             raise self._lost
         raise NoClusterError
@@ -204,7 +206,8 @@ class Session:
     def stop(self) -> bool:
         """Close the cluster; whether there was one."""
         with self._lock:
-            cluster, self._cluster, self._lost = self._cluster, None, None
+            cluster = self._cluster or self._adopt()
+            self._cluster = self._lost = None
             if cluster is None:
                 return False
             try:
@@ -212,6 +215,16 @@ class Session:
             finally:
                 self._loop.run(cluster.process.close())
             return True
+
+    def leave(self) -> None:
+        """Close the cluster, unless it belongs to the Jupyter server, where the next kernel of this id will find it."""
+        from .home import ServerCluster
+
+        cluster = self._cluster
+        if cluster is not None and isinstance(cluster.process, ServerCluster):
+            cluster.client.close(timeout=1)
+        elif cluster is not None:
+            self.stop()
 
     def state(self) -> ClusterState:
         """What the cluster is doing now."""
@@ -238,13 +251,13 @@ class Session:
         meanwhile: Callable[[], None],
         on_lost: Callable[[ClusterLostError], None] | None,
     ) -> RunningCluster:
-        from ..cluster.launcher import ClusterProcess
+        from .home import start_cluster
 
-        started: list[ClusterProcess] = []
+        started: list[ServerCluster | ClusterProcess] = []
         path = [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - of a text, which may be empty
 
         async def start() -> None:
-            started.append(await ClusterProcess.start(spec, path=path, on_progress=on_progress, on_lost=on_lost))
+            started.append(await start_cluster(spec, path=path, on_progress=on_progress, on_lost=on_lost))
 
         preparation = Preparation(spec)
         try:
@@ -258,10 +271,26 @@ class Session:
                 self._loop.run(process.close())
             raise
 
+    def _adopt(self) -> RunningCluster | None:
+        """The cluster that the Jupyter server has for this kernel, if it has one."""
+        from .home import has_server, join_cluster
+
+        if not has_server():
+            return None
+        joined = self._loop.run(join_cluster(self._forget_lost_cluster))
+        if joined is None:
+            return None
+        Preparation(joined.spec).wait(lambda: None)
+        from ..cluster.connection import connect
+
+        self._cluster = RunningCluster(joined, connect(joined.ready))
+        self._lost, self._options = None, joined.spec.model_dump(exclude_defaults=True)
+        return self._cluster
+
     def reconnect(self) -> RunningCluster | None:
         """The cluster, with a client that works; `None` if it can no longer be reached, and so has been closed."""
         with self._lock:
-            cluster = self._cluster
+            cluster = self._cluster or self._adopt()
             if cluster is None or cluster.client.status == "running":
                 return cluster
             from ..cluster.connection import connect
@@ -287,5 +316,5 @@ class Session:
 def process_session() -> Session:
     """The session of this process, for its notebook and for its scripts."""
     session = Session()
-    atexit.register(session.stop)
+    atexit.register(session.leave)
     return session

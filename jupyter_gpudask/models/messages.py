@@ -10,7 +10,7 @@ from ..errors import ProtocolError
 from .spec import ClusterSpec
 from .state import ClusterState, GpuState, TlsCredentials
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """Raised with every change that an older parent or supervisor would misread."""
 
 
@@ -29,6 +29,14 @@ class Start(_Message):
         The pid whose death ends the supervisor.
     path
         Folders from which workers can import modules besides those of their environment: the kernel's `sys.path`.
+    holder
+        Who holds the GPUs, in the words that others are told: the notebook, or the program.
+    kernel_id
+        The kernel whose cluster it is, where that is known.
+    max_workers
+        More than this many workers are refused; `None` for no limit.
+    dashboard_secret
+        If given, Dask's dashboard answers only requests whose header ``X-Gpudask-Secret`` is this.
     """
 
     type: Literal["start"] = "start"
@@ -36,6 +44,15 @@ class Start(_Message):
     spec: ClusterSpec
     parent: int
     path: tuple[str, ...] = ()
+    holder: str = ""
+    kernel_id: str = ""
+    max_workers: int | None = None
+    dashboard_secret: str | None = None
+
+    def __repr__(self) -> str:  # never in a log or a traceback
+        return f"Start(spec={self.spec!r})"
+
+    __str__ = __repr__
 
 
 class SendState(_Message):
@@ -59,13 +76,26 @@ class SendLogs(_Message):
     lines: int = Field(50, ge=1, le=10_000)
 
 
+class Scale(_Message):
+    """Have `workers` workers; on GPUs, as many of those that the cluster holds. The answer is a state."""
+
+    type: Literal["scale"] = "scale"
+    workers: int = Field(ge=1, le=256)
+
+
+class Empty(_Message):
+    """Forget every result, task, actor and name; the workers stay. The answer is a state."""
+
+    type: Literal["empty"] = "empty"
+
+
 class Close(_Message):
     """Close the cluster and end."""
 
     type: Literal["close"] = "close"
 
 
-Command = Start | SendState | Watch | SendLogs | Close
+Command = Start | SendState | Watch | SendLogs | Scale | Empty | Close
 
 
 class Progress(_Message):
@@ -96,6 +126,10 @@ class Ready(_Message):
         The GPUs of the workers.
     workers
         How many there are.
+    pid
+        Of the supervisor.
+    spec
+        What was asked for, where the Jupyter server has decided that; else `None`.
     """
 
     type: Literal["ready"] = "ready"
@@ -108,6 +142,7 @@ class Ready(_Message):
     gpus: tuple[GpuState, ...] = ()
     workers: int
     pid: int
+    spec: ClusterSpec | None = None
 
 
 class StateReport(_Message):
@@ -134,7 +169,7 @@ class Refused(_Message):
 
 
 class Failed(_Message):
-    """The cluster did not come up; the supervisor ends. `kind` is the name of the error in `errors`."""
+    """The cluster did not come up, or ends by itself. `kind` is the name of the error in `errors`."""
 
     type: Literal["failed"] = "failed"
     kind: str

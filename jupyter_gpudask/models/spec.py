@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+)
 
 from ..errors import SpecError
 from ..quantities import parse_amount, parse_gpus, parse_pairs
@@ -19,7 +27,20 @@ _OPTIONS = {"workers": "--cpu"}
 
 _SIZE_OR_FRACTION = "a fraction of the memory above 0 and up to 1, a size such as 20GB, or none"
 
-Amount = Annotated[int | float | None, BeforeValidator(parse_amount)]
+Amount = Annotated[
+    int | float | None,
+    BeforeValidator(parse_amount),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "null"},
+                {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+                {"type": "integer", "minimum": 10**6, "exclusiveMaximum": 2**63},
+                {"type": "string", "pattern": "^([1-9][0-9]{0,4} ?[MGT]i?B|none)$"},
+            ]
+        }
+    ),
+]
 
 
 class ClusterSpec(BaseModel):
@@ -47,6 +68,8 @@ class ClusterSpec(BaseModel):
         Who moves data off a full GPU: ``dask`` (results of tasks), ``cudf`` (buffers of cuDF), or ``off``.
     protocol
         How workers talk: ``tcp`` (with TLS), or ``ucx`` (NVLink and InfiniBand, without TLS).
+    share
+        Whether other clusters that share too may use the same GPUs.
     resources
         Dask's abstract resources of each worker, besides ``{"GPU": 1}``, which each has unless another amount is given.
     environment
@@ -65,7 +88,18 @@ class ClusterSpec(BaseModel):
             "anyOf": [
                 {"const": "all"},
                 {"type": "integer", "minimum": 1},
-                {"type": "array", "items": {"type": ["integer", "string"]}, "minItems": 1},
+                {"type": "string", "pattern": "^[1-9][0-9]{0,3}$"},
+                {
+                    "type": "array",
+                    "items": {
+                        "anyOf": [
+                            {"type": "integer", "minimum": 0},
+                            {"type": "string", "pattern": "^(GPU|MIG)-"},
+                        ]
+                    },
+                    "minItems": 1,
+                    "uniqueItems": True,
+                },
             ]
         },
     )
@@ -78,12 +112,25 @@ class ClusterSpec(BaseModel):
     pool: Amount = Field(None, description=_SIZE_OR_FRACTION)
     spilling: Literal["dask", "cudf", "off"] = Field("dask", description="dask, cudf or off")
     protocol: Literal["tcp", "ucx"] = Field("tcp", description="tcp or ucx")
+    share: bool = Field(default=False, description="yes or no")
     resources: Annotated[dict[str, float], BeforeValidator(lambda value: parse_pairs(value, float))] = Field(
-        default_factory=dict, description="NAME=AMOUNT with an amount above 0, such as GPU=1"
+        default_factory=dict,
+        description="NAME=AMOUNT with an amount above 0, such as GPU=1",
+        json_schema_extra={
+            "propertyNames": {"minLength": 1},
+            "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
+        },
     )
     environment: Annotated[dict[str, str], BeforeValidator(lambda value: parse_pairs(value, str))] = Field(
         default_factory=dict,
         description="NAME=VALUE with a name that is none of CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER (use --gpus)",
+        json_schema_extra={
+            "propertyNames": {
+                "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
+                "not": {"enum": ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"]},
+            },
+            "additionalProperties": {"type": "string", "pattern": "^[^\\u0000]*$"},
+        },
     )
     start_timeout: float = Field(120.0, gt=0, le=3600, description="seconds above 0 and up to 3600")
 
@@ -103,13 +150,15 @@ class ClusterSpec(BaseModel):
         return environment
 
     @classmethod
-    def parse(cls, options: dict[str, Any]) -> ClusterSpec:
+    def parse(cls, options: dict[str, Any], *, strict: bool = False) -> ClusterSpec:
         """Check `options` and make a spec of them.
 
         Parameters
         ----------
         options
             Values by name of attribute; what is left out keeps its default.
+        strict
+            Whether a number must be one: what comes from a command line is text, what comes as JSON is not.
 
         Raises
         ------
@@ -118,7 +167,7 @@ class ClusterSpec(BaseModel):
             what is allowed.
         """
         try:
-            spec = cls.model_validate(options)
+            spec = cls.model_validate(options, strict=strict)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise cls._spec_error(str(first["loc"][0]), options) from None

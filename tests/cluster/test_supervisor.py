@@ -18,7 +18,7 @@ from helpers import pids_of_session, wait_until
 from jupyter_gpudask.cluster.connection import connect
 from jupyter_gpudask.cluster.launcher import ClusterProcess
 from jupyter_gpudask.errors import ClusterLostError, ClusterStartError
-from jupyter_gpudask.models import ClusterSpec
+from jupyter_gpudask.models import PROTOCOL_VERSION, ClusterSpec
 
 CPU = {"engine": "cpu", "workers": 1}
 
@@ -131,7 +131,7 @@ def test_a_worker_that_is_stuck_in_compiled_code_does_not_outlive_a_killed_super
 PARENT = """
 import asyncio, os, sys, time
 from jupyter_gpudask.cluster.launcher import ClusterProcess
-from jupyter_gpudask.models import ClusterSpec
+from jupyter_gpudask.models import PROTOCOL_VERSION, ClusterSpec
 
 async def main():
     cluster = await ClusterProcess.start(ClusterSpec(engine="cpu", workers=1))
@@ -192,7 +192,7 @@ class Pipe:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def start(self, protocol=1):
+    def start(self, protocol=PROTOCOL_VERSION):
         self.tell(type="start", protocol=protocol, spec=CPU, parent=os.getpid())
 
     def hear(self, kind):
@@ -242,7 +242,7 @@ def test_a_supervisor_of_another_protocol_says_so():
         pipe.start(protocol=99)
         failed = pipe.hear("failed")
         assert failed["kind"] == "ProtocolError"
-        assert "protocol 1, its parent 99" in failed["reason"]
+        assert f"protocol {PROTOCOL_VERSION}, its parent 99" in failed["reason"]
         assert pipe.process.wait(5) == 0
 
 

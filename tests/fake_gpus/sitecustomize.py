@@ -4,6 +4,7 @@ It stands at the edge of the machine only. dask-cuda, its nannies, environments 
 cuDF and RMM are empty names, so that their presence can be checked and they cannot decide a result. With the folder
 `fake_cupy` on PYTHONPATH too, the CuPy is the stand-in there, which computes.
 
+``FAKE_NVML_DELAY`` is how many seconds each figure takes (0).
 ``FAKE_GPUS`` is how many GPUs there are (2), ``FAKE_GPU_USED`` the bytes in use on each, ``FAKE_NVML_ERROR`` the name
 of the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable names (all of them), of which
 ``FAKE_BROKEN_PACKAGE`` fails when a worker sets it up.
@@ -12,6 +13,7 @@ of the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable 
 import importlib.machinery
 import os
 import sys
+import time
 import types
 from pathlib import Path
 from unittest import mock
@@ -21,6 +23,7 @@ import pynvml
 COUNT = int(os.environ.get("FAKE_GPUS", "2"))
 TOTAL = 140 * 2**30
 USED = int(os.environ.get("FAKE_GPU_USED", str(2**30)))
+DELAY = float(os.environ.get("FAKE_NVML_DELAY", "0"))
 ERROR = os.environ.get("FAKE_NVML_ERROR", "")
 BROKEN = os.environ.get("FAKE_BROKEN_PACKAGE", "")
 PACKAGES = os.environ.get("FAKE_GPU_PACKAGES", "cupy,cudf,dask_cudf,rmm").split(",")
@@ -84,8 +87,19 @@ ANSWERS = {
     "nvmlDeviceIsMigDeviceHandle": lambda handle: False,
     "nvmlDeviceGetCpuAffinity": lambda handle, size: [2**64 - 1] * size,
 }
+SLOW = {"nvmlDeviceGetUtilizationRates", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPowerUsage"}
+
+
+def slowly(answer):
+    def wait_and_answer(*arguments):
+        time.sleep(DELAY)
+        return answer(*arguments)
+
+    return wait_and_answer
+
+
 for name, answer in ANSWERS.items():
-    setattr(pynvml, name, answer)
+    setattr(pynvml, name, slowly(answer) if DELAY and name in SLOW else answer)
 
 
 def fail(*_):

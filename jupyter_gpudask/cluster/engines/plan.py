@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ... import gpus
-from ...errors import GpuPackagesMissingError, GpuUnavailableError
+from ...errors import GpuHeldError, GpuPackagesMissingError, GpuUnavailableError
 from ...quantities import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...models import ClusterSpec, GpuState
+    from ..leases import Lease
 
 _GPU_PACKAGES = {
     "dask_cuda": "dask-cuda",
@@ -49,11 +52,20 @@ class Plan:
     spill_threshold: int | None = None
 
 
-def make_plan(spec: ClusterSpec) -> Plan:
+def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
     """Decide what `spec` means here.
+
+    Parameters
+    ----------
+    spec
+        What was asked for.
+    leases
+        Who holds which GPUs already.
 
     Raises
     ------
+    GpuHeldError
+        GPUs that were asked for are held by other clusters.
     GpuUnavailableError
         GPUs were asked for by engine or by name and are not there.
     GpuPackagesMissingError
@@ -65,7 +77,7 @@ def make_plan(spec: ClusterSpec) -> Plan:
         visible = gpus.visible_gpus()
         if not visible and spec.engine == "auto" and spec.gpus == "all":
             return _cpu_plan(spec, stand_in="No GPU is visible to this kernel.")
-        chosen = gpus.choose_gpus(spec.gpus, visible)
+        chosen = _choose(spec, visible, [lease for lease in leases if not (spec.share and lease.share)])
     except GpuUnavailableError as error:
         if spec.engine == "auto" and spec.gpus == "all":
             return _cpu_plan(spec, stand_in=error.reason)
@@ -78,6 +90,23 @@ def make_plan(spec: ClusterSpec) -> Plan:
         pool=_bytes_of(spec.pool, chosen),
         spill_threshold=_bytes_of(spec.spill_threshold, chosen) if spec.spilling == "dask" else None,
     )
+
+
+def _choose(spec: ClusterSpec, visible: Sequence[GpuState], leases: Sequence[Lease]) -> list[GpuState]:
+    holders = {uuid: lease.holder for lease in leases for uuid in lease.gpus}
+    if isinstance(spec.gpus, int):
+        free = [gpu for gpu in visible if gpu.uuid not in holders]
+        if len(free) >= spec.gpus:
+            return gpus.choose_gpus(spec.gpus, free)
+    chosen = gpus.choose_gpus(spec.gpus, visible)
+    # A count that the free GPUs cannot meet concerns whoever holds any of them.
+    concerned = visible if isinstance(spec.gpus, int) else chosen
+    held = [f"GPU {gpu.index} is held by {holders[gpu.uuid]}" for gpu in concerned if gpu.uuid in holders]
+    if held:
+        free_count = sum(gpu.uuid not in holders for gpu in visible)
+        others = f"take free ones with --gpus {free_count}, " if free_count else ""
+        raise GpuHeldError(f"{', '.join(held)}.", f"Type %gpudask stop there, {others}or --share yes in both.")
+    return chosen
 
 
 def check_pool_fits(plan: Plan) -> None:

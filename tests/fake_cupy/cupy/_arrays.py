@@ -29,7 +29,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
     __module__ = "cupy"
     __hash__ = None
 
-    def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):  # noqa: ARG002 - CuPy's
+    def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
         self._host = np.empty(shape, dtype, order)
 
     def __getattr__(self, name):
@@ -100,7 +100,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
     def __reduce__(self):
         return array, (self._host,)
 
-    def get(self, stream=None, order="C", out=None, blocking=True):  # noqa: ARG002 - CuPy's
+    def get(self, stream=None, order="C", out=None, blocking=True):
         return self._host.copy()
 
     @property

@@ -1,0 +1,208 @@
+"""Does the extension hold up its Jupyter server?
+
+20 stream clients, 8 pretend GPUs of which each figure takes 20 ms, 32 clusters (2 real ones, and small programs that
+speak the supervisor's protocol), one of them starting all the time: how long does ``GET /api/status`` take, beside an
+idle server, and does any callback of ours take over 5 ms?
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+import websocket
+
+TOKEN = "loop"  # noqa: S105
+ROOT = Path(__file__).parents[1]
+
+PROBE = """
+import asyncio, logging
+def _jupyter_server_extension_points():
+    return [{"module": "loop_probe"}]
+def _load_jupyter_server_extension(app):
+    pass
+async def _start_jupyter_server_extension(app):
+    loop = asyncio.get_running_loop()
+    loop.slow_callback_duration = 0.005
+    loop.set_debug(True)
+"""
+
+# A kernel that does nothing, and whose interpreter is a supervisor that has 8 workers and tells of them.
+SMALL = """
+import json, sys, threading, time
+if "jupyter_gpudask.cluster" not in sys.argv:
+    time.sleep(3600)
+worker = dict(pid=1, memory=2**30, device_memory_used=2**34, device_memory_total=2**37, executing=1, waiting=9)
+def tell(**event):
+    print(json.dumps(event), flush=True)
+def state():
+    workers = [dict(worker, name=str(number), memory=int(time.time() * 1000)) for number in range(8)]
+    tell(type="state", state=dict(engine="cpu", status="ready", time=time.time(), workers=workers))
+interval = 0
+def report():
+    while True:
+        time.sleep(interval or 1)
+        if interval:
+            state()
+for line in sys.stdin:
+    command = json.loads(line)
+    if command["type"] == "start":
+        tell(type="ready", protocol=command["protocol"], engine="cpu", address="tls://127.0.0.1:1", credentials=None,
+             dashboard_port=None, workers=8, pid=1)
+        threading.Thread(target=report, daemon=True).start()
+    elif command["type"] == "watch":
+        interval = command["interval"]
+    elif command["type"] == "close":
+        break
+    else:
+        state()
+"""
+
+
+class Server:
+    """A Jupyter server with the extension, and what it takes to load it."""
+
+    def __init__(self, folder: Path, *extensions: str) -> None:
+        (folder / "loop_probe.py").write_text(PROBE)
+        (folder / "small.py").write_text(SMALL)
+        small = folder / "small"
+        small.write_text(f'#!/bin/bash\nexec -a {small} {sys.executable} -S {folder}/small.py "$@"\n')
+        small.chmod(0o700)
+        kernels = folder / "kernels" / "small"
+        kernels.mkdir(parents=True)
+        specification = {"argv": [str(small), "-f", "{connection_file}"], "display_name": "small", "language": "python"}
+        (kernels / "kernel.json").write_text(json.dumps(specification))
+        path = [folder, ROOT / "tests" / "fake_gpus", os.environ.get("PYTHONPATH", "")]
+        environment = os.environ | {
+            "JUPYTER_RUNTIME_DIR": str(folder),
+            "JUPYTER_CONFIG_DIR": str(folder),
+            "JUPYTER_PATH": str(folder),
+            "PYTHONPATH": os.pathsep.join(str(part) for part in path if part),
+            "FAKE_GPUS": "8",
+            "FAKE_NVML_DELAY": "0.02",
+        }
+        enabled = dict.fromkeys(extensions, True)
+        command = [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", "--port=0"]
+        command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"]
+        command += [f"--ServerApp.jpserver_extensions={enabled}"]
+        self.log = folder / "server.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        info = folder / f"jpserver-{self.process.pid}.json"
+        while not info.exists():
+            time.sleep(0.1)
+        self.url = json.loads(info.read_text())["url"].replace("localhost", "127.0.0.1")
+
+    def request(self, path: str, method: str = "GET", body: object = None) -> dict:
+        """What the server answers, as JSON."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"token {TOKEN}"}
+        asked = urllib.request.Request(self.url + path, data=data, headers=headers, method=method)
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return json.loads(answer.read() or b"{}")
+
+    def cluster(self, name: str) -> str:
+        """A kernel of that name with a cluster; its id."""
+        kernel_id = self.request("api/kernels", "POST", {"name": name})["id"]
+        self.request("gpudask/api/clusters", "POST", {"kernel_id": kernel_id, "spec": {"engine": "cpu", "workers": 1}})
+        return kernel_id
+
+    def watch(self, seen: list[int]) -> None:
+        """Receive the stream until it ends."""
+        url = f"ws{self.url[4:]}gpudask/api/stream"
+        stream = websocket.create_connection(url, header=[f"Authorization: token {TOKEN}"], timeout=60)
+        try:
+            while True:
+                stream.recv()
+                seen.append(1)
+        except (websocket.WebSocketException, OSError):
+            stream.close()
+
+    def status_times(self, count: int) -> dict:
+        """How long the server takes for the simplest thing, in milliseconds."""
+        times = []
+        for _ in range(count):
+            began = time.perf_counter()
+            self.request("api/status")
+            times.append((time.perf_counter() - began) * 1000)
+            time.sleep(0.02)
+        times.sort()
+        return {"median_ms": round(times[count // 2], 2), "p99_ms": round(times[int(count * 0.99)], 2)}
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.terminate()
+        self.process.wait(60)
+
+
+def load(server: Server, clusters: int, clients: int, count: int) -> dict:
+    """Put the load on, and look."""
+    idle = server.status_times(count)
+    real = [server.cluster("python3") for _ in range(2)]
+    small = [server.cluster("small") for _ in range(clusters - 3)]
+    while any(server.request(f"gpudask/api/clusters/{kernel}")["status"] == "starting" for kernel in real + small):
+        time.sleep(0.5)
+    seen: list[int] = []
+    threads = [threading.Thread(target=server.watch, args=(seen,), daemon=True) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    restless = server.cluster("small")
+    over = threading.Event()
+
+    def restart() -> None:
+        while not over.wait(1):
+            server.request(f"gpudask/api/clusters/{restless}/restart", "POST", {})
+
+    restarting = threading.Thread(target=restart)
+    restarting.start()
+    time.sleep(3)
+    began, before = time.monotonic(), len(seen)
+    loaded = server.status_times(count)
+    rate = (len(seen) - before) / clients / (time.monotonic() - began)
+    over.set()
+    restarting.join()
+    return {
+        "idle": idle,
+        "loaded": loaded,
+        "messages_per_client_and_second": round(rate, 2),
+        "server_threads": psutil.Process(server.process.pid).num_threads(),
+    }
+
+
+def main() -> int:
+    """Measure twice: as it is, and with the loop's own watch for slow callbacks, which slows it down."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clusters", type=int, default=32)
+    parser.add_argument("--clients", type=int, default=20)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    result = {}
+    for name, extensions in (("plain", ()), ("probed", ("loop_probe",))):
+        with tempfile.TemporaryDirectory() as folder:
+            server = Server(Path(folder), "jupyter_gpudask", *extensions)
+            try:
+                result[name] = load(server, options.clusters, options.clients, options.count)
+            finally:
+                server.stop()
+            slow = [line for line in server.log.read_text().splitlines() if line.startswith("Executing <")]
+            slow += [line for line in server.log.read_text().splitlines() if " Executing <" in line]
+            result[name]["slow_callbacks"] = len(slow)
+            result[name]["slow_callbacks_of_ours"] = [line for line in slow if "jupyter_gpudask" in line][:20]
+            print(json.dumps(result[name], indent=1))
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""The Dask cluster inside the supervisor: made from a spec, scaled, emptied, looked at and closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+import dask.config
+from distributed.protocol.pickle import dumps
+
+from ..errors import GpuUnavailableError, LimitError
+from ..models import ClusterState, Progress, Ready, Start, TlsCredentials
+from .dashboard import guard_dashboard
+from .emptying import empty
+from .engines import Plan, check_pool_fits, make_plan, open_cluster
+from .figures import Status, read_state
+from .leases import HeldLease, LeaseFolder
+from .start import wait_for_workers
+from .worker import LOGS_VARIABLE, PathPlugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .directory import ClusterDirectory
+
+
+class HostedCluster:
+    """A Dask cluster in this process, and its workers under it.
+
+    Parameters
+    ----------
+    order
+        What to make.
+    directory
+        Where its workers keep scratch space and logs.
+    """
+
+    def __init__(self, order: Start, directory: ClusterDirectory) -> None:
+        self._order = order
+        self._directory = directory
+        self._plan: Plan
+        self._lease: HeldLease | None = None
+        self._cluster: Any = None
+        self._security: Any = None
+
+    async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
+        """Make it, and wait until all workers are up.
+
+        Raises
+        ------
+        GpuHeldError, GpuUnavailableError, GpuPackagesMissingError, LimitError
+            It cannot be had.
+        ClusterStartError
+            A worker did not come up.
+        """
+        spec = self._order.spec
+        self._plan = plan = self._choose()
+        on_progress(Progress(engine=plan.engine, ready=0, total=plan.workers))
+        os.environ[LOGS_VARIABLE] = str(self._directory.logs)
+        environment = dask.config.get("distributed.nanny.pre-spawn-environ") | spec.environment
+        dask.config.set(
+            {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
+        )
+        if spec.protocol == "tcp":
+            from distributed import Security
+
+            self._security = Security.temporary()
+        if self._order.dashboard_secret is not None:
+            guard_dashboard(self._order.dashboard_secret)
+        opening = asyncio.create_task(self._open())
+        await asyncio.sleep(0)
+        if self._cluster is None:
+            await opening  # which raises
+        await wait_for_workers(
+            self._cluster,
+            opening,
+            plan.workers,
+            limit=spec.start_timeout,
+            on_progress=lambda ready: on_progress(Progress(engine=plan.engine, ready=ready, total=plan.workers)),
+            logs=self._directory.logs,
+        )
+        plugin = dumps(PathPlugin(self._order.path))
+        await self._cluster.scheduler.register_worker_plugin(
+            comm=None, plugin=plugin, name="gpudask-path", idempotent=True
+        )
+        return Ready(
+            engine=plan.engine,
+            stand_in=plan.stand_in,
+            address=self._cluster.scheduler_address,
+            credentials=self._credentials(),
+            dashboard_port=getattr(self._cluster.scheduler.http_server, "port", None),
+            gpus=plan.gpus,
+            workers=plan.workers,
+            pid=os.getpid(),
+        )
+
+    def state(self, status: Status) -> ClusterState:
+        """What its workers do now."""
+        return read_state(self._cluster, self._plan, status)
+
+    def scale(self, workers: int) -> None:
+        """Have `workers` workers from now on; those that are new come later.
+
+        Raises
+        ------
+        GpuUnavailableError
+            The cluster does not hold so many GPUs.
+        LimitError
+            The administrator allows less.
+        """
+        self._check_limit(workers)
+        held = len(self._plan.gpus)
+        if self._plan.engine == "cuda" and workers > held:
+            raise GpuUnavailableError(
+                f"{workers} workers need {workers} GPUs, and this cluster holds {held}.",
+                f"Give at most {held}, or restart the cluster with more GPUs.",
+            )
+        self._cluster.scale(workers)
+
+    async def empty(self) -> None:
+        """Forget what it computed and keeps."""
+        await empty(self._cluster.scheduler)
+
+    async def finished(self) -> None:
+        """Wait until a client has shut it down."""
+        await self._cluster.scheduler.finished()
+
+    async def close(self, grace: float) -> None:
+        """Close it within `grace` seconds; raises if it does not."""
+        try:
+            if self._cluster is not None:
+                await asyncio.wait_for(self._cluster.close(timeout=grace), grace)
+        finally:
+            if self._lease is not None:
+                self._lease.release()
+
+    def _choose(self) -> Plan:
+        """Decide on the GPUs, and hold them."""
+        order, folder = self._order, LeaseFolder()
+        if order.spec.engine == "cpu":
+            plan = make_plan(order.spec)
+            self._check_limit(plan.workers)
+            return plan
+        with folder.choosing() as leases:
+            plan = make_plan(order.spec, leases)
+            self._check_limit(plan.workers)
+            check_pool_fits(plan)
+            if plan.gpus:
+                uuids = [gpu.uuid for gpu in plan.gpus]
+                self._lease = folder.take(uuids, holder=order.holder, kernel_id=order.kernel_id, share=order.spec.share)
+        return plan
+
+    def _check_limit(self, workers: int) -> None:
+        limit = self._order.max_workers
+        if limit is not None and workers > limit:
+            raise LimitError(
+                f"{workers} workers were asked for, and this server allows {limit}.", "Ask for fewer GPUs or workers."
+            )
+
+    async def _open(self) -> None:
+        # Made and awaited in one go: dask-cuda schedules work while it is made that needs what awaiting sets up.
+        self._cluster = open_cluster(self._order.spec, self._plan, self._security, self._directory.path)
+        await self._cluster
+
+    def _credentials(self) -> TlsCredentials | None:
+        if self._security is None:
+            return None
+        return TlsCredentials(
+            ca=self._security.tls_ca_file,
+            certificate=self._security.tls_client_cert,
+            key=self._security.tls_client_key,
+        )

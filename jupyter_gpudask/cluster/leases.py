@@ -1,0 +1,134 @@
+"""Which cluster holds which GPU: files that are locked as long as their holder lives, in a folder of the user's.
+
+Every supervisor takes its leases here, whoever started it, so that the notebooks of one user respect each other, also
+those of two Jupyter servers and those of none. A lease ends with its process, however that ends: Linux unlocks it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from jupyter_core.paths import jupyter_runtime_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_SUFFIX = ".lease"
+_MUTEX = "mutex"
+
+
+@dataclass(frozen=True)
+class Lease:
+    """Some GPUs and who holds them.
+
+    Attributes
+    ----------
+    gpus
+        UUIDs.
+    holder
+        In words: a notebook, or a program.
+    kernel_id
+        The kernel whose cluster it is; empty where that is not known.
+    pid
+        Of the process that holds them.
+    share
+        Whether it lets others hold them too.
+    """
+
+    gpus: tuple[str, ...]
+    holder: str
+    kernel_id: str
+    pid: int
+    share: bool
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self | None:
+        """What stands in a file; `None` if that is no lease."""
+        try:
+            content = json.loads(path.read_text())
+            return cls(**{**content, "gpus": tuple(content["gpus"])})
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+
+class HeldLease:
+    """A lease of this process; it ends with `release`, or with the process."""
+
+    def __init__(self, lease: Lease, folder: Path) -> None:
+        self._path = folder / f"{lease.pid}{_SUFFIX}"
+        self._lock = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        os.write(self._lock, json.dumps(asdict(lease)).encode())
+
+    def release(self) -> None:
+        """Give the GPUs back."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._lock)
+
+
+class LeaseFolder:
+    """The leases of this user.
+
+    Parameters
+    ----------
+    path
+        By default a folder in Jupyter's runtime folder.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path or Path(jupyter_runtime_dir()) / "gpudask-leases"
+
+    @contextmanager
+    def choosing(self) -> Iterator[list[Lease]]:
+        """The leases there are, while nobody else takes any; those of the dead are cleared away."""
+        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mutex = os.open(self._path / _MUTEX, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(mutex, fcntl.LOCK_EX)
+            for path in self._files():
+                if not _is_held(path):
+                    path.unlink(missing_ok=True)
+            yield self.read()
+        finally:
+            os.close(mutex)
+
+    def take(self, gpus: Sequence[str], *, holder: str, kernel_id: str, share: bool) -> HeldLease:
+        """Hold GPUs of these UUIDs from now on; inside `choosing`."""
+        lease = Lease(tuple(gpus), holder or f"process {os.getppid()}", kernel_id, os.getpid(), share)
+        return HeldLease(lease, self._path)
+
+    def read(self) -> list[Lease]:
+        """The leases of the living."""
+        leases = (Lease.from_file(path) for path in self._files() if _is_held(path))
+        return [lease for lease in leases if lease is not None]
+
+    def clear_away(self) -> None:
+        """Remove what the dead have left."""
+        if any(not _is_held(path) for path in self._files()):
+            with self.choosing():
+                pass
+
+    def _files(self) -> list[Path]:
+        return sorted(self._path.glob(f"*{_SUFFIX}"))
+
+
+def _is_held(path: Path) -> bool:
+    """Whether the process that made the file lives. A shared lock asks, so that two who ask do not meet."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(lock)

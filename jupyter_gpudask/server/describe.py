@@ -1,0 +1,41 @@
+"""What the browser is told about a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..models.api import ClusterInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .cluster import KernelCluster
+    from .kernels import Kernels
+
+DASHBOARD = "gpudask/dashboard"
+"""Where Dask's dashboards are, after the server's base URL."""
+
+
+def describe(cluster: KernelCluster, notebooks: Mapping[str, tuple[str, ...]], kernels: Kernels) -> ClusterInfo:
+    """The cluster, without anything that would let somebody into it."""
+    ready, progress, end = cluster.ready, cluster.progress, cluster.end
+    paths = notebooks.get(cluster.kernel_id, ())
+    return ClusterInfo(
+        kernel_id=cluster.kernel_id,
+        name=", ".join(path.rpartition("/")[2] for path in paths) or kernels.name(cluster.kernel_id),
+        notebooks=paths,
+        status=cluster.status,
+        reason=end.reason if end else "",
+        fix=end.fix if end else "",
+        log=getattr(end, "log", ""),
+        spec=cluster.spec,
+        since=cluster.since,
+        workers_ready=progress.ready if progress else 0,
+        workers_total=progress.total if progress else 0,
+        engine=ready.engine if ready else None,
+        stand_in=ready.stand_in if ready else "",
+        gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),
+        pid=ready.pid if ready else None,
+        dashboard=f"{DASHBOARD}/{cluster.kernel_id}/" if ready and ready.dashboard_port else None,
+        state=cluster.state if ready else None,
+    )

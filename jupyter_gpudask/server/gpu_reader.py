@@ -1,0 +1,89 @@
+"""The GPUs as the browser sees them: NVML's figures, who holds each, and whose processes are on it. It blocks."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import psutil
+
+from ..cluster.leases import Lease, LeaseFolder
+from ..errors import GpuUnavailableError
+from ..gpus import list_gpus
+from ..models.api import GpuHolder, GpuInfo, GpuList, GpuUser
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..models import GpuProcess, GpuState
+
+logger = logging.getLogger(__name__)
+
+
+class GpuReader:
+    """Reads the GPUs, and logs a trouble once, not each time."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, str] = {}
+        self._reason = ""
+
+    def read(self, supervisors: Mapping[int, str]) -> GpuList:
+        """The GPUs now.
+
+        Parameters
+        ----------
+        supervisors
+            The kernel ids of this server's clusters, by the pid of the supervisor.
+        """
+        try:
+            gpus = list_gpus()
+        except GpuUnavailableError as error:
+            self._log(error.reason)
+            return GpuList(reason=error.reason, fix=error.fix)
+        leases = LeaseFolder().read()
+        supervisors = {lease.pid: lease.kernel_id for lease in leases if lease.kernel_id} | dict(supervisors)
+        reason = self._missing(gpus)
+        self._log(reason)
+        return GpuList(
+            gpus=tuple(_describe(gpu, leases, supervisors) for gpu in gpus),
+            reason=reason,
+            fix="Look at what the system has logged about it: dmesg" if reason else "",
+        )
+
+    def _missing(self, gpus: Sequence[GpuState]) -> str:
+        """What to say of GPUs that were there."""
+        self._seen |= {gpu.uuid: f"GPU {gpu.index} ({gpu.name})" for gpu in gpus}
+        missing = [name for uuid, name in self._seen.items() if all(gpu.uuid != uuid for gpu in gpus)]
+        return f"{' and '.join(missing)} no longer answer{'s' if len(missing) == 1 else ''}." if missing else ""
+
+    def _log(self, reason: str) -> None:
+        if reason != self._reason:
+            logger.warning("%s", reason or "The GPUs answer again.")
+            self._reason = reason
+
+
+def _describe(gpu: GpuState, leases: Sequence[Lease], supervisors: Mapping[int, str]) -> GpuInfo:
+    holders = tuple(
+        GpuHolder(name=lease.holder, kernel_id=lease.kernel_id or None, share=lease.share)
+        for lease in leases
+        if gpu.uuid in lease.gpus
+    )
+    users = tuple(_user(process, supervisors) for process in gpu.processes)
+    return GpuInfo(**dict(gpu), holders=holders, users=users)
+
+
+def _user(process: GpuProcess, supervisors: Mapping[int, str]) -> GpuUser:
+    pid = process.pid
+    try:
+        session = os.getsid(pid)
+        details = psutil.Process(pid).as_dict(["name", "username"])
+    except (OSError, psutil.Error):  # gone since, or of another container
+        return GpuUser(pid=pid, memory=process.memory)
+    return GpuUser(
+        pid=pid,
+        name=details["name"],
+        user=details["username"],
+        memory=process.memory,
+        kernel_id=supervisors.get(session),
+    )

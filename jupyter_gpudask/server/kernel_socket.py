@@ -1,0 +1,191 @@
+"""The server's end of the socket by which kernels ask for their clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from ..cluster.link import LINE_LIMIT
+from ..cluster.rendezvous import bind_socket, peer_of
+from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
+from ..models import (
+    Close,
+    Closed,
+    Command,
+    Empty,
+    Event,
+    Failed,
+    LogText,
+    Refused,
+    Scale,
+    SendLogs,
+    SendState,
+    StateReport,
+    parse_command,
+)
+from ..models.join import Join, parse_join
+from .kernels import Interpreter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .cluster import KernelCluster
+    from .manager import ClusterManager
+
+logger = logging.getLogger(__name__)
+
+_JOIN_LIMIT = 10.0
+
+
+class KernelSocket:
+    """Listens for the kernels.
+
+    Parameters
+    ----------
+    manager
+        Whose clusters they ask for.
+    path
+        Where the socket is.
+    """
+
+    def __init__(self, manager: ClusterManager, path: Path) -> None:
+        self._manager = manager
+        self._path = path
+        self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Listen from now on."""
+        self._server = await asyncio.start_unix_server(self._serve, sock=bind_socket(self._path), limit=LINE_LIMIT)
+
+    async def close(self) -> None:
+        """Listen no more, and let go of every kernel."""
+        if self._server is not None:
+            self._server.close()
+            self._path.unlink(missing_ok=True)
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            pid, uid = peer_of(writer.get_extra_info("socket"))
+            if uid == os.getuid():
+                await _Conversation(self._manager, reader, writer).run()
+            else:
+                logger.warning("Process %s of user %s was refused at the kernels' socket.", pid, uid)
+        except (ConnectionError, TimeoutError):
+            pass  # the kernel is gone, or nothing that speaks
+        finally:
+            self._serving.discard(task)
+            writer.close()
+
+
+class _Conversation:
+    """With one kernel, about one cluster."""
+
+    def __init__(self, manager: ClusterManager, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._manager = manager
+        self._reader = reader
+        self._writer = writer
+        self._told_ready = False
+        self._over = False
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.timeout(_JOIN_LIMIT):
+                join = parse_join(await self._read())
+            cluster, ordered = self._find(join)
+        except GpuDaskError as error:
+            self._tell_failure(error)
+            await self._writer.drain()
+            return
+        stop_observing = cluster.observe(self._tell_change)
+        try:
+            self._tell_change(cluster)
+            while not self._over and (line := await self._read()):
+                await self._answer(cluster, line)
+            if ordered and cluster.status == "starting":  # who asked for it was interrupted
+                await self._manager.close(cluster.kernel_id)
+        finally:
+            stop_observing()
+
+    def _find(self, join: Join) -> tuple[KernelCluster, bool]:
+        """The cluster of the kernel, and whether it was ordered now."""
+        manager = self._manager
+        if join.options is None:
+            cluster = manager.get(join.kernel_id)
+            if not cluster.alive:
+                raise NoClusterError
+            return cluster, False
+        interpreter = Interpreter(join.python, join.environment, join.path)
+        return manager.create(join.kernel_id, manager.policy.spec(join.options), interpreter)
+
+    async def _read(self) -> bytes:
+        try:
+            return await self._reader.readline()
+        except ValueError:
+            raise ProtocolError("The kernel sent a line without end.") from None
+
+    async def _answer(self, cluster: KernelCluster, line: bytes) -> None:
+        try:
+            await self._carry_out(cluster, parse_command(line))
+        except GpuDaskError as error:
+            self._send(Refused(reason=error.reason, fix=error.fix))
+
+    async def _carry_out(self, cluster: KernelCluster, command: Command) -> None:
+        manager, kernel_id = self._manager, cluster.kernel_id
+        match command:
+            case SendState():
+                await manager.refresh(kernel_id)
+            case Scale(workers=workers):
+                await manager.scale(kernel_id, workers)
+            case Empty():
+                await manager.empty(cluster)
+            case SendLogs(worker=worker, lines=lines):
+                self._send(LogText(worker=worker, text=(await manager.logs(kernel_id, lines)).get(worker, "")))
+                return
+            case Close():
+                self._over = True
+                await manager.close(kernel_id)
+                self._send(Closed())
+                return
+            case _:
+                raise ProtocolError(f"A kernel does not say {command.type}.")
+        if cluster.state is None:
+            raise ClusterLostError("The cluster does not answer.", "Type: %gpudask restart")
+        self._send(StateReport(state=cluster.state))
+
+    def _tell_change(self, cluster: KernelCluster) -> None:
+        if self._over:
+            return
+        match cluster.status:
+            case "starting":
+                if cluster.progress is not None:
+                    self._send(cluster.progress)
+            case "ready":
+                if not self._told_ready and cluster.ready is not None:
+                    self._told_ready = True
+                    # The dashboard's port answers the server alone.
+                    self._send(cluster.ready.model_copy(update={"dashboard_port": None, "spec": cluster.spec}))
+            case _:
+                end = cluster.end or ClusterLostError(
+                    "The cluster was closed; what its workers held is lost.", "Type: %gpudask start"
+                )
+                self._tell_failure(end)
+                self._over = True
+                self._writer.close()
+
+    def _tell_failure(self, error: GpuDaskError) -> None:
+        log = getattr(error, "log", "")
+        self._send(Failed(kind=type(error).__name__, reason=error.reason, fix=error.fix, log=log))
+
+    def _send(self, event: Event) -> None:
+        with contextlib.suppress(RuntimeError):  # closed meanwhile
+            self._writer.write(event.model_dump_json().encode() + b"\n")

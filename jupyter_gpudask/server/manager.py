@@ -1,0 +1,268 @@
+"""The clusters of a server's kernels, at most one each; knows nothing of web frameworks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from ..errors import (
+    ClusterExistsError,
+    ClusterIdleError,
+    ClusterLostError,
+    GpuDaskError,
+    KernelNotFoundError,
+    LimitError,
+    NoClusterError,
+)
+from .cluster import KernelCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Coroutine, Mapping
+
+    from ..cluster.launcher import ClusterProcess
+    from ..models import ClusterSpec
+    from .kernels import Interpreter, Kernels
+    from .policy import Policy
+
+logger = logging.getLogger(__name__)
+
+_LOG_LINES = 200
+
+
+class ClusterManager:
+    """Starts, follows and ends the clusters; one lock for each kernel keeps their starts and ends in order.
+
+    Parameters
+    ----------
+    kernels
+        The kernels that can have clusters.
+    policy
+        What the administrator allows.
+
+    Attributes
+    ----------
+    clusters
+        The last cluster of each kernel that has or had one, by kernel id.
+    """
+
+    def __init__(self, kernels: Kernels, policy: Policy) -> None:
+        self.kernels = kernels
+        self.policy = policy
+        self.clusters: dict[str, KernelCluster] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._starts: dict[KernelCluster, asyncio.Task[None]] = {}
+        self._closes: dict[KernelCluster, asyncio.Task[None]] = {}
+        self._others: set[asyncio.Task[None]] = set()
+        self._interval = self._idle_interval
+
+    def get(self, kernel_id: str) -> KernelCluster:
+        """The cluster of a kernel.
+
+        Raises
+        ------
+        NoClusterError
+            It has none.
+        """
+        if kernel_id not in self.clusters:
+            raise NoClusterError
+        return self.clusters[kernel_id]
+
+    def create(
+        self, kernel_id: str, spec: ClusterSpec, interpreter: Interpreter | None = None
+    ) -> tuple[KernelCluster, bool]:
+        """Order a cluster; it is starting when this returns.
+
+        Parameters
+        ----------
+        kernel_id
+            Whose it will be.
+        spec
+            What it will be.
+        interpreter
+            What runs it; by default what runs the kernel.
+
+        Returns
+        -------
+        (KernelCluster, bool)
+            The cluster, and whether it is new: one that is like it already may be there.
+
+        Raises
+        ------
+        KernelNotFoundError
+            There is no such kernel.
+        ClusterExistsError
+            It has a cluster with another spec.
+        LimitError
+            There are as many clusters as are allowed.
+        """
+        if kernel_id not in self.kernels:
+            raise KernelNotFoundError(kernel_id)
+        present = self.clusters.get(kernel_id)
+        if present is not None and present.alive:
+            if present.spec == spec:
+                return present, False
+            raise ClusterExistsError("This kernel has a cluster with other options.", "Restart it with these options.")
+        limit, others = self.policy.max_clusters, set(self.clusters) - {kernel_id}
+        if (
+            limit is not None
+            and sum(self.clusters[other].status not in ("closed", "failed") for other in others) >= limit
+        ):
+            raise LimitError(f"This server allows {limit} clusters at a time.", "Stop one first.")
+        cluster = KernelCluster(kernel_id, spec, self._changed)
+        self.clusters[kernel_id] = cluster
+        self._starts[cluster] = task = asyncio.create_task(self._start(cluster, interpreter))
+        task.add_done_callback(lambda _: self._starts.pop(cluster, None))
+        return cluster, True
+
+    async def close(self, kernel_id: str, why: GpuDaskError | None = None) -> None:
+        """Close the cluster of a kernel, and wait until it is gone; `why` is kept for whoever asks for it later.
+
+        Raises
+        ------
+        NoClusterError
+            It has none.
+        """
+        cluster = self.get(kernel_id)
+        await self._closing(cluster, why)
+        if why is None and self.clusters.get(kernel_id) is cluster:
+            del self.clusters[kernel_id]
+
+    def restart(self, kernel_id: str, options: Mapping[str, Any]) -> KernelCluster:
+        """Close the cluster of a kernel and order one that differs from it by `options`.
+
+        Raises
+        ------
+        NoClusterError, SpecError, LimitError
+            There is none, or the new one cannot be; the old one goes on.
+        """
+        old = self.get(kernel_id)
+        if kernel_id not in self.kernels:
+            raise KernelNotFoundError(kernel_id)
+        spec = self.policy.changed(old.spec, options)
+        self._closing(old, ClusterLostError("The cluster was restarted; what its workers held is lost."))
+        return self.create(kernel_id, spec, old.interpreter)[0]
+
+    async def scale(self, kernel_id: str, workers: int) -> None:
+        """Have `workers` workers.
+
+        Raises
+        ------
+        NoClusterError, LimitError, GpuDaskError
+            It is not ready, or cannot have so many.
+        """
+        self.policy.check_workers(workers)
+        cluster = self.get(kernel_id)
+        cluster.state = await self._process(cluster).scale(workers)
+
+    async def empty(self, cluster: KernelCluster) -> None:
+        """Forget what it computed and keeps; the workers stay.
+
+        Raises
+        ------
+        ClusterLostError
+            It is not ready, or does not answer.
+        """
+        cluster.state = await self._process(cluster).empty()
+
+    async def logs(self, kernel_id: str, lines: int = _LOG_LINES) -> dict[str, str]:
+        """The last lines of the logs, by the name of the worker; those of a cluster that failed, as they were."""
+        cluster = self.get(kernel_id)
+        if cluster.process is None:
+            return {"supervisor": getattr(cluster.end, "log", "")}
+        process = cluster.process
+        logs = {"supervisor": process.log(lines)}
+        for worker in (await process.state()).workers:
+            logs[worker.name] = await process.worker_log(worker.name, lines)
+        return logs
+
+    async def refresh(self, kernel_id: str) -> KernelCluster:
+        """The cluster with its state of now, as far as it tells."""
+        cluster = self.get(kernel_id)
+        if cluster.process is not None and (cluster.state is None or time.time() - cluster.state.time > 1):
+            try:
+                cluster.state = await cluster.process.state()
+            except GpuDaskError as error:
+                logger.warning("The state of the cluster of kernel %s is not known: %s", kernel_id, error)
+        return cluster
+
+    def watch(self, interval: float) -> None:
+        """Have every cluster report every `interval` seconds; 0 for no more often than the idle timeout needs."""
+        self._interval = interval or self._idle_interval
+        for cluster in self.clusters.values():
+            cluster.watch(self._interval)
+
+    async def close_all(self) -> None:
+        """Close everything; the server ends."""
+        for cluster in list(self.clusters.values()):
+            self._closing(cluster, None)
+        await asyncio.gather(*self._closes.values(), return_exceptions=True)
+        for task in list(self._others):
+            task.cancel()
+        self.clusters.clear()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work` beside everything else; what goes wrong is logged."""
+        task = asyncio.create_task(work)
+        self._others.add(task)
+        task.add_done_callback(self._report)
+
+    def _report(self, task: asyncio.Task[None]) -> None:
+        self._others.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s", error, exc_info=error)
+
+    def _lock(self, kernel_id: str) -> asyncio.Lock:
+        return self._locks.setdefault(kernel_id, asyncio.Lock())
+
+    @property
+    def _idle_interval(self) -> float:
+        timeout = self.policy.idle_timeout
+        return min(30.0, max(0.2, timeout / 5)) if timeout else 0.0
+
+    async def _start(self, cluster: KernelCluster, interpreter: Interpreter | None) -> None:
+        kernel_id = cluster.kernel_id
+        async with self._lock(kernel_id):
+            names = (await self.kernels.notebooks()).get(kernel_id, (f"kernel {self.kernels.name(kernel_id)}",))
+            await cluster.start(
+                _given(interpreter) if interpreter is not None else self.kernels.interpreter(kernel_id),
+                holder=", ".join(names),
+                max_workers=self.policy.max_workers,
+                interval=self._interval,
+            )
+
+    def _closing(self, cluster: KernelCluster, why: GpuDaskError | None) -> Awaitable[None]:
+        if cluster not in self._closes:
+            if cluster.status not in ("failed", "closed"):
+                cluster.mark_closing(why)
+            if (start := self._starts.get(cluster)) is not None:
+                start.cancel()
+            self._closes[cluster] = task = asyncio.create_task(self._close(cluster))
+            task.add_done_callback(lambda _: self._closes.pop(cluster, None))
+        return asyncio.shield(self._closes[cluster])
+
+    async def _close(self, cluster: KernelCluster) -> None:
+        async with self._lock(cluster.kernel_id):
+            await cluster.close()
+
+    def _process(self, cluster: KernelCluster) -> ClusterProcess:
+        if cluster.process is None:
+            raise ClusterLostError(f"The cluster is {cluster.status}.", "Wait until it is ready, or restart it.")
+        return cluster.process
+
+    def _changed(self, cluster: KernelCluster) -> None:
+        if self.clusters.get(cluster.kernel_id) is not cluster:
+            return
+        timeout = self.policy.idle_timeout
+        if not timeout or cluster.status != "ready":
+            return
+        if self.kernels.is_busy(cluster.kernel_id):
+            cluster.busy_at = time.monotonic()
+        elif time.monotonic() - cluster.busy_at > timeout:
+            self.spawn(self.close(cluster.kernel_id, ClusterIdleError(timeout)))
+
+
+async def _given(interpreter: Interpreter) -> Interpreter:
+    return interpreter

@@ -1,0 +1,185 @@
+"""What a cluster does while it is up: it is scaled, emptied, and its dashboard is guarded."""
+
+import asyncio
+import os
+import sys
+import urllib.error
+import urllib.request
+
+import psutil
+import pytest
+from distributed import Queue, Variable
+from helpers import fake_gpu_environment, pids_of_session
+
+from jupyter_gpudask.cluster.connection import connect
+from jupyter_gpudask.cluster.launcher import ClusterProcess
+from jupyter_gpudask.errors import GpuDaskError
+from jupyter_gpudask.models import ClusterSpec
+
+CPU = {"engine": "cpu", "workers": 1}
+
+
+def with_cluster(use, options=CPU, **start):
+    """Start a cluster, `await use(cluster)`, and close it."""
+
+    async def run():
+        cluster = await ClusterProcess.start(ClusterSpec.parse(options), path=sys.path, **start)
+        try:
+            return await use(cluster)
+        finally:
+            await cluster.close()
+
+    return asyncio.run(run())
+
+
+async def workers_become(cluster, count):
+    async with asyncio.timeout(15):
+        while len((await cluster.state()).workers) != count:
+            await asyncio.sleep(0.1)
+
+
+def test_a_cluster_is_scaled_up_and_down():
+    async def use(cluster):
+        await cluster.scale(2)
+        await workers_become(cluster, 2)
+        await cluster.scale(1)
+        await workers_become(cluster, 1)
+        with pytest.raises(GpuDaskError, match="this server allows 3"):
+            await cluster.scale(4)
+
+    with_cluster(use, max_workers=3)
+
+
+def test_a_cluster_on_gpus_is_scaled_within_those_that_it_holds():
+    async def use(cluster):
+        await cluster.scale(1)
+        await workers_become(cluster, 1)
+        with pytest.raises(GpuDaskError, match="3 workers need 3 GPUs, and this cluster holds 2"):
+            await cluster.scale(3)
+        await cluster.scale(2)
+        await workers_become(cluster, 2)
+
+    with_cluster(use, {}, environment=fake_gpu_environment())
+
+
+class Counter:
+    """An actor that holds memory."""
+
+    def __init__(self):
+        self.memory = bytearray(2**24)
+
+
+def fill(ready):
+    """Results, names and an actor, as a notebook leaves them."""
+    client = connect(ready, set_as_default=False)
+    published, named, queued = (client.submit(bytearray, 2**24, pure=False) for _ in range(3))
+    client.publish_dataset(published, name="dataset")
+    Variable("variable", client=client).set(named)
+    Queue("queue", client=client).put(queued)
+    actor = client.submit(Counter, actor=True)
+    actor.result()
+    assert client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 4
+    return client
+
+
+def look(ready):
+    """What the scheduler and the worker still hold, by name."""
+
+    def scheduler(dask_scheduler):
+        extensions = dask_scheduler.extensions
+        return (
+            len(dask_scheduler.tasks),
+            list(extensions["publish"].datasets),
+            list(extensions["variables"].variables),
+            list(extensions["queues"].queues),
+        )
+
+    def worker(dask_worker):
+        return os.getpid(), len(dask_worker.data), len(dask_worker.state.actors)
+
+    with connect(ready, set_as_default=False) as client:
+        return client.run_on_scheduler(scheduler), next(iter(client.run(worker).values()))
+
+
+def test_an_emptied_cluster_keeps_its_workers_and_nothing_else():
+    async def use(cluster):
+        before = (await cluster.state()).workers[0].pid
+        client = await asyncio.to_thread(fill, cluster.ready)
+        await cluster.empty()
+        held, (pid, results, actors) = await asyncio.to_thread(look, cluster.ready)
+        total = await asyncio.to_thread(compute_a_sum, cluster.ready)
+        await asyncio.to_thread(client.close, 1)
+        return before, held, (pid, results, actors), total
+
+    before, held, worker, total = with_cluster(use)
+    assert held == (0, [], [], [])
+    assert worker == (before, 0, 0)
+    assert total == 5050
+
+
+def test_emptying_stops_what_still_runs():
+    def forever():
+        import time
+
+        while True:
+            time.sleep(0.01)
+
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        client.submit(forever)
+        await asyncio.sleep(1)
+        await cluster.empty()
+        total = await asyncio.wait_for(asyncio.to_thread(compute_a_sum, cluster.ready), 10)
+        await asyncio.to_thread(client.close, 1)
+        return total
+
+    assert with_cluster(use, CPU | {"threads": 1}) == 5050
+
+
+def compute_a_sum(ready):
+    with connect(ready, set_as_default=False) as client:
+        return client.submit(sum, range(101)).result()
+
+
+def get(port, path, **headers):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def test_a_guarded_dashboard_answers_only_who_knows_its_secret():
+    async def use(cluster):
+        port = cluster.ready.dashboard_port
+        ports = [
+            connection.laddr.port
+            for pid in pids_of_session(cluster.pid)
+            for connection in psutil.Process(pid).net_connections(kind="inet")
+            if connection.status == psutil.CONN_LISTEN and connection.laddr.port != port
+        ]
+
+        def ask():
+            paths = ("/status", "/", "/json/counts.json", "/metrics", "/status/ws", "/nothing", "/sitemap.json")
+            refused = {get(port, path)[0] for path in paths}
+            wrong = get(port, "/status", **{"X-Gpudask-Secret": "guess"})[0]
+            right = get(port, "/status", **{"X-Gpudask-Secret": "sesame"})
+            others = []
+            for other in ports:
+                for path in ("/metrics", "/info/main/workers.html", "/health", "/json/counts.json"):
+                    try:
+                        others.append(get(other, path)[0])
+                    except OSError:  # speaks TLS alone
+                        others.append(None)
+            return refused, wrong, right, set(others)
+
+        return await asyncio.to_thread(ask)
+
+    refused, wrong, (status, page), others = with_cluster(use, dashboard_secret="sesame")  # noqa: S106
+    assert refused == {403}
+    assert wrong == 403
+    assert status == 200
+    assert b"Dask" in page
+    assert others <= {404, None}

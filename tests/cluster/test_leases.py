@@ -1,0 +1,113 @@
+"""Who holds which GPU, across processes, and what of it the dead leave."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from helpers import fake_gpu_environment, wait_until
+
+from jupyter_gpudask.cluster.engines import make_plan
+from jupyter_gpudask.cluster.launcher import ClusterProcess
+from jupyter_gpudask.cluster.leases import Lease, LeaseFolder
+from jupyter_gpudask.errors import GpuHeldError, LimitError
+from jupyter_gpudask.models import ClusterSpec, GpuState
+
+HOLDER = """
+import sys, time, pathlib
+from jupyter_gpudask.cluster.leases import LeaseFolder
+folder = LeaseFolder(pathlib.Path(sys.argv[1]))
+with folder.choosing():
+    lease = folder.take(["GPU-0"], holder="analysis.ipynb", kernel_id="k", share=False)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_lease_is_seen_by_other_processes_and_ends_with_its_holder_however_that_ends(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        folder = LeaseFolder(tmp_path)
+        with folder.choosing() as leases:
+            assert leases == [Lease(("GPU-0",), "analysis.ipynb", "k", holder.pid, share=False)]
+        os.kill(holder.pid, signal.SIGKILL)
+    assert folder.read() == []
+    folder.clear_away()
+    assert [path.name for path in tmp_path.iterdir()] == ["mutex"]
+
+
+def test_a_lease_that_is_given_back_leaves_no_file(tmp_path):
+    folder = LeaseFolder(tmp_path)
+    with folder.choosing():
+        lease = folder.take(["GPU-0"], holder="", kernel_id="", share=True)
+    assert [(lease.pid, lease.share) for lease in folder.read()] == [(os.getpid(), True)]
+    lease.release()
+    assert [path.name for path in tmp_path.iterdir()] == ["mutex"]
+
+
+GPUS = [GpuState(index=i, uuid=f"GPU-{i}", name="H200", memory_total=100, memory_used=i) for i in range(4)]
+
+
+def leased(*numbers, share=False, holder="a.ipynb"):
+    return Lease(tuple(f"GPU-{number}" for number in numbers), holder, "", 1, share)
+
+
+@pytest.fixture
+def four_gpus(monkeypatch):
+    monkeypatch.setattr("jupyter_gpudask.gpus.visible_gpus", lambda: GPUS)
+    monkeypatch.setattr("jupyter_gpudask.cluster.engines.plan._check_packages", lambda: None)
+
+
+def chosen(leases, **options):
+    return [gpu.index for gpu in make_plan(ClusterSpec.parse(options), leases).gpus]
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_a_count_takes_the_freest_that_nobody_holds():
+    assert chosen([leased(0)], gpus=2) == [1, 2]
+    assert chosen([leased(0), leased(2)], gpus=2) == [1, 3]
+
+
+@pytest.mark.usefixtures("four_gpus")
+@pytest.mark.parametrize("gpus", ["all", [0, 1], 4])
+def test_a_refusal_names_the_notebooks(gpus):
+    with pytest.raises(GpuHeldError) as refusal:
+        chosen([leased(0), leased(1, holder="b.ipynb")], gpus=gpus)
+    assert refusal.value.reason == "GPU 0 is held by a.ipynb, GPU 1 is held by b.ipynb."
+    assert "--gpus 2" in refusal.value.fix
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_those_who_share_hold_the_same_gpus_and_nobody_else_does():
+    assert chosen([leased(0, 1, 2, 3, share=True)], gpus="all", share=True) == [0, 1, 2, 3]
+    for mine, theirs in ((True, False), (False, True)):
+        with pytest.raises(GpuHeldError):
+            chosen([leased(0, share=theirs)], gpus=[0], share=mine)
+
+
+def test_two_clusters_with_gpus_respect_each_other(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    environment = fake_gpu_environment(FAKE_GPUS="2")
+
+    def start(**options):
+        limit = options.pop("max_workers", None)
+        spec = ClusterSpec.parse(options)
+        return ClusterProcess.start(spec, environment=environment, holder=f"{limit}.ipynb", max_workers=limit)
+
+    async def run():
+        with pytest.raises(LimitError, match="2 workers were asked for, and this server allows 1"):
+            await start(gpus=2, max_workers=1)
+        first = await start(gpus=1)
+        with pytest.raises(GpuHeldError, match=r"GPU 0 is held by None\.ipynb\."):
+            await start(gpus="all")
+        with pytest.raises(GpuHeldError):
+            await start(gpus=[0], share=True)
+        folder = LeaseFolder(tmp_path / "gpudask-leases")
+        assert [lease.pid for lease in folder.read()] == [first.pid]
+        os.kill(first.pid, signal.SIGKILL)
+        await asyncio.to_thread(wait_until, lambda: not list(folder._path.glob("*.lease")), 5)
+        await first.close()
+
+    asyncio.run(run())

@@ -1,0 +1,75 @@
+"""Who gets in, and who does not."""
+
+import http.cookiejar
+import urllib.request
+
+import psutil
+import pytest
+import websocket
+
+PATHS = ["gpus", "profiles", "clusters", "clusters/x", "clusters/x/logs", "openapi.json"]
+
+
+def test_every_method_of_every_handler_says_who_may_call_it(server):
+    """Jupyter Server lists those that do not when it starts."""
+    assert "jupyter_gpudask | extension was successfully loaded" in server.log
+    assert "registered for /a%40b/gpudask" not in server.log
+
+
+@pytest.mark.parametrize("verb", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", [*PATHS, "stream", "clusters/x/scale", "clusters/x/restart", "../dashboard/x/status"])
+def test_no_method_does_anything_for_a_stranger(server, path, verb):
+    answer = server.fetch(path, verb, headers={})
+    is_login_page = b"Password or token" in answer.text
+    assert is_login_page or answer.status in (403, 404, 405)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "token wrong"}])
+def test_without_the_token_nothing_is_learned(server, path, headers):
+    answer = server.fetch(path, headers=headers)
+    assert answer.status == 403
+    assert set(answer.body) == {"message", "fix", "kind", "field"}
+    assert answer.body["message"] == "Forbidden"
+    for method in ("POST", "DELETE"):
+        assert server.fetch(path, method, {} if method == "POST" else None, headers=headers).status in (403, 405)
+
+
+def test_a_page_of_another_origin_gets_nothing(server):
+    token = f"token {server.token}"
+    with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
+        server.socket("stream", token=False, origin="https://evil.example", cookie=cookie_of(server))
+    answer = server.fetch("gpus", headers={"Cookie": cookie_of(server), "Origin": "https://evil.example"})
+    assert answer.status in (403, 404)
+    assert server.fetch("gpus", headers={"Authorization": token}).status == 200
+
+
+def test_a_change_by_cookie_needs_the_xsrf_token(server):
+    cookie = cookie_of(server)
+    body = {"kernel_id": "none"}
+    assert server.fetch("clusters", "POST", body, headers={"Cookie": cookie}).status == 403
+    xsrf = dict(part.split("=", 1) for part in cookie.split("; "))["_xsrf"]
+    allowed = {"Cookie": cookie, "X-XSRFToken": xsrf}
+    assert server.fetch("clusters", "POST", body, headers=allowed).status == 404
+
+
+def test_a_stream_without_a_token_is_refused(server):
+    with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
+        server.socket("stream", token=False)
+
+
+def cookie_of(server):
+    """The cookies of a browser that has logged in."""
+    jar = http.cookiejar.CookieJar()
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
+    browser.open(f"{server.url}login?token={server.token}", timeout=10).close()
+    return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
+
+
+def test_no_secret_is_in_the_environment_or_the_command_line_of_a_process(server):
+    kernel = server.kernel()
+    cluster = server.start(kernel)
+    for process in [*psutil.Process(cluster["pid"]).children(recursive=True), psutil.Process(cluster["pid"])]:
+        text = " ".join(process.cmdline()) + " ".join(f"{k}={v}" for k, v in process.environ().items())
+        assert "PRIVATE KEY" not in text
+        assert server.token not in text

@@ -1,0 +1,77 @@
+"""What the server says of GPUs that cannot be asked, or not everything."""
+
+import json
+
+import pytest
+from helpers import fake_gpu_environment
+
+READ = """
+import json, logging, sys
+import pynvml
+from jupyter_gpudask.server.gpu_reader import GpuReader
+logging.basicConfig(stream=sys.stderr, format="%(message)s")
+reader = GpuReader()
+seen = []
+for step in range(4):
+{body}
+    seen.append(json.loads(reader.read({{}}).model_dump_json()))
+handled = []
+logging.getLogger().handlers[0].flush()
+print(json.dumps(seen))
+"""
+
+
+@pytest.fixture
+def read(run_python, tmp_path):
+    """Read the GPUs four times; `body` runs before each, as `step`. What was read, and the lines that were logged."""
+
+    def run(body="pass", **settings):
+        log = tmp_path / "log"
+        script = f"import sys; sys.stderr = open({str(log)!r}, 'w')\n" + READ.format(body=f"    {body}")
+        return json.loads(run_python(script, fake_gpu_environment(**settings))), log.read_text().splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("LIBRARY_NOT_FOUND", "has no NVIDIA driver"),
+        ("DRIVER_NOT_LOADED", "not loaded"),
+        ("NO_PERMISSION", "may not talk"),
+        ("UNKNOWN", "answers"),
+    ],
+)
+def test_a_driver_that_does_not_answer_is_told_and_logged_once(read, error, words):
+    seen, logged = read(FAKE_NVML_ERROR=error)
+    assert all(words in look["reason"] and look["gpus"] == [] for look in seen)
+    assert len(logged) == 1
+
+
+def test_a_figure_that_a_gpu_does_not_have_is_missing_and_the_others_are_there(read):
+    no = "no = lambda *_: (_ for _ in ()).throw(pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED))"
+    seen, logged = read(f"{no}; pynvml.nvmlDeviceGetUtilizationRates = pynvml.nvmlDeviceGetPowerUsage = no")
+    gpu = seen[-1]["gpus"][0]
+    assert (gpu["utilization"], gpu["power"], gpu["temperature"], gpu["memory_used"]) == (None, None, 46, 2**30)
+    assert (seen[-1]["reason"], logged) == ("", [])
+
+
+def test_a_gpu_that_falls_off_the_bus_is_named_and_the_others_go_on(read):
+    lost = "pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)"
+    by_index = f"def by_index(i):\n        if i == 0 and step in (1, 2): raise {lost}\n        return i"
+    seen, logged = read(f"{by_index}\n    pynvml.nvmlDeviceGetHandleByIndex = by_index")
+    assert [len(look["gpus"]) for look in seen] == [2, 1, 1, 2]
+    assert seen[1]["reason"] == "GPU 0 (NVIDIA H200) no longer answers."
+    assert seen[3]["reason"] == ""
+    assert logged == ["GPU 0 (NVIDIA H200) no longer answers.", "The GPUs answer again."]
+
+
+def test_each_mig_instance_is_a_gpu_of_its_own(read):
+    mig = (
+        "pynvml.nvmlDeviceGetMigMode = lambda h: (1, 1); pynvml.nvmlDeviceGetMaxMigDeviceCount = lambda h: 3; "
+        "pynvml.nvmlDeviceGetMigDeviceHandleByIndex = lambda h, n: 10 * h + n; "
+        "pynvml.nvmlDeviceGetUUID = lambda h: f'MIG-{h}'"
+    )
+    seen, logged = read(mig, FAKE_GPUS="1")
+    assert [gpu["uuid"] for gpu in seen[-1]["gpus"]] == ["MIG-0", "MIG-1", "MIG-2"]
+    assert logged == []

@@ -1,0 +1,145 @@
+"""What becomes of a cluster when something becomes of its kernel: each row of the table in docs/server.md."""
+
+import os
+import signal
+import time
+
+import psutil
+import pytest
+from helpers import pids_of_session, wait_until
+
+
+def pids(kernel, server):
+    cluster = server.cluster(kernel)
+    return cluster["pid"], cluster["state"]["workers"][0]["pid"]
+
+
+def stays(kernel, server, pid, worker):
+    cluster = server.settled(kernel)
+    return (cluster["status"], cluster["pid"], cluster["state"]["workers"][0]["pid"]) == ("ready", pid, worker)
+
+
+def test_an_interrupted_kernel_keeps_its_cluster(server):
+    kernel = server.kernel()
+    server.start(kernel)
+    pid, worker = pids(kernel, server)
+    assert server.fetch(f"kernels/{kernel.id}/interrupt", "POST", {}, prefix="api/").status == 204
+    time.sleep(0.5)
+    assert stays(kernel, server, pid, worker)
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+
+
+def test_a_restarted_kernel_keeps_its_workers(server):
+    kernel = server.kernel()
+    server.start(kernel)
+    pid, worker = pids(kernel, server)
+    assert server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/").status == 200
+    time.sleep(0.5)
+    assert stays(kernel, server, pid, worker)
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+
+
+def test_a_crashed_kernel_that_jupyter_restarts_keeps_its_workers(server):
+    kernel = server.kernel()
+    server.start(kernel)
+    pid, worker = pids(kernel, server)
+    before = kernel.pid
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: server.log.count("AsyncIOLoopKernelRestarter: restarting kernel"), 15)
+    time.sleep(0.5)
+    assert kernel.pid != before
+    assert stays(kernel, server, pid, worker)
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+
+
+def test_a_kernel_that_is_shut_down_takes_its_cluster_with_it_also_while_that_starts(server, gone):
+    for wait in (True, False):
+        kernel = server.kernel("doomed.ipynb")
+        body = {"kernel_id": kernel.id, "spec": {"engine": "cpu", "workers": 1}}
+        server.fetch("clusters", "POST", body)
+        if wait:
+            server.settled(kernel)
+        else:
+            wait_until(server.supervisors)
+        supervisors = server.supervisors()
+        assert server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/").status == 204
+        gone(*supervisors)
+        wait_until(lambda kernel=kernel: server.cluster(kernel) is None)
+
+
+def test_a_closed_notebook_takes_kernel_and_cluster_with_it_and_a_renamed_one_gives_its_new_name(server, gone):
+    kernel = server.kernel("old.ipynb")
+    pid = server.start(kernel)["pid"]
+    session = server.fetch("sessions", prefix="api/").body[-1]
+    server.fetch(f"sessions/{session['id']}", "PATCH", {"path": "new.ipynb"}, prefix="api/")
+    assert server.cluster(kernel)["name"] == "new.ipynb"
+    assert server.fetch(f"sessions/{session['id']}", "DELETE", prefix="api/").status == 204
+    gone(pid)
+
+
+def test_two_notebooks_on_one_kernel_share_its_cluster(server):
+    kernel = server.kernel("one.ipynb")
+    order = {"path": "two.ipynb", "name": "two.ipynb", "type": "notebook", "kernel": {"id": kernel.id}}
+    assert server.fetch("sessions", "POST", order, prefix="api/").status == 201
+    assert server.start(kernel)["notebooks"] == ["one.ipynb", "two.ipynb"]
+    assert len(server.supervisors()) == 1
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+
+
+def test_a_kernel_that_is_dead_for_good_takes_its_cluster_with_it(own_server, gone):
+    server = own_server("--KernelRestarter.restart_limit=0", "--AsyncIOLoopKernelRestarter.restart_limit=0")
+    kernel = server.kernel()
+    pid = server.start(kernel)["pid"]
+    os.kill(kernel.pid, signal.SIGKILL)
+    wait_until(lambda: server.cluster(kernel) is None, 15)
+    gone(pid)
+
+
+def test_a_culled_kernel_takes_its_cluster_with_it(own_server, gone):
+    server = own_server(
+        "--MappingKernelManager.cull_idle_timeout=8",
+        "--MappingKernelManager.cull_interval=1",
+        "--MappingKernelManager.cull_connected=True",
+    )
+    kernel = server.kernel()
+    pid = server.start(kernel)["pid"]
+    wait_until(lambda: server.cluster(kernel) is None, 30)
+    gone(pid)
+
+
+@pytest.mark.parametrize("policy", ["renew", "stop"])
+def test_a_restart_can_renew_or_stop_the_cluster_instead(own_server, policy, gone):
+    server = own_server(f"--GpuDask.restart_policy={policy}")
+    kernel = server.kernel()
+    pid = server.start(kernel)["pid"]
+    server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
+    gone(pid)
+    cluster = server.settled(kernel)
+    if policy == "renew":
+        assert cluster["status"] == "ready"
+    else:
+        assert cluster["status"] == "closed"
+        assert cluster["reason"] == "The cluster was closed when its kernel was restarted."
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_end_of_the_server_is_the_end_of_its_clusters(own_server, number, gone):
+    server = own_server()
+    kernels = [server.kernel(), server.kernel()]
+    supervisors = [server.start(kernel)["pid"] for kernel in kernels]
+    os.kill(server.pid, number)
+    server.process.wait(15)
+    gone(*supervisors)
+    for kernel in kernels:
+        kernel.disconnect()
+    leftover = [process for process in psutil.process_iter() if server_of(process) == server.pid]
+    for process in leftover:  # kernels notice their parent's end by themselves, sooner or later
+        process.kill()
+    assert not [process for pid in supervisors for process in pids_of_session(pid)]
+
+
+def server_of(process):
+    try:
+        return int(process.environ().get("JPY_PARENT_PID", 0))
+    except (psutil.Error, OSError):
+        return 0

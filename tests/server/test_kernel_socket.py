@@ -1,0 +1,176 @@
+"""A kernel and its server share the kernel's cluster, whoever started it."""
+
+import asyncio
+import contextlib
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from helpers import wait_until
+
+from jupyter_gpudask.cluster.rendezvous import bind_socket, connect_socket, peer_of
+from jupyter_gpudask.server.kernel_socket import KernelSocket
+
+LOAD = "%load_ext jupyter_gpudask"
+
+
+@pytest.fixture
+def kernel(server):
+    kernel = server.kernel()
+    kernel.ok(LOAD)
+    yield kernel
+    kernel.disconnect()
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+
+
+def test_the_magic_gets_the_cluster_that_the_browser_started(server, kernel):
+    assert kernel.run("%gpudask status").error_value.startswith("This kernel has no cluster.")
+    pid = server.start(kernel)["pid"]
+    assert "running" in kernel.ok("%gpudask status").value
+    assert "it runs already" in kernel.ok("%gpudask start --cpu 1").value
+    assert "other options" in kernel.run("%gpudask start --cpu 2").error_value
+    cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
+    assert "10" in cell.value
+    assert "supervisor" in kernel.ok("%gpudask logs").value
+    assert server.supervisors() == [pid]
+    kernel.ok("%gpudask stop")
+    assert server.cluster(kernel) is None
+
+
+def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_own_environment(server, kernel):
+    kernel.ok("import os, sys; os.environ['COLOUR'] = 'green'; sys.path.insert(0, '/a/folder')")
+    started = kernel.ok("started = %gpudask start --cpu 1\nstarted").value
+    assert "CPU stand-in" in started
+    assert "dashboard" not in started
+    cluster = server.cluster(kernel)
+    assert (cluster["status"], cluster["spec"]["workers"], server.supervisors()) == ("ready", 1, [cluster["pid"]])
+    look = "def look():\n    import os, sys\n    return os.environ.get('COLOUR'), sys.path[0], sys.executable\n"
+    found = kernel.ok(f"{look}started.client.submit(look).result()").value
+    assert found == str(("green", "/a/folder", sys.executable))
+
+
+def test_a_cell_is_told_that_the_browser_closed_its_cluster_and_gets_a_new_one(server, kernel):
+    kernel.ok("%gpudask start --cpu 1")
+    server.fetch(f"clusters/{kernel.id}", "DELETE")
+    assert "The cluster was closed" in kernel.run("%gpudask status").error_value
+    cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
+    assert any("The cluster was closed; what its workers held is lost. A new" in text for text in cell.displayed)
+    assert server.cluster(kernel)["status"] == "ready"
+
+
+def test_a_cell_uses_the_cluster_that_the_browser_restarted(server, kernel):
+    kernel.ok("%gpudask start --cpu 1")
+    server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": {"threads": 1}})
+    server.settled(kernel)
+    cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
+    assert "10" in cell.value
+    assert len(server.supervisors()) == 1
+
+
+def test_a_cluster_that_was_idle_says_so_in_the_next_cell(own_server):
+    server = own_server("--GpuDask.idle_timeout=1")
+    kernel = server.kernel()
+    kernel.ok(f"{LOAD}\n%gpudask start --cpu 1")
+    wait_until(lambda: server.cluster(kernel)["status"] == "closed", 15)
+    cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
+    assert any("closed after 1 seconds without work" in text for text in cell.displayed)
+
+
+def test_a_restarted_kernel_gets_its_warm_cluster_back_empty(server, kernel):
+    kernel.ok("%gpudask start --cpu 1")
+    kernel.ok("%%gpudask\nimport dask.array as da\nx = da.ones(2**24, chunks=2**22).persist()")
+    before = server.cluster(kernel)
+    server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
+    kernel.disconnect()
+    kernel.ok(LOAD)
+    kernel.ok("%gpudask start --cpu 1")
+    tasks = "get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster.client"
+    held = kernel.ok(f"{tasks}.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))")
+    assert held.value == "0"
+    after = server.cluster(kernel)
+    assert (after["pid"], after["state"]["workers"][0]["pid"]) == (
+        before["pid"],
+        before["state"]["workers"][0]["pid"],
+    )
+
+
+def test_an_interrupted_start_leaves_nothing(server, kernel):
+    def interrupt():
+        wait_until(server.supervisors)
+        os.kill(kernel.pid, 2)
+
+    reply = kernel.run("%gpudask start --cpu 1", on_display=interrupt)
+    assert reply.error == "KeyboardInterrupt"
+    wait_until(lambda: not server.supervisors())
+    assert server.cluster(kernel) is None
+
+
+def socket_of(server):
+    return server.runtime / f"gpudask-{server.pid}.sock"
+
+
+def test_only_its_user_can_open_the_socket(server):
+    assert stat.S_IMODE(socket_of(server).stat().st_mode) == 0o600
+    assert socket_of(server).stat().st_uid == os.getuid()
+
+
+STRANGER = """
+import os, socket, sys
+caller = socket.socket(socket.AF_UNIX)
+os.setuid(65534)
+caller.connect(sys.argv[1])
+try:
+    caller.sendall(b"{}" + bytes([10]))
+    print(caller.recv(100))
+except OSError:
+    print(b"")
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_user_who_gets_as_far_as_the_socket_is_refused(caplog):
+    """As if the folder and the mode of the socket were open: Linux's word on who calls is what counts."""
+
+    async def run(path):
+        listening = KernelSocket(None, path)
+        await listening.open()
+        path.chmod(0o666)
+        stranger = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", STRANGER, str(path), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        answer = await stranger.communicate()
+        await listening.close()
+        return answer
+
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        assert asyncio.run(run(Path(folder) / "gpudask-1.sock")) == (b"b''\n", b"")
+    assert "of user 65534 was refused" in caplog.text
+
+
+@pytest.mark.parametrize("line", ["garbage", "{}", '{"type": "join", "protocol": 99}', "x" * 5_000_000])
+def test_what_is_no_kernel_gets_a_sentence(server, line):
+    with connect_socket(socket_of(server)) as caller:
+        caller.settimeout(5)
+        with contextlib.suppress(BrokenPipeError):  # answered before it was through
+            caller.sendall(line.encode() + b"\n")
+        answer = json.loads(caller.makefile().readline())
+    assert (answer["type"], answer["kind"]) == ("failed", "ProtocolError")
+    assert server.fetch("clusters").status == 200
+
+
+def test_a_socket_of_the_dead_is_removed_and_one_of_the_living_is_not(tmp_path):
+    folder = tmp_path / ("a-long-name-" * 9)
+    folder.mkdir()
+    dead, living = folder / "gpudask-1.sock", folder / "gpudask-2.sock"
+    bind_socket(dead).close()
+    with bind_socket(living), bind_socket(folder / "gpudask-3.sock"):
+        assert sorted(path.name for path in folder.iterdir()) == ["gpudask-2.sock", "gpudask-3.sock"]
+        with connect_socket(living) as caller:
+            assert peer_of(caller) == (os.getpid(), os.getuid())
+    assert connect_socket(dead) is None

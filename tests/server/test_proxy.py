@@ -1,0 +1,101 @@
+"""Dask's dashboards through the server, and nothing else through it."""
+
+import http.server
+import re
+import threading
+
+import pytest
+import websocket
+
+
+@pytest.fixture(scope="module")
+def kernel(server):
+    kernel = server.kernel("plots.ipynb")
+    assert server.start(kernel)["status"] == "ready"
+    return kernel
+
+
+def page(server, kernel, path="/status", **options):
+    return server.fetch(f"{kernel.id}{path}", prefix="gpudask/dashboard/", **options)
+
+
+def test_pages_and_what_they_load_come_through(server, kernel):
+    status = page(server, kernel)
+    assert status.status == 200
+    assert b"Dask" in status.text
+    assert page(server, kernel, "/individual-plots.json").body
+    assert page(server, kernel, "").status == 200
+    loaded = re.findall(rb'(?:src|href)="(static/[^"]+)"', status.text)
+    assert loaded
+    for path in loaded:
+        assert page(server, kernel, f"/{path.decode()}").status == 200
+
+
+def test_the_plots_own_socket_comes_through(server, kernel):
+    text = page(server, kernel).text.decode()
+    start = text.index('"token":"') + len('"token":"')
+    token = text[start : text.index('"', start)]
+    plots = server.socket(
+        f"{kernel.id}/status/ws", prefix="gpudask/dashboard/", subprotocols=["bokeh", token], origin=server.url
+    )
+    assert "ACK" in plots.recv()
+    plots.close()
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_a_dashboard_is_only_looked_at(server, kernel, method):
+    assert page(server, kernel, method=method).status in (403, 405)
+
+
+def test_without_a_token_there_is_nothing_to_see(server, kernel):
+    answer = page(server, kernel, headers={})
+    assert b"Dask" not in answer.text  # the login page, perhaps
+    with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
+        server.socket(f"{kernel.id}/status/ws", prefix="gpudask/dashboard/", token=False)
+
+
+class Neighbour(http.server.BaseHTTPRequestHandler):
+    """Some other program on the machine."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"a secret of the neighbour")
+
+    def log_message(self, *_):
+        pass
+
+
+def test_no_trick_with_the_path_reaches_another_port(server, kernel):
+    neighbour = http.server.HTTPServer(("127.0.0.1", 0), Neighbour)
+    thread = threading.Thread(target=neighbour.serve_forever, daemon=True)
+    thread.start()
+    port = neighbour.server_port
+    tricks = [
+        f"{kernel.id}:{port}/",
+        f"{kernel.id}@127.0.0.1:{port}/",
+        f"{kernel.id}/@127.0.0.1:{port}/",
+        f"{kernel.id}//127.0.0.1:{port}/",
+        f"{kernel.id}/../{port}/",
+        f"{kernel.id}/%2e%2e/{port}/",
+        f"{kernel.id}/http://127.0.0.1:{port}/",
+        f"{kernel.id}/\\127.0.0.1:{port}/",
+        f"{kernel.id}%2f..%2f{port}/",
+        f"{kernel.id}/?@127.0.0.1:{port}",
+        f"{kernel.id}/status%0d%0aHost:%20127.0.0.1:{port}",
+        f"{port}/",
+        f"127.0.0.1:{port}/",
+        "none/status",
+    ]
+    for trick in tricks:
+        answer = server.fetch(trick, prefix="gpudask/dashboard/")
+        assert b"neighbour" not in answer.text, trick
+        assert answer.status < 500, trick
+    neighbour.shutdown()
+    neighbour.server_close()
+    thread.join()
+
+
+def test_a_kernel_without_a_cluster_has_no_dashboard(server):
+    answer = page(server, server.kernel())
+    assert answer.status == 404

@@ -1,0 +1,107 @@
+"""The REST interface of a real server, with real kernels and supervisors."""
+
+import pytest
+from helpers import wait_until
+
+
+def test_a_cluster_is_ordered_read_scaled_restarted_and_closed(server, gone):
+    kernel = server.kernel("analysis.ipynb")
+    answer = server.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": {"engine": "cpu", "workers": 1}})
+    assert (answer.status, answer.body["status"]) == (202, "starting")
+    assert answer.headers["Location"] == f"/a%40b/gpudask/api/clusters/{kernel.id}"
+    ready = server.settled(kernel)
+    assert (ready["status"], ready["engine"], ready["workers_ready"]) == ("ready", "cpu", 1)
+    assert (ready["name"], ready["notebooks"]) == ("analysis.ipynb", ["analysis.ipynb"])
+    assert ready["state"]["workers"][0]["memory"] > 0
+    assert ready["dashboard"] == f"gpudask/dashboard/{kernel.id}/"
+    assert [cluster["kernel_id"] for cluster in server.fetch("clusters").body["clusters"]] == [kernel.id]
+    assert set(server.fetch(f"clusters/{kernel.id}/logs").body["logs"]) == {"supervisor", "0"}
+
+    assert server.fetch(f"clusters/{kernel.id}/scale", "POST", {"workers": 2}).status == 202
+    wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, 20)
+
+    assert server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": {"threads": 3}}).status == 202
+    again = server.settled(kernel)
+    assert (again["status"], again["spec"]["threads"], again["spec"]["workers"]) == ("ready", 3, 1)
+    assert again["pid"] != ready["pid"]
+    assert server.supervisors() == [again["pid"]]
+
+    assert server.fetch(f"clusters/{kernel.id}", "DELETE").status == 204
+    assert server.fetch(f"clusters/{kernel.id}").status == 404
+    gone(ready["pid"], again["pid"], limit=1)
+    assert not any(word in server.log for word in ("PRIVATE KEY", "Traceback"))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "words"),
+    [
+        ("POST", "clusters", {"kernel_id": "none"}, 404, "no kernel none"),
+        ("POST", "clusters", {}, 422, "Field required"),
+        ("POST", "clusters", {"kernel_id": 3}, 422, "valid string"),
+        ("POST", "clusters", {"kernel_id": "none", "spec": {"workers": -3, "engine": "cpu"}}, 422, "-3"),
+        ("POST", "clusters", {"kernel_id": "none", "spec": {"pool": "lots"}}, 422, "lots"),
+        ("POST", "clusters", {"kernel_id": "none", "spec": {"threads": "2"}}, 422, "2"),
+        ("POST", "clusters", {"kernel_id": "none", "profile": "small"}, 404, "small"),
+        ("POST", "clusters", [], 400, "not a JSON object"),
+        ("GET", "clusters/none", None, 404, "no cluster"),
+        ("DELETE", "clusters/none", None, 404, "no cluster"),
+        ("POST", "clusters/none/scale", {"workers": 1}, 404, "no cluster"),
+        ("POST", "clusters/none/scale", {"workers": 0}, 422, "greater than"),
+        ("POST", "clusters/none/restart", {}, 404, "no cluster"),
+        ("GET", "clusters/none/logs", None, 404, "no cluster"),
+        ("PUT", "clusters", {}, 405, ""),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(server, method, path, body, status, words):
+    answer = server.fetch(path, method, body)
+    assert answer.status == status
+    assert words in answer.body["message"]
+
+
+def test_a_body_that_is_no_json_is_a_bad_request(server):
+    for data in (b"{", b"\xff", b'{"kernel_id": NaN}'):
+        assert server.fetch("clusters", "POST", data=data).status == 400
+
+
+def test_a_second_order_of_the_same_cluster_changes_nothing_and_of_another_is_a_conflict(server):
+    kernel = server.kernel()
+    first = server.start(kernel)
+    assert first["name"] == "python3"
+    order = {"kernel_id": kernel.id, "spec": first["spec"] | {"threads": 1}}
+    assert server.fetch("clusters", "POST", order | {"spec": {"engine": "cpu", "workers": 1}}).status == 202
+    answer = server.fetch("clusters", "POST", order)
+    assert (answer.status, answer.body["kind"]) == (409, "ClusterExistsError")
+    assert server.cluster(kernel)["pid"] == first["pid"]
+    server.fetch(f"clusters/{kernel.id}", "DELETE")
+
+
+def test_the_server_says_why_it_has_no_gpus_and_what_a_cluster_is_by_default(server):
+    gpus = server.fetch("gpus").body
+    assert gpus["gpus"] == []
+    assert gpus["reason"] == "This machine has no NVIDIA driver."
+    assert server.fetch("profiles").body["default"]["engine"] == "auto"
+
+
+def test_the_interface_describes_itself(server):
+    api = server.fetch("openapi.json").body
+    assert api["servers"] == [{"url": "/a%40b/gpudask/api"}]
+    assert set(api["paths"]) == {
+        "/gpus",
+        "/profiles",
+        "/clusters",
+        "/clusters/{kernel_id}",
+        "/clusters/{kernel_id}/scale",
+        "/clusters/{kernel_id}/restart",
+        "/clusters/{kernel_id}/logs",
+    }
+    assert "credentials" not in str(api["components"])
+
+
+def test_a_cluster_that_does_not_start_is_failed_with_the_reason_and_can_be_restarted(server):
+    kernel = server.kernel()
+    failed = server.start(kernel, start_timeout=0.01)
+    assert (failed["status"], failed["reason"]) == ("failed", "0 of 1 workers were up after 0.01 s.")
+    assert server.fetch(f"clusters/{kernel.id}/scale", "POST", {"workers": 1}).status == 409
+    server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": {"start_timeout": 60}})
+    assert server.settled(kernel)["status"] == "ready"
+    server.fetch(f"clusters/{kernel.id}", "DELETE")
