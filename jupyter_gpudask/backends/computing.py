@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import dask.base
@@ -15,7 +16,7 @@ from ..quantities import format_bytes
 from .caller import names_of, user_line
 from .config import current_overlay
 from .interception import calling_frame, intercept
-from .placement import GPU_BACKENDS, kind_of, place_of, to_host
+from .placement import GPU_BACKENDS, kind_of, name_of, place_of, results_to_host, to_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,11 +33,21 @@ class Watch:
         Whether results come as NumPy and pandas.
     on_host
         Collections that stayed on the CPU, by name, with the line.
+    brought
+        Keys of the collections that were moved for their results alone.
     """
 
     def __init__(self, *, to_host: bool = False) -> None:
         self.to_host = to_host
         self.on_host: dict[str, int] = {}
+        self.brought: set[str] = set()
+
+    def bring(self, collection: Any) -> Any:
+        """A collection as its result is wanted."""
+        brought = to_host(collection)
+        if brought is not collection:
+            self.brought.add(name_of(brought))
+        return brought
 
 
 def install_computing() -> None:
@@ -58,8 +69,8 @@ def _compute(compute: Callable[..., Any], *args: Any, traverse: bool = True, **k
         return compute(*args, traverse=traverse, **kwargs)
     collections, repack = unpack_collections(*args, traverse=traverse)
     if watch.to_host:
-        args = repack([to_host(collection) for collection in collections]) if collections else args
-        return tuple(to_host(result) for result in compute(*args, traverse=traverse, **kwargs))
+        args = repack([watch.bring(collection) for collection in collections]) if collections else args
+        return tuple(results_to_host(result) for result in compute(*args, traverse=traverse, **kwargs))
     on_gpu = [collection for collection in collections if place_of(collection) == "gpu"]
     if on_gpu and "scheduler" not in kwargs:
         kept = _refuse_what_does_not_fit(on_gpu)
@@ -73,7 +84,7 @@ def _client_compute(compute: Callable[..., Any], client: Client, collections: An
     watch = _watch()
     if watch is not None and watch.to_host:
         is_many = isinstance(collections, list | tuple | set | frozenset)
-        collections = type(collections)(map(to_host, collections)) if is_many else to_host(collections)
+        collections = type(collections)(map(watch.bring, collections)) if is_many else watch.bring(collections)
     return compute(client, collections, *args, **kwargs)
 
 
@@ -89,7 +100,7 @@ def _submit(to_expression: Callable[..., Any], collections: Any, *args: Any, **k
 
 
 def _note(watch: Watch, collection: Any) -> None:
-    if place_of(collection) != "host":
+    if place_of(collection) != "host" or name_of(collection) in watch.brought:
         return
     kind = kind_of(collection)
     for name in names_of(collection) or [f"{'an array' if kind == 'array' else 'a dataframe'} without a name"]:
@@ -109,21 +120,20 @@ def _gives_results_to_the_user() -> bool:
 def _refuse_what_does_not_fit(collections: Iterable[Any]) -> dict[int, Any]:
     """Raise for what the kernel's GPU cannot hold; the frames, whose size only their computation tells, persisted."""
     __tracebackhide__ = True
-    kept = {}
+    free, size, names, kept = _free_memory(), 0.0, list[str](), {}
     for collection in collections:
         if isinstance(collection, Array):
             # Blocks arrive one by one, and are put together then: both need room, unless there is but one.
-            size = collection.nbytes * (1 if collection.npartitions == 1 else 2)
-        elif not hasattr(collection, "npartitions") or not hasattr(collection, "dask"):
-            continue
-        else:
+            blocks = 1 if collection.npartitions == 1 else 2
+            size += 0 if math.isnan(collection.nbytes) else blocks * collection.nbytes
+        elif hasattr(collection, "npartitions") and hasattr(collection, "dask"):
             kept[id(collection)] = persisted = dask.base.persist(collection)[0]
             wait(persisted)
-            size = sum(default_client().nbytes(list(flatten(persisted.__dask_keys__()))).values())
-        free = _free_memory()
-        if size > free:  # never for an unknown size, which is NaN
+            size += sum(default_client().nbytes(list(flatten(persisted.__dask_keys__()))).values())
+        names += names_of(collection)
+        if size > free:
             raise ResultTooLargeError(
-                f"The result {' and '.join(names_of(collection)) or 'of this line'} needs {format_bytes(int(size))} "
+                f"The result {' and '.join(names) or 'of this line'} needs {format_bytes(int(size))} "
                 f"on the GPU of this kernel, which has {format_bytes(free)} free."
             )
     return kept

@@ -52,11 +52,11 @@ class Overlay:
 
     def get(self, section: str) -> str:
         """The backend of `section`."""
-        return self._backends[section]
+        return _settings_of(self).get(section, self._backends[section])
 
     def set(self, section: str, backend: str) -> None:
-        """What `dask.config.set` does in the cell, and for the cell alone."""
-        self._backends[section] = _Local(backend, self)
+        """What `dask.config.set` does in the cell, for the thread or task that does it: another one is mid-creation."""
+        _settings.set((self, _settings_of(self) | {section: _Local(backend, self)}))
 
     @property
     def outer(self) -> Overlay | None:
@@ -83,6 +83,14 @@ class _Local(str):
 
 
 _overlay: ContextVar[Overlay | None] = ContextVar("jupyter_gpudask_overlay", default=None)
+
+_settings: ContextVar[tuple[Overlay, dict[str, str]] | None] = ContextVar("jupyter_gpudask_settings", default=None)
+"""What `dask.config.set` has changed, in one context: Dask's CuPy backend does so whenever it creates an array."""
+
+
+def _settings_of(overlay: Overlay) -> dict[str, str]:
+    settings = _settings.get()
+    return settings[1] if settings is not None and settings[0] is overlay else {}
 
 
 def current_overlay() -> Overlay | None:
@@ -119,6 +127,9 @@ class _Section(dict[str, Any]):
             super().__setitem__(key, value)
         else:
             overlay.set(self._name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a copy is a plain dictionary, of what can be seen here
+        return dict, ({key: self[key] for key in self},)
 
     def pop(self, key: str, *default: Any) -> Any:
         if key == _KEY and current_overlay() is not None:

@@ -9,6 +9,7 @@ from .company import install_company
 from .computing import install_computing
 from .creation import install_creation_functions
 from .frames import install_frame_backend
+from .metas import install_metas
 from .mixing import install_mixing
 from .random_numbers import install_random_numbers
 from .seed import install_seed
@@ -23,5 +24,6 @@ def install_backends() -> None:
     install_frame_backend()
     install_creation_functions()
     install_company()
+    install_metas()
     install_mixing()
     install_computing()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import dask._collections
+import numpy as np
 from dask.array import core, einsumfuncs, routines
 from dask.utils import funcname
 
@@ -36,6 +37,8 @@ def install_mixing() -> None:
 
 def _check_arrays(operation: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
+    # Dask takes these for numbers, and CuPy does not.
+    args = tuple(arg[()] if isinstance(arg, np.ndarray) and not arg.ndim else arg for arg in args)
     first = args[0] if args else None
     # CuPy takes indices from the host.
     if not (callable(first) and funcname(first) in _INDEXING):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dask.base import is_dask_collection
 
 from ..errors import MoveError
-from .placement import GPU_BACKENDS, can_move, kind_of, place_of, to_gpu
+from .placement import GPU_BACKENDS, can_move, kind_of, name_of, place_of, to_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping, Sequence
@@ -78,12 +78,13 @@ def moved(
     wanted = movable if tuple(names) == (ALL,) else list(names)
     before = {name: _movable(name, namespace) for name in wanted}
     after = {name: value if place_of(value) == "gpu" else to_gpu(value) for name, value in before.items()}
+    made = {name: name_of(value) for name, value in after.items()}
     namespace.update(after)
     try:
         yield frozenset(after)
     finally:
         for name, value in after.items():
-            if namespace.get(name) is value:
+            if namespace.get(name) is value and name_of(value) == made[name]:  # not written to: x[0] = 1, df["a"] = b
                 namespace[name] = before[name]
 
 

@@ -66,6 +66,17 @@ def to_host(value: Any) -> Any:
     return value.to_backend("numpy" if kind_of(value) == "array" else "pandas")
 
 
+def results_to_host(result: Any) -> Any:
+    """A result with all that lies in it, in tuples, lists and dicts of any depth, as NumPy and pandas."""
+    if type(result) is dict:
+        return {key: results_to_host(value) for key, value in result.items()}
+    if type(result) in (list, tuple, set):
+        return type(result)(map(results_to_host, result))
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*map(results_to_host, result))
+    return to_host(result)
+
+
 def ancestors(collection: Any) -> frozenset[str]:
     """Names of all collections that `collection` is computed from, its own included."""
     if isinstance(collection, Array):

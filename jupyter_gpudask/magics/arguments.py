@@ -79,6 +79,10 @@ class CellArguments:
 
 
 class _Parser(MagicArgumentParser):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog=prog, add_help=False)
+        self.allow_abbrev = False
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message[:1].upper()}{message[1:]}. Type {self.prog}? for help.")
 
@@ -91,7 +95,7 @@ def parse_line(line: str) -> LineArguments:
     IPython.core.error.UsageError
         It cannot be read.
     """
-    parser = _Parser(prog="%gpudask", add_help=False)
+    parser = _Parser("%gpudask")
     parser.add_argument("command", nargs="?", default="status", choices=list(COMMANDS))
     parser.add_argument("--cpu", nargs="?", const="")
     parser.add_argument("--lines", default=20, type=int)
@@ -116,7 +120,7 @@ def parse_cell(line: str) -> CellArguments:
     IPython.core.error.UsageError
         It cannot be read.
     """
-    parser = _Parser(prog="%%gpudask", add_help=False)
+    parser = _Parser("%%gpudask")
     parser.add_argument("--array", choices=ARRAYS, default="cupy")
     parser.add_argument("--dataframe", choices=DATAFRAMES, default="cudf")
     parser.add_argument("--move", default="")
@@ -124,6 +128,8 @@ def parse_cell(line: str) -> CellArguments:
     parser.add_argument("--report")
     parser.add_argument("--compare", action="store_true")
     given = _parsed(parser, line)
+    if given["compare"] and given["report"]:
+        raise UsageError("--compare runs the cell twice and writes no report. Leave one of the two out.")
     names = tuple(name.strip() for name in given.pop("move").split(",") if name.strip())
     return CellArguments(**given, move=names)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import inspect
 import time
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from IPython.display import display
 
 from ..errors import ComparisonError
 from .interrupt import take_back
+from .variables import copied
 from .views import Note, View, describe_cluster, format_table, html_table
 
 if TYPE_CHECKING:
@@ -109,22 +109,25 @@ async def compare_runs(
     ComparisonError
         The cluster has no GPUs.
     """
+    __tracebackhide__ = True
     if cluster.ready.engine != "cuda":
         raise ComparisonError("--compare needs GPUs, and this is the CPU stand-in.", "Leave it out.")
     from ..backends import Watch, default_client, host_collections, moved, switched_to
     from ..models import ClusterSpec
 
     file = shell.compile.cache(body, shell.execution_count)
+    ast.parse(body, file)
+    _refuse_what_is_elsewhere(body, shell.user_ns)
     told = display(Note("Running on the CPU ..."), display_id=True)
     with session.aside(ClusterSpec.parse({"engine": "cpu"})) as aside, ExitStack() as stack:
         stack.enter_context(default_client.computing_on(aside.client))
         stack.enter_context(switched_to("numpy", "pandas"))
         where = f"the {describe_cluster('cpu', aside.ready.workers, ())} with NumPy and pandas"
-        cpu = await _run(body, file, _copy_of(shell.user_ns, body), aside.client, where)
+        cpu = await _run(body, file, copied(shell.user_ns, body), aside.client, where)
         if cpu.error is not None:
             raise cpu.error
     told.update(Note("Running on the GPUs ..."))
-    namespace = _copy_of(shell.user_ns, body)
+    namespace = copied(shell.user_ns, body)
     backends = (arguments.array, arguments.dataframe)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
@@ -138,31 +141,49 @@ async def compare_runs(
 
 
 def _compare(ones: dict[str, Any], others: dict[str, Any]) -> dict[str, Agreement]:
-    from dask.base import is_dask_collection
-
     from ..backends import to_host
     from .agreement import Agreement, compare
 
     found = {}
     for name in ones.keys() & others.keys():
-        if is_dask_collection(ones[name]):
+        if _is_collection(ones[name]):
             found[name] = Agreement(None, "a Dask collection: only what is computed can be compared")
         elif not isinstance(ones[name], ModuleType | FunctionType | type):
             found[name] = compare(to_host(ones[name]), to_host(others[name]))
     return dict(sorted(found.items(), key=lambda item: (item[0] != VALUE, item[0])))
 
 
+def _is_collection(value: Any) -> bool:
+    from dask.base import is_dask_collection
+
+    return bool(is_dask_collection(value))
+
+
+def _refuse_what_is_elsewhere(body: str, namespace: Mapping[str, Any]) -> None:
+    """Raise for variables whose data lies with the workers of the GPUs, which those of the CPU cannot reach."""
+    from distributed import Future
+    from distributed.client import futures_of
+
+    for name in sorted({node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}):
+        value = namespace.get(name)
+        if isinstance(value, Future) or (_is_collection(value) and futures_of(value)):
+            raise ComparisonError(
+                f"{name} is kept by the workers of the GPUs, and those of the CPU cannot reach it.",
+                "Compare a cell that makes it.",
+            )
+
+
 async def _run(body: str, file: str, namespace: dict[str, Any], client: Client, where: str) -> Run:
-    tree = ast.parse(body)
+    __tracebackhide__ = True
+    tree = ast.parse(body, file)
     bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     before, value, error = set(client.futures), None, None
     began = time.perf_counter()
     try:
-        await _evaluate(compile(tree, file, "exec", flags), namespace)
+        await _evaluate(tree, file, "exec", namespace)
         if isinstance(last, ast.Expr):
-            value = await _evaluate(compile(ast.Expression(last.value), file, "eval", flags), namespace)
+            value = await _evaluate(ast.Expression(last.value), file, "eval", namespace)
     except Exception as raised:  # noqa: BLE001 - the user's error is a result here
         error = raised
     except BaseException:
@@ -173,21 +194,8 @@ async def _run(body: str, file: str, namespace: dict[str, Any], client: Client, 
     return Run(where, seconds, ({} if value is None else {VALUE: value}) | results, error)
 
 
-async def _evaluate(code: Any, namespace: dict[str, Any]) -> Any:
+async def _evaluate(tree: Any, file: str, mode: str, namespace: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
+    code = compile(tree, file, mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     result = eval(code, namespace)  # noqa: S307 - the user's cell
     return await result if inspect.iscoroutine(result) and code.co_flags & inspect.CO_COROUTINE else result
-
-
-def _copy_of(namespace: Mapping[str, Any], body: str) -> dict[str, Any]:
-    """The variables; of those that the code names copies, so that one run does not change them for the other."""
-    named = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
-    return {name: _copy(value) if name in named else value for name, value in namespace.items()}
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, ModuleType | FunctionType | type):
-        return value
-    try:
-        return copy.deepcopy(value) if isinstance(value, list | dict | set) else copy.copy(value)
-    except Exception:  # noqa: BLE001 - of what cannot be copied there is one
-        return value

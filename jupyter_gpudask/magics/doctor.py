@@ -24,6 +24,7 @@ Verdict = Literal["ok", "note", "problem"]
 
 _GPU_LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "rmm": "RMM", "dask_cudf": "dask-cudf", "dask_cuda": "dask-cuda"}
 _CROWDED = 0.1
+_PATIENCE = 10.0
 _SIGNS = {"ok": "✓", "note": "•", "problem": "✗"}
 
 
@@ -180,7 +181,7 @@ def _check_workers(cluster: RunningCluster | None) -> Iterator[Finding]:
         return
     from ..backends import loaded_versions
 
-    here, there = loaded_versions(), cluster.client.run(loaded_versions, on_error="ignore")
+    here, there = loaded_versions(), cluster.ask_workers(loaded_versions, _PATIENCE)
     silent = cluster.ready.workers - len(there)
     if silent > 0:
         yield Finding(

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from ..models import WorkerState
     from .session import RunningCluster, Session
 
+_PATIENCE = 20.0
+
 
 class FreeView(View):
     """How much was freed, and how much is still held.
@@ -50,11 +52,11 @@ def free(session: Session) -> FreeView:
     freed: dict[str, int] = {}
     workers: tuple[WorkerState, ...] = ()
     if cluster is not None and cluster.ready.engine == "cuda":
-        addresses = {worker: str(name) for worker, name in cluster.client.run(_name_of, on_error="ignore").items()}
-        released = cluster.client.run(release_memory, on_error="ignore")
+        addresses = {worker: str(name) for worker, name in cluster.ask_workers(_name_of, _PATIENCE).items()}
+        released = cluster.ask_workers(release_memory, _PATIENCE)
         workers = session.state().workers
-        labels = {worker.name: f"GPU {worker.gpu_index}" for worker in workers}
-        freed = {labels.get(addresses.get(address, ""), address): size for address, size in released.items()}
+        sizes = {addresses.get(address, address): size for address, size in released.items()}
+        freed = {f"GPU {worker.gpu_index}": sizes.get(worker.name, 0) for worker in workers}
     freed["kernel"] = release_memory()
     return FreeView(freed, workers, pool=cluster is not None and cluster.spec.pool is not None)
 

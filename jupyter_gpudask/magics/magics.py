@@ -120,6 +120,8 @@ class GpuDaskMagics(Magics):
         --report FILE     write Dask's performance report of the cell, as HTML
         """
         # Reached only where `Cells.rewrite` was not: in an exported script, and where other code runs the magic.
+        if parse_cell(line).compare:
+            raise UsageError("--compare works in a cell of a notebook or of IPython alone.")
         with ExitStack() as stack:
             with _as_usage_errors():
                 stack.enter_context(self._cell_context(parse_cell(line), self._shell.transform_cell(cell)))
@@ -143,6 +145,7 @@ class GpuDaskMagics(Magics):
         View or coroutine
             A coroutine of it if the cell awaits something.
         """
+        __tracebackhide__ = True
         arguments, _, body = text.partition("\n")
         with _as_usage_errors():
             parsed = parse_cell(arguments)

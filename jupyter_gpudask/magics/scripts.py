@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import warnings
 from contextlib import ContextDecorator, ExitStack
 from functools import wraps
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from .session import process_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from types import TracebackType
 
     from distributed import Client
@@ -30,7 +31,7 @@ class GpuSwitch(ContextDecorator):
         options: dict[str, Any],
     ) -> None:
         self._array, self._dataframe, self._to_host, self._options = array, dataframe, to_host, options
-        self._entered: list[ExitStack] = []
+        self._entered = threading.local()  # several threads may use one
 
     def __enter__(self) -> Client:
         cluster, new = process_session().start(self._options, lambda _: None, lambda: None)
@@ -44,11 +45,11 @@ class GpuSwitch(ContextDecorator):
         with ExitStack() as stack:
             stack.enter_context(default_client.computing_on(cluster.client))
             stack.enter_context(switched_to(*backends, Watch(to_host=self._to_host)))
-            self._entered.append(stack.pop_all())
+            self._entered.__dict__.setdefault("stacks", []).append(stack.pop_all())
         return cluster.client
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._entered.pop().close()
+        self._entered.stacks.pop().close()
 
     def __call__(self, function: _F) -> _F:
         """Have `function` run inside it; a coroutine function until it has been awaited.
@@ -60,15 +61,25 @@ class GpuSwitch(ContextDecorator):
         """
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"gpu() cannot decorate the generator {function.__name__}: use `with gpu():` inside it.")
-        if not inspect.iscoroutinefunction(function):
-            return super().__call__(function)
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def run_coroutine(*args: Any, **kwargs: Any) -> Any:
+                return await self._awaited(function(*args, **kwargs))
+
+            return cast("_F", run_coroutine)
 
         @wraps(function)
-        async def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: Any, **kwargs: Any) -> Any:
             with self._recreate_cm():
-                return await function(*args, **kwargs)
+                result = function(*args, **kwargs)
+            return self._awaited(result) if inspect.iscoroutine(result) else result
 
         return cast("_F", run)
+
+    async def _awaited(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        with self._recreate_cm():
+            return await coroutine
 
     def _recreate_cm(self) -> GpuSwitch:
         return GpuSwitch(self._array, self._dataframe, self._to_host, self._options)

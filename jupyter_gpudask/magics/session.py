@@ -7,6 +7,7 @@ import atexit
 import os
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -53,7 +54,9 @@ class RunningCluster:
     def forget_peaks(self) -> None:
         """Have `take_peaks` tell of what happens from now on; does not wait."""
         if self.ready.engine == "cuda" and self.client.status == "running":
-            self._run_on_workers(wait=False)
+            from ..cluster.worker import take_peak
+
+            self._ask(take_peak, wait=False)
 
     def take_peaks(self, limit: float) -> dict[str, int]:
         """The most device memory that each worker's allocator had handed out, in bytes, since this was asked last.
@@ -63,19 +66,30 @@ class RunningCluster:
         limit
             Seconds after which a worker that does not answer is left out.
         """
-        if self.ready.engine != "cuda" or self.client.status != "running":
-            return {}
-        try:
-            answers = self._run_on_workers(wait=True).result(limit)
-        except Exception:  # noqa: BLE001 - a figure that cannot be had must not end a cell with an error
-            return {}
-        return {name: peak for name, peak in answers.values() if peak is not None}
-
-    def _run_on_workers(self, *, wait: bool) -> Future[Any]:
         from ..cluster.worker import take_peak
 
+        answers = self.ask_workers(take_peak, limit) if self.ready.engine == "cuda" else {}
+        return {name: peak for name, peak in answers.values() if peak is not None}
+
+    def ask_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
+        """What `function` gives in each worker, by address, of those that answer within `limit` seconds."""
+        if self.client.status != "running":
+            return {}
+        end = time.monotonic() + limit
+        asked = {
+            address: self._ask(function, workers=[address]) for address in self.client.scheduler_info(-1)["workers"]
+        }
+        answers: dict[str, Any] = {}
+        for question in asked.values():
+            try:
+                answers |= question.result(max(0.0, end - time.monotonic()))
+            except Exception:  # noqa: BLE001 - a figure that cannot be had must not end a cell with an error
+                question.cancel()
+        return answers
+
+    def _ask(self, function: Callable[..., Any], **options: Any) -> Future[Any]:
         loop: Any = self.client.loop
-        asking = self.client._run(take_peak, wait=wait, on_error="ignore")  # noqa: SLF001 - `run` waits without a limit
+        asking = self.client._run(function, on_error="ignore", **options)  # noqa: SLF001 - `run` waits without a limit
         return asyncio.run_coroutine_threadsafe(asking, loop.asyncio_loop)
 
 

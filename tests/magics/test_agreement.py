@@ -17,7 +17,12 @@ FRAME = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, np.nan, 2.5], "c": ["x", "y", N
         (np.float32(3), np.float32(3.00001)),
         (np.arange(5), np.arange(5)),
         (np.array([1.0, np.nan, np.inf]), np.array([1.0, np.nan, np.inf])),
-        (np.array([1e9, 1e-3]), np.array([1e9, 1e-3 + 1e-6])),
+        (np.array([5.0, 4.0, 1e-20]), np.array([5.0, 4.0, -1e-20])),
+        (np.array([None, 1.5, np.nan], dtype=object), np.array([None, 1.5, np.nan], dtype=object)),
+        (np.array(["NaT", "2020-01-01"], dtype="M8[D]"), np.array(["NaT", "2020-01-01"], dtype="M8[D]")),
+        (pd.Series([[1, 2], [3]]), pd.Series([[1, 2], [3]])),
+        (FRAME.set_axis([1, "1", "1"], axis=1), FRAME.set_axis([1, "1", "1"], axis=1)),
+        (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 9], mask=[0, 1])),
         (np.zeros((0, 3)), np.zeros((0, 3))),
         ("a", "a"),
         (None, None),
@@ -56,6 +61,16 @@ def test_they_agree(one, other):
         (FRAME, FRAME.rename(columns={"a": "z"}), "columns ['index', 'a', 'b', 'c'] on the CPU"),
         (FRAME, FRAME.iloc[:2], "3 rows on the CPU, 2 on the GPUs"),
         (FRAME, 1, "a DataFrame on the CPU, int on the GPUs"),
+        (pd.DataFrame({"index": [1, 2]}), pd.DataFrame({"index": [1, 99]}), "column index: 1 of 2 elements differ"),
+        (pd.Series([1, 2, 3]), pd.Series([1, 2, 3], index=[7, 8, 9]), "column index: 3 of 3 elements differ"),
+        (pd.Series([1, 2, 3]), pd.Series([1, 2, 3], index=[2, 1, 0]), "column index: 2 of 3 elements differ"),
+        (pd.Series(["a", "b"]), pd.Series(["a", "c"]), "the first at [1]: 'b' and 'c'"),
+        (
+            np.array([1e12, 1, 2, 3]),
+            np.array([1e12, 9, -2, 300]),
+            "3 of 4 elements differ, the first at [1]: 1.0 and",
+        ),
+        (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[1, 1]), "other elements are masked"),
     ],
 )
 def test_they_differ_and_it_is_said_where(one, other, text):
@@ -67,3 +82,15 @@ def test_they_differ_and_it_is_said_where(one, other, text):
 def test_what_cannot_be_compared_is_said():
     agreement = compare(object(), object())
     assert (agreement.agrees, agreement.text) == (None, "of type object, which cannot be compared")
+
+
+def test_a_loss_of_precision_is_told():
+    text = compare(np.array([1.0, 2.0]), np.array([1.0, 2.0], dtype="float32")).text
+    assert text == "equal to 0.0001; float64 on the CPU, float32 on the GPUs"
+
+
+def test_what_contains_itself_is_not_followed_for_ever():
+    one, other = [], []
+    one.append(one)
+    other.append(other)
+    assert compare(one, other).agrees is None

@@ -71,3 +71,19 @@ def test_what_is_held_without_need_is_freed_and_told_by_gpu(gpu_kernel):
 def test_on_the_stand_in_there_is_nothing_to_free(kernel):
     kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1")
     assert kernel.ok("%gpudask free").value == "0 B of device memory freed."
+
+
+@pytest.fixture
+def kernel_of_its_own():
+    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="1"))
+    kernel.ok("%load_ext jupyter_gpudask\nimport os, signal\nstarted = %gpudask start")
+    yield kernel
+    kernel.shutdown()
+
+
+def test_a_worker_that_is_stopped_does_not_stop_the_doctor(kernel_of_its_own):
+    kernel = kernel_of_its_own
+    pid = kernel.ok("print(next(iter(started.client.run(os.getpid).values())))").printed.strip()
+    kernel.ok(f"os.kill({pid}, signal.SIGSTOP)\nexamined = %gpudask doctor", timeout=50)
+    assert findings(kernel)["workers"] == ("problem", "1 of 1 do not answer.", "Type: %gpudask logs")
+    kernel.ok(f"os.kill({pid}, signal.SIGCONT)")

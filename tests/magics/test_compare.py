@@ -26,7 +26,7 @@ def test_it_shows_both_times_and_whether_each_result_agrees(kernel):
     assert re.search(r"\d\.\d\d s on 1 × NVIDIA H200 with cupy and pandas", reply.value)
     assert re.search(r"\d\.\d times (faster|slower) on the GPUs", reply.value)
     rows = {row.split("  ")[0].strip(): row for row in reply.value.splitlines()[4:]}
-    assert rows["value of the cell"].endswith("yes     equal to 1e-09 of the largest value")
+    assert rows["value of the cell"].endswith("yes     equal to 1e-09")
     assert rows["total"].split()[1:] == ["yes", "equal"]
     assert rows["means"].split()[1] == "yes"
     assert "NO" in rows["kind"]
@@ -42,6 +42,47 @@ def test_the_variables_of_the_notebook_stay_as_they_are(kernel):
     assert kernel.ok("numbers, outside is before, float(outside.sum().compute()), 'new' in globals()").value == str(
         ([1], True, 4.0, False)
     )
+
+
+def test_functions_of_the_notebook_see_the_copies(kernel):
+    kernel.ok("shared = [1]\ndef append():\n    shared.append(len(shared))\n    return len(shared)")
+    assert "yes     equal" in kernel.ok(f"{CELL}\nappend()").value
+    assert kernel.ok("shared").value == "[1]"
+
+
+def test_clients_and_other_things_are_not_copied(kernel):
+    kernel.ok(f"{CELL}\nlink = client.dashboard_link\nda.ones(4).sum().compute()")
+    assert kernel.ok("client.submit(abs, -3).result()").value == "3"
+
+
+def test_annotations_are_those_of_the_cell(kernel):
+    assert "yes" in kernel.ok(f"{CELL}\ndef g(x: int): pass\ng.__annotations__['x'] is int").value
+    assert kernel.ok("_.agreements['value of the cell'].agrees").value == "True"
+
+
+def test_what_the_workers_of_the_gpus_keep_is_refused_before_anything_runs(kernel):
+    kernel.ok("kept = da.ones(4, chunks=2).persist()\nran = []")
+    reply = kernel.run(f"{CELL}\nran.append(1)\nkept.sum().compute()")
+    assert "kept is kept by the workers of the GPUs" in reply.printed
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [("--comp", "Unrecognized arguments: --comp"), ("--compare --report x.html", "Leave one of the two out")],
+)
+def test_options_that_cannot_be_are_refused(kernel, options, sentence):
+    reply = kernel.run(f"%%gpudask {options}\n1")
+    assert reply.error == "UsageError"
+    assert sentence in reply.printed
+
+
+def test_a_syntax_error_is_the_users(kernel):
+    reply = kernel.run(f"{CELL}\nx = 1\ny = = 2")
+    assert (reply.error, reply.errors_shown) == ("SyntaxError", 1)
+
+
+def test_a_cell_of_comments_has_nothing_to_compare(kernel):
+    assert "times" in kernel.ok(f"{CELL}\n# nothing").value
 
 
 def test_a_cell_that_awaits_is_compared_too(kernel):

@@ -154,6 +154,65 @@ def test_a_result_that_does_not_fit_is_refused_before_it_is_computed(kernel):
     assert kernel.ok(f"{CELL}\nfloat(big.sum().compute())").value == "200000000.0"
 
 
+def test_several_results_that_fit_alone_and_not_together_are_refused(kernel):
+    cell = "a, b = (da.ones((9_000, 6_000), chunks=6_000) + n for n in (1, 2))\nda.compute(a, b)"
+    reply = kernel.run(f"{CELL}\n{cell}")
+    assert reply.error == "ResultTooLargeError"
+    assert "The result a and b needs 1.6 GiB" in reply.error_value
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "da.histogram(x, bins=4, range=(0, 1))[0]",
+        "x[x > 0.5]",
+        "da.fft.fft(x.rechunk(-1)).real",
+        "da.compress(x > 0.5, x)",
+        "da.apply_along_axis(lambda row: row * 2, 0, x.rechunk(-1))",
+    ],
+)
+def test_what_dask_does_not_know_to_be_on_the_gpu_is_not_taken_for_a_cpu_array(kernel, expression):
+    reply = kernel.ok(f"{CELL}\nx = da.random.random(100, chunks=50)\ny = {expression}\ntype((y * 2).sum().compute())")
+    assert (reply.value, "on the CPU" in footer(reply)) == ("cupy.ndarray", False)
+    reply = kernel.ok(f"{CELL} --to-host\nx = da.random.random(100, chunks=50)\ny = {expression}\ntype(y.compute())")
+    assert (reply.value, "on the CPU" in footer(reply)) == ("numpy.ndarray", False)
+
+
+def test_a_histogram_may_meet_arrays_of_the_cell(kernel):
+    cell = "x = da.random.random(100, chunks=50)\ncounts, edges = da.histogram(x, bins=4, range=(0, 1))"
+    assert kernel.ok(f"{CELL}\n{cell}\nint((counts * da.ones(4)).sum().compute())").value == "100"
+
+
+@pytest.mark.parametrize("result", ["(cupy.ones(3), [cupy.ones(2)])", "{'a': (cupy.ones(3),)}", "cupy.ones(3)"])
+def test_results_come_as_numpy_from_within_containers_too(kernel, result):
+    kernel.ok("import dask, pickle")
+    cell = f"result = dask.delayed(lambda: {result})().compute()\nb'cupy' in pickle.dumps(result)"
+    assert kernel.ok(f"{CELL} --to-host\n{cell}").value == "False"
+    assert kernel.ok(f"{CELL}\n{cell}").value == "True"
+
+
+def test_what_the_cell_writes_into_a_moved_collection_is_kept(kernel):
+    kernel.ok(f"{KINDS}\nweights = da.ones(4, chunks=2)")
+    kernel.ok(f"{CELL} --move weights\nweights[0] = 5")
+    assert kernel.ok("kind_of(weights), float(weights.sum().compute())").value == "(('cupy', 'cupy'), 8.0)"
+
+
+def test_many_threads_of_a_cell_all_create_on_the_gpu(kernel):
+    cell = (
+        "import collections, sys\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "interval = sys.getswitchinterval()\nsys.setswitchinterval(1e-5)\n"
+        "with ThreadPoolExecutor(8) as pool:\n"
+        "    made = list(pool.map(lambda _: type(da.ones(8, chunks=4)._meta).__module__, range(1000)))\n"
+        "sys.setswitchinterval(interval)\nset(made), type(da.ones(1)._meta).__module__"
+    )
+    assert kernel.ok(f"{CELL}\n{cell}").value == "({'cupy'}, 'cupy')"
+
+
+def test_a_copy_of_the_configuration_changes_nothing(kernel):
+    cell = "import copy, dask.config\nkept = copy.deepcopy(dask.config.config)\ntype(da.ones(1)._meta).__module__"
+    assert kernel.ok(f"{CELL}\n{cell}").value == "'cupy'"
+
+
 def test_the_footer_says_what_the_cell_did(kernel):
     reply = kernel.ok(f"{CELL}\nda.ones((40, 40), chunks=10).sum().compute()")
     assert len(reply.displayed) == 1

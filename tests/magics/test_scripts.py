@@ -81,6 +81,35 @@ except TypeError as error:
     assert errors == ""
 
 
+def test_one_switch_may_be_used_by_several_threads():
+    printed, _ = run("""
+switch = jupyter_gpudask.gpu(dataframe="pandas", gpus=1)
+first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
+kinds = []
+def first():
+    with switch:
+        first_in.set()
+        second_in.wait(20)
+    first_out.set()
+def second():
+    first_in.wait(20)
+    with switch:
+        second_in.set()
+        first_out.wait(20)
+        kinds.append(kind())
+    kinds.append(kind())
+threads = [threading.Thread(target=work) for work in (first, second)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(kinds)
+
+async def later():
+    return kind()
+print(asyncio.run(jupyter_gpudask.gpu(dataframe="pandas")(lambda: later())()))
+""")
+    assert printed == ["['cupy', 'numpy']", "cupy"]
+
+
 def test_without_a_gpu_it_says_so_and_runs_on_the_cpu():
     printed, errors = run("with jupyter_gpudask.gpu():\n    print(kind())", FAKE_NVML_ERROR="LIBRARY_NOT_FOUND")
     assert printed == ["numpy"]

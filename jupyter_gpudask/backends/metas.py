@@ -1,0 +1,46 @@
+"""Arrays whose blocks Dask cannot look at beforehand: what is computed from blocks on GPUs is taken to be on GPUs.
+
+Dask makes the metadata of such an array (a histogram, a boolean mask's selection, an FFT, ...) with NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dask.array import Array
+from dask.highlevelgraph import HighLevelGraph
+
+from .interception import intercept
+from .placement import can_move, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MARK = "_jupyter_gpudask_on_gpu"
+
+
+def install_metas() -> None:
+    """Mend the metadata of arrays that are made from now on; a second time does nothing."""
+    intercept(Array.__new__, _make)
+
+
+def _make(
+    make: Callable[..., Array], cls: type[Array], dask: Any, name: str, chunks: Any, *args: Any, **kwargs: Any
+) -> Array:
+    __tracebackhide__ = True
+    array = make(cls, dask, name, chunks, *args, **kwargs)
+    given = args[1] if len(args) > 1 else kwargs.get("meta")
+    graph = array.dask
+    if not isinstance(graph, HighLevelGraph) or array.name not in graph.layers:
+        return array
+    on_gpu = place_of(array) == "gpu"
+    if not on_gpu and given is None and can_move(array):
+        needs = graph.dependencies.get(array.name, ())
+        on_gpu = any(getattr(graph.layers.get(need), _MARK, False) for need in needs)
+        if on_gpu:
+            import cupy
+
+            array._meta = cupy.empty((0,) * array.ndim, dtype=array.dtype)  # noqa: SLF001
+    if on_gpu:
+        setattr(graph.layers[array.name], _MARK, True)
+    return array
