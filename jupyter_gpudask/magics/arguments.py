@@ -32,6 +32,7 @@ COMMANDS = {
     "start": "start this kernel's cluster",
     "stop": "close it and free the GPUs",
     "restart": "close it and start it anew, with other options if you give some",
+    "scale": "have another number of workers: %gpudask scale 2",
     "status": "what its workers are doing",
     "gpus": "the GPUs of this machine, and who holds them",
     "free": "give back device memory that is held without need",
@@ -53,6 +54,7 @@ class LineArguments:
     command: str
     options: dict[str, Any]
     lines: int
+    number: int | None
 
 
 CELL_OPTIONS = {
@@ -97,19 +99,24 @@ def parse_line(line: str) -> LineArguments:
     """
     parser = _Parser("%gpudask")
     parser.add_argument("command", nargs="?", default="status", choices=list(COMMANDS))
+    parser.add_argument("number", nargs="?", type=int)
     parser.add_argument("--cpu", nargs="?", const="")
     parser.add_argument("--lines", default=20, type=int)
     for option in START_OPTIONS:
         parser.add_argument(option, action="append" if option in _REPEATED else "store")
     given = _parsed(parser, line)
     given = {name: value for name, value in given.items() if value is not None}
-    command, lines = given.pop("command"), given.pop("lines")
+    command, lines, number = given.pop("command"), given.pop("lines"), given.pop("number", None)
+    if (number is None) == (command == "scale"):
+        raise UsageError(
+            "Say how many workers: %gpudask scale 2" if number is None else f"%gpudask {command} takes no number."
+        )
     if "cpu" in given:
         workers = given.pop("cpu")
         given |= {"engine": "cpu"} | ({"workers": workers} if workers else {})
     if given and command not in ("start", "restart"):
         raise UsageError(f"%gpudask {command} takes no such options; they belong to %gpudask start.")
-    return LineArguments(command, given, lines)
+    return LineArguments(command, given, lines, number)
 
 
 def parse_cell(line: str) -> CellArguments:

@@ -59,6 +59,7 @@ class GpuDaskMagics(Magics):
             %gpudask start --pool 0.8          reserve 80 % of each GPU's memory at the start
             %gpudask start --cpu               the CPU stand-in; --cpu 4 for four workers
             %gpudask status                    what each worker is doing
+            %gpudask scale 2                   have two workers
             %gpudask gpus                      the machine's GPUs, and who holds them
             %gpudask logs                      the last lines that the workers logged; --lines 100 for more
             %gpudask free                      give back device memory that is held without need
@@ -202,6 +203,10 @@ class GpuDaskMagics(Magics):
         options = self.session.options_of_restart(arguments.options)
         self.session.stop()
         return ClusterView(*self._launch(options))
+
+    def _scale(self, arguments: LineArguments) -> View:
+        assert arguments.number is not None
+        return StatusView(self.session.scale(arguments.number))
 
     def _status(self, _: LineArguments) -> View:
         return StatusView(self.session.state())

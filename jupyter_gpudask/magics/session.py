@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
+from ..errors import ClusterExistsError, ClusterLostError, ClusterStartError, NoClusterError
 from .loop import LoopThread
 from .preparation import Preparation
 
@@ -229,6 +229,29 @@ class Session:
     def state(self) -> ClusterState:
         """What the cluster is doing now."""
         return self._loop.run(self.require().process.state())
+
+    def scale(self, workers: int) -> ClusterState:
+        """Have `workers` workers, and wait until they are there.
+
+        Raises
+        ------
+        GpuDaskError
+            It cannot have so many, or they do not come.
+        """
+        process = self.require().process
+
+        async def scale() -> ClusterState:
+            state = await process.scale(workers)
+            async with asyncio.timeout(process.spec.start_timeout):
+                while len(state.workers) != workers:
+                    await asyncio.sleep(0.1)
+                    state = await process.state()
+            return state
+
+        try:
+            return self._loop.run(scale())
+        except TimeoutError:
+            raise ClusterStartError(f"There are not {workers} workers yet.", "Look at: %gpudask status") from None
 
     def log(self, lines: int) -> dict[str, str]:
         """The last lines of the supervisor's and of each worker's log, by name."""

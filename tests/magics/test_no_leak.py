@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from helpers import Kernel, fake_gpu_environment
 
 BACKENDS = '(dask.config.get("array.backend"), dask.config.get("dataframe.backend"))'
 OFF = "('numpy', 'pandas')"
@@ -99,6 +100,22 @@ def test_the_workers_never_carry_it(gpu_kernel):
     )
     assert gpu_kernel.ok(cell).value == "{'numpy'}"
     assert gpu_kernel.ok(cell.replace("%%gpudask\n", "")).value == "{'numpy'}"
+
+
+def test_scaling_a_cluster_inside_the_cell():
+    kernel = Kernel(fake_gpu_environment(FAKE_GPUS="3"))
+    kernel.ok(
+        "%load_ext jupyter_gpudask\nstarted = %gpudask start --gpus 1,2\nclient = started.client\nimport dask.config"
+    )
+    kernel.ok(f"def seen(): return {BACKENDS}")
+    cell = "%%gpudask\nfirst = seen()\nscaled = %gpudask scale {}\nfirst, seen(), len(client.nthreads())"
+    down, up = (kernel.run(cell.replace("{}", number)) for number in ("1", "2"))
+    too_many = kernel.run("%gpudask scale 3")
+    working = kernel.run("client.submit(abs, -3).result(), seen()")
+    kernel.shutdown()
+    assert (down.value, up.value) == (f"({ON}, {ON}, 1)", f"({ON}, {ON}, 2)")
+    assert too_many.error == "UsageError"
+    assert working.value == f"(3, {OFF})"
 
 
 @pytest.mark.parametrize("inside", ["%gpudask start", "%gpudask restart"])
