@@ -1,13 +1,13 @@
 """The switch: which library Dask's collections are made of, for one cell."""
 
 from .client import default_client
-from .computing import Watch
 from .kernel import prepare_gpu_backends
 from .memory import release_memory
 from .moving import host_collections, moved
 from .placement import to_host
 from .switch import check_backends, switched_to
 from .versions import loaded_versions, try_library
+from .watch import Watch
 
 __all__ = [
     "Watch",

@@ -21,33 +21,9 @@ from .placement import GPU_BACKENDS, kind_of, name_of, place_of, results_to_host
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from .watch import Watch
+
 _GIVE_RESULTS = frozenset({"compute", "head", "tail", "safe_head", "item", "__array__", "__len__"})
-
-
-class Watch:
-    """What one cell wants of its computations, and what was seen of them.
-
-    Attributes
-    ----------
-    to_host
-        Whether results come as NumPy and pandas.
-    on_host
-        Collections that stayed on the CPU, by name, with the line.
-    brought
-        Keys of the collections that were moved for their results alone.
-    """
-
-    def __init__(self, *, to_host: bool = False) -> None:
-        self.to_host = to_host
-        self.on_host: dict[str, int] = {}
-        self.brought: set[str] = set()
-
-    def bring(self, collection: Any) -> Any:
-        """A collection as its result is wanted."""
-        brought = to_host(collection)
-        if brought is not collection:
-            self.brought.add(name_of(brought))
-        return brought
 
 
 def install_computing() -> None:
@@ -62,6 +38,14 @@ def _watch() -> Watch | None:
     return None if overlay is None else overlay.watch
 
 
+def _bring(watch: Watch, collection: Any) -> Any:
+    """A collection as its result is wanted on the host."""
+    brought = to_host(collection)
+    if brought is not collection:
+        watch.brought.add(name_of(brought))
+    return brought
+
+
 def _compute(compute: Callable[..., Any], *args: Any, traverse: bool = True, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     watch = _watch()
@@ -69,7 +53,7 @@ def _compute(compute: Callable[..., Any], *args: Any, traverse: bool = True, **k
         return compute(*args, traverse=traverse, **kwargs)
     collections, repack = unpack_collections(*args, traverse=traverse)
     if watch.to_host:
-        args = repack([watch.bring(collection) for collection in collections]) if collections else args
+        args = repack([_bring(watch, collection) for collection in collections]) if collections else args
         return tuple(results_to_host(result) for result in compute(*args, traverse=traverse, **kwargs))
     on_gpu = [collection for collection in collections if place_of(collection) == "gpu"]
     if on_gpu and "scheduler" not in kwargs:
@@ -83,8 +67,10 @@ def _client_compute(compute: Callable[..., Any], client: Client, collections: An
     __tracebackhide__ = True
     watch = _watch()
     if watch is not None and watch.to_host:
-        is_many = isinstance(collections, list | tuple | set | frozenset)
-        collections = type(collections)(map(watch.bring, collections)) if is_many else watch.bring(collections)
+        if isinstance(collections, list | tuple | set | frozenset):
+            collections = type(collections)(_bring(watch, collection) for collection in collections)
+        else:
+            collections = _bring(watch, collections)
     return compute(client, collections, *args, **kwargs)
 
 

@@ -15,7 +15,7 @@ import dask.config
 from .interception import intercept
 
 if TYPE_CHECKING:
-    from .computing import Watch
+    from .watch import Watch
 
 _KEY = "backend"
 SECTIONS = ("array", "dataframe")

@@ -15,7 +15,7 @@ from .inheritance import install_inheritance
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .computing import Watch
+    from .watch import Watch
 
 _MODULES = {"cupy": ("cupy",), "cudf": ("cudf", "dask_cudf"), "numpy": (), "pandas": ()}
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from .agreement import Agreement
     from .arguments import CellArguments
-    from .session import RunningCluster, Session
+    from .running import RunningCluster
+    from .session import Session
 
 VALUE = "value of the cell"
 

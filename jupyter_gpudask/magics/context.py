@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from .arguments import CellArguments
-    from .session import RunningCluster, Session
+    from .running import RunningCluster
+    from .session import Session
 
 
 @contextmanager

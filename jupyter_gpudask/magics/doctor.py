@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..models import GpuState
-    from .session import RunningCluster
+    from .running import RunningCluster
 
 Verdict = Literal["ok", "note", "problem"]
 

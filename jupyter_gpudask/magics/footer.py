@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from ..models import ClusterState
-    from .session import RunningCluster, Session
+    from .running import RunningCluster
+    from .session import Session
 
 _QUIET = 2.0
 _INTERVAL = 1.0

@@ -9,7 +9,8 @@ from .views import View
 
 if TYPE_CHECKING:
     from ..models import WorkerState
-    from .session import RunningCluster, Session
+    from .running import RunningCluster
+    from .session import Session
 
 _PATIENCE = 20.0
 

@@ -16,7 +16,7 @@ from .cells import Cells
 from .compare import compare_runs
 from .context import cell_context
 from .progress import StartDisplay
-from .session import RunningCluster, process_session
+from .session import process_session
 from .settings import GpuDask
 from .views import ClusterView, GpusView, LogsView, Note, StatusView, View, describe_cluster
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from IPython.core.interactiveshell import InteractiveShell
+
+    from .running import RunningCluster
 
 
 @contextmanager

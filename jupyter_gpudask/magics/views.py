@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from ..models import ClusterState, GpuState, WorkerState
-    from .session import RunningCluster
+    from .running import RunningCluster
 
 _DASH = "–"
 
