@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
+    from .placement import Place
+
 _LIBRARIES = ("dask", "dask_cudf", "distributed", "jupyter_gpudask", "numpy", "pandas", "functools", "contextlib")
 _MAIN = "__main__"
 
@@ -46,14 +48,18 @@ def names_of(value: Any) -> list[str]:
     exact = [name for name, other in named if other is value]
     if exact or not is_dask_collection(value):
         return exact[:1]
+    return names_behind(value)[place_of(value)]
+
+
+def names_behind(value: Any) -> dict[Place | None, list[str]]:
+    """What the user calls the collections that `value` is made from, by where they are."""
     parts = ancestors(value)
-    return list(
-        dict.fromkeys(
-            name
-            for name, other in named
-            if is_dask_collection(other) and place_of(other) == place_of(value) and name_of(other) in parts
-        )
-    )
+    found: dict[Place | None, list[str]] = {"host": [], "gpu": [], None: []}
+    for name, other in _variables():
+        if is_dask_collection(other) and hasattr(type(other), "_meta") and name_of(other) in parts:
+            names = found[place_of(other)]
+            names += [] if name in names else [name]
+    return found
 
 
 def _variables() -> Iterator[tuple[str, Any]]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import dask._collections
+import dask.base
 import numpy as np
 from dask.array import core, einsumfuncs, routines
+from dask.base import unpack_collections
 from dask.utils import funcname
 
 from ..errors import MixedBackendsError
-from .caller import names_of
+from .caller import names_behind, names_of
 from .interception import intercept
 from .placement import place_of
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _INDEXING = ("getitem", "getitem_variadic")
+_OF_CUPY = ("Unsupported type <class 'numpy.ndarray'>", "Implicit conversion to a NumPy array is not allowed")
 _OF_THE_USER = ("MapPartitions", "MapOverlap", "MapOverlapAlign")
 
 
@@ -33,6 +36,7 @@ def install_mixing() -> None:
     ):
         intercept(function, _check_arrays)
     intercept(dask._collections.new_collection, _check_frames)  # noqa: SLF001
+    intercept(dask.base.compute, _explain)
 
 
 def _check_arrays(operation: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -53,6 +57,22 @@ def _check_frames(make: Callable[..., Any], expression: Any) -> Any:
     if type(expression).__name__ not in _OF_THE_USER:
         _refuse_mixture(_Operand(part) for part in expression.dependencies())
     return make(expression)
+
+
+def _explain(compute: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Say the same where only the blocks have met, in functions that can be given both."""
+    __tracebackhide__ = True
+    try:
+        return compute(*args, **kwargs)
+    except TypeError as error:
+        if not str(error).startswith(_OF_CUPY):
+            raise
+        collections, _ = unpack_collections(*args, traverse=kwargs.get("traverse", True))
+        for names in map(names_behind, collections):
+            if names["host"] and names["gpu"]:
+                host, gpu = (" and ".join(names[place][:3]) for place in ("host", "gpu"))
+                raise MixedBackendsError(host, gpu, movable=True) from None
+        raise
 
 
 class _Operand:

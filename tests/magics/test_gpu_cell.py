@@ -46,6 +46,11 @@ def footer(reply):
         ("da.where(inside > 0, outside, inside)", "outside is on the CPU and inside on the GPU"),
         ("np.add(inside, outside)", "outside is on the CPU and inside on the GPU"),
         ("da.einsum('i,i', outside, inside)", "outside is on the CPU and inside on the GPU"),
+        ("da.outer(inside, outside).compute()", "outside is on the CPU and inside on the GPU"),
+        (
+            "da.map_blocks(lambda a, b: a * b, inside, outside, dtype=float).compute()",
+            "outside is on the CPU and inside on the GPU",
+        ),
         ("(lambda a, b: a * b)(outside, inside)", "a is on the CPU and b on the GPU"),
     ],
 )
