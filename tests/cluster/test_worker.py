@@ -1,5 +1,6 @@
 """What a worker tells of its own store, on the real stores of Dask and of dask-cuda."""
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from dask_cuda.device_host_file import DeviceHostFile
 from distributed.spill import SpillBuffer
 
-from jupyter_gpudask.cluster.worker import read_figures
+from jupyter_gpudask.cluster.worker import _Pool, read_figures
 
 SIZE = 100_000
 
@@ -65,3 +66,46 @@ def test_the_store_of_the_stand_in_tells_what_is_on_disk(tmp_path):
     assert figures(store)["spilled_to_host"] is None
     assert figures(store)["spilled_to_disk"] > SIZE
     assert figures(store)["pool_used"] is None
+
+
+class Counters:
+    """RMM's stack of counters, as its documentation tells of it."""
+
+    def __init__(self):
+        self.stack = [[0, 0]]
+
+    def allocate(self, amount):
+        self.stack[-1][0] += amount
+        self.stack[-1][1] = max(self.stack[-1])
+
+    def enable_statistics(self):
+        pass
+
+    def get_statistics(self):
+        current, peak = self.stack[-1]
+        return SimpleNamespace(current_bytes=current, peak_bytes=peak)
+
+    def push_statistics(self):
+        self.stack.append([0, 0])
+
+    def pop_statistics(self):
+        current, peak = self.stack.pop()
+        before = self.stack[-1][0]
+        self.stack[-1] = [before + current, max(self.stack[-1][1], before + peak)]
+
+
+def test_the_peak_is_that_since_it_was_asked_last(monkeypatch):
+    counters = Counters()
+    monkeypatch.setitem(sys.modules, "rmm", SimpleNamespace(statistics=counters))
+    monkeypatch.setitem(sys.modules, "rmm.statistics", counters)
+    counters.allocate(10)
+    pool = _Pool()
+    counters.allocate(90)
+    counters.allocate(-60)
+    assert (pool.used(), pool.peak()) == (40, 100)
+    assert pool.take_peak() == 100
+    assert (pool.used(), pool.take_peak()) == (40, 40)
+    counters.allocate(-30)
+    counters.allocate(20)
+    assert (pool.used(), pool.take_peak(), pool.peak()) == (30, 40, 100)
+    assert pool.take_peak() == 30
