@@ -75,8 +75,8 @@ def test_on_the_stand_in_there_is_nothing_to_free(kernel):
 
 @pytest.fixture
 def kernel_of_its_own():
-    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="1"))
-    kernel.ok("%load_ext jupyter_gpudask\nimport os, signal\nstarted = %gpudask start")
+    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="3"))
+    kernel.ok("%load_ext jupyter_gpudask\nimport os, signal\nstarted = %gpudask start --gpus 2,")
     yield kernel
     kernel.shutdown()
 
