@@ -186,7 +186,10 @@ class ClusterProcess(ClusterLink):
             await asyncio.wait_for(self._skip_events(), _END_LIMIT)
         await self._process.wait()
         self._draining.cancel()
-        await asyncio.to_thread(_clear_away_what_the_dead_left)
+        try:
+            await asyncio.to_thread(_clear_away_what_the_dead_left)
+        except RuntimeError:  # the interpreter ends, and starts no more threads
+            _clear_away_what_the_dead_left()
 
     def _note(self, text: str) -> None:
         self._log.append(text)
