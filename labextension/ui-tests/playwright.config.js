@@ -1,3 +1,5 @@
+const path = require('path');
+
 const baseConfig = require('@jupyterlab/galata/lib/playwright-config');
 
 const port = process.env.GPUDASK_TEST_PORT ?? '8888';
@@ -24,6 +26,11 @@ module.exports = {
   webServer: {
     command: `${process.env.JUPYTER ?? 'jupyter'} lab --config jupyter_server_test_config.py`,
     url: `${baseURL}/lab`,
+    // The machine may have no GPU: the driver alone is pretended, for the server, the kernels and the workers.
+    env: {
+      PYTHONPATH: path.resolve(__dirname, '../../tests/fake_gpus'),
+      FAKE_GPUS: '2'
+    },
     timeout: 120 * 1000,
     reuseExistingServer: false
   }

@@ -28,6 +28,11 @@ export class GpuDaskModel implements IDisposable {
     return this._changed;
   }
 
+  /** That a cluster came, went, or has another status; figures alone do not count. */
+  get clustersChanged(): ISignal<this, void> {
+    return this._clustersChanged;
+  }
+
   get status(): ConnectionStatus {
     return this.connection.status;
   }
@@ -74,7 +79,7 @@ export class GpuDaskModel implements IDisposable {
 
   /** Take an answer of the server at once, ahead of the stream. */
   put(cluster: ICluster): void {
-    this._clusters = new Map(this._clusters).set(cluster.kernel_id, cluster);
+    this._setClusters(new Map(this._clusters).set(cluster.kernel_id, cluster));
     this._changed.emit();
   }
 
@@ -82,7 +87,7 @@ export class GpuDaskModel implements IDisposable {
   remove(kernelId: string): void {
     const clusters = new Map(this._clusters);
     clusters.delete(kernelId);
-    this._clusters = clusters;
+    this._setClusters(clusters);
     this._changed.emit();
   }
 
@@ -113,14 +118,23 @@ export class GpuDaskModel implements IDisposable {
     const clusters = new Map(known);
     message.clusters.forEach(each => clusters.set(each.kernel_id, each));
     message.removed.forEach(kernelId => clusters.delete(kernelId));
-    this._clusters = clusters;
+    this._setClusters(clusters);
     this._gpus = message.gpus ?? this._gpus;
     this._samples = lastMinute([...this._samples, ...message.history]);
     this._changed.emit();
   }
 
+  private _setClusters(clusters: ReadonlyMap<string, ICluster>): void {
+    const old = this._clusters;
+    this._clusters = clusters;
+    if (statusesOf(old) !== statusesOf(clusters)) {
+      this._clustersChanged.emit();
+    }
+  }
+
   private _changed = new Signal<this, void>(this);
   private _clusters: ReadonlyMap<string, ICluster> = new Map();
+  private _clustersChanged = new Signal<this, void>(this);
   private _gpus: IGpuList | null = null;
   private _lookers = new Set<IDisposable>();
   private _samples: ISample[] = [];
@@ -129,4 +143,10 @@ export class GpuDaskModel implements IDisposable {
 function lastMinute(samples: ISample[]): ISample[] {
   const newest = samples.at(-1)?.time ?? 0;
   return samples.filter(sample => sample.time > newest - HISTORY);
+}
+
+function statusesOf(clusters: ReadonlyMap<string, ICluster>): string {
+  return [...clusters.values()]
+    .map(cluster => `${cluster.kernel_id} ${cluster.status}`)
+    .join();
 }
