@@ -28,8 +28,9 @@ const markingTranslator: ITranslator = {
     const bundle = Object.create(
       nullTranslator.load(domain)
     ) as TranslationBundle;
+    const trans = nullTranslator.load(domain);
     bundle.__ = (sentence: string, ...values: unknown[]) =>
-      `«${nullTranslator.load(domain).__(sentence, ...values)}»`;
+      `«${trans.__(sentence, ...values)}»`;
     return bundle;
   }
 };
@@ -47,6 +48,7 @@ beforeEach(() => {
 afterEach(() => {
   panel.dispose();
   gpuDask.model.dispose();
+  gpuDask.current.dispose();
   app.shell.dispose();
 });
 
@@ -55,8 +57,12 @@ function show(translator: ITranslator = nullTranslator): SidePanel {
   app = startApp(rest.settings);
   const model = new GpuDaskModel(new Connection(rest));
   const trans = translator.load('jupyter_gpudask');
-  const current = new CurrentKernel(app.shell);
-  gpuDask = { model, current, commands: new CommandRegistry(), trans };
+  gpuDask = {
+    model,
+    current: new CurrentKernel(app.shell),
+    commands: new CommandRegistry(),
+    trans
+  };
   const actions = new ClusterActions(model, rest, trans);
   addClusterCommands(
     gpuDask,
