@@ -50,7 +50,9 @@ export function addClusterCommands(
     model.clusters.get(kernelOf(args) ?? '');
   const isOff = (args: ReadonlyPartialJSONObject): boolean => {
     const status = clusterOf(args)?.status ?? 'closed';
-    return kernelOf(args) !== null && ['closed', 'failed'].includes(status);
+    const hasServer = !['no-server', 'refused'].includes(model.status.kind);
+    const isOver = ['closed', 'failed'].includes(status);
+    return hasServer && isOver && kernelOf(args) !== null;
   };
   const isIn =
     (...statuses: ClusterStatus[]) =>
@@ -153,5 +155,6 @@ export function addClusterCommands(
 
   const refresh = (): void => commands.notifyCommandChanged();
   model.clustersChanged.connect(refresh);
+  model.connection.statusChanged.connect(refresh);
   current.changed.connect(refresh);
 }

@@ -10,6 +10,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
 import { ClusterActions } from '../actions';
+import { CommandIDs } from '../commandIDs';
 import { addClusterCommands } from '../commands';
 import { CurrentKernel } from '../current';
 import { ICluster, IGpuList, IStreamMessage } from '../model/api';
@@ -358,5 +359,7 @@ describe('the connection', () => {
       '%load_ext jupyter_gpudask\n%gpudask gpus',
       '%load_ext jupyter_gpudask\n%gpudask start'
     ]);
+    openNotebook('kernel-9');
+    expect(gpuDask.commands.isEnabled(CommandIDs.start)).toBe(false);
   });
 });

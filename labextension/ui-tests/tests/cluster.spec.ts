@@ -88,7 +88,9 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
 
   await panel.getByRole('button', { name: 'Dashboard' }).click();
   const dashboard = page.frameLocator('iframe[title="Dask: analysis.ipynb"]');
-  await expect(dashboard.getByText('Bytes stored per worker').first()).toBeVisible({
+  await expect(
+    dashboard.getByText('Bytes stored per worker').first()
+  ).toBeVisible({
     timeout: 30000
   });
   await panel.getByRole('button', { name: 'Stop' }).click();
