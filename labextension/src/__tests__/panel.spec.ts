@@ -29,15 +29,14 @@ const markingTranslator: ITranslator = {
     const bundle = Object.create(
       nullTranslator.load(domain)
     ) as TranslationBundle;
-    const trans = nullTranslator.load(domain);
-    bundle.__ = (sentence: string, ...values: unknown[]) =>
-      `«${trans.__(sentence, ...values)}»`;
+    bundle.__ = (sentence: string) => `«${sentence}»`;
     return bundle;
   }
 };
 
 let app: TestApp;
 let panel: SidePanel;
+let current: CurrentKernel;
 let gpuDask: IGpuDask;
 let answer: () => Response;
 
@@ -49,7 +48,7 @@ beforeEach(() => {
 afterEach(() => {
   panel.dispose();
   gpuDask.model.dispose();
-  gpuDask.current.dispose();
+  current.dispose();
   app.shell.dispose();
 });
 
@@ -58,12 +57,8 @@ function show(translator: ITranslator = nullTranslator): SidePanel {
   app = startApp(rest.settings);
   const model = new GpuDaskModel(new Connection(rest));
   const trans = translator.load('jupyter_gpudask');
-  gpuDask = {
-    model,
-    current: new CurrentKernel(app.shell),
-    commands: new CommandRegistry(),
-    trans
-  };
+  current = new CurrentKernel(app.shell);
+  gpuDask = { model, current, commands: new CommandRegistry(), trans };
   const actions = new ClusterActions(model, rest, trans);
   addClusterCommands(
     gpuDask,
