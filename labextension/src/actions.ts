@@ -15,7 +15,7 @@ import { GpuDaskModel } from './model/model';
 import { RefusedError, RestClient } from './model/rest';
 import { LogsView } from './views/logs';
 import { StartDialog } from './views/startDialog';
-import { tasksOf } from './words';
+import { holderName, tasksOf } from './words';
 
 /** What gets the client of a cluster that runs; code, so never translated. */
 export const CLIENT_LINES = `%load_ext jupyter_gpudask
@@ -41,7 +41,14 @@ export class ClusterActions {
     const title = this._trans.__('The options cannot be asked for');
     await this._try(title, async () => {
       const offer = await this._rest.profiles();
-      const gpus = this._model.gpus?.gpus ?? [];
+      const { clusters } = this._model;
+      const gpus = (this._model.gpus?.gpus ?? []).map(gpu => ({
+        ...gpu,
+        holders: gpu.holders.map(holder => ({
+          ...holder,
+          name: holderName(holder, clusters)
+        }))
+      }));
       const dialog = new StartDialog({
         name,
         gpus,

@@ -7,6 +7,9 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
+/** A notebook or a console. */
+type SessionHolder = Widget & { sessionContext: ISessionContext };
+
 /**
  * Follows the notebook or console that was used last, as long as it is open.
  */
@@ -22,17 +25,17 @@ export class CurrentKernel implements IDisposable {
 
   /** Null where no notebook is open. */
   get session(): ISessionContext | null {
-    return this._session;
+    return this._holder?.sessionContext ?? null;
   }
 
   /** Null where there is no notebook, or one without a kernel. */
   get kernelId(): string | null {
-    return this._session?.session?.kernel?.id ?? null;
+    return this.session?.session?.kernel?.id ?? null;
   }
 
-  /** The name of the notebook, or empty. */
+  /** The name of the notebook, or empty; that of its session may be the one before a renaming. */
   get name(): string {
-    return this._session?.name ?? '';
+    return this._holder?.title.label ?? '';
   }
 
   get isDisposed(): boolean {
@@ -47,24 +50,24 @@ export class CurrentKernel implements IDisposable {
   }
 
   private _onCurrent(): void {
-    const session = sessionOf(this._shell.currentWidget);
-    if (session) {
-      this._follow(session);
+    const widget = this._shell.currentWidget;
+    if (widget && holdsSession(widget)) {
+      this._follow(widget);
     }
   }
 
-  private _follow(session: ISessionContext | null): void {
-    if (session === this._session) {
+  private _follow(holder: SessionHolder | null): void {
+    if (holder === this._holder) {
       return;
     }
-    const old = this._session;
-    old?.kernelChanged.disconnect(this._emit, this);
-    old?.propertyChanged.disconnect(this._emit, this);
+    const old = this._holder;
+    old?.sessionContext.kernelChanged.disconnect(this._emit, this);
+    old?.title.changed.disconnect(this._emit, this);
     old?.disposed.disconnect(this._onClosed, this);
-    this._session = session;
-    session?.kernelChanged.connect(this._emit, this);
-    session?.propertyChanged.connect(this._emit, this);
-    session?.disposed.connect(this._onClosed, this);
+    this._holder = holder;
+    holder?.sessionContext.kernelChanged.connect(this._emit, this);
+    holder?.title.changed.connect(this._emit, this);
+    holder?.disposed.connect(this._onClosed, this);
     this._emit();
   }
 
@@ -78,12 +81,10 @@ export class CurrentKernel implements IDisposable {
 
   private _changed = new Signal<this, void>(this);
   private _isDisposed = false;
-  private _session: ISessionContext | null = null;
+  private _holder: SessionHolder | null = null;
 }
 
-/** The session of a notebook or a console; null for any other widget. */
-function sessionOf(widget: Widget | null): ISessionContext | null {
-  return widget && 'sessionContext' in widget
-    ? (widget.sessionContext as ISessionContext)
-    : null;
+/** Only notebooks and consoles have one. */
+function holdsSession(widget: Widget): widget is SessionHolder {
+  return 'sessionContext' in widget;
 }

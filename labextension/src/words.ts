@@ -3,7 +3,7 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { Amount, ICluster, IGpu, IWorker } from './model/api';
+import { Amount, ICluster, IGpu, IGpuHolder, IWorker } from './model/api';
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
@@ -56,6 +56,14 @@ export function shortName(gpu: IGpu): string {
 /** The sum of what can be had. */
 export function sum(figures: (number | null | undefined)[]): number {
   return figures.reduce<number>((total, each) => total + (each ?? 0), 0);
+}
+
+/** Who holds a GPU; a notebook may have another name now than when it took it. */
+export function holderName(
+  holder: IGpuHolder,
+  clusters: ReadonlyMap<string, ICluster>
+): string {
+  return clusters.get(holder.kernel_id ?? '')?.name ?? holder.name;
 }
 
 /** What a worker is called: by its GPU, where it has one. */

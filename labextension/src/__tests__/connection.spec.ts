@@ -75,7 +75,7 @@ describe('a connection', () => {
     connection.open();
     FakeSocket.last.send({ time: 1234.5 });
     await jest.advanceTimersByTimeAsync(wait(await lose()) ?? 0);
-    expect(FakeSocket.last.url).toContain('since=1234.500');
+    expect(FakeSocket.last.url).toContain('since=1234.5');
   });
 
   it('says that the extension is missing where it answers 404', async () => {

@@ -174,7 +174,7 @@ describe('the section of GPUs', () => {
     expect(texts('.jp-GpuDask-value')).toEqual(['not known', 'not known']);
   });
 
-  it('names the notebooks that hold a GPU, and foreign processes', async () => {
+  it('names the notebooks that hold a GPU by what they are called now, and foreign processes', async () => {
     show();
     const own = {
       pid: 1,
@@ -191,12 +191,12 @@ describe('the section of GPUs', () => {
       kernel_id: null
     };
     const holder = {
-      name: 'analysis.ipynb',
+      name: 'work/Untitled.ipynb',
       kernel_id: 'kernel-1',
       share: false
     };
     const held = gpu({ holders: [holder], users: [own, foreign] });
-    await tell({ gpus: gpuList({ gpus: [held] }) });
+    await tell({ gpus: gpuList({ gpus: [held] }), clusters: [cluster()] });
     expect(texts('.jp-GpuDask-holders li')).toEqual([
       'analysis.ipynb3.0 GiB',
       'trainer, pid 812bob, 2.0 GiB'

@@ -102,7 +102,7 @@ export class Connection implements IDisposable {
   private _url(): string {
     const { settings } = this._rest;
     const since = this._newest ?? Date.now() / 1000 - HISTORY;
-    const query: { [name: string]: string } = { since: since.toFixed(3) };
+    const query: { [name: string]: string } = { since: String(since) };
     if (settings.appendToken && settings.token) {
       query.token = settings.token;
     }

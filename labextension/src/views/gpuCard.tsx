@@ -2,7 +2,7 @@ import React from 'react';
 
 import { IGpu, IGpuUser } from '../model/api';
 import { IPast } from '../model/model';
-import { formatBytes, formatPart, percentOf, sum } from '../words';
+import { formatBytes, formatPart, holderName, percentOf, sum } from '../words';
 import { useGpuDask } from './context';
 import { Meter } from './meter';
 import { Sparkline } from './sparkline';
@@ -132,7 +132,7 @@ function Figure({
 
 /** Who holds it, by name, and what else is on it. */
 function Holders({ gpu }: { gpu: IGpu }): JSX.Element {
-  const { trans } = useGpuDask();
+  const { model, trans } = useGpuDask();
   const foreign = gpu.users.filter(user => user.kernel_id === null);
   if (gpu.holders.length === 0 && foreign.length === 0) {
     return <p className="jp-GpuDask-free">{trans.__('Free')}</p>;
@@ -150,7 +150,7 @@ function Holders({ gpu }: { gpu: IGpu }): JSX.Element {
         return (
           <li key={`${holder.kernel_id} ${index}`} data-kind="cluster">
             <span className="jp-GpuDask-holder" title={holder.name}>
-              {holder.name}
+              {holderName(holder, model.clusters)}
             </span>
             <span className="jp-GpuDask-quiet">
               {holder.share && `${trans.__('shared')} `}
