@@ -73,10 +73,13 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   page
 }, testInfo) => {
   const toolbar = page.locator('.jp-GpuDask-toolbarButton');
-  await toolbar.getByRole('button').click();
-  await page
-    .getByRole('menuitem', { name: 'Start Cluster', exact: true })
-    .click();
+  // A page that still connects to its kernel takes the focus from a menu.
+  await expect(async () => {
+    await toolbar.getByRole('button').click({ timeout: 2000 });
+    await page
+      .getByRole('menuitem', { name: 'Start Cluster', exact: true })
+      .click({ timeout: 2000 });
+  }).toPass({ timeout: 30000 });
   await expect(toolbar.getByRole('button', { name: '2 × H200' })).toBeVisible({
     timeout: 90000
   });
