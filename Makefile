@@ -14,7 +14,7 @@ UI := labextension/ui-tests
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
 SOURCES := package.json yarn.lock tsconfig.json install.json pyproject.toml README.md LICENSE $(shell \
-	find jupyter_gpudask labextension/src labextension/style -type f \
+	find jupyter_gpudask labextension/schema labextension/src labextension/style -type f \
 	-not -path '*/__pycache__/*' -not -path 'jupyter_gpudask/labextension/*' -not -name _version.py | LC_ALL=C sort)
 
 # The extra for the newest CUDA that the driver knows, after a comma; nothing without a driver.

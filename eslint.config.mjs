@@ -55,6 +55,18 @@ export default defineConfig([
     }
   },
   {
+    files: ['labextension/src/index.ts'],
+    rules: {
+      // The panel and the buttons are in the page when it is laid out; dialogs come later.
+      'jupyter/prefer-lazy-imports': [
+        'warn',
+        {
+          ignoreImports: ['./commands', './model/*', './panel', './views/*']
+        }
+      ]
+    }
+  },
+  {
     files: ['**/__tests__/**'],
     rules: { 'jupyter/no-untranslated-string': 'off' }
   },

@@ -1,3 +1,5 @@
+const path = require('path');
+
 const baseConfig = require('@jupyterlab/galata/lib/playwright-config');
 
 const port = process.env.GPUDASK_TEST_PORT ?? '8888';
@@ -10,6 +12,8 @@ module.exports = {
   testDir: 'tests',
   forbidOnly: Boolean(process.env.CI),
   workers: 1,
+  // Each test drives real kernels and clusters; on a machine that is busy one may be late.
+  retries: 2,
   reporter: [['list']],
   use: {
     ...baseConfig.use,
@@ -24,6 +28,11 @@ module.exports = {
   webServer: {
     command: `${process.env.JUPYTER ?? 'jupyter'} lab --config jupyter_server_test_config.py`,
     url: `${baseURL}/lab`,
+    // The machine may have no GPU: the driver alone is pretended, for the server, the kernels and the workers.
+    env: {
+      PYTHONPATH: path.resolve(__dirname, '../../tests/fake_gpus'),
+      FAKE_GPUS: '2'
+    },
     timeout: 120 * 1000,
     reuseExistingServer: false
   }

@@ -1,13 +1,26 @@
+import { ISessionContext } from '@jupyterlab/apputils';
+import { framePromise } from '@jupyterlab/testing';
 import {
   ITranslator,
   nullTranslator,
   TranslationBundle
 } from '@jupyterlab/translation';
-import { framePromise } from '@jupyterlab/testing';
 import { SidePanel } from '@jupyterlab/ui-components';
+import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
+import { ClusterActions } from '../actions';
+import { CommandIDs } from '../commandIDs';
+import { addClusterCommands } from '../commands';
+import { CurrentKernel } from '../current';
+import { ICluster, IGpuList, IStreamMessage } from '../model/api';
+import { Connection } from '../model/connection';
+import { GpuDaskModel } from '../model/model';
+import { RestClient } from '../model/rest';
 import { createPanel, PANEL_ID } from '../panel';
+import { IGpuDask } from '../views/context';
+import { startApp, TestApp } from './app';
+import { cluster, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
 
 /** Marks every sentence, so that one which skips the translator stands out. */
 const markingTranslator: ITranslator = {
@@ -21,25 +34,84 @@ const markingTranslator: ITranslator = {
   }
 };
 
+let app: TestApp;
 let panel: SidePanel;
+let current: CurrentKernel;
+let gpuDask: IGpuDask;
+let answer: () => Response;
 
-async function show(translator: ITranslator): Promise<SidePanel> {
-  panel = createPanel(translator);
+beforeEach(() => {
+  FakeSocket.all = [];
+  answer = () => new Response('{}');
+});
+
+afterEach(() => {
+  panel.dispose();
+  gpuDask.model.dispose();
+  current.dispose();
+  app.shell.dispose();
+});
+
+function show(translator: ITranslator = nullTranslator): SidePanel {
+  const rest = new RestClient(settingsOf(() => answer()));
+  app = startApp(rest.settings);
+  const model = new GpuDaskModel(new Connection(rest));
+  const trans = translator.load('jupyter_gpudask');
+  current = new CurrentKernel(app.shell);
+  gpuDask = { model, current, commands: new CommandRegistry(), trans };
+  const actions = new ClusterActions(model, rest, trans);
+  addClusterCommands(
+    gpuDask,
+    async () => actions,
+    () => undefined
+  );
+  panel = createPanel(gpuDask, translator);
   Widget.attach(panel, document.body);
-  // React draws each section in a turn of its own, after as many frames as it needs.
-  const isDrawn = (section: Widget): boolean =>
-    section.node.querySelector('code') !== null;
-  while (!panel.widgets.every(isDrawn)) {
-    await framePromise();
-  }
   return panel;
 }
 
-afterEach(() => panel.dispose());
+/** Let the server say something, and the panel draw it. */
+async function tell(message: Partial<IStreamMessage>): Promise<void> {
+  FakeSocket.last.send(message);
+  await drawn();
+}
+
+/** React draws each section in a turn of its own. */
+async function drawn(): Promise<void> {
+  for (let frame = 0; frame < 5; frame += 1) {
+    await framePromise();
+  }
+}
+
+function gpuList(changes: Partial<IGpuList> = {}): IGpuList {
+  return { gpus: [gpu()], reason: '', fix: '', ...changes };
+}
+
+function texts(selector: string): (string | null)[] {
+  return Array.from(
+    panel.node.querySelectorAll(selector),
+    node => node.textContent
+  );
+}
+
+function names(selector: string): (string | null)[] {
+  return Array.from(panel.node.querySelectorAll(selector), node =>
+    node.getAttribute('aria-label')
+  );
+}
+
+/** Have a notebook be the current one. */
+function openNotebook(kernelId: string | null): void {
+  jest
+    .spyOn(gpuDask.current, 'session', 'get')
+    .mockReturnValue({} as ISessionContext);
+  jest.spyOn(gpuDask.current, 'name', 'get').mockReturnValue('mine.ipynb');
+  jest.spyOn(gpuDask.current, 'kernelId', 'get').mockReturnValue(kernelId);
+}
 
 describe('the panel', () => {
-  it('has an id, a caption and an icon for the sidebar', async () => {
-    await show(nullTranslator);
+  it('has an id, a caption and an icon for the sidebar', () => {
+    show();
     expect(panel.id).toBe(PANEL_ID);
     expect(panel.title.caption).toBe('GPU Dask');
     expect(panel.title.icon).toMatchObject({
@@ -47,44 +119,242 @@ describe('the panel', () => {
     });
   });
 
-  it('shows the sections GPUs and Clusters, in that order', async () => {
-    await show(nullTranslator);
-    const titles = panel.node.querySelectorAll('.lm-AccordionPanel-title');
-    expect(Array.from(titles, title => title.textContent)).toEqual([
+  it('shows the sections GPUs and Clusters in one region with a name', () => {
+    show();
+    expect(texts('.lm-AccordionPanel-titleLabel')).toEqual([
       'GPUs',
       'Clusters'
     ]);
-  });
-
-  it('is one region with a name for screen readers', async () => {
-    await show(nullTranslator);
     const region = panel.node.querySelector(
       '[role="region"][aria-label="GPU Dask"]'
     );
     expect(region).toBe(panel.content.node);
   });
 
-  it('says in each empty section what to type instead', async () => {
-    await show(nullTranslator);
-    const code = panel.node.querySelectorAll('.jp-GpuDask-section code');
-    expect(Array.from(code, element => element.textContent)).toEqual([
-      '%load_ext jupyter_gpudask\n%gpudask gpus',
-      '%load_ext jupyter_gpudask\n%gpudask start'
+  it('takes every sentence, and no code, through the translator', async () => {
+    show(markingTranslator);
+    answer = () => new Response('', { status: 404 });
+    FakeSocket.last.break();
+    await drawn();
+    const sentences = texts('.lm-AccordionPanel-titleLabel, p');
+    expect(sentences.length).toBeGreaterThan(6);
+    sentences.forEach(sentence => expect(sentence).toMatch(/^«.+»$/));
+    texts('code').forEach(code => expect(code).not.toContain('«'));
+  });
+});
+
+describe('the section of GPUs', () => {
+  it('says each figure in words, on meters with names', async () => {
+    show();
+    await tell({ gpus: gpuList() });
+    const meters = Array.from(panel.node.querySelectorAll('[role="meter"]'));
+    expect(
+      meters.map(meter => [
+        meter.getAttribute('aria-label'),
+        meter.getAttribute('aria-valuenow'),
+        meter.getAttribute('aria-valuetext')
+      ])
+    ).toEqual([
+      ['GPU 0 busy', '78', '78 %'],
+      ['GPU 0 memory', '29', '41 of 140 GiB']
+    ]);
+    expect(texts('.jp-GpuDask-aside span')).toEqual(['46 °C', '191 W']);
+  });
+
+  it('leaves out what cannot be had', async () => {
+    show();
+    const bare = gpu({
+      utilization: null,
+      memory_used: null,
+      temperature: null,
+      power: null
+    });
+    await tell({ gpus: gpuList({ gpus: [bare] }) });
+    expect(panel.node.querySelector('[role="meter"]')).toBeNull();
+    expect(texts('.jp-GpuDask-value')).toEqual(['not known', 'not known']);
+  });
+
+  it('names the notebooks that hold a GPU by what they are called now, and foreign processes', async () => {
+    show();
+    const own = {
+      pid: 1,
+      name: 'python',
+      user: 'ada',
+      memory: 3 * GIB,
+      kernel_id: 'kernel-1'
+    };
+    const foreign = {
+      pid: 812,
+      name: 'trainer',
+      user: 'bob',
+      memory: 2 * GIB,
+      kernel_id: null
+    };
+    const holder = {
+      name: 'work/Untitled.ipynb',
+      kernel_id: 'kernel-1',
+      share: false
+    };
+    const held = gpu({ holders: [holder], users: [own, foreign] });
+    await tell({ gpus: gpuList({ gpus: [held] }), clusters: [cluster()] });
+    expect(texts('.jp-GpuDask-holders li')).toEqual([
+      'analysis.ipynb3.0 GiB',
+      'trainer, pid 812bob, 2.0 GiB'
     ]);
   });
 
-  it('takes every sentence, and no code, through the translator', async () => {
-    await show(markingTranslator);
-    const sentences = panel.node.querySelectorAll(
-      '.lm-AccordionPanel-titleLabel, .jp-GpuDask-empty p'
+  it('says why there are no GPUs, and what to do', async () => {
+    show();
+    const reason = 'This machine has no NVIDIA driver.';
+    await tell({
+      gpus: gpuList({ gpus: [], reason, fix: 'Install one.' })
+    });
+    expect(texts('.jp-GpuDask-notice p').slice(0, 2)).toEqual([
+      reason,
+      'Install one.'
+    ]);
+  });
+});
+
+describe('the section of clusters', () => {
+  const buttons = '.jp-GpuDask-section .jp-GpuDask-button';
+
+  it('says that no notebook is open', async () => {
+    show();
+    await tell({ gpus: gpuList() });
+    expect(texts('.jp-GpuDask-noticeTitle')).toEqual(['No notebook is open.']);
+  });
+
+  it('offers to start a cluster for the current notebook', async () => {
+    show();
+    openNotebook('kernel-9');
+    await tell({ gpus: gpuList() });
+    expect(texts('.jp-GpuDask-noticeTitle')).toEqual([
+      'mine.ipynb has no cluster yet.'
+    ]);
+    expect(names(buttons)).toEqual([
+      'Start: mine.ipynb',
+      'Options…: mine.ipynb'
+    ]);
+  });
+
+  it('asks for a kernel where the notebook has none', async () => {
+    show();
+    openNotebook(null);
+    await tell({ gpus: gpuList() });
+    expect(texts('.jp-GpuDask-noticeTitle')).toEqual([
+      'mine.ipynb has no kernel.'
+    ]);
+  });
+
+  it('shows the work of a cluster and of each of its workers', async () => {
+    show();
+    await tell({ gpus: gpuList(), clusters: [cluster()] });
+    expect(texts('.jp-GpuDask-stateLine')).toEqual([
+      'ready4 running, 6 waiting, 3.0 GiB spilled'
+    ]);
+    expect(texts('.jp-GpuDask-workers li')).toEqual([
+      'GPU 062 GiB5 tasks, pool 80 %, 3.0 GiB spilled'
+    ]);
+    expect(names(buttons)).toEqual([
+      'Dashboard: analysis.ipynb',
+      'Copy code that gets the client: analysis.ipynb',
+      'Logs: analysis.ipynb',
+      'Restart: analysis.ipynb',
+      'Stop: analysis.ipynb'
+    ]);
+  });
+
+  it('puts the cluster of the current notebook first', async () => {
+    show();
+    openNotebook('kernel-2');
+    const other = cluster({ kernel_id: 'kernel-2', name: 'zebra.ipynb' });
+    await tell({ gpus: gpuList(), clusters: [cluster(), other] });
+    expect(texts('.jp-GpuDask-card[data-current] .jp-GpuDask-name')).toEqual([
+      'zebra.ipynb',
+      'analysis.ipynb'
+    ]);
+  });
+
+  it.each<[Partial<ICluster>, string, string[]]>([
+    [
+      { status: 'starting', workers_ready: 1, workers_total: 2 },
+      'starting 1 of 2',
+      ['Stop']
+    ],
+    [{ status: 'closing' }, 'stopping', []],
+    [
+      { status: 'failed', reason: 'A worker died.', log: 'Traceback' },
+      'failed',
+      ['Start again', 'Start with options…', 'Logs']
+    ],
+    [
+      { status: 'closed', reason: 'It was idle.' },
+      'stopped',
+      ['Start again', 'Start with options…']
+    ]
+  ])('says %j in words, and what can be done', async (changes, word, can) => {
+    show();
+    await tell({ gpus: gpuList(), clusters: [cluster(changes)] });
+    expect(texts('.jp-GpuDask-state')).toEqual([word]);
+    expect(texts('.jp-GpuDask-why')).toEqual(
+      changes.reason ? [changes.reason] : []
     );
-    expect(sentences).toHaveLength(6);
-    sentences.forEach(sentence =>
-      expect(sentence.textContent).toMatch(/^«.+»$/)
+    expect(names(buttons)).toEqual(can.map(name => `${name}: analysis.ipynb`));
+  });
+
+  it('says why the CPU stands in', async () => {
+    show();
+    const standIn = cluster({
+      engine: 'cpu',
+      gpus: [],
+      stand_in: 'There is no GPU.'
+    });
+    await tell({ gpus: gpuList({ gpus: [] }), clusters: [standIn] });
+    expect(texts('.jp-GpuDask-why')).toEqual(['There is no GPU.']);
+    expect(texts('.jp-GpuDask-aside')).toEqual(['CPU stand-in']);
+  });
+
+  it('announces changes of state, and no figures', async () => {
+    show();
+    await tell({ gpus: gpuList(), clusters: [cluster()] });
+    expect(texts('[role="status"]')).toEqual([
+      'analysis.ipynb: ready, 1 × H200'
+    ]);
+  });
+});
+
+describe('the connection', () => {
+  it('says when it is lost and when it tries again, beside what was last known', async () => {
+    show();
+    await tell({ gpus: gpuList(), clusters: [cluster()] });
+    answer = () => {
+      throw new TypeError('Failed to fetch');
+    };
+    FakeSocket.last.break();
+    await drawn();
+    const notice = panel.header.node;
+    expect(notice.textContent).toMatch(
+      /^The connection to the server is lost\.Next try in 1 sTry again now$/
     );
-    expect(panel.title.caption).toBe('«GPU Dask»');
-    panel.node
-      .querySelectorAll('code')
-      .forEach(code => expect(code.textContent).not.toContain('«'));
+    expect(texts('.jp-GpuDask-workers li')).toHaveLength(1);
+    expect(panel.node.querySelectorAll('[data-stale="true"]')).toHaveLength(2);
+  });
+
+  it('says how to enable the server extension where it is missing', async () => {
+    show();
+    answer = () => new Response('', { status: 404 });
+    FakeSocket.last.break();
+    await drawn();
+    expect(texts('.jp-GpuDask-noticeTitle')[0]).toBe(
+      'This server does not run the GPU Dask extension.'
+    );
+    expect(texts('code')).toEqual([
+      'jupyter server extension enable jupyter_gpudask',
+      '%load_ext jupyter_gpudask\n%gpudask gpus',
+      '%load_ext jupyter_gpudask\n%gpudask start'
+    ]);
+    openNotebook('kernel-9');
+    expect(gpuDask.commands.isEnabled(CommandIDs.start)).toBe(false);
   });
 });

@@ -1,38 +1,21 @@
-import { APIRequestContext, expect, test } from '@playwright/test';
+import { expect, test } from '@playwright/test';
 
-import { expectBothSections, gpuDaskPanel, runFromPalette } from './panel';
+import {
+  expectBothSections,
+  expectIdleKernel,
+  gpuDaskPanel,
+  runFromPalette,
+  uploadNotebook
+} from './panel';
 
 const NOTEBOOK = 'gpudask-panel.ipynb';
 
-/** Without a kernelspec the page would ask for a kernel first. */
-const CONTENT = {
-  cells: [],
-  metadata: {
-    kernelspec: {
-      display_name: 'Python 3 (ipykernel)',
-      language: 'python',
-      name: 'python3'
-    }
-  },
-  nbformat: 4,
-  nbformat_minor: 5
-};
-
-async function upload(request: APIRequestContext): Promise<void> {
-  const reply = await request.put(`/api/contents/${NOTEBOOK}`, {
-    data: { type: 'notebook', format: 'json', content: CONTENT }
-  });
-  expect(reply.ok()).toBe(true);
-}
-
 test.describe('in a Notebook 7 notebook', () => {
   test.beforeEach(async ({ page, request }) => {
-    await upload(request);
+    await uploadNotebook(request, NOTEBOOK);
     await page.goto(`/notebooks/${NOTEBOOK}`);
     // A page that still connects to its kernel takes the focus from a menu.
-    await expect(
-      page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
-    ).toBeVisible();
+    await expectIdleKernel(page);
   });
 
   test.afterEach(async ({ request }) => {
@@ -47,6 +30,21 @@ test.describe('in a Notebook 7 notebook', () => {
 
     await expectBothSections(page);
     await page.screenshot({ path: testInfo.outputPath('notebook.png') });
+  });
+
+  test('the toolbar has the button of the notebook’s cluster', async ({
+    page
+  }) => {
+    await page
+      .locator('.jp-GpuDask-toolbarButton')
+      .getByRole('button', { name: 'Cluster of this notebook: off' })
+      .click();
+    await page.getByRole('menuitem', { name: 'Show GPU Dask panel' }).click();
+
+    await expectBothSections(page);
+    await expect(
+      gpuDaskPanel(page).getByText(`${NOTEBOOK} has no cluster yet.`)
+    ).toBeVisible();
   });
 
   test('the panel opens from the palette', async ({ page }) => {

@@ -1,0 +1,19 @@
+/**
+ * The parts of an application that the plugins touch, all real, and a fake server behind them.
+ */
+import { JupyterFrontEnd, LabShell } from '@jupyterlab/application';
+import { ServerConnection } from '@jupyterlab/services';
+import { CommandRegistry } from '@lumino/commands';
+import { Widget } from '@lumino/widgets';
+
+export type TestApp = JupyterFrontEnd & { shell: LabShell };
+
+export function startApp(serverSettings: ServerConnection.ISettings): TestApp {
+  const parts = {
+    shell: new LabShell({ waitForRestore: false }),
+    commands: new CommandRegistry(),
+    serviceManager: { serverSettings }
+  };
+  Widget.attach(parts.shell, document.body);
+  return parts as unknown as TestApp;
+}

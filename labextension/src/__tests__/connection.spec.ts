@@ -1,0 +1,115 @@
+import { Connection, ConnectionStatus } from '../model/connection';
+import { RestClient } from '../model/rest';
+import { FakeSocket, settingsOf } from './fakeServer';
+
+let answer: () => Response;
+let connection: Connection;
+
+const unreachable = (): Response => {
+  throw new TypeError('Failed to fetch');
+};
+
+beforeEach(() => {
+  jest.useFakeTimers();
+  FakeSocket.all = [];
+  answer = unreachable;
+  const rest = new RestClient(settingsOf(() => answer()));
+  connection = new Connection(rest, () => 1);
+});
+
+afterEach(() => {
+  connection.dispose();
+  jest.useRealTimers();
+});
+
+/** Break the line and let the connection find out why. */
+async function lose(): Promise<ConnectionStatus> {
+  FakeSocket.last.break();
+  await jest.advanceTimersByTimeAsync(0);
+  return connection.status;
+}
+
+function wait(status: ConnectionStatus): number | null {
+  return status.kind === 'lost' ? status.retryAt - Date.now() : null;
+}
+
+describe('a connection', () => {
+  it('asks for the last minute under the base URL, with the token', () => {
+    connection.open();
+    const url = new URL(FakeSocket.last.url);
+    expect(url.pathname).toBe('/user/ada/gpudask/api/stream');
+    expect(url.searchParams.get('token')).toBe('secret');
+    const since = Number(url.searchParams.get('since'));
+    expect(Date.now() / 1000 - since).toBeCloseTo(60, 1);
+  });
+
+  it('is live when the first message is there', () => {
+    const kinds: string[] = [];
+    connection.statusChanged.connect((_, status) => kinds.push(status.kind));
+    connection.open();
+    FakeSocket.last.send({});
+    FakeSocket.last.send({});
+    expect(kinds).toEqual(['connecting', 'live']);
+  });
+
+  it('waits twice as long after each failure, at most 30 seconds', async () => {
+    connection.open();
+    const waits: (number | null)[] = [];
+    for (let tries = 0; tries < 7; tries += 1) {
+      const status = await lose();
+      waits.push(wait(status));
+      await jest.advanceTimersByTimeAsync(wait(status) ?? 0);
+    }
+    expect(waits).toEqual([1000, 2000, 4000, 8000, 16000, 30000, 30000]);
+    expect(FakeSocket.all).toHaveLength(8);
+  });
+
+  it('begins with a short wait again after it was live', async () => {
+    connection.open();
+    await jest.advanceTimersByTimeAsync(wait(await lose()) ?? 0);
+    FakeSocket.last.send({});
+    expect(wait(await lose())).toBe(1000);
+  });
+
+  it('asks only for what it has missed when it comes back', async () => {
+    connection.open();
+    FakeSocket.last.send({ time: 1234.5 });
+    await jest.advanceTimersByTimeAsync(wait(await lose()) ?? 0);
+    expect(FakeSocket.last.url).toContain('since=1234.5');
+  });
+
+  it('says that the extension is missing where it answers 404', async () => {
+    answer = () => new Response('', { status: 404 });
+    connection.open();
+    expect(await lose()).toEqual({ kind: 'no-server' });
+    await jest.advanceTimersByTimeAsync(60000);
+    expect(FakeSocket.all).toHaveLength(1);
+    connection.retry();
+    expect(FakeSocket.all).toHaveLength(2);
+  });
+
+  it('says that the user is not let in where it answers 403', async () => {
+    answer = () => new Response('{}', { status: 403 });
+    connection.open();
+    expect(await lose()).toEqual({ kind: 'refused' });
+  });
+
+  it('tries no more once it is closed', async () => {
+    connection.open();
+    await lose();
+    connection.close();
+    await jest.advanceTimersByTimeAsync(60000);
+    expect(FakeSocket.all).toHaveLength(1);
+    expect(FakeSocket.last.isClosed).toBe(true);
+    expect(connection.status).toEqual({ kind: 'closed' });
+  });
+
+  it('stays closed if it is closed while it finds out why it was lost', async () => {
+    connection.open();
+    FakeSocket.last.break();
+    connection.close();
+    await jest.advanceTimersByTimeAsync(60000);
+    expect(connection.status).toEqual({ kind: 'closed' });
+    expect(FakeSocket.all).toHaveLength(1);
+  });
+});

@@ -1,0 +1,149 @@
+/**
+ * The edge that jest cannot have: a server that takes WebSockets and requests, and says what the test tells it to.
+ */
+import { ServerConnection } from '@jupyterlab/services';
+
+import { ICluster, IGpu, IStreamMessage } from '../model/api';
+
+/** One end of a connection, in the hands of the test. */
+export class FakeSocket {
+  onmessage: ((event: { data: string }) => void) | null = null;
+  onclose: (() => void) | null = null;
+  isClosed = false;
+
+  constructor(readonly url: string) {
+    FakeSocket.all.push(this);
+  }
+
+  /** Let the browser receive a message. */
+  send(message: Partial<IStreamMessage>): void {
+    this.onmessage?.({ data: JSON.stringify({ ...EMPTY, ...message }) });
+  }
+
+  /** Break the line. */
+  break(): void {
+    this.onclose?.();
+  }
+
+  close(): void {
+    this.isClosed = true;
+  }
+
+  static all: FakeSocket[] = [];
+
+  static get last(): FakeSocket {
+    return FakeSocket.all[FakeSocket.all.length - 1];
+  }
+}
+
+const EMPTY: IStreamMessage = {
+  type: 'full',
+  time: 1000,
+  gpus: { gpus: [], reason: '', fix: '' },
+  clusters: [],
+  removed: [],
+  history: []
+};
+
+/** A request that the server got. */
+export interface IRequest {
+  method: string;
+  url: string;
+  body: unknown;
+}
+
+/** Settings of a server under a base URL, which answers each request with `reply`. */
+export function settingsOf(
+  reply: (request: IRequest) => Response | Promise<Response>
+): ServerConnection.ISettings {
+  return ServerConnection.makeSettings({
+    baseUrl: 'http://server/user/ada/',
+    wsUrl: 'ws://server/user/ada/',
+    token: 'secret',
+    appendToken: true,
+    fetch: (async (input: Request) =>
+      reply({
+        method: input.method,
+        // A number that keeps caches away is put behind it.
+        url: input.url.replace(/\?\d+$/, ''),
+        body: JSON.parse((await input.text()) || 'null')
+      })) as unknown as ServerConnection.ISettings['fetch'],
+    WebSocket: FakeSocket as unknown as typeof WebSocket
+  });
+}
+
+export const GIB = 2 ** 30;
+
+export function gpu(changes: Partial<IGpu> = {}): IGpu {
+  return {
+    index: 0,
+    uuid: 'GPU-0',
+    name: 'NVIDIA H200',
+    memory_total: 140 * GIB,
+    memory_used: 41 * GIB,
+    utilization: 78,
+    temperature: 46,
+    power: 191,
+    holders: [],
+    users: [],
+    ...changes
+  };
+}
+
+export function cluster(changes: Partial<ICluster> = {}): ICluster {
+  return {
+    kernel_id: 'kernel-1',
+    name: 'analysis.ipynb',
+    notebooks: ['work/analysis.ipynb'],
+    status: 'ready',
+    reason: '',
+    fix: '',
+    log: '',
+    spec: {
+      engine: 'auto',
+      gpus: 'all',
+      workers: null,
+      threads: null,
+      spill_threshold: 0.8,
+      pool: null,
+      spilling: 'dask',
+      share: false
+    },
+    since: 1000,
+    workers_ready: 1,
+    workers_total: 1,
+    engine: 'cuda',
+    stand_in: '',
+    gpus: ['GPU-0'],
+    pid: 100,
+    dashboard: 'gpudask/dashboard/kernel-1/',
+    state: {
+      engine: 'cuda',
+      status: 'ready',
+      time: 1000,
+      tasks_waiting: 0,
+      tasks_unfinished: 10,
+      workers: [
+        {
+          name: '0',
+          pid: 101,
+          gpu_index: 0,
+          gpu_uuid: 'GPU-0',
+          utilization: 78,
+          device_memory_used: 62 * GIB,
+          device_memory_total: 140 * GIB,
+          pool_used: 8 * GIB,
+          pool_size: 10 * GIB,
+          spilled_to_host: 2 * GIB,
+          spilled_to_disk: GIB,
+          memory: GIB,
+          threads: 1,
+          executing: 4,
+          waiting: 1,
+          status: 'running'
+        }
+      ]
+    },
+    ...changes
+  };
+}

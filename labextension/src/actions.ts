@@ -1,0 +1,161 @@
+/**
+ * What can be done with a kernel's cluster.
+ */
+import {
+  Clipboard,
+  Dialog,
+  Notification,
+  showDialog,
+  showErrorMessage
+} from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { ICluster } from './model/api';
+import { GpuDaskModel } from './model/model';
+import { RefusedError, RestClient } from './model/rest';
+import { LogsView } from './views/logs';
+import { StartDialog } from './views/startDialog';
+import { holderName, tasksOf } from './words';
+
+/** What gets the client of a cluster that runs; code, so never translated. */
+export const CLIENT_LINES = `%load_ext jupyter_gpudask
+cluster = %gpudask start
+client = cluster.client`;
+
+export class ClusterActions {
+  constructor(
+    private readonly _model: GpuDaskModel,
+    private readonly _rest: RestClient,
+    private readonly _trans: TranslationBundle
+  ) {}
+
+  /** Start a cluster with the options by default. */
+  async start(kernelId: string): Promise<void> {
+    await this._try(this._trans.__('The cluster was not started'), async () =>
+      this._model.put(await this._rest.create(kernelId))
+    );
+  }
+
+  /** Ask for options, and start a cluster with them. */
+  async startWithOptions(kernelId: string, name: string): Promise<void> {
+    const title = this._trans.__('The options cannot be asked for');
+    await this._try(title, async () => {
+      const offer = await this._rest.profiles();
+      const { clusters } = this._model;
+      const gpus = (this._model.gpus?.gpus ?? []).map(gpu => ({
+        ...gpu,
+        holders: gpu.holders.map(holder => ({
+          ...holder,
+          name: holderName(holder, clusters)
+        }))
+      }));
+      const dialog = new StartDialog({
+        name,
+        gpus,
+        offer,
+        trans: this._trans,
+        submit: async (spec, profile) =>
+          this._model.put(await this._rest.create(kernelId, spec, profile))
+      });
+      await dialog.launch();
+    });
+  }
+
+  /** Close a cluster; asks first if that loses work. */
+  async stop(cluster: ICluster): Promise<void> {
+    const trans = this._trans;
+    const isSure = await this._confirm(
+      cluster,
+      trans.__('Stop the cluster of %1?', cluster.name),
+      trans.__('Stop')
+    );
+    if (isSure) {
+      await this._try(trans.__('The cluster was not stopped'), async () => {
+        await this._rest.stop(cluster.kernel_id);
+        this._model.remove(cluster.kernel_id);
+      });
+    }
+  }
+
+  /** Start a cluster anew; asks first if that loses work. */
+  async restart(cluster: ICluster): Promise<void> {
+    const trans = this._trans;
+    const isSure = await this._confirm(
+      cluster,
+      trans.__('Restart the cluster of %1?', cluster.name),
+      trans.__('Restart')
+    );
+    if (isSure) {
+      await this._try(trans.__('The cluster was not restarted'), async () =>
+        this._model.put(await this._rest.restart(cluster.kernel_id))
+      );
+    }
+  }
+
+  /** Show what the processes of a cluster have logged. */
+  async showLogs(cluster: ICluster): Promise<void> {
+    const trans = this._trans;
+    await this._try(trans.__('The logs cannot be read'), async () => {
+      const logs =
+        cluster.status === 'ready'
+          ? await this._rest.logs(cluster.kernel_id)
+          : { supervisor: cluster.log };
+      await showDialog({
+        title: trans.__('Logs of the cluster of %1', cluster.name),
+        body: new LogsView(logs, cluster.state?.workers ?? [], trans),
+        buttons: [Dialog.okButton({ label: trans.__('Close') })]
+      });
+    });
+  }
+
+  /** Copy the lines that get the client. */
+  copyCode(): void {
+    Clipboard.copyToSystem(CLIENT_LINES);
+    Notification.success(
+      this._trans.__('Copied. Paste it into a cell of the notebook.'),
+      { autoClose: 3000 }
+    );
+  }
+
+  private async _confirm(
+    cluster: ICluster,
+    title: string,
+    action: string
+  ): Promise<boolean> {
+    const trans = this._trans;
+    const { running, waiting } = tasksOf(cluster);
+    const tasks = running + waiting;
+    if (tasks === 0) {
+      return true;
+    }
+    const result = await showDialog({
+      title,
+      body: trans._n(
+        '%1 task is not done, and all results on its workers are lost.',
+        '%1 tasks are not done, and all results on its workers are lost.',
+        tasks
+      ),
+      buttons: [
+        Dialog.cancelButton({ label: trans.__('Cancel') }),
+        Dialog.warnButton({ label: action })
+      ]
+    });
+    return result.button.accept;
+  }
+
+  private async _try(title: string, act: () => Promise<void>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      await showErrorMessage(title, sentenceOf(error));
+    }
+  }
+}
+
+/** What went wrong, and what to do about it. */
+export function sentenceOf(error: unknown): string {
+  if (error instanceof RefusedError) {
+    return `${error.problem.message} ${error.problem.fix}`.trim();
+  }
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,167 @@
+/**
+ * The WebSocket to the server: opened when it is wanted, and again when it is lost.
+ */
+import { URLExt } from '@jupyterlab/coreutils';
+import { IDisposable } from '@lumino/disposable';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { IStreamMessage } from './api';
+import { API, RefusedError, RestClient } from './rest';
+
+/** How the connection is. */
+export type ConnectionStatus =
+  | { kind: 'closed' | 'connecting' | 'live' }
+  /** `retryAt` is when the next try begins, in milliseconds since the epoch. */
+  | { kind: 'lost'; retryAt: number }
+  /** The server has no such extension, or does not let this user in: no further try by itself. */
+  | { kind: 'no-server' | 'refused' };
+
+/** The first wait before another try, and the longest, in milliseconds. */
+const FIRST_WAIT = 1000;
+const LONGEST_WAIT = 30000;
+
+/** How much of the past is wanted at the start, in seconds. */
+export const HISTORY = 60;
+
+/**
+ * Keeps the stream open between `open` and `close`.
+ */
+export class Connection implements IDisposable {
+  /**
+   * @param rest - whose server it is
+   * @param random - in [0, 1): spreads the tries of many browsers
+   */
+  constructor(
+    private readonly _rest: RestClient,
+    private readonly _random: () => number = Math.random
+  ) {}
+
+  get status(): ConnectionStatus {
+    return this._status;
+  }
+
+  get statusChanged(): ISignal<this, ConnectionStatus> {
+    return this._statusChanged;
+  }
+
+  /** What the server sends. */
+  get received(): ISignal<this, IStreamMessage> {
+    return this._received;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  /** Connect, and stay connected. */
+  open(): void {
+    if (this._status.kind === 'closed' && !this._isDisposed) {
+      this._connect();
+    }
+  }
+
+  /** Try again now. */
+  retry(): void {
+    if (this._status.kind !== 'closed' && this._status.kind !== 'live') {
+      this._failures = 0;
+      this._connect();
+    }
+  }
+
+  /** Disconnect. */
+  close(): void {
+    this._drop();
+    this._failures = 0;
+    this._setStatus({ kind: 'closed' });
+  }
+
+  dispose(): void {
+    if (!this._isDisposed) {
+      this.close();
+      this._isDisposed = true;
+      Signal.clearData(this);
+    }
+  }
+
+  private _connect(): void {
+    this._drop();
+    this._setStatus({ kind: 'connecting' });
+    const { settings } = this._rest;
+    const socket = new settings.WebSocket(this._url());
+    this._socket = socket;
+    socket.onmessage = event => {
+      this._failures = 0;
+      this._setStatus({ kind: 'live' });
+      const message: IStreamMessage = JSON.parse(event.data);
+      this._newest = message.time;
+      this._received.emit(message);
+    };
+    socket.onclose = () => void this._onLost(socket);
+  }
+
+  private _url(): string {
+    const { settings } = this._rest;
+    const since = this._newest ?? Date.now() / 1000 - HISTORY;
+    const query: { [name: string]: string } = { since: String(since) };
+    if (settings.appendToken && settings.token) {
+      query.token = settings.token;
+    }
+    const url = URLExt.join(settings.wsUrl, API, 'stream');
+    return url + URLExt.objectToQueryString(query);
+  }
+
+  private async _onLost(socket: WebSocket): Promise<void> {
+    const reason = await this._findReason();
+    if (this._socket !== socket) {
+      return;
+    }
+    this._drop();
+    if (reason) {
+      this._setStatus({ kind: reason });
+      return;
+    }
+    const longest = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** this._failures);
+    const wait = longest * (0.5 + this._random() / 2);
+    this._failures += 1;
+    this._timer = setTimeout(() => this._connect(), wait);
+    this._setStatus({ kind: 'lost', retryAt: Date.now() + wait });
+  }
+
+  /** A socket does not say why it was refused; an ordinary request does. */
+  private async _findReason(): Promise<'no-server' | 'refused' | null> {
+    try {
+      await this._rest.profiles();
+      return null;
+    } catch (error) {
+      const status = error instanceof RefusedError ? error.status : 0;
+      return status === 404 ? 'no-server' : status === 403 ? 'refused' : null;
+    }
+  }
+
+  private _drop(): void {
+    clearTimeout(this._timer);
+    const socket = this._socket;
+    this._socket = null;
+    if (socket) {
+      socket.onmessage = socket.onclose = null;
+      socket.close();
+    }
+  }
+
+  private _setStatus(status: ConnectionStatus): void {
+    if (status.kind === this._status.kind && status.kind !== 'lost') {
+      return;
+    }
+    this._status = status;
+    this._statusChanged.emit(status);
+  }
+
+  private _failures = 0;
+  private _isDisposed = false;
+  private _newest: number | null = null;
+  private _received = new Signal<this, IStreamMessage>(this);
+  private _socket: WebSocket | null = null;
+  private _status: ConnectionStatus = { kind: 'closed' };
+  private _statusChanged = new Signal<this, ConnectionStatus>(this);
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+}

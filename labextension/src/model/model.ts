@@ -1,0 +1,152 @@
+/**
+ * What is known of the GPUs and clusters, as long as somebody looks.
+ */
+import { DisposableDelegate, IDisposable } from '@lumino/disposable';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { ICluster, IGpuList, ISample, IStreamMessage } from './api';
+import { Connection, ConnectionStatus, HISTORY } from './connection';
+
+/** The past of one GPU: times, and figures of the same length with gaps as null. */
+export interface IPast {
+  times: number[];
+  utilization: (number | null)[];
+  memory: (number | null)[];
+}
+
+/**
+ * The state that all views share; `changed` says that something in it is new.
+ */
+export class GpuDaskModel implements IDisposable {
+  constructor(readonly connection: Connection) {
+    connection.received.connect(this._onMessage, this);
+    connection.statusChanged.connect(this._onStatus, this);
+    document.addEventListener('visibilitychange', this._onVisibility);
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** That a cluster came, went, or has another status; figures alone do not count. */
+  get clustersChanged(): ISignal<this, void> {
+    return this._clustersChanged;
+  }
+
+  get status(): ConnectionStatus {
+    return this.connection.status;
+  }
+
+  /** Null until the server has said. */
+  get gpus(): IGpuList | null {
+    return this._gpus;
+  }
+
+  /** By kernel id. */
+  get clusters(): ReadonlyMap<string, ICluster> {
+    return this._clusters;
+  }
+
+  /** When the newest figures were read, by the server's clock. */
+  get now(): number {
+    return this._samples.at(-1)?.time ?? 0;
+  }
+
+  get isDisposed(): boolean {
+    return this.connection.isDisposed;
+  }
+
+  /** The figures of the last minute of a GPU. */
+  past(uuid: string): IPast {
+    const figures = this._samples.map(sample => sample.gpus[uuid]);
+    return {
+      times: this._samples.map(sample => sample.time),
+      utilization: figures.map(each => each?.utilization ?? null),
+      memory: figures.map(each => each?.memory_used ?? null)
+    };
+  }
+
+  /** Keep it up to date until the answer is disposed; figures flow while at least one looks. */
+  look(): IDisposable {
+    const looker = new DisposableDelegate(() => {
+      this._lookers.delete(looker);
+      this._openOrClose();
+    });
+    this._lookers.add(looker);
+    this._openOrClose();
+    return looker;
+  }
+
+  /** Take an answer of the server at once, ahead of the stream. */
+  put(cluster: ICluster): void {
+    this._setClusters(new Map(this._clusters).set(cluster.kernel_id, cluster));
+    this._changed.emit();
+  }
+
+  /** Forget a cluster that is gone, ahead of the stream. */
+  remove(kernelId: string): void {
+    const clusters = new Map(this._clusters);
+    clusters.delete(kernelId);
+    this._setClusters(clusters);
+    this._changed.emit();
+  }
+
+  dispose(): void {
+    if (!this.isDisposed) {
+      document.removeEventListener('visibilitychange', this._onVisibility);
+      this.connection.dispose();
+      Signal.clearData(this);
+    }
+  }
+
+  private _onVisibility = (): void => this._openOrClose();
+
+  private _openOrClose(): void {
+    if (this._lookers.size > 0 && !document.hidden) {
+      this.connection.open();
+    } else {
+      this.connection.close();
+    }
+  }
+
+  private _onStatus(): void {
+    this._changed.emit();
+  }
+
+  private _onMessage(_: Connection, message: IStreamMessage): void {
+    const known = message.type === 'full' ? [] : this._clusters;
+    const clusters = new Map(known);
+    message.clusters.forEach(each => clusters.set(each.kernel_id, each));
+    message.removed.forEach(kernelId => clusters.delete(kernelId));
+    this._setClusters(clusters);
+    this._gpus = message.gpus ?? this._gpus;
+    this._samples = lastMinute([...this._samples, ...message.history]);
+    this._changed.emit();
+  }
+
+  private _setClusters(clusters: ReadonlyMap<string, ICluster>): void {
+    const old = this._clusters;
+    this._clusters = clusters;
+    if (statusesOf(old) !== statusesOf(clusters)) {
+      this._clustersChanged.emit();
+    }
+  }
+
+  private _changed = new Signal<this, void>(this);
+  private _clusters: ReadonlyMap<string, ICluster> = new Map();
+  private _clustersChanged = new Signal<this, void>(this);
+  private _gpus: IGpuList | null = null;
+  private _lookers = new Set<IDisposable>();
+  private _samples: ISample[] = [];
+}
+
+function lastMinute(samples: ISample[]): ISample[] {
+  const newest = samples.at(-1)?.time ?? 0;
+  return samples.filter(sample => sample.time > newest - HISTORY);
+}
+
+function statusesOf(clusters: ReadonlyMap<string, ICluster>): string {
+  return [...clusters.values()]
+    .map(cluster => `${cluster.kernel_id} ${cluster.status}`)
+    .join();
+}

@@ -1,0 +1,68 @@
+/**
+ * The sidebar panel: its frame and sections.
+ */
+import { ITranslator } from '@jupyterlab/translation';
+import {
+  CommandToolbarButton,
+  PanelWithToolbar,
+  SidePanel
+} from '@jupyterlab/ui-components';
+import { Widget } from '@lumino/widgets';
+
+import { CommandIDs } from './commandIDs';
+import { gpuDaskIcon } from './icon';
+import { ClusterSection } from './views/clusterSection';
+import { ConnectionNotice } from './views/connectionNotice';
+import { IGpuDask } from './views/context';
+import { GpuSection } from './views/gpuSection';
+import { LiveWidget } from './views/liveWidget';
+
+/** The id of the panel in the shell, kept in saved layouts. */
+export const PANEL_ID = 'jupyter-gpudask-panel';
+
+/**
+ * Make the sidebar panel with its two sections.
+ *
+ * @param gpuDask - what it shows
+ * @param translator - turns every visible sentence into the user's language
+ * @returns a panel that is ready to be added to a shell's left area
+ */
+export function createPanel(
+  gpuDask: IGpuDask,
+  translator: ITranslator
+): SidePanel {
+  const { trans, commands } = gpuDask;
+  const panel = new SidePanel({ translator });
+  panel.id = PANEL_ID;
+  panel.addClass('jp-GpuDask');
+  panel.title.icon = gpuDaskIcon;
+  panel.title.caption = trans.__('GPU Dask');
+  // The content is already a region, with a label that fits any side panel.
+  panel.content.node.setAttribute('aria-label', trans.__('GPU Dask'));
+  panel.header.addWidget(new LiveWidget(gpuDask, ConnectionNotice));
+  panel.addWidget(
+    createSection(trans.__('GPUs'), new LiveWidget(gpuDask, GpuSection))
+  );
+  const clusters = createSection(
+    trans.__('Clusters'),
+    new LiveWidget(gpuDask, ClusterSection)
+  );
+  clusters.toolbar.addItem(
+    'start',
+    new CommandToolbarButton({
+      commands,
+      id: CommandIDs.startWithOptions,
+      label: ''
+    })
+  );
+  panel.addWidget(clusters);
+  return panel;
+}
+
+function createSection(title: string, body: Widget): PanelWithToolbar {
+  const section = new PanelWithToolbar();
+  section.addClass('jp-GpuDask-section');
+  section.title.label = title;
+  section.addWidget(body);
+  return section;
+}

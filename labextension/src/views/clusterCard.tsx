@@ -1,0 +1,160 @@
+import {
+  codeIcon,
+  launchIcon,
+  listIcon,
+  refreshIcon,
+  runIcon,
+  settingsIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { CommandIDs } from '../commandIDs';
+import { ICluster } from '../model/api';
+import { formatBytes, spilledBy, sum, summarize, tasksOf } from '../words';
+import { CommandButton } from './button';
+import { useGpuDask } from './context';
+import { StateMark } from './stateMark';
+import { WorkerRow } from './workerRow';
+
+interface IClusterCardProps {
+  cluster: ICluster;
+  isCurrent: boolean;
+}
+
+/** One cluster: whose it is, how it is, what its workers do, and what can be done with it. */
+export function ClusterCard({
+  cluster,
+  isCurrent
+}: IClusterCardProps): JSX.Element {
+  const { model, trans } = useGpuDask();
+  const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
+  return (
+    <li
+      className="jp-GpuDask-card"
+      data-current={isCurrent}
+      aria-label={trans.__('Cluster of %1', cluster.name)}
+    >
+      <div className="jp-GpuDask-cardHead">
+        <h3 title={cluster.notebooks.join('\n') || cluster.name}>
+          <span className="jp-GpuDask-name">{cluster.name}</span>
+        </h3>
+        <span className="jp-GpuDask-aside">{summary.engine}</span>
+      </div>
+      <div className="jp-GpuDask-stateLine">
+        <StateMark summary={summary} />
+        {cluster.status === 'ready' && <Work cluster={cluster} />}
+      </div>
+      <Why cluster={cluster} />
+      {cluster.status === 'ready' && cluster.state && (
+        <ul
+          className="jp-GpuDask-workers"
+          aria-label={trans.__('Workers of %1', cluster.name)}
+        >
+          {cluster.state.workers.map(worker => (
+            <WorkerRow key={worker.name} worker={worker} />
+          ))}
+        </ul>
+      )}
+      <Actions cluster={cluster} />
+    </li>
+  );
+}
+
+/** What it has to do, and what did not fit. */
+function Work({ cluster }: { cluster: ICluster }): JSX.Element {
+  const { trans } = useGpuDask();
+  const { running, waiting } = tasksOf(cluster);
+  const spilled = sum((cluster.state?.workers ?? []).map(spilledBy));
+  const words =
+    running + waiting > 0
+      ? [trans.__('%1 running', running), trans.__('%1 waiting', waiting)]
+      : [trans.__('idle')];
+  if (spilled > 0) {
+    words.push(trans.__('%1 spilled', formatBytes(spilled)));
+  }
+  return <span className="jp-GpuDask-quiet">{words.join(', ')}</span>;
+}
+
+/** Why it is as it is, where there is something to say. */
+function Why({ cluster }: { cluster: ICluster }): JSX.Element | null {
+  const isOver = cluster.status === 'failed' || cluster.status === 'closed';
+  const reason = isOver
+    ? `${cluster.reason} ${cluster.fix}`.trim()
+    : cluster.stand_in;
+  return reason ? <p className="jp-GpuDask-why">{reason}</p> : null;
+}
+
+function Actions({ cluster }: { cluster: ICluster }): JSX.Element {
+  const { trans } = useGpuDask();
+  const shared = {
+    args: { kernelId: cluster.kernel_id },
+    about: cluster.name,
+    look: 'icon' as const
+  };
+  const isReady = cluster.status === 'ready';
+  const isOver = cluster.status === 'failed' || cluster.status === 'closed';
+  return (
+    <div className="jp-GpuDask-actions">
+      {isReady && cluster.dashboard && (
+        <CommandButton
+          {...shared}
+          command={CommandIDs.openDashboard}
+          label={trans.__('Dashboard')}
+          icon={launchIcon}
+          look="text"
+        />
+      )}
+      {isOver && (
+        <CommandButton
+          {...shared}
+          command={CommandIDs.start}
+          label={trans.__('Start again')}
+          icon={runIcon}
+          look="text"
+        />
+      )}
+      {isOver && (
+        <CommandButton
+          {...shared}
+          command={CommandIDs.startWithOptions}
+          label={trans.__('Start with options…')}
+          icon={settingsIcon}
+        />
+      )}
+      <span className="jp-GpuDask-spring" />
+      {isReady && (
+        <CommandButton
+          {...shared}
+          command={CommandIDs.copyCode}
+          label={trans.__('Copy code that gets the client')}
+          icon={codeIcon}
+        />
+      )}
+      {(isReady || cluster.log) && (
+        <CommandButton
+          {...shared}
+          command={CommandIDs.showLogs}
+          label={trans.__('Logs')}
+          icon={listIcon}
+        />
+      )}
+      {isReady && (
+        <CommandButton
+          {...shared}
+          command={CommandIDs.restart}
+          label={trans.__('Restart')}
+          icon={refreshIcon}
+        />
+      )}
+      {(isReady || cluster.status === 'starting') && (
+        <CommandButton
+          {...shared}
+          command={CommandIDs.stop}
+          label={trans.__('Stop')}
+          icon={stopIcon}
+        />
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,183 @@
+import React from 'react';
+
+import { IGpu, IGpuUser } from '../model/api';
+import { IPast } from '../model/model';
+import { formatBytes, formatPart, holderName, percentOf, sum } from '../words';
+import { useGpuDask } from './context';
+import { Meter } from './meter';
+import { Sparkline } from './sparkline';
+
+/** One GPU: its figures, its last minute, and who is on it. */
+export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {
+  const { model, trans } = useGpuDask();
+  const past = model.past(gpu.uuid);
+  const title = trans.__('GPU %1', gpu.index);
+  return (
+    <li className="jp-GpuDask-card">
+      <div className="jp-GpuDask-cardHead">
+        <h3 title={`${gpu.name}, ${gpu.uuid}`}>
+          <span
+            className="jp-GpuDask-index"
+            role="img"
+            aria-label={title}
+            title={title}
+          >
+            {gpu.index}
+          </span>
+          <span className="jp-GpuDask-name">{gpu.name}</span>
+        </h3>
+        <span className="jp-GpuDask-aside">
+          {gpu.temperature !== null && (
+            <span title={trans.__('Temperature')}>
+              {trans.__('%1 °C', gpu.temperature.toFixed(0))}
+            </span>
+          )}
+          {gpu.power !== null && (
+            <span title={trans.__('Power')}>
+              {trans.__('%1 W', gpu.power.toFixed(0))}
+            </span>
+          )}
+        </span>
+      </div>
+      <div className="jp-GpuDask-figures">
+        <BusyFigure gpu={gpu} past={past} />
+        <MemoryFigure gpu={gpu} past={past} />
+      </div>
+      <Holders gpu={gpu} />
+    </li>
+  );
+}
+
+interface IFigureProps {
+  gpu: IGpu;
+  past: IPast;
+}
+
+function BusyFigure({ gpu, past }: IFigureProps): JSX.Element {
+  const { trans } = useGpuDask();
+  const known = gpu.utilization !== null;
+  const text = known
+    ? trans.__('%1 %', gpu.utilization?.toFixed(0))
+    : trans.__('not known');
+  return (
+    <Figure
+      name={trans.__('Busy')}
+      label={trans.__('GPU %1 busy', gpu.index)}
+      text={text}
+      percent={gpu.utilization}
+      kind="busy"
+    >
+      <Sparkline
+        times={past.times}
+        figures={past.utilization}
+        top={100}
+        kind="busy"
+      />
+    </Figure>
+  );
+}
+
+function MemoryFigure({ gpu, past }: IFigureProps): JSX.Element {
+  const { trans } = useGpuDask();
+  const { memory_used: used, memory_total: total } = gpu;
+  const known = used !== null && total !== null;
+  return (
+    <Figure
+      name={trans.__('Memory')}
+      label={trans.__('GPU %1 memory', gpu.index)}
+      text={known ? formatPart(used, total, trans) : trans.__('not known')}
+      percent={known ? percentOf(used, total) : null}
+      kind="memory"
+    >
+      <Sparkline
+        times={past.times}
+        figures={past.memory}
+        top={total ?? 0}
+        kind="memory"
+      />
+    </Figure>
+  );
+}
+
+interface IFigureFrameProps {
+  name: string;
+  label: string;
+  text: string;
+  percent: number | null;
+  kind: 'busy' | 'memory';
+  children: JSX.Element;
+}
+
+function Figure({
+  name,
+  label,
+  text,
+  percent,
+  kind,
+  children
+}: IFigureFrameProps): JSX.Element {
+  return (
+    <div className="jp-GpuDask-figure">
+      <div className="jp-GpuDask-figureHead" aria-hidden={percent !== null}>
+        <span>{name}</span>
+        <span className="jp-GpuDask-value">{text}</span>
+      </div>
+      {children}
+      {percent !== null && (
+        <Meter label={label} percent={percent} text={text} kind={kind} />
+      )}
+    </div>
+  );
+}
+
+/** Who holds it, by name, and what else is on it. */
+function Holders({ gpu }: { gpu: IGpu }): JSX.Element {
+  const { model, trans } = useGpuDask();
+  const foreign = gpu.users.filter(user => user.kernel_id === null);
+  if (gpu.holders.length === 0 && foreign.length === 0) {
+    return <p className="jp-GpuDask-free">{trans.__('Free')}</p>;
+  }
+  return (
+    <ul
+      className="jp-GpuDask-holders"
+      aria-label={trans.__('On GPU %1', gpu.index)}
+    >
+      {gpu.holders.map((holder, index) => {
+        const own = gpu.users.filter(
+          user => user.kernel_id && user.kernel_id === holder.kernel_id
+        );
+        const memory = sum(own.map(user => user.memory));
+        return (
+          <li key={`${holder.kernel_id} ${index}`} data-kind="cluster">
+            <span className="jp-GpuDask-holder" title={holder.name}>
+              {holderName(holder, model.clusters)}
+            </span>
+            <span className="jp-GpuDask-quiet">
+              {holder.share && `${trans.__('shared')} `}
+              {memory > 0 && formatBytes(memory)}
+            </span>
+          </li>
+        );
+      })}
+      {foreign.map(user => (
+        <ForeignProcess key={user.pid} user={user} />
+      ))}
+    </ul>
+  );
+}
+
+function ForeignProcess({ user }: { user: IGpuUser }): JSX.Element {
+  const { trans } = useGpuDask();
+  const pid = trans.__('pid %1', user.pid);
+  const name = user.name ? `${user.name}, ${pid}` : pid;
+  const details = [
+    user.user,
+    user.memory === null ? null : formatBytes(user.memory)
+  ].filter(Boolean);
+  return (
+    <li data-kind="foreign" title={trans.__('Not a cluster of this server')}>
+      <span className="jp-GpuDask-holder">{name}</span>
+      <span className="jp-GpuDask-quiet">{details.join(', ')}</span>
+    </li>
+  );
+}

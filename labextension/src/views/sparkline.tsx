@@ -1,0 +1,86 @@
+import React from 'react';
+
+import { HISTORY } from '../model/connection';
+
+interface ISparklineProps {
+  /** Of each figure, in seconds. */
+  times: number[];
+  /** From 0 to `top`; null where there is none. */
+  figures: (number | null)[];
+  top: number;
+  kind: 'busy' | 'memory';
+}
+
+const HEIGHT = 20;
+/** Without a figure for so many seconds the line is broken. */
+const GAP = 4;
+
+/** The last minute as a line; what it says is said by the text beside it. */
+export function Sparkline({
+  times,
+  figures,
+  top,
+  kind
+}: ISparklineProps): JSX.Element {
+  const pieces = inPieces(times, figures, top);
+  return (
+    <svg
+      className="jp-GpuDask-sparkline"
+      data-kind={kind}
+      viewBox={`0 0 ${HISTORY} ${HEIGHT}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+      focusable="false"
+    >
+      {pieces.map((piece, index) => (
+        <React.Fragment key={index}>
+          <path className="jp-GpuDask-area" d={areaUnder(piece)} />
+          <path className="jp-GpuDask-line" d={lineThrough(piece)} />
+        </React.Fragment>
+      ))}
+    </svg>
+  );
+}
+
+type Point = readonly [x: number, y: number];
+
+/** The points in the picture, in pieces without a gap. */
+export function inPieces(
+  times: number[],
+  figures: (number | null)[],
+  top: number
+): Point[][] {
+  const newest = times[times.length - 1] ?? 0;
+  const pieces: Point[][] = [];
+  let last = -Infinity;
+  figures.forEach((figure, index) => {
+    if (figure === null || top <= 0) {
+      return;
+    }
+    const share = Math.min(1, Math.max(0, figure / top));
+    const point: Point = [
+      HISTORY - (newest - times[index]),
+      HEIGHT * (1 - share)
+    ];
+    if (times[index] - last > GAP) {
+      pieces.push([]);
+    }
+    pieces[pieces.length - 1].push(point);
+    last = times[index];
+  });
+  return pieces;
+}
+
+function lineThrough(points: Point[]): string {
+  return points
+    .map(
+      ([x, y], index) => `${index ? 'L' : 'M'}${x.toFixed(1)} ${y.toFixed(1)}`
+    )
+    .join('');
+}
+
+function areaUnder(points: Point[]): string {
+  const first = points[0][0].toFixed(1);
+  const last = points[points.length - 1][0].toFixed(1);
+  return `${lineThrough(points)}L${last} ${HEIGHT}L${first} ${HEIGHT}Z`;
+}

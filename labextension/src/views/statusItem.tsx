@@ -1,0 +1,41 @@
+/**
+ * The item in the status bar: the GPUs of the current kernel's cluster.
+ */
+import React from 'react';
+
+import { CommandIDs } from '../commandIDs';
+import { IGpu } from '../model/api';
+import { formatPart, sum } from '../words';
+import { IGpuDask, useGpuDask } from './context';
+
+/** The GPUs of the current kernel's cluster; none where it has none. */
+export function currentGpus({ model, current }: IGpuDask): IGpu[] {
+  const cluster = model.clusters.get(current.kernelId ?? '');
+  return (model.gpus?.gpus ?? []).filter(gpu =>
+    cluster?.gpus.includes(gpu.uuid)
+  );
+}
+
+/** How busy and how full they are, together. */
+export function StatusItem(): JSX.Element | null {
+  const gpuDask = useGpuDask();
+  const { commands, trans } = gpuDask;
+  const gpus = currentGpus(gpuDask);
+  if (gpus.length === 0) {
+    return null;
+  }
+  const busy = sum(gpus.map(gpu => gpu.utilization)) / gpus.length;
+  const used = sum(gpus.map(gpu => gpu.memory_used));
+  const total = sum(gpus.map(gpu => gpu.memory_total));
+  return (
+    <button
+      type="button"
+      className="jp-GpuDask-statusItem"
+      title={trans.__('The GPUs of this notebook’s cluster; show the panel')}
+      onClick={() => void commands.execute(CommandIDs.showPanel)}
+    >
+      {trans._n('%1 GPU', '%1 GPUs', gpus.length)}{' '}
+      {trans.__('%1 % busy', busy.toFixed(0))}, {formatPart(used, total, trans)}
+    </button>
+  );
+}

@@ -1,0 +1,161 @@
+/**
+ * Figures and states in words.
+ */
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { Amount, ICluster, IGpu, IGpuHolder, IWorker } from './model/api';
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+function unitOf(bytes: number): number {
+  const power = Math.floor(Math.log2(Math.max(bytes, 1)) / 10);
+  return Math.min(power, UNITS.length - 1);
+}
+
+function inUnit(bytes: number, unit: number): string {
+  const size = bytes / 1024 ** unit;
+  return size.toFixed(size >= 10 || unit === 0 || size === 0 ? 0 : 1);
+}
+
+/** Bytes for people: "62 GiB", "1.5 GiB", "512 MiB". */
+export function formatBytes(bytes: number): string {
+  const unit = unitOf(bytes);
+  return `${inUnit(bytes, unit)} ${UNITS[unit]}`;
+}
+
+/** A part of a whole, both in the unit of the whole: "41 of 140 GiB". */
+export function formatPart(
+  part: number,
+  whole: number,
+  trans: TranslationBundle
+): string {
+  const unit = unitOf(whole);
+  return trans.__('%1 of %2', inUnit(part, unit), formatBytes(whole));
+}
+
+/** A share in percent, between 0 and 100. */
+export function percentOf(part: number, whole: number): number {
+  return whole > 0 ? Math.min(100, Math.max(0, (100 * part) / whole)) : 0;
+}
+
+/** Bytes, a fraction, or none, as a user writes them. */
+export function formatAmount(amount: Amount): string {
+  if (amount === null) {
+    return 'none';
+  }
+  return typeof amount === 'number' && amount > 1
+    ? formatBytes(amount)
+    : String(amount);
+}
+
+/** What a GPU is called where there is little room: "H200". */
+export function shortName(gpu: IGpu): string {
+  return gpu.name.replace(/^NVIDIA\s+/, '');
+}
+
+/** The sum of what can be had. */
+export function sum(figures: (number | null | undefined)[]): number {
+  return figures.reduce<number>((total, each) => total + (each ?? 0), 0);
+}
+
+/** Who holds a GPU; a notebook may have another name now than when it took it. */
+export function holderName(
+  holder: IGpuHolder,
+  clusters: ReadonlyMap<string, ICluster>
+): string {
+  return clusters.get(holder.kernel_id ?? '')?.name ?? holder.name;
+}
+
+/** What a worker is called: by its GPU, where it has one. */
+export function nameOf(worker: IWorker, trans: TranslationBundle): string {
+  return worker.gpu_index === null
+    ? trans.__('Worker %1', worker.name)
+    : trans.__('GPU %1', worker.gpu_index);
+}
+
+/** What a worker has moved away, in bytes. */
+export function spilledBy(worker: IWorker): number {
+  return sum([worker.spilled_to_host, worker.spilled_to_disk]);
+}
+
+/** The tasks of a cluster: those that run, and those that do not yet. */
+export function tasksOf(cluster: ICluster): {
+  running: number;
+  waiting: number;
+} {
+  const { workers = [], tasks_unfinished: unfinished = 0 } =
+    cluster.state ?? {};
+  const running = sum(workers.map(worker => worker.executing));
+  return { running, waiting: Math.max(0, unfinished - running) };
+}
+
+/** What a cluster is for the eye: a kind for the style, and words for everybody. */
+export interface ISummary {
+  kind: 'off' | 'starting' | 'ready' | 'stand-in' | 'closing' | 'failed';
+  /** The state alone: "ready". */
+  state: string;
+  /** What it runs on: "2 × H200"; empty before that is known. */
+  engine: string;
+  /** The most telling of the two. */
+  short: string;
+}
+
+/** Say what a kernel's cluster is; undefined is none. */
+export function summarize(
+  cluster: ICluster | undefined,
+  gpus: IGpu[],
+  trans: TranslationBundle
+): ISummary {
+  if (!cluster) {
+    return plain('off', trans.__('off'));
+  }
+  const engine = engineOf(cluster, gpus, trans);
+  switch (cluster.status) {
+    case 'starting': {
+      const { workers_ready: ready, workers_total: total } = cluster;
+      const state =
+        total > 0
+          ? trans.__('starting %1 of %2', ready, total)
+          : trans.__('starting');
+      return { ...plain('starting', state), engine };
+    }
+    case 'ready':
+      return {
+        kind: cluster.engine === 'cpu' ? 'stand-in' : 'ready',
+        state: trans.__('ready'),
+        engine,
+        short: engine
+      };
+    case 'closing':
+      return { ...plain('closing', trans.__('stopping')), engine };
+    case 'closed':
+      return plain('off', trans.__('stopped'));
+    case 'failed':
+      return plain('failed', trans.__('failed'));
+  }
+}
+
+function plain(kind: ISummary['kind'], state: string): ISummary {
+  return { kind, state, engine: '', short: state };
+}
+
+function engineOf(
+  cluster: ICluster,
+  gpus: IGpu[],
+  trans: TranslationBundle
+): string {
+  if (cluster.engine === 'cpu') {
+    return trans.__('CPU stand-in');
+  }
+  const count = cluster.gpus.length;
+  if (count === 0) {
+    return '';
+  }
+  const names = new Set(
+    gpus.filter(each => cluster.gpus.includes(each.uuid)).map(shortName)
+  );
+  const [name] = names;
+  return names.size === 1
+    ? trans.__('%1 × %2', count, name)
+    : trans._n('%1 GPU', '%1 GPUs', count);
+}

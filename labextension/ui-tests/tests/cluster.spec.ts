@@ -1,0 +1,104 @@
+/**
+ * A cluster from its start to its end, by the panel: a real server, kernel and cluster; the GPUs alone are pretended.
+ */
+import { expect, test } from '@jupyterlab/galata';
+
+import { expectIdleKernel, gpuDaskPanel, uploadNotebook } from './panel';
+
+test.describe.configure({ timeout: 120000 });
+
+// Not made and then renamed: a kernel that starts meanwhile would keep the old name.
+test.beforeEach(async ({ page, request, tmpPath }) => {
+  await uploadNotebook(request, `${tmpPath}/analysis.ipynb`);
+  await page.notebook.openByPath(`${tmpPath}/analysis.ipynb`);
+  await expectIdleKernel(page);
+  await page.sidebar.openTab('jupyter-gpudask-panel');
+});
+
+test('a cluster on the CPU is started with options, watched, and stopped', async ({
+  page
+}, testInfo) => {
+  const panel = gpuDaskPanel(page);
+  await panel.getByRole('button', { name: 'Options…: analysis.ipynb' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Runs on').selectOption('cpu');
+  await dialog.getByLabel('Threads').fill('many');
+  await dialog.getByRole('button', { name: 'Start' }).click();
+  await expect(dialog.getByRole('alert')).toContainText('1 to 256');
+  await expect(dialog.getByLabel('Threads')).toHaveAttribute(
+    'aria-invalid',
+    'true'
+  );
+  await page.screenshot({ path: testInfo.outputPath('refused.png') });
+
+  await dialog.getByLabel('Threads').fill('1');
+  await dialog.getByLabel('Workers').fill('2');
+  await dialog.getByRole('button', { name: 'Start' }).click();
+  await expect(dialog).toBeHidden();
+  const card = panel.getByRole('listitem', {
+    name: 'Cluster of analysis.ipynb'
+  });
+  await expect(card.getByText('ready')).toBeVisible({ timeout: 60000 });
+  await expect(
+    card.getByRole('list', { name: 'Workers' }).getByRole('listitem')
+  ).toHaveCount(2);
+  const button = page
+    .locator('.jp-GpuDask-toolbarButton')
+    .getByRole('button', { name: 'CPU stand-in' });
+  await expect(button).toBeVisible();
+
+  await page.notebook.setCell(
+    0,
+    'code',
+    '%load_ext jupyter_gpudask\nimport time\nstarted = %gpudask start\n' +
+      'waits = started.client.map(lambda _: time.sleep(5), range(9), pure=False)'
+  );
+  await page.notebook.runCell(0);
+  await expect(card.getByText('2 running, 7 waiting')).toBeVisible({
+    timeout: 30000
+  });
+  await page.screenshot({ path: testInfo.outputPath('busy.png') });
+
+  await card.getByRole('button', { name: 'Stop' }).click();
+  await expect(dialog).toContainText('9 tasks are not done');
+  await dialog.getByRole('button', { name: 'Stop' }).click();
+  await expect(card).toBeHidden({ timeout: 20000 });
+  await expect(
+    panel.getByText('analysis.ipynb has no cluster yet.')
+  ).toBeVisible();
+  await expect(button).toBeHidden();
+});
+
+test('a cluster on both GPUs is started from the toolbar and shows its dashboard', async ({
+  page
+}, testInfo) => {
+  const toolbar = page.locator('.jp-GpuDask-toolbarButton');
+  // A page that still connects to its kernel takes the focus from a menu.
+  await expect(async () => {
+    await toolbar.getByRole('button').click({ timeout: 2000 });
+    await page
+      .getByRole('menuitem', { name: 'Start Cluster', exact: true })
+      .click({ timeout: 2000 });
+  }).toPass({ timeout: 30000 });
+  await expect(toolbar.getByRole('button', { name: '2 × H200' })).toBeVisible({
+    timeout: 90000
+  });
+
+  const panel = gpuDaskPanel(page);
+  const onGpu = panel.getByRole('list', { name: 'On GPU 1' });
+  await expect(onGpu).toContainText('analysis.ipynb');
+  await expect(page.locator('.jp-GpuDask-statusItem')).toHaveText(
+    '2 GPUs 37 % busy, 2.0 of 280 GiB'
+  );
+  await page.screenshot({ path: testInfo.outputPath('ready.png') });
+
+  await panel.getByRole('button', { name: 'Dashboard' }).click();
+  const dashboard = page.frameLocator('iframe[title="Dask: analysis.ipynb"]');
+  await expect(dashboard.locator('canvas').first()).toBeVisible({
+    timeout: 30000
+  });
+  await panel.getByRole('button', { name: 'Stop' }).click();
+  await expect(panel.getByText('has no cluster yet.')).toBeVisible({
+    timeout: 20000
+  });
+});
