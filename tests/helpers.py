@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -122,3 +123,15 @@ class Kernel:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
         self.manager.cleanup_resources()
+
+
+@contextmanager
+def kernel_with_cupy(gpus: int):
+    """A kernel with a cluster on so many GPUs that are not there, and with the stand-in for CuPy."""
+    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS=str(gpus)))
+    try:
+        kernel.ok("%load_ext jupyter_gpudask")
+        kernel.ok("import cupy, dask.array as da\nstarted = %gpudask start\nclient = started.client")
+        yield kernel
+    finally:
+        kernel.shutdown()

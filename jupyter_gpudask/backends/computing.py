@@ -104,22 +104,24 @@ def _gives_results_to_the_user() -> bool:
 
 
 def _refuse_what_does_not_fit(collections: Iterable[Any]) -> dict[int, Any]:
-    """Raise for what the kernel's GPU cannot hold; the frames, whose size only their computation tells, persisted."""
+    """Raise for what the kernel's GPU cannot hold; what only its computation tells the size of comes back persisted."""
     __tracebackhide__ = True
-    free, size, names, kept = _free_memory(), 0.0, list[str](), {}
+    free, size, names, kept = _free_memory(), 0, list[str](), {}
     for collection in collections:
-        if isinstance(collection, Array):
-            # Blocks arrive one by one, and are put together then: both need room, unless there is but one.
-            blocks = 1 if collection.npartitions == 1 else 2
-            size += 0 if math.isnan(collection.nbytes) else blocks * collection.nbytes
-        elif hasattr(collection, "npartitions") and hasattr(collection, "dask"):
+        if not hasattr(collection, "npartitions"):  # a number
+            continue
+        if isinstance(collection, Array) and not math.isnan(collection.nbytes):
+            needed = int(collection.nbytes)
+        else:
             kept[id(collection)] = persisted = dask.base.persist(collection)[0]
             wait(persisted)
-            size += sum(default_client().nbytes(list(flatten(persisted.__dask_keys__()))).values())
+            needed = sum(default_client().nbytes(list(flatten(persisted.__dask_keys__()))).values())
+        # The blocks of an array arrive one by one, and are put together then: both need room, unless there is but one.
+        size += needed * (2 if isinstance(collection, Array) and collection.npartitions > 1 else 1)
         names += names_of(collection)
         if size > free:
             raise ResultTooLargeError(
-                f"The result {' and '.join(names) or 'of this line'} needs {format_bytes(int(size))} "
+                f"The result {' and '.join(names) or 'of this line'} needs {format_bytes(size)} "
                 f"on the GPU of this kernel, which has {format_bytes(free)} free."
             )
     return kept

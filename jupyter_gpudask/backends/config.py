@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .watch import Watch
 
 _KEY = "backend"
-SECTIONS = ("array", "dataframe")
+_SECTIONS = ("array", "dataframe")
 
 
 class Overlay:
@@ -138,7 +138,7 @@ class _Section(dict[str, Any]):
 
 
 def _install_sections() -> None:
-    for section in SECTIONS:
+    for section in _SECTIONS:
         content = dask.config.config.get(section, {})
         if not isinstance(content, _Section):
             dask.config.config[section] = _Section(section, content)

@@ -81,33 +81,45 @@ export function addClusterCommands(
     });
   };
 
-  commands.addCommand(CommandIDs.start, {
-    label: trans.__('Start Cluster'),
-    caption: trans.__('Start the cluster of this notebook'),
-    icon: runIcon,
-    describedBy: { args: ARGS },
-    isEnabled: isOff,
-    execute: async args => {
-      const kernelId = kernelOf(args);
-      if (kernelId) {
-        await (await actions()).start(kernelId);
+  /** A command that starts a cluster where there is none. */
+  const addStart = (
+    id: string,
+    options: Omit<CommandRegistry.ICommandOptions, 'execute'>,
+    start: (kernelId: string, name: string) => Promise<void>
+  ): void => {
+    commands.addCommand(id, {
+      ...options,
+      describedBy: { args: ARGS },
+      isEnabled: isOff,
+      execute: async args => {
+        const kernelId = kernelOf(args);
+        if (kernelId) {
+          await start(kernelId, clusterOf(args)?.name ?? current.name);
+        }
       }
-    }
-  });
-  commands.addCommand(CommandIDs.startWithOptions, {
-    label: trans.__('Start Cluster with Options…'),
-    caption: trans.__('Choose the GPUs and options of a cluster, and start it'),
-    icon: addIcon,
-    describedBy: { args: ARGS },
-    isEnabled: isOff,
-    execute: async args => {
-      const kernelId = kernelOf(args);
-      if (kernelId) {
-        const name = clusterOf(args)?.name ?? current.name;
-        await (await actions()).startWithOptions(kernelId, name);
-      }
-    }
-  });
+    });
+  };
+
+  addStart(
+    CommandIDs.start,
+    {
+      label: trans.__('Start Cluster'),
+      caption: trans.__('Start the cluster of this notebook'),
+      icon: runIcon
+    },
+    async kernelId => (await actions()).start(kernelId)
+  );
+  addStart(
+    CommandIDs.startWithOptions,
+    {
+      label: trans.__('Start Cluster with Options…'),
+      caption: trans.__(
+        'Choose the GPUs and options of a cluster, and start it'
+      ),
+      icon: addIcon
+    },
+    async (kernelId, name) => (await actions()).startWithOptions(kernelId, name)
+  );
   add(
     CommandIDs.stop,
     ['starting', 'ready'],

@@ -3,18 +3,15 @@
 import re
 
 import pytest
-from helpers import Kernel, fake_gpu_environment, pids_of_session
+from helpers import Kernel, fake_gpu_environment, kernel_with_cupy, pids_of_session
 
 CELL = "%%gpudask --compare --dataframe pandas"
 
 
 @pytest.fixture(scope="module")
 def kernel():
-    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="1"))
-    kernel.ok("%load_ext jupyter_gpudask")
-    kernel.ok("import dask.array as da\nstarted = %gpudask start\nclient = started.client")
-    yield kernel
-    kernel.shutdown()
+    with kernel_with_cupy(gpus=1) as kernel:
+        yield kernel
 
 
 def test_it_shows_both_times_and_whether_each_result_agrees(kernel):

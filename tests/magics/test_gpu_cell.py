@@ -3,16 +3,13 @@
 import re
 
 import pytest
-from helpers import Kernel, fake_gpu_environment
+from helpers import kernel_with_cupy
 
 
 @pytest.fixture(scope="module")
 def kernel():
-    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="2"))
-    kernel.ok("%load_ext jupyter_gpudask")
-    kernel.ok("import cupy, dask.array as da\nstarted = %gpudask start\nclient = started.client")
-    yield kernel
-    kernel.shutdown()
+    with kernel_with_cupy(gpus=2) as kernel:
+        yield kernel
 
 
 def test_the_cell_gives_cupy_and_the_cells_around_it_numpy(kernel):
@@ -157,6 +154,17 @@ def test_a_result_that_does_not_fit_is_refused_before_it_is_computed(kernel):
     assert "--to-host" in reply.error_value
     assert footer(reply) == ""
     assert kernel.ok(f"{CELL}\nfloat(big.sum().compute())").value == "200000000.0"
+
+
+def test_a_result_whose_size_shows_when_it_is_computed_is_refused_before_it_is_moved(kernel):
+    kernel.ok("import jupyter_gpudask.backends.computing as computing\nbefore = computing._free_memory")
+    kernel.ok("computing._free_memory = lambda: 1000")
+    reply = kernel.run(f"{CELL}\nx = da.arange(1000, chunks=500)\nsome = x[x > 10]\nsome.compute()")
+    few = kernel.run(f"{CELL}\nx[x > 990].compute().shape")
+    kernel.ok("computing._free_memory = before")
+    assert reply.error == "ResultTooLargeError"
+    assert "The result some needs 15.5 KiB" in reply.error_value
+    assert few.value == "(9,)"
 
 
 def test_several_results_that_fit_alone_and_not_together_are_refused(kernel):

@@ -57,10 +57,6 @@ try:
 except jupyter_gpudask.errors.ClusterExistsError as error:
     print(error)
 try:
-    jupyter_gpudask.gpu()(x for x in range(3))
-except TypeError as error:
-    pass
-try:
     @jupyter_gpudask.gpu()
     def generator():
         yield 1

@@ -19,21 +19,12 @@ def stays(kernel, server, pid, worker):
     return (cluster["status"], cluster["pid"], cluster["state"]["workers"][0]["pid"]) == ("ready", pid, worker)
 
 
-def test_an_interrupted_kernel_keeps_its_cluster(server):
+@pytest.mark.parametrize(("action", "status"), [("interrupt", 204), ("restart", 200)])
+def test_a_kernel_that_is_interrupted_or_restarted_keeps_its_cluster_and_the_workers(server, action, status):
     kernel = server.kernel()
     server.start(kernel)
     pid, worker = pids(kernel, server)
-    assert server.fetch(f"kernels/{kernel.id}/interrupt", "POST", {}, prefix="api/").status == 204
-    time.sleep(0.5)
-    assert stays(kernel, server, pid, worker)
-    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
-
-
-def test_a_restarted_kernel_keeps_its_workers(server):
-    kernel = server.kernel()
-    server.start(kernel)
-    pid, worker = pids(kernel, server)
-    assert server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/").status == 200
+    assert server.fetch(f"kernels/{kernel.id}/{action}", "POST", {}, prefix="api/").status == status
     time.sleep(0.5)
     assert stays(kernel, server, pid, worker)
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
