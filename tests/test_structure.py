@@ -28,7 +28,7 @@ ONLY = {
     "dask_cuda": ["cluster/engines/cuda.py"],
     "cupy": ["backends/"],
     "cudf": ["backends/", "cluster/worker.py"],
-    "rmm": ["cluster/worker.py", "backends/memory.py"],
+    "rmm": ["cluster/allocator.py", "backends/memory.py"],
     "pynvml": ["gpus.py"],
 }
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import dask.base
 from dask.array import Array
 from dask.base import is_dask_collection, unpack_collections
-from dask.core import flatten
-from distributed import Client, default_client, wait
+from distributed import Client, default_client, futures_of, wait
 
 from ..errors import ResultTooLargeError
 from ..quantities import format_bytes
@@ -108,14 +107,14 @@ def _refuse_what_does_not_fit(collections: Iterable[Any]) -> dict[int, Any]:
     __tracebackhide__ = True
     free, size, names, kept = _free_memory(), 0, list[str](), {}
     for collection in collections:
-        if not hasattr(collection, "npartitions"):  # a number
+        if not getattr(collection, "ndim", 0):  # a number
             continue
         if isinstance(collection, Array) and not math.isnan(collection.nbytes):
             needed = int(collection.nbytes)
         else:
             kept[id(collection)] = persisted = dask.base.persist(collection)[0]
             wait(persisted)
-            needed = sum(default_client().nbytes(list(flatten(persisted.__dask_keys__()))).values())
+            needed = sum(default_client().nbytes([future.key for future in futures_of(persisted)]).values())
         # The blocks of an array arrive one by one, and are put together then: both need room, unless there is but one.
         size += needed * (2 if isinstance(collection, Array) and collection.npartitions > 1 else 1)
         names += names_of(collection)

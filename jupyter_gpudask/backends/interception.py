@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from itertools import count
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
 
 _PACKAGE = "jupyter_gpudask"
 _FILE = "<jupyter_gpudask>"
-_HOOK = "_jupyter_gpudask_{name}"
+_HOOK = "_jupyter_gpudask_hook_"
 _CALL = "_jupyter_gpudask_call"
+
+_numbers = count()
 
 
 def intercept(function: Any, around: Callable[..., Any]) -> None:
@@ -30,11 +33,12 @@ def intercept(function: Any, around: Callable[..., Any]) -> None:
     around
         Called with the original and with the arguments of the call.
     """
-    hook = _HOOK.format(name=function.__qualname__.replace(".", "_"))
-    layers: list[Callable[..., Any]] = function.__globals__.setdefault(hook, [])
-    if not layers:
-        function.__globals__[_CALL] = _call
-        layers.append(_become_forwarder(function, hook))
+    if function.__code__.co_filename == _FILE:
+        hook = next(name for name in function.__code__.co_names if name.startswith(_HOOK))
+    else:
+        hook = f"{_HOOK}{next(_numbers)}"
+        function.__globals__.update({_CALL: _call, hook: [_become_forwarder(function, hook)]})
+    layers: list[Callable[..., Any]] = function.__globals__[hook]
     if around not in layers:
         layers.append(around)
 

@@ -14,7 +14,7 @@ from dask.utils import funcname
 from ..errors import MixedBackendsError
 from .caller import names_behind, names_of
 from .interception import intercept
-from .placement import place_of
+from .placement import place_of, place_of_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,7 +55,9 @@ def _check_arrays(operation: Callable[..., Any], *args: Any, **kwargs: Any) -> A
 def _check_frames(make: Callable[..., Any], expression: Any) -> Any:
     __tracebackhide__ = True
     if type(expression).__name__ not in _OF_THE_USER:
-        _refuse_mixture(_Operand(part) for part in expression.dependencies())
+        first = {place_of_partitions(part): part for part in reversed(expression.dependencies())}
+        if first.keys() >= {"host", "gpu"}:
+            _refuse_mixture([make(first["host"]), make(first["gpu"])])
     return make(expression)
 
 
@@ -73,18 +75,6 @@ def _explain(compute: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
                 host, gpu = (" and ".join(names[place][:3]) for place in ("host", "gpu"))
                 raise MixedBackendsError(host, gpu, movable=True) from None
         raise
-
-
-class _Operand:
-    """An expression, looked at as the collection that it is the expression of."""
-
-    def __init__(self, expression: Any) -> None:
-        self.expr = expression
-        self._meta = expression._meta  # noqa: SLF001
-        self._name = expression._name  # noqa: SLF001
-
-    def __dask_graph__(self) -> Any:
-        return self.expr.__dask_graph__()
 
 
 def _refuse_mixture(operands: Iterable[Any]) -> None:

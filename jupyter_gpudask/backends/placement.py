@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from dask.array import Array
 from dask.base import is_dask_collection
 from dask.utils import typename
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Place = Literal["host", "gpu"]
 
@@ -33,11 +30,7 @@ def place_of(value: Any) -> Place | None:
         return _place_of_data(value)
     if not hasattr(type(value), "_meta"):  # a Delayed has every attribute, but its class has not
         return None
-    place = _place_of_data(value._meta)  # noqa: SLF001
-    if place is None and hasattr(value, "expr"):  # a scalar that is computed from frames
-        places = {_place_of_data(leaf._meta) for leaf in _leaves(value.expr)}  # noqa: SLF001
-        place = "gpu" if "gpu" in places else "host" if "host" in places else None
-    return place
+    return _place_of_expression(value.expr) if hasattr(value, "expr") else _place_of_data(value._meta)  # noqa: SLF001
 
 
 def kind_of(value: Any) -> Literal["array", "dataframe"]:
@@ -97,5 +90,18 @@ def _place_of_data(data: Any) -> Place | None:
     return "gpu" if typename(type(data)).startswith(tuple(GPU_BACKENDS)) else None
 
 
-def _leaves(expression: Any) -> Iterator[Any]:
-    return (part for part in expression.walk() if not part.dependencies())
+def place_of_partitions(expression: Any) -> Place | None:
+    """Where the partitions of what becomes a frame are; `None` for numbers, and for what Dask has no metadata of."""
+    try:
+        return _place_of_data(expression._meta)  # noqa: SLF001
+    except (AttributeError, NotImplementedError):
+        return None
+
+
+def _place_of_expression(expression: Any) -> Place | None:
+    """Where it is computed: a number, where the frames are that it is computed from."""
+    place = place_of_partitions(expression)
+    if place is not None:
+        return place
+    places = set(map(_place_of_expression, expression.dependencies()))
+    return "gpu" if "gpu" in places else "host" if "host" in places else None

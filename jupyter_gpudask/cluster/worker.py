@@ -6,12 +6,12 @@ import asyncio
 import ctypes
 import os
 import sys
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
 
+from .allocator import pool_figures
 from .directory import worker_log
 from .lifeline import die_with_parent
 from .sealing import seal_all_clients
@@ -72,7 +72,7 @@ class FiguresPlugin(WorkerPlugin):
 
 def read_figures(worker: Worker) -> dict[str, int | None]:
     """What our heartbeat adds, in bytes: see `WorkerState` for the meaning of each name."""
-    pool_used, pool_size, pool_peak = _pool()
+    pool_used, pool_size, pool_peak = pool_figures()
     to_host, to_disk = _spilled(worker.data)
     return {
         "pool_used": pool_used,
@@ -81,80 +81,6 @@ def read_figures(worker: Worker) -> dict[str, int | None]:
         "spilled_to_host": to_host,
         "spilled_to_disk": to_disk,
     }
-
-
-class _Pool:
-    """What RMM's statistics say of this process, which has one allocator.
-
-    RMM counts in a stack: what was handed out since the last `push_statistics` is counted for itself, so that a peak
-    can be had for a time of its own. The innermost count belongs to us.
-    """
-
-    def __init__(self) -> None:
-        import rmm.statistics
-
-        self._statistics = rmm.statistics
-        rmm.statistics.enable_statistics()
-        self._used_at_push, self._peak = 0, 0
-        self._push()
-
-    def used(self) -> int:
-        """Bytes that are handed out now."""
-        return int(self._used_at_push + self._counts().current_bytes)
-
-    def peak(self) -> int:
-        """The most bytes that were ever handed out."""
-        return int(max(self._peak, self._used_at_push + self._counts().peak_bytes))
-
-    def take_peak(self) -> int:
-        """The most bytes that were handed out since this was called last."""
-        recent = int(self._used_at_push + self._counts().peak_bytes)
-        self._peak = max(self._peak, recent)
-        self._statistics.pop_statistics()
-        self._push()
-        return recent
-
-    def _push(self) -> None:
-        self._used_at_push = self._counts().current_bytes
-        self._statistics.push_statistics()
-
-    def _counts(self) -> Any:
-        if self._statistics.get_statistics() is None:  # a task has put another allocator in place
-            self._statistics.enable_statistics()
-            self._used_at_push = 0
-            self._statistics.push_statistics()
-        return self._statistics.get_statistics()
-
-
-@cache
-def _own_pool() -> _Pool:
-    return _Pool()  # at the first heartbeat, when dask-cuda has set up the allocator
-
-
-def take_peak(dask_worker: Worker) -> tuple[str, int | None]:
-    """The most bytes of device memory that RMM had handed out since this was called last, after the worker's name.
-
-    Parameters
-    ----------
-    dask_worker
-        Filled in by `distributed.Client.run`.
-    """
-    return str(dask_worker.name), _own_pool().take_peak() if "rmm" in sys.modules else None
-
-
-def _pool() -> tuple[int | None, int | None, int | None]:
-    """Bytes that RMM has handed out, that its pool holds, and the most it ever handed out."""
-    if "rmm" not in sys.modules:  # only the cuda engine brings it
-        return None, None, None
-    import rmm
-
-    pool = _own_pool()
-    resource = rmm.mr.get_current_device_resource()
-    while hasattr(resource, "upstream_mr") and not hasattr(resource, "pool_size"):
-        resource = resource.upstream_mr
-    # CUDA's own pool, which grows as needed, does not tell its size.
-    size = resource.pool_size() if hasattr(resource, "pool_size") else None
-    return pool.used(), size, pool.peak()
 
 
 def _spilled(data: Any) -> tuple[int | None, int | None]:

@@ -44,7 +44,7 @@ class RunningCluster:
     def forget_peaks(self) -> None:
         """Have `take_peaks` tell of what happens from now on; does not wait."""
         if self.ready.engine == "cuda" and self.client.status == "running":
-            from ..cluster.worker import take_peak
+            from ..cluster.allocator import take_peak
 
             self._ask(take_peak, wait=False)
 
@@ -56,7 +56,7 @@ class RunningCluster:
         limit
             Seconds after which a worker that does not answer is left out.
         """
-        from ..cluster.worker import take_peak
+        from ..cluster.allocator import take_peak
 
         answers = self.ask_workers(take_peak, limit) if self.ready.engine == "cuda" else {}
         return {name: peak for name, peak in answers.values() if peak is not None}

@@ -2,13 +2,15 @@
 
 import sys
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
 from dask_cuda.device_host_file import DeviceHostFile
 from distributed.spill import SpillBuffer
 
-from jupyter_gpudask.cluster.worker import _Pool, read_figures
+from jupyter_gpudask.cluster.allocator import Pool
+from jupyter_gpudask.cluster.worker import read_figures
 
 SIZE = 100_000
 
@@ -96,10 +98,10 @@ class Counters:
 
 def test_the_peak_is_that_since_it_was_asked_last(monkeypatch):
     counters = Counters()
-    monkeypatch.setitem(sys.modules, "rmm", SimpleNamespace(statistics=counters))
+    monkeypatch.setitem(sys.modules, "rmm", SimpleNamespace(statistics=counters, mr=mock.MagicMock()))
     monkeypatch.setitem(sys.modules, "rmm.statistics", counters)
     counters.allocate(10)
-    pool = _Pool()
+    pool = Pool()
     counters.allocate(90)
     counters.allocate(-60)
     assert (pool.used(), pool.peak()) == (40, 100)

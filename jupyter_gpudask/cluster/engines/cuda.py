@@ -26,9 +26,8 @@ def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
         device_memory_limit=plan.spill_threshold or 0,
         enable_cudf_spill=spec.spilling == "cudf",
         protocol="ucx" if spec.protocol == "ucx" else None,
-        # One allocator for CuPy and cuDF: RMM's pool of the size asked for, or CUDA's own, which grows as needed.
+        # One allocator for CuPy and cuDF: RMM's pool of the size asked for, or CUDA's own: see ..allocator.
         rmm_pool_size=plan.pool,
-        rmm_async=plan.pool is None,
         rmm_allocator_external_lib_list=["cupy"],
         pre_import="cupy,cudf,dask_cudf",
         **common,

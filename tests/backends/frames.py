@@ -1,0 +1,57 @@
+"""Ways to create a frame, for tests: `make_frames` gives a function for each."""
+
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+from dask.dataframe import from_pandas
+
+
+def make_frame():
+    return FRAME
+
+
+LATER = dask.delayed(make_frame)()
+FRAME = pd.DataFrame({"a": [1, 2, 3, 4], "b": [1.5, 2.5, None, 4.5], "c": list("wxyz")})
+
+
+def make_frames(folder):
+    FRAME.to_csv(folder / "data.tsv", sep="\t", index=False)
+    FRAME.to_json(folder / "data.json", orient="records", lines=True)
+    FRAME.to_parquet(folder / "data.parquet")
+    FRAME.to_orc(folder / "data.orc", index=False)
+    (folder / "data.fwf").write_text(FRAME.to_string(index=False))
+    return {
+        "from_pandas": lambda: dd.from_pandas(FRAME, npartitions=2),
+        "from_pandas bound before": lambda: from_pandas(FRAME, npartitions=2),
+        "concat": lambda: dd.concat([FRAME, FRAME]),
+        "from_delayed": lambda: dd.from_delayed([LATER], meta=FRAME.iloc[:0]),
+        "from_delayed without meta": lambda: dd.from_delayed([LATER]),
+        "from_dict": lambda: dd.from_dict({"a": [1, 2, 3, 4]}, npartitions=2),
+        "from_array": lambda: dd.from_array(np.arange(12.0).reshape(3, 4), columns=list("abcd")),
+        "from_map": lambda: dd.from_map(lambda number: FRAME.iloc[number : number + 2], [0, 2], meta=FRAME.iloc[:0]),
+        "read_table": lambda: dd.read_table(str(folder / "data.tsv")),
+        "read_fwf": lambda: dd.read_fwf(str(folder / "data.fwf")),
+        "read_csv": lambda: dd.read_csv(str(folder / "data.tsv"), sep="\t"),
+        "read_json": lambda: dd.read_json(str(folder / "data.json"), lines=True),
+        "read_orc": lambda: dd.read_orc(str(folder / "data.orc")),
+        "read_parquet": lambda: dd.read_parquet(str(folder / "data.parquet")),
+    }
+
+
+NAMES = [
+    "concat",
+    "from_array",
+    "from_delayed",
+    "from_delayed without meta",
+    "from_dict",
+    "from_map",
+    "from_pandas",
+    "from_pandas bound before",
+    "read_csv",
+    "read_fwf",
+    "read_json",
+    "read_orc",
+    "read_parquet",
+    "read_table",
+]
