@@ -7,6 +7,8 @@ import copy
 import multiprocessing
 import os
 import pickle
+import re
+import sys
 import tempfile
 import warnings
 from dataclasses import dataclass
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
 
 START_LIMIT = 180.0
 """Seconds for a process to import what it needs."""
+
+
+_BROKEN = re.compile("cudaErrorIllegalAddress|CUDA_ERROR_ILLEGAL_ADDRESS")
+"""After such an error nothing works in a process any more."""
+
+_NOT_HERE = ("matplotlib",)
+"""What some machines have and others have not, and what iterates over an array element by element."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,10 @@ class Worker:
         """
         self.start()
         self._pipe.send((side, docstring, sources, only))
-        return self._receive(limit)
+        outcomes: dict[int, Outcome] = self._receive(limit)
+        if any(_BROKEN.search(error) for outcome in outcomes.values() for error in _errors_of(outcome)):
+            self.close()
+        return outcomes
 
     def close(self) -> None:
         """End the process."""
@@ -92,11 +104,16 @@ class Worker:
             raise RunError(f"the process died with {code}") from error
 
 
+def _errors_of(outcome: Outcome) -> list[str]:
+    return [*([outcome.error] if outcome.error else []), *outcome.failed.values()]
+
+
 def _serve(pipe: Connection, sides: Sequence[Side]) -> None:
     import dask
 
     warnings.simplefilter("ignore")
-    os.environ["MPLBACKEND"] = "Agg"
+    for name in _NOT_HERE:
+        sys.modules[name] = None  # type: ignore[assignment]
     # A cluster shuffles through tasks or between its workers, never through files.
     dask.config.set({"scheduler": "synchronous", "dataframe.shuffle.method": "tasks"})
     begin = Docstring("da.ones", "dask", ("da.ones(2).sum()", "dd.from_pandas(pd.DataFrame({'x': [1]}))"), ("", ""))

@@ -4,6 +4,7 @@ from .client import default_client
 from .kernel import prepare_gpu_backends
 from .memory import release_memory
 from .moving import host_collections, moved
+from .origin import library_behind
 from .placement import to_host
 from .switch import check_backends, switched_to
 from .versions import loaded_versions, try_library
@@ -14,6 +15,7 @@ __all__ = [
     "check_backends",
     "default_client",
     "host_collections",
+    "library_behind",
     "loaded_versions",
     "moved",
     "prepare_gpu_backends",

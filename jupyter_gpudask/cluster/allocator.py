@@ -62,7 +62,7 @@ def _own_pool() -> Pool:
 def _grow_as_needed() -> None:
     """Where no pool was asked for, allocate from CUDA's own, which grows as needed, and keeps what is freed.
 
-    dask-cuda's ``rmm_async`` makes such a pool too, but one whose handle RMM tells nobody, so that it cannot be trimmed.
+    dask-cuda's ``rmm_async`` makes such a pool too, but one whose handle RMM tells nobody: it could not be trimmed.
     """
     import rmm
 

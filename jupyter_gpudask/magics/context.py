@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from IPython.core.displayhook import DisplayHook
+from IPython.display import display
 
 from ..errors import ReportError
 from .footer import Footer
 from .interrupt import take_back_if_interrupted
+from .views import Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +23,15 @@ if TYPE_CHECKING:
     from .arguments import CellArguments
     from .running import RunningCluster
     from .session import Session
+
+_ORIGIN = {
+    "cupy": "This error comes from CuPy, which does not do all that NumPy does.",
+    "cudf": "This error comes from cuDF, which does not do all that pandas does.",
+}
+_WAY_OUT = {
+    "cupy": "To run the cell with NumPy, type: %%gpudask --array numpy",
+    "cudf": "To run the cell with pandas, type: %%gpudask --dataframe pandas",
+}
 
 
 @contextmanager
@@ -58,6 +70,7 @@ def cell_context(
         stack.enter_context(default_client.computing_on(cluster.client))
         if footer and not DisplayHook.semicolon_at_end_of_expression(source):
             stack.enter_context(Footer(shell, session, cluster, backends, watch.on_host))
+        stack.enter_context(_advice(shell))
         stack.enter_context(_report(arguments.report))
         stack.enter_context(take_back_if_interrupted(shell, cluster.client))
         stack.enter_context(switched_to(*backends, watch))
@@ -65,6 +78,24 @@ def cell_context(
             gone = stack.enter_context(moved(arguments.move, shell.user_ns, mentioned=list(outside)))
             watch.on_host.update({name: line for name, line in outside.items() if name not in gone})
         yield
+
+
+@contextmanager
+def _advice(shell: InteractiveShell) -> Iterator[None]:
+    """Under an error that comes from a GPU library, say how to do without the library."""
+    from ..backends import library_behind
+
+    try:
+        yield
+    finally:
+        result = shell.last_execution_result
+        library = library_behind(result.error_in_exec) if result is not None else None
+        if library is not None:
+            note = Note(f"{_ORIGIN[library]} {_WAY_OUT[library]}")
+            if hasattr(shell, "kernel"):
+                display(note)
+            else:
+                sys.stdout.write(f"{note}\n")
 
 
 def _report(file: str | None) -> AbstractContextManager[object]:

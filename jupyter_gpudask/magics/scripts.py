@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
+_NOTES = {
+    "cupy": 'CuPy does not do all that NumPy does; to compute arrays with NumPy, write gpu(array="numpy").',
+    "cudf": 'cuDF does not do all that pandas does; to compute frames with pandas, write gpu(dataframe="pandas").',
+}
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
 
@@ -49,7 +53,12 @@ class GpuSwitch(ContextDecorator):
         return cluster.client
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        from ..backends import library_behind
+
         self._entered.stacks.pop().close()
+        library = library_behind(error)
+        if error is not None and library is not None and not hasattr(error, "__notes__"):
+            error.add_note(_NOTES[library])
 
     def __call__(self, function: _F) -> _F:
         """Have `function` run inside it; a coroutine function until it has been awaited.

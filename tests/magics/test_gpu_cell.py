@@ -262,3 +262,18 @@ def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
     assert "Dask Performance Report" in (tmp_path / "report.html").read_text()
     reply = kernel.run(f"{CELL} --report {tmp_path}/no/report.html\nran = True")
     assert "is no file that can be written" in reply.printed
+
+
+def test_under_an_error_of_the_gpu_library_stands_how_to_do_without_it(kernel):
+    way_out = "This error comes from CuPy, which does not do all that NumPy does. "
+    way_out += "To run the cell with NumPy, type: %%gpudask --array numpy"
+    for code in (
+        "da.ma.masked_equal(da.arange(4, chunks=2), 2).compute()",
+        "da.spacing(da.ones(4, chunks=2)).compute()",
+    ):
+        reply = kernel.run(f"{CELL}\n{code}")
+        assert (reply.status, way_out in reply.displayed) == ("error", True), (code, reply.displayed)
+        assert kernel.run(f"{CELL} --array numpy\n{code}").status == "ok"
+    for code in ("da.ones(4, chunks=2).no_such_thing", "[].index(1)", "int('x')", "da.ones(4).reshape(5)"):
+        reply = kernel.run(f"{CELL}\n{code}")
+        assert (reply.status, reply.displayed) == ("error", []), code

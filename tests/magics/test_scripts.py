@@ -77,6 +77,20 @@ except TypeError as error:
     assert errors == ""
 
 
+def test_an_error_of_the_gpu_library_says_how_to_do_without_it():
+    printed, _ = run("""
+import traceback
+try:
+    with jupyter_gpudask.gpu(dataframe="pandas", gpus=1):
+        da.ma.masked_equal(da.arange(4, chunks=2), 2).compute()
+except TypeError as error:
+    print(traceback.format_exception_only(error)[-1].strip())
+""")
+    assert printed[-1] == (
+        'CuPy does not do all that NumPy does; to compute arrays with NumPy, write gpu(array="numpy").'
+    )
+
+
 def test_one_switch_may_be_used_by_several_threads():
     printed, _ = run("""
 switch = jupyter_gpudask.gpu(dataframe="pandas", gpus=1)

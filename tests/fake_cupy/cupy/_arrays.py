@@ -22,6 +22,9 @@ _FIGURES = set("dtype flags itemsize nbytes ndim shape size strides".split())
 _VIEWS = set("T mT real imag".split())
 
 
+_NO_UFUNCS = {"spacing"}
+
+
 class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
     """See the module; `_host` holds the values."""
 
@@ -54,6 +57,8 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         )
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+        if ufunc.__name__ in _NO_UFUNCS or not hasattr(np, ufunc.__name__):
+            return NotImplemented
         if out is not None:
             kwargs["out"] = out
         with np.errstate(all="ignore"):

@@ -1,0 +1,45 @@
+"""Errors that a GPU library raised where NumPy or pandas might have none."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from ..errors import GpuDaskError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ERRORS = (TypeError, NotImplementedError, AttributeError, ValueError)
+_LIBRARIES: dict[str, Literal["cupy", "cudf"]] = {"cupy": "cupy", "cudf": "cudf", "dask_cudf": "cudf"}
+_OTHERS = ("dask", "distributed", "numpy", "pandas")
+_FILE = re.compile(r'File "(?:[^"]*/)?(cupy|cudf)/')
+
+
+def library_behind(error: BaseException | None) -> Literal["cupy", "cudf"] | None:
+    """Whether CuPy or cuDF raised `error`, because there is something that they do not do.
+
+    Returns
+    -------
+    "cupy", "cudf" or None
+        `None` for errors of the user's code, of Dask, and for our own, which say themselves what to do.
+    """
+    if not isinstance(error, _ERRORS) or isinstance(error, GpuDaskError):
+        return None
+    text = str(error)
+    if "NotImplemented from __array_" in text:  # a function that CuPy's arrays do not know
+        return "cupy"
+    if "inference failed" in text:  # Dask has the error, with its traceback, in the text of its own
+        files = _FILE.findall(text)
+        return _LIBRARIES[files[-1]] if files else None
+    innermost = [package for package in _packages(error) if package in (*_LIBRARIES, *_OTHERS)][-1:]
+    return _LIBRARIES.get(innermost[0]) if innermost else None
+
+
+def _packages(error: BaseException) -> Iterator[str]:
+    """The package of each frame of the traceback, innermost last."""
+    entry = error.__traceback__
+    while entry is not None:
+        name: str = entry.tb_frame.f_globals.get("__name__", "")
+        yield name.partition(".")[0]
+        entry = entry.tb_next
