@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from dask.array import Array
+from dask.array.utils import compute_meta
 from dask.highlevelgraph import HighLevelGraph
 
 from .interception import intercept
@@ -16,12 +18,22 @@ from .placement import can_move, place_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_NEVER_EMPTY = (np.quantile, np.percentile)
 _MARK = "_jupyter_gpudask_on_gpu"
 
 
 def install_metas() -> None:
     """Mend the metadata of arrays that are made from now on; a second time does nothing."""
     intercept(Array.__new__, _make)
+    intercept(compute_meta, _compute)
+
+
+def _compute(compute: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Dask calls a function with empty arrays, to see what it gives; some of CuPy's read beyond their end."""
+    __tracebackhide__ = True
+    if function in _NEVER_EMPTY and any(place_of(arg) == "gpu" for arg in args):
+        return None
+    return compute(function, *args, **kwargs)
 
 
 def _make(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from distributed import Worker
+
+_log = logging.getLogger(__name__)
 
 
 class Pool:
@@ -68,14 +71,15 @@ def _grow_as_needed() -> None:
 
     if type(rmm.mr.get_current_device_resource()) is not rmm.mr.CudaMemoryResource:
         return
-    from cuda.bindings import runtime
+    from cuda.bindings import driver
 
-    error, device = runtime.cudaGetDevice()
-    error, pool = runtime.cudaDeviceGetDefaultMemPool(device)
+    _, device = driver.cuCtxGetDevice()
+    error, pool = driver.cuDeviceGetDefaultMemPool(device)
     if error:
-        raise RuntimeError(f"CUDA has no pool of memory for this GPU: {error.name}")
-    threshold = runtime.cudaMemPoolAttr.cudaMemPoolAttrReleaseThreshold
-    runtime.cudaMemPoolSetAttribute(pool, threshold, runtime.cuuint64_t(2**64 - 1))
+        _log.warning("The driver has no pool of memory (%s); each allocation asks it for itself.", error.name)
+        return
+    threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+    driver.cuMemPoolSetAttribute(pool, threshold, driver.cuuint64_t(2**64 - 1))
     rmm.mr.set_current_device_resource(rmm.mr.CudaAsyncViewMemoryResource(pool))
 
 

@@ -154,3 +154,15 @@ def test_threads_of_one_cell_create_on_its_backend_at_the_same_time():
         arrays = list(pool.map(lambda _: [da.ones(4), da.arange(4), da.random.random(4), da.eye(4)], range(200)))
         assert {type(array._meta) for made in arrays for array in made} == {cupy.ndarray}
         assert dask.config.get("array.backend") == "cupy"
+
+
+@pytest.mark.parametrize("q", [0.5, [0.25, 0.75]])
+def test_no_function_of_cupy_that_reads_beyond_an_empty_array_is_given_one(q):
+    with switched_to("cupy", "pandas"):
+        array = da.asarray(HOST, chunks=(2, 4))
+        quantiles = [da.quantile(array, q, axis=1), da.quantile(array.rechunk(-1), q)]
+        results = [dask.compute(quantile, scheduler="sync")[0] for quantile in quantiles]
+    assert [type(quantile._meta) for quantile in quantiles] == [type(result) for result in results]
+    for result, axis in zip(results, (1, None), strict=True):
+        assert type(result) is cupy.ndarray
+        np.testing.assert_allclose(result.get(), np.quantile(HOST, q, axis=axis))
