@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dask.dataframe.dask_expr.io import parquet
+from dask.dataframe.dask_expr.io.bag import to_bag
+from dask.dataframe.dask_expr.io.records import to_records
 from dask.utils import typename
+
+from .interception import intercept
+from .placement import to_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def install_frame_backend() -> None:
-    """Have ``to_parquet`` of a pandas frame write as pandas does, in every cell; a second time does nothing."""
+    """Mend what Dask does with frames, in every cell; a second time does nothing.
+
+    ``to_parquet`` of a pandas frame writes as pandas does. Bags and records are Python's and NumPy's, and made of the
+    partitions on the host: of cuDF's, Dask makes a bag of ``None``.
+    """
+    intercept(to_bag, _from_host)
+    intercept(to_records, _from_host)
+    _install_parquet()
+
+
+def _from_host(make: Callable[..., Any], frame: Any, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    return make(to_host(frame), *args, **kwargs)
+
+
+def _install_parquet() -> None:
     if hasattr(parquet._set_parquet_engine, "mended"):  # noqa: SLF001
         return
     choose: Any = parquet._set_parquet_engine  # noqa: SLF001

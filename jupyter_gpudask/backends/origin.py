@@ -10,7 +10,7 @@ from ..errors import GpuDaskError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ERRORS = (TypeError, NotImplementedError, AttributeError, ValueError)
+_ERRORS = (TypeError, RuntimeError, AttributeError, ValueError)  # a NotImplementedError is a RuntimeError
 _LIBRARIES: dict[str, Literal["cupy", "cudf"]] = {"cupy": "cupy", "cudf": "cudf", "dask_cudf": "cudf"}
 _OTHERS = ("dask", "distributed", "numpy", "pandas")
 _FILE = re.compile(r'File "(?:[^"]*/)?(cupy|cudf)/')
@@ -29,6 +29,8 @@ def library_behind(error: BaseException | None) -> Literal["cupy", "cudf"] | Non
     text = str(error)
     if "NotImplemented from __array_" in text:  # a function that CuPy's arrays do not know
         return "cupy"
+    if "Failed to generate metadata" in text:  # Dask raises one error from the other
+        return library_behind(error.__cause__)
     if "inference failed" in text:  # Dask has the error, with its traceback, in the text of its own
         files = _FILE.findall(text)
         return _LIBRARIES[files[-1]] if files else None
