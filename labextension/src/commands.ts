@@ -16,6 +16,7 @@ import {
 import type { ClusterActions } from './actions';
 import { CommandIDs } from './commandIDs';
 import { IDashboard } from './dashboard';
+import { scaleIcon } from './icon';
 import { ClusterStatus, ICluster } from './model/api';
 import { IGpuDask } from './views/context';
 
@@ -119,6 +120,16 @@ export function addClusterCommands(
       icon: addIcon
     },
     async (kernelId, name) => (await actions()).startWithOptions(kernelId, name)
+  );
+  add(
+    CommandIDs.scale,
+    ['ready'],
+    {
+      label: trans.__('Scale Cluster…'),
+      caption: trans.__('Have more or fewer workers'),
+      icon: scaleIcon
+    },
+    async cluster => (await actions()).scale(cluster)
   );
   add(
     CommandIDs.stop,

@@ -6,6 +6,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { ICluster, IGpuList, ISample, IStreamMessage } from './api';
 import { Connection, ConnectionStatus, HISTORY } from './connection';
+import { Settings } from './settings';
 
 /** The past of one GPU: times, and figures of the same length with gaps as null. */
 export interface IPast {
@@ -18,9 +19,12 @@ export interface IPast {
  * The state that all views share; `changed` says that something in it is new.
  */
 export class GpuDaskModel implements IDisposable {
+  readonly settings = new Settings();
+
   constructor(readonly connection: Connection) {
     connection.received.connect(this._onMessage, this);
-    connection.statusChanged.connect(this._onStatus, this);
+    this.settings.changed.connect(this._emit, this);
+    connection.statusChanged.connect(this._emit, this);
     document.addEventListener('visibilitychange', this._onVisibility);
   }
 
@@ -95,6 +99,7 @@ export class GpuDaskModel implements IDisposable {
     if (!this.isDisposed) {
       document.removeEventListener('visibilitychange', this._onVisibility);
       this.connection.dispose();
+      Signal.clearData(this.settings);
       Signal.clearData(this);
     }
   }
@@ -109,7 +114,7 @@ export class GpuDaskModel implements IDisposable {
     }
   }
 
-  private _onStatus(): void {
+  private _emit(): void {
     this._changed.emit();
   }
 
@@ -118,18 +123,29 @@ export class GpuDaskModel implements IDisposable {
     const clusters = new Map(known);
     message.clusters.forEach(each => clusters.set(each.kernel_id, each));
     message.removed.forEach(kernelId => clusters.delete(kernelId));
-    this._setClusters(clusters);
+    const isNew = this._setClusters(clusters);
     this._gpus = message.gpus ?? this._gpus;
     this._samples = lastMinute([...this._samples, ...message.history]);
-    this._changed.emit();
+    if (isNew || message.type === 'full' || this._isDue(message.time)) {
+      this._told = message.time;
+      this._changed.emit();
+    }
   }
 
-  private _setClusters(clusters: ReadonlyMap<string, ICluster>): void {
+  /** Whether figures of that moment are to be shown; the server's clock is not exact. */
+  private _isDue(time: number): boolean {
+    return time - this._told > this.settings.value.refresh - 0.5;
+  }
+
+  /** Returns whether one came, went, or has another status. */
+  private _setClusters(clusters: ReadonlyMap<string, ICluster>): boolean {
     const old = this._clusters;
     this._clusters = clusters;
-    if (statusesOf(old) !== statusesOf(clusters)) {
+    const isNew = statusesOf(old) !== statusesOf(clusters);
+    if (isNew) {
       this._clustersChanged.emit();
     }
+    return isNew;
   }
 
   private _changed = new Signal<this, void>(this);
@@ -138,6 +154,7 @@ export class GpuDaskModel implements IDisposable {
   private _gpus: IGpuList | null = null;
   private _lookers = new Set<IDisposable>();
   private _samples: ISample[] = [];
+  private _told = 0;
 }
 
 function lastMinute(samples: ISample[]): ISample[] {

@@ -79,6 +79,7 @@ function openMenu(
   const ofCluster = [
     CommandIDs.start,
     CommandIDs.startWithOptions,
+    CommandIDs.scale,
     CommandIDs.restart,
     CommandIDs.stop,
     CommandIDs.openDashboard,

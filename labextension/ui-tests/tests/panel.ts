@@ -1,3 +1,4 @@
+import { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import { APIRequestContext, expect, Locator, Page } from '@playwright/test';
 
 /** The panel of the extension, wherever the page keeps it. */
@@ -63,4 +64,24 @@ export async function expectIdleKernel(page: Page): Promise<void> {
   await expect(
     page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
   ).toBeVisible({ timeout: 30000 });
+}
+
+/** The card of the cluster of analysis.ipynb. */
+export function clusterCard(page: Page): Locator {
+  return gpuDaskPanel(page).getByRole('listitem', {
+    name: 'Cluster of analysis.ipynb'
+  });
+}
+
+/** Open a notebook analysis.ipynb with an idle kernel, and the panel beside it. */
+export async function openAnalysis(
+  page: IJupyterLabPageFixture,
+  request: APIRequestContext,
+  folder: string
+): Promise<void> {
+  // Not made and then renamed: a kernel that starts meanwhile would keep the old name.
+  await uploadNotebook(request, `${folder}/analysis.ipynb`);
+  await page.notebook.openByPath(`${folder}/analysis.ipynb`);
+  await expectIdleKernel(page);
+  await page.sidebar.openTab('jupyter-gpudask-panel');
 }
