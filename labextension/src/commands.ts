@@ -5,7 +5,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import {
   addIcon,
-  codeIcon,
+  copyIcon,
   launchIcon,
   listIcon,
   refreshIcon,
@@ -20,7 +20,8 @@ import { scaleIcon } from './icon';
 import { ClusterStatus, ICluster } from './model/api';
 import { IGpuDask } from './views/context';
 
-const ARGS = {
+/** What the commands of clusters take. */
+export const KERNEL_ARGS = {
   type: 'object',
   properties: {
     kernelId: {
@@ -71,7 +72,7 @@ export function addClusterCommands(
   ): void => {
     commands.addCommand(id, {
       ...options,
-      describedBy: { args: ARGS },
+      describedBy: { args: KERNEL_ARGS },
       isEnabled: isIn(...statuses),
       execute: async args => {
         const cluster = clusterOf(args);
@@ -90,7 +91,7 @@ export function addClusterCommands(
   ): void => {
     commands.addCommand(id, {
       ...options,
-      describedBy: { args: ARGS },
+      describedBy: { args: KERNEL_ARGS },
       isEnabled: isOff,
       execute: async args => {
         const kernelId = kernelOf(args);
@@ -163,7 +164,7 @@ export function addClusterCommands(
     ['ready'],
     {
       label: trans.__('Copy Code That Gets the Dask Client'),
-      icon: codeIcon
+      icon: copyIcon
     },
     async () => (await actions()).copyCode()
   );

@@ -34,6 +34,10 @@ import { Connection } from './model/connection';
 import { GpuDaskModel } from './model/model';
 import { RestClient } from './model/rest';
 import { createPanel } from './panel';
+import { launcher } from './plugins/launcher';
+import { notebook } from './plugins/notebook';
+import { notifications } from './plugins/notifications';
+import { running } from './plugins/running';
 import { settings } from './plugins/settings';
 import { IGpuDaskToken } from './tokens';
 import { createClusterButton } from './views/clusterButton';
@@ -136,7 +140,8 @@ const commands: JupyterFrontEndPlugin<void> = {
       CommandIDs.stop,
       CommandIDs.openDashboard,
       CommandIDs.showLogs,
-      CommandIDs.copyCode
+      CommandIDs.copyCode,
+      CommandIDs.reconnect
     ].forEach(command => palette?.addItem({ command, category }));
   }
 };
@@ -162,10 +167,24 @@ const panel: JupyterFrontEndPlugin<void> = {
     restorer?.add(sidePanel, sidePanel.id);
 
     app.commands.addCommand(CommandIDs.showPanel, {
-      label: trans.__('Show GPU Dask panel'),
+      label: args =>
+        args.isLauncher
+          ? trans.__('GPU Dask')
+          : trans.__('Show GPU Dask panel'),
       caption: trans.__('Show the GPU Dask panel in the left sidebar'),
       icon: gpuDaskIcon,
-      describedBy: { args: NO_ARGS },
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            isLauncher: {
+              type: 'boolean',
+              description: 'Whether it is the card in the launcher.'
+            }
+          },
+          additionalProperties: false
+        }
+      },
       execute: () => app.shell.activateById(sidePanel.id)
     });
     palette?.addItem({
@@ -225,7 +244,11 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   panel,
   toolbar,
   status,
-  settings
+  settings,
+  notifications,
+  running,
+  launcher,
+  notebook
 ];
 
 export default plugins;

@@ -62,6 +62,7 @@ describe('the settings', () => {
 describe('with other settings', () => {
   let app: TestApp;
   let model: GpuDaskModel;
+  let current: CurrentKernel;
   let source: Source;
   let panel: SidePanel;
 
@@ -72,10 +73,11 @@ describe('with other settings', () => {
     model = new GpuDaskModel(new Connection(rest));
     source = new Source();
     model.settings.follow(source);
+    current = new CurrentKernel(app.shell);
     panel = createPanel(
       {
         model,
-        current: new CurrentKernel(app.shell),
+        current,
         commands: new CommandRegistry(),
         trans: nullTranslator.load('jupyter_gpudask')
       },
@@ -87,6 +89,7 @@ describe('with other settings', () => {
   afterEach(() => {
     panel.dispose();
     model.dispose();
+    current.dispose();
     app.shell.dispose();
   });
 

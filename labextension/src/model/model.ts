@@ -32,7 +32,7 @@ export class GpuDaskModel implements IDisposable {
     return this._changed;
   }
 
-  /** That a cluster came, went, or has another status; figures alone do not count. */
+  /** That a cluster came, went, has another status, or starts another worker; figures alone do not count. */
   get clustersChanged(): ISignal<this, void> {
     return this._clustersChanged;
   }
@@ -85,6 +85,16 @@ export class GpuDaskModel implements IDisposable {
   put(cluster: ICluster): void {
     this._setClusters(new Map(this._clusters).set(cluster.kernel_id, cluster));
     this._changed.emit();
+  }
+
+  /** Take what the server has, where the stream does not tell. */
+  putAll(clusters: ICluster[]): void {
+    const isNew = this._setClusters(
+      new Map(clusters.map(each => [each.kernel_id, each]))
+    );
+    if (isNew) {
+      this._changed.emit();
+    }
   }
 
   /** Forget a cluster that is gone, ahead of the stream. */
@@ -164,6 +174,9 @@ function lastMinute(samples: ISample[]): ISample[] {
 
 function statusesOf(clusters: ReadonlyMap<string, ICluster>): string {
   return [...clusters.values()]
-    .map(cluster => `${cluster.kernel_id} ${cluster.status}`)
+    .map(
+      cluster =>
+        `${cluster.kernel_id} ${cluster.status} ${cluster.workers_ready}`
+    )
     .join();
 }

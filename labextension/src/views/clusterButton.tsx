@@ -84,9 +84,11 @@ function openMenu(
     CommandIDs.stop,
     CommandIDs.openDashboard,
     CommandIDs.showLogs,
+    CommandIDs.insertCode,
     CommandIDs.copyCode
   ];
   ofCluster
+    .filter(command => commands.hasCommand(command))
     .filter(command => commands.isEnabled(command, args))
     .forEach(command => menu.addItem({ command, args }));
   if (menu.items.length > 0) {

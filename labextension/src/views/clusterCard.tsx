@@ -1,5 +1,6 @@
 import {
-  codeIcon,
+  addBelowIcon,
+  copyIcon,
   launchIcon,
   listIcon,
   refreshIcon,
@@ -143,9 +144,17 @@ function Actions({ cluster }: { cluster: ICluster }): JSX.Element {
         {isReady && (
           <CommandButton
             {...shared}
+            command={CommandIDs.insertCode}
+            label={trans.__('Insert code that gets the client')}
+            icon={addBelowIcon}
+          />
+        )}
+        {isReady && (
+          <CommandButton
+            {...shared}
             command={CommandIDs.copyCode}
             label={trans.__('Copy code that gets the client')}
-            icon={codeIcon}
+            icon={copyIcon}
           />
         )}
         {(isReady || endOf(cluster, trans).log) && (

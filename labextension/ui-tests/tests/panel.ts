@@ -85,3 +85,17 @@ export async function openAnalysis(
   await expectIdleKernel(page);
   await page.sidebar.openTab('jupyter-gpudask-panel');
 }
+
+/** Start a cluster of two workers on the CPU for analysis.ipynb, and wait until it is ready. */
+export async function startOnCpu(page: Page): Promise<void> {
+  await gpuDaskPanel(page)
+    .getByRole('button', { name: 'Options…: analysis.ipynb' })
+    .click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Runs on').selectOption('cpu');
+  await dialog.getByLabel('Workers').fill('2');
+  await dialog.getByRole('button', { name: 'Start' }).click();
+  await expect(clusterCard(page).getByText('ready')).toBeVisible({
+    timeout: 60000
+  });
+}

@@ -1,0 +1,141 @@
+/**
+ * Tells of what befalls clusters.
+ */
+import { Notification } from '@jupyterlab/apputils';
+import { IDisposable } from '@lumino/disposable';
+
+import { CommandIDs } from './commandIDs';
+import { endOfWorker, IIncident, IncidentFinder } from './incidents';
+import { RestClient } from './model/rest';
+import { endOf } from './problems';
+import { IGpuDask } from './views/context';
+import { nameOf } from './words';
+
+export class Notifier implements IDisposable {
+  /**
+   * @param gpuDask - what is watched
+   * @param _rest - has the logs
+   * @param _isSeen - whether the cards of the clusters are in view, which say how a cluster ended
+   */
+  constructor(
+    private readonly _gpuDask: IGpuDask,
+    private readonly _rest: RestClient,
+    private readonly _isSeen: () => boolean
+  ) {
+    _gpuDask.model.changed.connect(this._onChanged, this);
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    this._gpuDask.model.changed.disconnect(this._onChanged, this);
+  }
+
+  private _onChanged(): void {
+    const { model } = this._gpuDask;
+    const incidents = this._finder.find(model.clusters.values());
+    if (model.settings.value.notifications) {
+      incidents.forEach(incident => void this._tell(incident));
+    }
+  }
+
+  private async _tell(incident: IIncident): Promise<void> {
+    if (incident.kind === 'workers-replaced') {
+      await this._tellOfWorkers(incident);
+    } else if (!this._isSeen()) {
+      this._tellOfEnd(incident);
+    }
+  }
+
+  private _tellOfEnd({ kind, cluster }: IIncident): void {
+    const { trans } = this._gpuDask;
+    const { reason, log } = endOf(cluster, trans);
+    const said =
+      kind === 'not-started'
+        ? trans.__('The cluster of %1 did not start: %2', cluster.name, reason)
+        : kind === 'failed'
+          ? trans.__('The cluster of %1 has failed: %2', cluster.name, reason)
+          : trans.__('%1: %2', cluster.name, reason);
+    const actions = [
+      this._action(trans.__('Start again'), CommandIDs.start, cluster.kernel_id)
+    ];
+    if (log) {
+      actions.push(this._logs(cluster.kernel_id));
+    }
+    Notification.emit(said, kind === 'closed' ? 'info' : 'error', {
+      autoClose: false,
+      actions
+    });
+  }
+
+  private async _tellOfWorkers({
+    cluster,
+    replaced
+  }: IIncident): Promise<void> {
+    const { trans } = this._gpuDask;
+    const log = await this._log(cluster.kernel_id);
+    const ends = replaced.map(({ worker, pid }) => ({
+      name: nameOf(worker, trans),
+      end: endOfWorker(log, pid)
+    }));
+    const namesOf = (wanted: string): string =>
+      ends
+        .filter(({ end }) => end === wanted)
+        .map(({ name }) => name)
+        .join(', ');
+    const full = namesOf('out-of-memory');
+    const lost = namesOf('lost');
+    const sentences = [
+      full &&
+        trans.__(
+          '%1: %2 ran out of host memory. Its worker was started again, and Dask computes again what it held.',
+          cluster.name,
+          full
+        ),
+      lost &&
+        trans.__(
+          '%1: %2 lost its worker. Another was started, and Dask computes again what it held.',
+          cluster.name,
+          lost
+        )
+    ];
+    sentences.filter(Boolean).forEach(sentence =>
+      Notification.warning(sentence, {
+        autoClose: false,
+        actions: [this._logs(cluster.kernel_id)]
+      })
+    );
+  }
+
+  /** What the scheduler has logged; nothing if it cannot be read any more. */
+  private async _log(kernelId: string): Promise<string> {
+    try {
+      return (await this._rest.logs(kernelId)).supervisor ?? '';
+    } catch {
+      return '';
+    }
+  }
+
+  private _logs(kernelId: string): Notification.IAction {
+    const { trans } = this._gpuDask;
+    return this._action(trans.__('Logs'), CommandIDs.showLogs, kernelId);
+  }
+
+  private _action(
+    label: string,
+    command: string,
+    kernelId: string
+  ): Notification.IAction {
+    const { commands } = this._gpuDask;
+    return {
+      label,
+      callback: () => void commands.execute(command, { kernelId })
+    };
+  }
+
+  private readonly _finder = new IncidentFinder();
+  private _isDisposed = false;
+}
