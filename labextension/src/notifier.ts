@@ -65,10 +65,12 @@ export class Notifier implements IDisposable {
     if (log) {
       actions.push(this._logs(cluster.kernel_id));
     }
-    Notification.emit(said, kind === 'closed' ? 'info' : 'error', {
-      autoClose: false,
+    this._emit(
+      `${cluster.kernel_id} end`,
+      said,
+      kind === 'closed' ? 'info' : 'error',
       actions
-    });
+    );
   }
 
   private async _tellOfWorkers({
@@ -88,26 +90,38 @@ export class Notifier implements IDisposable {
         .join(', ');
     const full = namesOf('out-of-memory');
     const lost = namesOf('lost');
-    const sentences = [
-      full &&
-        trans.__(
-          '%1: %2 ran out of host memory. Its worker was started again, and Dask computes again what it held.',
-          cluster.name,
-          full
-        ),
-      lost &&
-        trans.__(
-          '%1: %2 lost its worker. Another was started, and Dask computes again what it held.',
-          cluster.name,
-          lost
-        )
-    ];
-    sentences.filter(Boolean).forEach(sentence =>
-      Notification.warning(sentence, {
-        autoClose: false,
-        actions: [this._logs(cluster.kernel_id)]
-      })
-    );
+    const actions = [this._logs(cluster.kernel_id)];
+    if (full) {
+      const said = trans.__(
+        '%1: %2 ran out of host memory. Its worker was started again, and Dask computes again what it held.',
+        cluster.name,
+        full
+      );
+      this._emit(`${cluster.kernel_id} memory`, said, 'warning', actions);
+    }
+    if (lost) {
+      const said = trans.__(
+        '%1: %2 lost its worker. Another was started, and Dask computes again what it held.',
+        cluster.name,
+        lost
+      );
+      this._emit(`${cluster.kernel_id} lost`, said, 'warning', actions);
+    }
+  }
+
+  /** Tell something; what was told before of the same subject goes. */
+  private _emit(
+    subject: string,
+    said: string,
+    type: 'info' | 'warning' | 'error',
+    actions: Notification.IAction[]
+  ): void {
+    const old = this._told.get(subject);
+    if (old) {
+      Notification.dismiss(old);
+    }
+    const options = { autoClose: false as const, actions };
+    this._told.set(subject, Notification.emit(said, type, options));
   }
 
   /** What the scheduler has logged; nothing if it cannot be read any more. */
@@ -138,4 +152,6 @@ export class Notifier implements IDisposable {
 
   private readonly _finder = new IncidentFinder();
   private _isDisposed = false;
+  /** The notifications, by what they are about. */
+  private readonly _told = new Map<string, string>();
 }

@@ -56,13 +56,19 @@ export class RunningClusters implements IRunningSessions.IManager {
 
   private _itemOf(cluster: ICluster): IRunningSessions.IRunningItem {
     const { model, commands, trans } = this._gpuDask;
-    const { state, engine } = summarize(cluster, model.gpus?.gpus ?? [], trans);
+    const { short, state, engine } = summarize(
+      cluster,
+      model.gpus?.gpus ?? [],
+      trans
+    );
+    const said = [cluster.name, state, engine].filter(Boolean).join(', ');
     const args = { kernelId: cluster.kernel_id };
     return {
       icon: () => gpuDaskIcon,
       label: () => cluster.name,
-      labelTitle: () => cluster.notebooks.join('\n'),
-      detail: () => [state, engine].filter(Boolean).join(', '),
+      labelTitle: () => said,
+      // There is little room.
+      detail: () => short,
       open: () => void commands.execute(CommandIDs.showPanel),
       shutdown: () => void commands.execute(CommandIDs.stop, args)
     };

@@ -93,7 +93,7 @@ describe('jupyter-gpudask:running', () => {
     });
     expect(words()).toEqual([]);
     await changed;
-    expect(words()).toEqual(['analysis.ipynb: ready, 1 GPU']);
+    expect(words()).toEqual(['analysis.ipynb: 1 GPU']);
   });
 
   it('opens the panel by a click, and stops a cluster', () => {

@@ -66,7 +66,7 @@ test.describe('with a cluster', () => {
     await page.sidebar.openTab('jp-running-sessions');
     const item = page
       .locator('.jp-RunningSessions-section')
-      .filter({ hasText: 'ready, CPU stand-in' })
+      .filter({ hasText: 'CPU stand-in' })
       .locator('.jp-RunningSessions-item');
     await expect(item).toContainText('analysis.ipynb');
     await page.screenshot({ path: testInfo.outputPath('running.png') });

@@ -33,23 +33,17 @@ export async function runFromPalette(page: Page, label: string): Promise<void> {
   await page.getByRole('menuitem', { name: label }).click();
 }
 
-/** Without a kernelspec the page would ask for a kernel first. */
-const METADATA = {
-  kernelspec: {
-    display_name: 'Python 3 (ipykernel)',
-    language: 'python',
-    name: 'python3'
-  }
-};
-
 /** Put a notebook without cells on the server. */
 export async function uploadNotebook(
   request: APIRequestContext,
-  path: string
+  path: string,
+  kernel = 'python3'
 ): Promise<void> {
+  // Without a kernelspec the page would ask for a kernel first.
+  const kernelspec = { display_name: kernel, language: 'python', name: kernel };
   const content = {
     cells: [],
-    metadata: METADATA,
+    metadata: { kernelspec },
     nbformat: 4,
     nbformat_minor: 5
   };
@@ -77,10 +71,11 @@ export function clusterCard(page: Page): Locator {
 export async function openAnalysis(
   page: IJupyterLabPageFixture,
   request: APIRequestContext,
-  folder: string
+  folder: string,
+  kernel = 'python3'
 ): Promise<void> {
   // Not made and then renamed: a kernel that starts meanwhile would keep the old name.
-  await uploadNotebook(request, `${folder}/analysis.ipynb`);
+  await uploadNotebook(request, `${folder}/analysis.ipynb`, kernel);
   await page.notebook.openByPath(`${folder}/analysis.ipynb`);
   await expectIdleKernel(page);
   await page.sidebar.openTab('jupyter-gpudask-panel');
@@ -98,4 +93,16 @@ export async function startOnCpu(page: Page): Promise<void> {
   await expect(clusterCard(page).getByText('ready')).toBeVisible({
     timeout: 60000
   });
+}
+
+/** What the server says of the cluster of analysis.ipynb. */
+export async function clusterOnServer(request: APIRequestContext): Promise<{
+  pid: number;
+  state: { workers: { pid: number }[] };
+}> {
+  const reply = await request.get('/gpudask/api/clusters');
+  const { clusters } = await reply.json();
+  return clusters.find(
+    ({ name }: { name: string }) => name === 'analysis.ipynb'
+  );
 }
