@@ -96,3 +96,23 @@ test.describe('with a cluster', () => {
     await expect(clusterCard(page)).toBeHidden({ timeout: 20000 });
   });
 });
+
+for (const theme of ['JupyterLab Light', 'JupyterLab Dark']) {
+  test(`a narrow panel has room for all that a cluster offers: ${theme}`, async ({
+    page,
+    request,
+    tmpPath
+  }, testInfo) => {
+    await page.theme.setTheme(theme);
+    await openAnalysis(page, request, tmpPath);
+    await startOnCpu(page);
+    await page.sidebar.setWidth(220, 'left');
+    const card = clusterCard(page);
+    const { x, width } = (await card.boundingBox()) ?? { x: 0, width: 0 };
+    for (const button of await card.getByRole('button').all()) {
+      const box = await button.boundingBox();
+      expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(x + width);
+    }
+    await page.screenshot({ path: testInfo.outputPath('narrow.png') });
+  });
+}
