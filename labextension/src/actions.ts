@@ -51,6 +51,7 @@ export class ClusterActions {
         name,
         gpus,
         offer,
+        units: this._model.settings.value.units,
         trans: this._trans,
         submit: async (spec, profile) =>
           this._model.put(await this._rest.create(kernelId, spec, profile))

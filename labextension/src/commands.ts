@@ -140,7 +140,7 @@ export function addClusterCommands(
   );
   add(
     CommandIDs.restart,
-    ['ready', 'failed'],
+    ['ready', 'failed', 'closed'],
     { label: trans.__('Restart Cluster'), icon: refreshIcon },
     async cluster => (await actions()).restart(cluster)
   );

@@ -60,7 +60,11 @@ export class Notifier implements IDisposable {
           ? trans.__('The cluster of %1 has failed: %2', cluster.name, reason)
           : trans.__('%1: %2', cluster.name, reason);
     const actions = [
-      this._action(trans.__('Start again'), CommandIDs.start, cluster.kernel_id)
+      this._action(
+        trans.__('Start again'),
+        CommandIDs.restart,
+        cluster.kernel_id
+      )
     ];
     if (log) {
       actions.push(this._logs(cluster.kernel_id));

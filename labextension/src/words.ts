@@ -53,12 +53,12 @@ export function percentOf(part: number, whole: number): number {
 }
 
 /** Bytes, a fraction, or none, as a user writes them. */
-export function formatAmount(amount: Amount): string {
+export function formatAmount(amount: Amount, units: Units = 'GiB'): string {
   if (amount === null) {
     return 'none';
   }
   return typeof amount === 'number' && amount > 1
-    ? formatBytes(amount)
+    ? formatBytes(amount, units)
     : String(amount);
 }
 

@@ -118,7 +118,7 @@ function Actions({ cluster }: { cluster: ICluster }): JSX.Element {
       {isOver && (
         <CommandButton
           {...shared}
-          command={CommandIDs.start}
+          command={CommandIDs.restart}
           label={trans.__('Start again')}
           icon={runIcon}
           look="text"

@@ -7,6 +7,7 @@ import React from 'react';
 
 import { IGpu, IProblem, IProfileList, SpecRequest } from '../model/api';
 import { IChoices, initialChoices, specOf } from '../startSpec';
+import { Units } from '../words';
 import { OrderDialog } from './orderDialog';
 import { StartForm } from './startForm';
 
@@ -16,6 +17,7 @@ interface IStartOptions {
   gpus: IGpu[];
   /** What the server has by default, and the profiles. */
   offer: IProfileList;
+  units: Units;
   trans: TranslationBundle;
   /** Sends the order; throws what the server says against it. */
   submit: (spec: SpecRequest, profile: string) => Promise<void>;
@@ -52,13 +54,14 @@ class StartBody extends ReactWidget {
   }
 
   protected override render(): JSX.Element {
-    const { gpus, offer, trans } = this._order;
+    const { gpus, offer, units, trans } = this._order;
     return (
       <StartForm
         choices={this._choices}
         gpus={gpus}
         offer={offer}
         problem={this._problem}
+        units={units}
         trans={trans}
         onChange={choices => {
           this._choices = choices;

@@ -47,6 +47,14 @@ test('workers and clusters that are killed are told, with what to do', async ({
     timeout: 60000
   });
 
+  // With the options that it had.
+  await expect(
+    clusterCard(page)
+      .getByRole('list', { name: 'Workers' })
+      .getByRole('listitem')
+  ).toHaveCount(2);
+  await expect(clusterCard(page)).toContainText('CPU stand-in');
+
   // Nothing is told of what one does oneself.
   await clusterCard(page).getByRole('button', { name: 'Stop' }).click();
   await expect(gpuDaskPanel(page)).toContainText('has no cluster yet', {
