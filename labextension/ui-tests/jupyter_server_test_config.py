@@ -3,8 +3,10 @@
 Never use this in production: it has no token.
 """
 
+import atexit
 import json
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +24,7 @@ _KERNELS = {
     "without-gpu-packages": {"PYTHONPATH": str(_TESTS / "fake_gpus"), "FAKE_GPU_PACKAGES": ""},
 }
 _FOLDER = Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
 for _name, _environment in _KERNELS.items():
     _spec = {
         "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],

@@ -1,3 +1,4 @@
+import { IPaletteItem } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRunningSessions, RunningSessionManagers } from '@jupyterlab/running';
@@ -37,6 +38,21 @@ function activate(name: string, ...tokens: unknown[]): unknown {
   return byId.get(`jupyter-gpudask:${name}`)?.activate(app, ...tokens);
 }
 
+/** A notebook whose kernel is kernel-1, as far as it is asked about it. */
+const panel = {
+  sessionContext: {
+    name: 'mine.ipynb',
+    kernelChanged: new Signal<unknown, unknown>({}),
+    session: { kernel: { id: 'kernel-1' } }
+  }
+};
+const tracker = {
+  currentWidget: panel,
+  find: () => undefined,
+  forEach: (act: (each: typeof panel) => void) => act(panel),
+  widgetAdded: new Signal<unknown, unknown>({})
+} as unknown as INotebookTracker;
+
 const settled = (): Promise<void> =>
   new Promise(resolve => setTimeout(resolve, 20));
 
@@ -47,6 +63,24 @@ describe('the plugins for what a page may have', () => {
     }
     await activate('notebook', gpuDask, null, null);
     expect(app.commands.hasCommand(CommandIDs.insertCode)).toBe(false);
+  });
+});
+
+describe('the palette', () => {
+  it('has every command that a user can give', async () => {
+    const offered: string[] = [];
+    const palette = {
+      addItem: ({ command }: IPaletteItem) => {
+        offered.push(command);
+        return new DisposableDelegate(() => undefined);
+      }
+    };
+    await activate('commands', gpuDask, null, null, palette);
+    await activate('panel', gpuDask, null, null, palette);
+    await activate('notebook', gpuDask, tracker, palette);
+    const { restoreDashboard, ...given } = CommandIDs;
+    expect(app.commands.isVisible(restoreDashboard)).toBe(false);
+    expect(offered.sort()).toEqual(Object.values(given).sort());
   });
 });
 
@@ -121,21 +155,6 @@ describe('jupyter-gpudask:running', () => {
 });
 
 describe('jupyter-gpudask:notebook', () => {
-  /** A notebook whose kernel is kernel-1, as far as it is asked about it. */
-  const panel = {
-    sessionContext: {
-      name: 'mine.ipynb',
-      kernelChanged: new Signal<unknown, unknown>({}),
-      session: { kernel: { id: 'kernel-1' } }
-    }
-  };
-  const tracker = {
-    currentWidget: panel,
-    find: () => undefined,
-    forEach: (act: (each: typeof panel) => void) => act(panel),
-    widgetAdded: new Signal<unknown, unknown>({})
-  } as unknown as INotebookTracker;
-
   function follow(autostart: boolean): void {
     gpuDask.model.settings.follow({
       composite: { autostart },
