@@ -83,6 +83,23 @@ def _grow_as_needed() -> None:
     rmm.mr.set_current_device_resource(rmm.mr.CudaAsyncViewMemoryResource(pool))
 
 
+def give_back() -> None:
+    """Give what CUDA's own pool holds without need back to the device; a pool of fixed size stays as it is."""
+    if "rmm" not in sys.modules:
+        return
+    import rmm
+
+    resource = rmm.mr.get_current_device_resource()
+    while hasattr(resource, "upstream_mr") and not hasattr(resource, "pool_handle"):
+        resource = resource.upstream_mr
+    if not hasattr(resource, "pool_handle"):
+        return
+    from cuda.bindings import driver
+
+    driver.cuCtxSynchronize()  # what is freed in the order of a stream is free when the stream is done
+    driver.cuMemPoolTrimTo(int(resource.pool_handle()), 0)
+
+
 def take_peak(dask_worker: Worker) -> tuple[str, int | None]:
     """The most bytes of device memory that RMM had handed out since this was called last, after the worker's name.
 

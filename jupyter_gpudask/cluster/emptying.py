@@ -9,6 +9,7 @@ from typing import Any
 
 from distributed.protocol.pickle import dumps
 
+from .allocator import give_back
 from .worker import stop_unwanted_tasks
 
 # Those of Dask's extensions that keep something under a name for whoever comes next.
@@ -21,7 +22,7 @@ async def empty(scheduler: Any) -> None:
     """Make the scheduler and its workers as they were when the cluster came up.
 
     It is what `distributed.Scheduler.restart` does, but the processes of the workers go on: their imports, their CUDA
-    contexts and their pools are kept. A task that runs is interrupted as soon as it returns to Python.
+    contexts and pools of fixed size are kept. A task that runs is interrupted as soon as it returns to Python.
     """
     for client in list(scheduler.clients.values()):
         keys = [task.key for task in client.wants_what]
@@ -38,3 +39,4 @@ async def empty(scheduler: Any) -> None:
 async def _clean_worker(dask_worker: Any) -> None:
     await stop_unwanted_tasks(dask_worker)
     gc.collect()
+    give_back()

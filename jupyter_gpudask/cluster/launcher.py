@@ -16,6 +16,7 @@ from ..models import Close, ClusterSpec, Start
 from .directory import remove_stale_directories
 from .leases import LeaseFolder
 from .link import LINE_LIMIT, ClusterLink, LostCallback, ProgressCallback
+from .process import ChildProcess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,9 +40,7 @@ class ClusterProcess(ClusterLink):
         What came up: engine, address, credentials, GPUs.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, spec: ClusterSpec) -> None:
-        assert process.stdout is not None
-        assert process.stdin is not None
+    def __init__(self, process: ChildProcess, spec: ClusterSpec) -> None:
         super().__init__(spec, process.stdout, process.stdin)
         self._process = process
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
@@ -163,7 +162,6 @@ class ClusterProcess(ClusterLink):
             pass
 
     async def _drain_log(self) -> None:
-        assert self._process.stderr is not None
         rest = b""
         while chunk := await self._process.stderr.read(2**14):
             *lines, rest = (rest + chunk).split(b"\n")
@@ -187,6 +185,7 @@ class ClusterProcess(ClusterLink):
             await asyncio.wait_for(self._skip_events(), _END_LIMIT)
         await self._process.wait()
         self._draining.cancel()
+        self._process.close()
         try:
             await asyncio.to_thread(_clear_away_what_the_dead_left)
         except RuntimeError:  # the interpreter ends, and starts no more threads
@@ -216,19 +215,10 @@ def _clear_away_what_the_dead_left() -> None:
     LeaseFolder().clear_away()
 
 
-async def _run_supervisor(python: str, environment: Mapping[str, str] | None) -> asyncio.subprocess.Process:
+async def _run_supervisor(python: str, environment: Mapping[str, str] | None) -> ChildProcess:
+    # -P: a file beside the notebook that is named like a module must not be taken for it
+    command = [python, "-P", "-m", "jupyter_gpudask.cluster"]
     try:
-        return await asyncio.create_subprocess_exec(
-            python,
-            "-P",  # a file beside the notebook that is named like a module must not be taken for it
-            "-m",
-            "jupyter_gpudask.cluster",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            limit=LINE_LIMIT,
-            env=None if environment is None else dict(environment),
-            start_new_session=True,  # so that an interrupt of the kernel's process group does not reach it
-        )
+        return await ChildProcess.start(command, environment, limit=LINE_LIMIT)
     except OSError as error:
         raise ClusterStartError(f"The interpreter {python} does not start: {error}.") from None

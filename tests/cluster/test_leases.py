@@ -80,6 +80,12 @@ def test_a_refusal_names_the_notebooks(gpus):
 
 
 @pytest.mark.usefixtures("four_gpus")
+def test_a_refusal_names_all_who_share_a_gpu():
+    with pytest.raises(GpuHeldError, match=r"GPU 0 is held by a\.ipynb and b\.ipynb\."):
+        chosen([leased(0, share=True), leased(0, share=True, holder="b.ipynb")], gpus=[0])
+
+
+@pytest.mark.usefixtures("four_gpus")
 def test_those_who_share_hold_the_same_gpus_and_nobody_else_does():
     assert chosen([leased(0, 1, 2, 3, share=True)], gpus="all", share=True) == [0, 1, 2, 3]
     for mine, theirs in ((True, False), (False, True)):

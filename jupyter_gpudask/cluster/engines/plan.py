@@ -93,7 +93,10 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
 
 
 def _choose(spec: ClusterSpec, visible: Sequence[GpuState], leases: Sequence[Lease]) -> list[GpuState]:
-    holders = {uuid: lease.holder for lease in leases for uuid in lease.gpus}
+    holders: dict[str, list[str]] = {}
+    for lease in leases:
+        for uuid in lease.gpus:
+            holders.setdefault(uuid, []).append(lease.holder)
     if isinstance(spec.gpus, int):
         free = [gpu for gpu in visible if gpu.uuid not in holders]
         if len(free) >= spec.gpus:
@@ -101,7 +104,7 @@ def _choose(spec: ClusterSpec, visible: Sequence[GpuState], leases: Sequence[Lea
     chosen = gpus.choose_gpus(spec.gpus, visible)
     # A count that the free GPUs cannot meet concerns whoever holds any of them.
     concerned = visible if isinstance(spec.gpus, int) else chosen
-    held = [f"GPU {gpu.index} is held by {holders[gpu.uuid]}" for gpu in concerned if gpu.uuid in holders]
+    held = [f"GPU {gpu.index} is held by {' and '.join(holders[gpu.uuid])}" for gpu in concerned if gpu.uuid in holders]
     if held:
         free_count = sum(gpu.uuid not in holders for gpu in visible)
         others = f"take free ones with --gpus {free_count}, " if free_count else ""

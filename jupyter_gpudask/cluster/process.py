@@ -1,0 +1,142 @@
+"""A process with three pipes, started and waited for by a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import IO
+
+
+class ChildProcess:
+    """What `asyncio.subprocess.Process` is, but for the start.
+
+    `asyncio.create_subprocess_exec` forks on the loop, which stands still until the program runs.
+
+    Attributes
+    ----------
+    pid
+        Its process id, which is also the id of its session.
+    stdin, stdout, stderr
+        Its pipes.
+    """
+
+    stdin: asyncio.StreamWriter
+    stdout: asyncio.StreamReader
+    stderr: asyncio.StreamReader
+
+    def __init__(self, process: subprocess.Popen[bytes], ended: Future[int]) -> None:
+        self.pid = process.pid
+        self._process = process
+        self._ended = ended
+        self._transports: list[asyncio.BaseTransport] = []
+
+    @classmethod
+    async def start(cls, command: Sequence[str], environment: Mapping[str, str] | None, *, limit: int) -> Self:
+        """Start `command` in a session of its own.
+
+        Parameters
+        ----------
+        command
+            The program and its arguments.
+        environment
+            Its variables, by default those of this process.
+        limit
+            Bytes of the longest line that can be read from it.
+
+        Raises
+        ------
+        OSError
+            It cannot be started. Nothing is left behind, as when this is cancelled.
+        """
+        starting = asyncio.create_task(cls._start(command, environment, limit))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            with contextlib.suppress(OSError):
+                await (await starting).kill()
+            raise
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended, as `subprocess.Popen` says it; `None` while it runs."""
+        return self._ended.result() if self._ended.done() else None
+
+    async def wait(self) -> None:
+        """Wait until it has ended."""
+        await asyncio.wrap_future(self._ended)
+
+    async def kill(self) -> None:
+        """End it by force."""
+        self._process.kill()
+        await self.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of its pipes."""
+        for transport in self._transports:
+            transport.close()
+
+    @classmethod
+    async def _start(cls, command: Sequence[str], environment: Mapping[str, str] | None, limit: int) -> Self:
+        started: Future[subprocess.Popen[bytes]] = Future()
+        ended: Future[int] = Future()
+        for future in (started, ended):
+            future.set_running_or_notify_cancel()  # who no longer waits for it does not cancel it
+        threading.Thread(
+            target=_run, args=(command, environment, started, ended), name="gpudask-supervisor", daemon=True
+        ).start()
+        process = await asyncio.wrap_future(started)
+        child = cls(process, ended)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        child.stdin = await child._writer(process.stdin)
+        child.stdout = await child._reader(process.stdout, limit)
+        child.stderr = await child._reader(process.stderr, limit)
+        return child
+
+    async def _writer(self, pipe: IO[bytes]) -> asyncio.StreamWriter:
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), pipe
+        )
+        self._transports.append(transport)
+        return asyncio.StreamWriter(transport, protocol, None, loop)
+
+    async def _reader(self, pipe: IO[bytes], limit: int) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        self._transports.append(transport)
+        return reader
+
+
+def _run(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None,
+    started: Future[subprocess.Popen[bytes]],
+    ended: Future[int],
+) -> None:
+    pipe = subprocess.PIPE
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the kernel's own interpreter
+            command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            bufsize=0,
+            env=environment,
+            start_new_session=True,  # so that an interrupt of the kernel's process group does not reach it
+        )
+    except OSError as error:
+        started.set_exception(error)
+        return
+    started.set_result(process)
+    ended.set_result(process.wait())
