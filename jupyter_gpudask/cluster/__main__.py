@@ -7,6 +7,7 @@ import logging
 import sys
 
 from .channel import Channel, take_stdio
+from .deaths import tell_how_workers_end
 from .lifeline import end_session, watch_parent
 from .supervisor import Supervisor
 
@@ -20,6 +21,7 @@ def main() -> int:
     """Run one cluster until it is told to close, its stdin ends, or its parent dies."""
     command_fd, event_fd = take_stdio()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    tell_how_workers_end()
     try:
         asyncio.run(_supervise(command_fd, event_fd))
     finally:
