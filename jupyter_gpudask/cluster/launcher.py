@@ -20,6 +20,8 @@ from .process import ChildProcess
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ..models import ClusterClass
+
 __all__ = ["ClusterProcess", "LostCallback", "ProgressCallback"]
 
 _LOG_LINES = 200
@@ -57,6 +59,7 @@ class ClusterProcess(ClusterLink):
         kernel_id: str = "",
         max_workers: int | None = None,
         dashboard_secret: str | None = None,
+        made_by: ClusterClass | None = None,
         on_progress: ProgressCallback | None = None,
         on_lost: LostCallback | None = None,
     ) -> Self:
@@ -72,7 +75,7 @@ class ClusterProcess(ClusterLink):
             Variables of the supervisor, by default those of this process.
         path
             Folders from which workers can import modules besides those of their environment.
-        holder, kernel_id, max_workers, dashboard_secret
+        holder, kernel_id, max_workers, dashboard_secret, made_by
             See `Start`.
         on_progress
             Called whenever another worker is up.
@@ -86,6 +89,7 @@ class ClusterProcess(ClusterLink):
         """
         order = Start(
             spec=spec,
+            made_by=made_by,
             parent=os.getpid(),
             path=tuple(path),
             holder=holder,

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..errors import ProtocolError
+from .maker import ClusterClass
 from .spec import ClusterSpec
 from .state import ClusterState, GpuState, TlsCredentials
 
@@ -25,6 +26,8 @@ class Start(_Message):
     ----------
     spec
         What cluster.
+    made_by
+        The class that makes it, where a profile of the administrator's names one.
     parent
         The pid whose death ends the supervisor.
     path
@@ -42,6 +45,7 @@ class Start(_Message):
     type: Literal["start"] = "start"
     protocol: int = PROTOCOL_VERSION
     spec: ClusterSpec
+    made_by: ClusterClass | None = None
     parent: int
     path: tuple[str, ...] = ()
     holder: str = ""

@@ -229,6 +229,7 @@ class ClusterManager:
             await cluster.start(
                 _given(interpreter) if interpreter is not None else self.kernels.interpreter(kernel_id),
                 holder=", ".join(names),
+                made_by=self.policy.made_by(cluster.spec.profile),
                 max_workers=self.policy.max_workers,
                 interval=self._interval,
             )
