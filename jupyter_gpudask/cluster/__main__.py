@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 
 from .channel import Channel, take_stdio
+from .engines import warm_up
 from .lifeline import end_session, watch_parent
 from .supervisor import Supervisor
 
@@ -20,6 +22,9 @@ def main() -> int:
     """Run one cluster until it is told to close, its stdin ends, or its parent dies."""
     command_fd, event_fd = take_stdio()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    if "--standby" in sys.argv:
+        watch_parent(os.getppid())
+        warm_up()
     try:
         asyncio.run(_supervise(command_fd, event_fd))
     finally:

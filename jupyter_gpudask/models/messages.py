@@ -38,6 +38,8 @@ class Start(_Message):
         The kernel whose cluster it is, where that is known.
     max_workers
         More than this many workers are refused; `None` for no limit.
+    environment
+        The variables of the supervisor from now on; `None` leaves those that it was started with.
     dashboard_secret
         If given, Dask's dashboard answers only requests whose header ``X-Gpudask-Secret`` is this.
     """
@@ -51,6 +53,7 @@ class Start(_Message):
     holder: str = ""
     kernel_id: str = ""
     max_workers: int | None = None
+    environment: dict[str, str] | None = None
     dashboard_secret: str | None = None
 
     def __repr__(self) -> str:  # never in a log or a traceback

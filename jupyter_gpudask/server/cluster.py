@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..models import ClusterClass, ClusterSpec, ClusterState, Progress, Ready
     from ..models.api import Status
     from .kernels import Interpreter
+    from .standby import Standby
 
 ChangeCallback = Callable[["KernelCluster"], None]
 
@@ -81,6 +82,7 @@ class KernelCluster:
         *,
         holder: str,
         made_by: ClusterClass | None,
+        standby: Standby,
         max_workers: int | None,
         interval: float,
     ) -> None:
@@ -94,6 +96,7 @@ class KernelCluster:
                 path=found.path,
                 holder=holder,
                 made_by=made_by,
+                standby=standby.take(found),
                 kernel_id=self.kernel_id,
                 max_workers=max_workers,
                 dashboard_secret=self.secret,

@@ -59,6 +59,11 @@ class GpuDask(ExtensionApp):
         default_value=True,
         help="Whether clusters may talk by UCX, which lets in every user of this machine who finds a port.",
     ).tag(config=True)
+    standby = Bool(
+        default_value=False,
+        help="""Whether a supervisor waits for the next cluster, with its imports done; it takes no GPU.
+        It is for kernels with the interpreter and the variables of the kernel that was started last.""",
+    ).tag(config=True)
     max_clusters = Int(None, allow_none=True, min=0, help="How many clusters there may be at a time.").tag(config=True)
     max_workers = Int(None, allow_none=True, min=1, help="How many workers a cluster may have.").tag(config=True)
     history_seconds = Int(600, min=0, help="How many seconds of figures are kept for browsers that come later.").tag(
@@ -110,6 +115,7 @@ class GpuDask(ExtensionApp):
             restart=cast("RestartPolicy", self.restart_policy),
             share=self.share_gpus,
             ucx=self.allow_ucx,
+            standby=self.standby,
             max_clusters=self.max_clusters,
             max_workers=self.max_workers,
         )

@@ -27,6 +27,7 @@ class Policy:
     restart: RestartPolicy = "keep"
     share: bool = False
     ucx: bool = True
+    standby: bool = False
     max_clusters: int | None = None
     max_workers: int | None = None
 

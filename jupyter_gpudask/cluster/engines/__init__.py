@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .plan import Plan, check_pool_fits, make_plan
+from .plan import Plan, check_pool_fits, has_usable_gpus, make_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ...models import ClusterClass, ClusterSpec
 
-__all__ = ["Plan", "check_pool_fits", "make_plan", "open_cluster"]
+__all__ = ["Plan", "check_pool_fits", "make_plan", "open_cluster", "warm_up"]
+
+
+def warm_up() -> None:
+    """Import what making a cluster takes, before there is an order for one."""
+    from . import cpu  # noqa: F401
+
+    if has_usable_gpus():
+        from .cuda import import_dask_cuda
+
+        import_dask_cuda()
 
 
 def open_cluster(
