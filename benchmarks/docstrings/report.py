@@ -16,13 +16,20 @@ if TYPE_CHECKING:
 
 CAUSES = {
     r"^da\.ma\.": "CuPy has no masked arrays",
-    r"Unsupported type <class 'numpy\.ndarray'>": "NumPy's data, or a list, beside blocks of CuPy",
-    r"Implicit conversion to a NumPy array": "something made only for NumPy is given a block of CuPy",
+    r"^da\.isinf$": "Dask on the CPU writes the result into the constants of its graph",
+    r"^da\.random\.(Generator\.integers|randint)$": "Dask on the CPU gives one number where NumPy gives three",
+    r"^dd\.(SeriesGroupBy\.unique|DataFrame\.to_html|Series\.dt\.to_pytimedelta)$": "the same in another form",
+    r"Unsupported type <class 'numpy\.ndarray'>|MixedBackendsError": "NumPy's data, or a list, beside blocks of CuPy",
+    r"Implicit conversion to a (host )?NumPy array": "something made only for NumPy is given data of the GPU",
     r"(Unsupported dtype|not supported).*(object|str|datetime|timedelta)": "CuPy has numbers alone",
     r"took over|process died": "no end within the limit, or a crash",
-    r"NotImplementedError|not implemented|not supported|Unsupported|unsupported|No dispatch": "not in CuPy or cuDF",
+    r"NotImplemented|[Nn]ot implemented|[Nn]ot supported|[Uu]nsupported|No dispatch|Failed to generate metadata|"
+    r"inference failed|Cannot interpret frequency|no implementation|has no attribute|unexpected keyword|"
+    r"does not support|"
+    r"[Nn]ot yet supported|do not currently|must be (all )?the same|must all have|[Nn]ot allowed|\(in (cudf|cupy)\)|"
+    r"of type '<class 'cudf": "not in CuPy or cuDF",
     r": rows in another order": "rows in another order",
-    r": dtypes ": "another dtype",
+    r": dtypes |: values \[[ \d.nan]+\] and \['": "another dtype",
 }
 """What stands behind a docstring that does not agree, by what its name or its note says; the first that fits."""
 

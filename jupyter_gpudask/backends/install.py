@@ -11,6 +11,7 @@ from .creation import install_creation_functions
 from .frames import install_frame_backend
 from .metas import install_metas
 from .mixing import install_mixing
+from .quantiles import install_quantiles
 from .random_numbers import install_random_numbers
 from .seed import install_seed
 
@@ -25,5 +26,6 @@ def install_backends() -> None:
     install_creation_functions()
     install_company()
     install_metas()
+    install_quantiles()
     install_mixing()
     install_computing()

@@ -72,13 +72,13 @@ def test_spill_threshold_and_pool_reach_the_workers_in_bytes():
     assert list(found.values()) == [(20 * 10**9, 70 * 2**30, False)]
 
 
-def test_without_a_pool_nothing_is_reserved_and_one_allocator_grows_as_needed():
+def test_without_a_pool_nothing_is_reserved_and_cupy_allocates_through_rmm():
     def look(dask_worker):
         setup = next(plugin for plugin in dask_worker.plugins.values() if type(plugin).__name__ == "RMMSetup")
-        return setup.initial_pool_size, setup.async_alloc, setup.external_lib_list
+        return setup.initial_pool_size, setup.external_lib_list
 
     _, (found, _, _), _ = start({"gpus": 1}, on_workers(look))
-    assert list(found.values()) == [(None, True, ["cupy"])]
+    assert list(found.values()) == [(None, ["cupy"])]
 
 
 def test_a_gpu_without_the_packages_is_an_error_with_the_command_and_no_stand_in():

@@ -1,6 +1,7 @@
 """`cupy.ndarray`: a NumPy array inside an object that no NumPy function takes for one."""
 
 import functools
+import math
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -20,8 +21,7 @@ _METHODS = set(
 _TO_THE_HOST = set("item tobytes tolist".split())
 _FIGURES = set("dtype flags itemsize nbytes ndim shape size strides".split())
 _VIEWS = set("T mT real imag".split())
-# CuPy's read beyond the end of an empty array, and nothing works in the process after that.
-_NEVER_EMPTY = {"percentile", "quantile"}
+_QUANTILES = {"percentile", "quantile"}
 _broken = []
 
 
@@ -68,7 +68,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
     def __array_function__(self, function, types, args, kwargs):
         if missing(function.__name__):
             return NotImplemented
-        if function.__name__ in _NEVER_EMPTY and not args[0].size:
+        if function.__name__ in _QUANTILES and _reads_beyond(*args, **kwargs):
             _broken.append("cudaErrorIllegalAddress: an illegal memory access was encountered")
         return on_device(function)(*args, **kwargs)
 
@@ -115,6 +115,12 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         from . import cuda
 
         return cuda.memory.MemoryPointer(self._host)
+
+
+def _reads_beyond(array, q, axis=None, **_):
+    """Whether CuPy's kernel leaves the array: it gives what lies there, or ends the process."""
+    kept = array.size / max(1, math.prod(array.shape[each] for each in np.atleast_1d(axis))) if axis is not None else 0
+    return not array.size or (np.size(q) > 1 and array.ndim > 1 and kept == 1)
 
 
 def missing(name):

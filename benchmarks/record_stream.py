@@ -1,0 +1,148 @@
+"""What the stream of a real server says while two notebooks work on GPUs: to be replayed where there are none.
+
+    python benchmarks/record_stream.py --out labextension/ui-tests/recordings/NAME.json [--seconds 75]
+
+One notebook sums random numbers with CuPy, the other groups a frame with cuDF, each on one GPU, if there are two;
+else both share the one. A line of the recording has the seconds since its begin, and the message.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import websocket
+from jupyter_client import BlockingKernelClient
+
+from jupyter_gpudask.gpus import list_gpus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOKEN = "recording"  # noqa: S105
+CELLS = {
+    "fluid-simulation.ipynb": """
+%gpudask start --gpus {gpus}
+%%gpudask
+import dask.array as da
+for size in (40_000, 60_000, 80_000) * 9:
+    x = da.random.normal(size=(size, size), chunks=10_000)
+    float(((x + x.T)[::2, ::2] ** 2).sum().compute())
+""",
+    "taxi-fares.ipynb": """
+%gpudask start --gpus {gpus}
+%%gpudask
+import time, numpy as np, pandas as pd, dask.dataframe as dd
+rows = pd.DataFrame({{"zone": np.arange(20_000_000) % 263, "fare": np.random.default_rng(0).gamma(3, 6, 20_000_000)}})
+frame = dd.from_pandas(rows, npartitions=24).persist()
+for _ in range(60):
+    frame.groupby("zone").fare.mean().compute()
+    frame.merge(frame.groupby("zone").fare.max().reset_index(), on="zone").fare_x.sum().compute()
+    time.sleep(0.4)
+""",
+}
+
+
+def ask(url: str, path: str, method: str = "GET", body: object = None) -> Any:
+    """What the server answers, as JSON."""
+    headers = {"Authorization": f"token {TOKEN}"}
+    data = None if body is None else json.dumps(body).encode()
+    asked = urllib.request.Request(url + path, data=data, headers=headers, method=method)
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        return json.loads(answer.read() or b"{}")
+
+
+def work(runtime: Path, kernel_id: str, cells: str, over: threading.Event) -> None:
+    """Run the cells in a kernel of the server until they end, or it does."""
+    client = BlockingKernelClient(connection_file=str(runtime / f"kernel-{kernel_id}.json"))
+    client.load_connection_file()
+    client.start_channels()
+    client.wait_for_ready(timeout=60)
+    start, _, cell = cells.strip().partition("\n")
+    for code in ("%load_ext jupyter_gpudask", start, cell):
+        with suppress(Exception):  # the end of the recording comes while a cell runs
+            client.execute_interactive(code, timeout=600, output_hook=show)
+        if over.is_set():
+            break
+    client.stop_channels()
+
+
+def show(message: dict[str, Any]) -> None:
+    """Print errors of a cell."""
+    if message["msg_type"] == "error":
+        print("\n".join(message["content"]["traceback"]), file=sys.stderr)
+
+
+def main() -> int:
+    """Record; 1 if nothing was busy."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=75)
+    options = parser.parse_args()
+    gpus = list_gpus()
+    share = "all" if len(gpus) < 2 else "1"
+    messages: list[tuple[float, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"JUPYTER_RUNTIME_DIR": folder, "JUPYTER_CONFIG_DIR": folder}
+        command = [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", "--port=0"]
+        command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"]
+        command += ["--ServerApp.jpserver_extensions={'jupyter_gpudask': True}"]
+        command += ["--GpuDask.share_gpus=True"] if share == "all" else []
+        server = subprocess.Popen(command, env=environment)
+        over = threading.Event()
+        try:
+            for moment, message in stream_of(server, Path(folder), share, over):
+                messages.append((moment, message))
+                if moment > options.seconds:
+                    break
+        finally:
+            over.set()
+            server.terminate()
+            server.wait(30)
+    busy = max((gpu["utilization"] or 0 for _, message in messages for gpu in (message["gpus"] or {}).get("gpus", ())))
+    made = {
+        "date": time.strftime("%Y-%m-%d"),
+        "gpus": [gpu.name for gpu in gpus],
+        "versions": {name: version(name) for name in ("jupyter_gpudask", "dask", "dask-cuda")},
+        "messages": messages,
+    }
+    options.out.write_text(json.dumps(made, separators=(",", ":")).replace("],[", "],\n[") + "\n")
+    print(f"{len(messages)} messages; a GPU was up to {busy} busy")
+    return int(not busy)
+
+
+def stream_of(
+    server: subprocess.Popen[bytes], folder: Path, share: str, over: threading.Event
+) -> Iterator[tuple[float, Any]]:
+    """What the server says, and when, while the notebooks work."""
+    info = folder / f"jpserver-{server.pid}.json"
+    while not (info.exists() and info.read_text()):
+        time.sleep(0.1)
+    url = json.loads(info.read_text())["url"].replace("localhost", "127.0.0.1")
+    time.sleep(1)
+    for notebook, cells in CELLS.items():
+        order = {"path": notebook, "name": notebook, "type": "notebook", "kernel": {"name": "python3"}}
+        kernel_id = ask(url, "api/sessions", "POST", order)["kernel"]["id"]
+        arguments = (folder, kernel_id, cells.format(gpus=share), over)
+        threading.Thread(target=work, args=arguments, daemon=True).start()
+    header = [f"Authorization: token {TOKEN}"]
+    socket = websocket.create_connection(f"ws{url[4:]}gpudask/api/stream", header=header, timeout=30)
+    begin = time.monotonic()
+    while True:
+        message = json.loads(socket.recv())
+        yield round(time.monotonic() - begin, 2), message
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Quantiles of arrays on GPUs, where CuPy's are wrong.
+
+CuPy 14.2 reads from behind the end of a block that is empty, or that has but one row while more than one quantile is
+asked for: it gives what lies there, or ends the process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import dask.array as da
+import numpy as np
+from dask.array.reductions import _get_quantile_chunks
+
+from .interception import intercept
+from .placement import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def install_quantiles() -> None:
+    """Mend `dask.array.quantile`; a second time does nothing."""
+    intercept(da.quantile, _quantile)
+
+
+def _quantile(  # noqa: PLR0917 - Dask's signature
+    quantile: Callable[..., Any],
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,  # noqa: FBT002
+    method: str = "linear",
+    keepdims: bool = False,  # noqa: FBT002
+    **others: Any,
+) -> Any:
+    __tracebackhide__ = True
+    unusual = others or overwrite_input or out is not None or (axis is None and a.npartitions > 1)
+    if unusual or place_of(a) != "gpu" or place_of(q) == "gpu":
+        return quantile(a, q, axis, out, overwrite_input, method, keepdims, **others)
+    axes = range(a.ndim) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
+    reduced = [each % a.ndim for each in axes]
+    a = a.rechunk(dict.fromkeys(reduced, -1))
+    q = np.asarray(q)
+    left = a.ndim if keepdims else a.ndim - len(reduced)
+    dtype = np.quantile(np.zeros(1, a.dtype), np.asarray(0.5)).dtype
+    return a.map_blocks(
+        quantile_of_block,
+        q,
+        axis=tuple(reduced),
+        method=method,
+        keepdims=keepdims,
+        drop_axis=None if keepdims else reduced,
+        new_axis=list(range(q.ndim)) or None,
+        chunks=_get_quantile_chunks(a, q, reduced, keepdims),
+        meta=np.empty_like(a._meta, shape=(0,) * (q.ndim + left), dtype=dtype),  # noqa: SLF001
+    )
+
+
+def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
+    """`numpy.quantile` of one block, each quantile for itself."""
+    if not block.size:
+        host = np.quantile(np.empty(block.shape, block.dtype), q, **options)
+        return np.full_like(block, np.nan, shape=host.shape, dtype=host.dtype)
+    quantiles = np.stack([np.quantile(block, float(one), **options) for one in q.ravel()])
+    dtype = np.result_type(quantiles.dtype, q.dtype)
+    return quantiles.reshape(q.shape + quantiles.shape[1:]).astype(dtype, copy=False)

@@ -1,0 +1,122 @@
+"""What a cell for GPUs computes from arrays agrees with NumPy, however the arrays are cut into blocks."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from device import MARKS, cupy
+
+from jupyter_gpudask.backends import switched_to
+
+pytestmark = [*MARKS, pytest.mark.filterwarnings("ignore")]
+
+NUMBERS = np.random.default_rng(0).permutation(60).reshape(6, 10) / 7
+CHUNKS = {
+    "whole": ((6,), (10,)),
+    "rows": ((1,) * 6, (10,)),
+    "columns": ((6,), (1,) * 10),
+    "single": ((1,) * 6, (1,) * 10),
+    "uneven": ((1, 3, 2), (7, 1, 2)),
+    "empty": ((0, 4, 0, 2), (10,)),
+}
+AXES = (None, 0, 1)
+
+
+def changed(x):
+    x = x.copy()
+    x[x > 5] = -1
+    x[2] = 0.5
+    return x
+
+
+OPERATIONS = {
+    **{
+        f"{name} {axis}": lambda x, name=name, axis=axis: getattr(da, name)(x, axis=axis)
+        for name in "all any argmax argmin max mean min nanmax nanmean nanmin nansum prod std sum var".split()
+        for axis in AXES
+    },
+    **{
+        f"{name} {axis}": lambda x, name=name, axis=axis: getattr(da, name)(x, axis=axis)
+        for name in "cumprod cumsum flip median nanargmax nanargmin nancumsum nanstd nanvar".split()
+        for axis in (0, 1)
+    },
+    **{
+        f"{name} {q} {axis}": lambda x, name=name, axis=axis, q=q: getattr(da, name)(x, q, axis=axis)
+        for name in ["quantile"]
+        for q in (0.3, [0.25, 0.5, 0.9])
+        for axis in (0, 1)
+    },
+    **{
+        name: lambda x, name=name: getattr(da, name)(x)
+        for name in (
+            "abs angle ceil cos diff exp fix flipud fliplr floor frexp isnan log1p modf nan_to_num negative ravel rint "
+            "round sign signbit sqrt square squeeze tanh transpose tril triu trunc unique"
+        ).split()
+    },
+    "average": lambda x: da.average(x, axis=0, weights=da.arange(6, chunks=2)),
+    "bincount": lambda x: da.bincount((x[:, 0] * 7).astype(int), minlength=60),
+    "boolean": lambda x: x[x > 4],
+    "clip": lambda x: da.clip(x, 2, 5),
+    "compress": lambda x: da.compress([True, False, True, True, False, False], x, axis=0),
+    "concatenate": lambda x: da.concatenate([x, x * 2], axis=1),
+    "corrcoef": da.corrcoef,
+    "cov": da.cov,
+    "diag": lambda x: da.diag(x[:, 0]),
+    "diagonal": da.diagonal,
+    "digitize": lambda x: da.digitize(x, np.array([1.0, 3.0, 6.0])),
+    "dot": lambda x: x.dot(x.T),
+    "einsum": lambda x: da.einsum("ij,kj->ik", x, x),
+    "fancy": lambda x: x[[4, 0, 2]],
+    "fft": lambda x: da.fft.fft(x.rechunk((None, -1)), axis=1),
+    "gradient": lambda x: da.gradient(x.rechunk(-1), axis=1),
+    "histogram": lambda x: da.histogram(x, bins=5, range=(0, 9))[0],
+    "matmul": lambda x: x @ x.T,
+    "moments": lambda x: da.reductions.moment(x, 3, axis=0),
+    "norm": lambda x: da.linalg.norm(x, axis=1),
+    "outer": lambda x: da.outer(x[:, 0], x[0]),
+    "overlap": lambda x: x.rechunk((3, 10)).map_overlap(lambda b: b + 1, depth=1, boundary="reflect"),
+    "pad": lambda x: da.pad(x, 2, mode="reflect"),
+    "percentile": lambda x: da.percentile(x[0].rechunk(-1), [10, 50]),
+    "qr": lambda x: abs(da.linalg.qr(x.T.rechunk((10, 6)))[1]),
+    "repeat": lambda x: da.repeat(x, 2, axis=0),
+    "reshape": lambda x: x.reshape((3, 20)),
+    "roll": lambda x: da.roll(x, 3, axis=1),
+    "rot90": da.rot90,
+    "searchsorted": lambda x: da.searchsorted(da.arange(9, chunks=9), x),
+    "setitem": changed,
+    "slice": lambda x: x[::-2, 3:8:2],
+    "sorted": lambda x: da.topk(x, 3, axis=1),
+    "lowest": lambda x: da.topk(x, -2, axis=0),
+    "argtopk": lambda x: da.argtopk(x, 3, axis=1),
+    "stack": lambda x: da.stack([x, x + 1], axis=2),
+    "svd": lambda x: da.linalg.svd(x.T.rechunk((5, 6)))[1],
+    "take": lambda x: da.take(x, [5, 1], axis=0),
+    "tensordot": lambda x: da.tensordot(x, x, axes=((1,), (1,))),
+    "trace": lambda x: x.trace(),
+    "vdot": lambda x: da.vdot(x, x),
+    "vnorm": da.linalg.norm,
+    "where": lambda x: da.where(x > 4, x, 0),
+}
+
+
+def values(result):
+    parts = result if isinstance(result, tuple) else (result,)
+    return [part.get() if isinstance(part, cupy.ndarray) else part for part in da.compute(*parts, scheduler="sync")]
+
+
+@pytest.mark.parametrize("chunks", list(CHUNKS))
+@pytest.mark.parametrize("name", list(OPERATIONS))
+def test_it_agrees_with_numpy(name, chunks):
+    operation = OPERATIONS[name]
+    try:
+        expected = values(operation(da.from_array(NUMBERS, chunks=CHUNKS[chunks])))
+    except Exception as error:  # noqa: BLE001
+        pytest.skip(f"Dask does not do it with NumPy: {error!r}")
+    with switched_to("cupy", "pandas"):
+        results = operation(da.from_array(NUMBERS, chunks=CHUNKS[chunks]))
+        found = values(results)
+    for part in results if isinstance(results, tuple) else (results,):
+        assert isinstance(part._meta, cupy.ndarray), type(part._meta)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert np.shape(one) == np.shape(other)
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
