@@ -14,6 +14,7 @@ export default defineConfig([
       '**/playwright-report',
       '**/test-results',
       'coverage',
+      'labextension/src/model/openapi.ts',
       'jupyter_gpudask'
     ]
   },

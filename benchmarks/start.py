@@ -2,8 +2,8 @@
 
     python benchmarks/start.py --out benchmarks/results/NAME.json
 
-Times a start step by step as the kernel sees it, three times over, beside the imports that it waits for, each in a
-fresh process, and beside a LocalCUDACluster by hand.
+Times a start step by step as the kernel sees it, three times over, with and without a supervisor that waits for it,
+beside the imports that it waits for, each in a fresh process, and, on a GPU, beside a LocalCUDACluster by hand.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import sys
 import time
 from pathlib import Path
 
+from jupyter_gpudask.errors import GpuUnavailableError
 from jupyter_gpudask.gpus import list_gpus
 
 IMPORTS = ("distributed", "dask_cuda", "cupy", "cudf", "dask_cudf", "pynvml", "jupyter_gpudask.cluster.supervisor")
+
+IMPORTS_OF_CPU = ("distributed", "jupyter_gpudask.cluster.supervisor")
 
 BY_HAND = """
 import time
@@ -43,12 +46,21 @@ if __name__ == "__main__":
     from jupyter_gpudask.models import ClusterSpec
     mark("launcher imported")
     from jupyter_gpudask.magics.preparation import Preparation
+    from jupyter_gpudask.cluster.launcher import start_supervisor
     spec = ClusterSpec()
-    preparation = Preparation(spec)
-    threading.Thread(target=lambda: (preparation._thread.join(), mark("kernel prepared")), daemon=True).start()
+    standby = None
+    async def prepare():
+        global began, standby
+        if "standby" in sys.argv:  # a server with c.GpuDask.standby has done this when the kernel was started
+            standby = await start_supervisor(sys.executable, None, "--standby")
+            await asyncio.sleep(10)
+            began, _ = time.perf_counter(), marks.clear()
+        return Preparation(spec)
     async def main():
+        preparation = await prepare()
+        threading.Thread(target=lambda: (preparation._thread.join(), mark("kernel prepared")), daemon=True).start()
         progress = lambda step: mark("plan made" if not step.ready else f"worker {step.ready} up")
-        cluster = await ClusterProcess.start(spec, on_progress=progress)
+        cluster = await ClusterProcess.start(spec, standby=standby, on_progress=progress)
         mark("cluster ready")
         await asyncio.to_thread(preparation._thread.join)
         from jupyter_gpudask.cluster.connection import connect
@@ -66,26 +78,40 @@ def seconds_of_import(name: str) -> float:
     return round(float(subprocess.check_output([sys.executable, "-P", "-c", script], text=True).splitlines()[-1]), 2)
 
 
-def run(script: str) -> str:
+def names_of_gpus() -> list[str]:
+    try:
+        return [gpu.name for gpu in list_gpus()]
+    except GpuUnavailableError:
+        return []
+
+
+def run(script: str, *arguments: str) -> str:
     file = Path("/tmp/start_benchmark.py")  # noqa: S108 - spawned workers import it again, so it must be a file
     file.write_text(script)
     # Elsewhere than in a checkout, whose folder of the package would be imported instead of what is installed.
-    done = subprocess.run([sys.executable, str(file)], text=True, capture_output=True, check=False, cwd=file.parent)
+    done = subprocess.run(
+        [sys.executable, str(file), *arguments], text=True, capture_output=True, check=False, cwd=file.parent
+    )
     if done.returncode:
         raise RuntimeError(done.stderr)
     return done.stdout.splitlines()[-1]
 
 
 def main() -> dict[str, object]:
-    run(BY_HAND)  # fills the caches of the machine
-    rounds = [(round(float(run(BY_HAND)), 2), json.loads(run(START))) for _ in range(3)]
+    gpus = names_of_gpus()
+    run(START)  # fills the caches of the machine
+    rounds = [
+        (float(run(BY_HAND)) if gpus else None, json.loads(run(START)), json.loads(run(START, "standby")))
+        for _ in range(3)
+    ]
     return {
         "command": " ".join(["python", "benchmarks/start.py", *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d"),
-        "gpus": [gpu.name for gpu in list_gpus()],
-        "by_hand": [by_hand for by_hand, _ in rounds],
-        "ours": [marks for _, marks in rounds],
-        "imports": {name: seconds_of_import(name) for name in IMPORTS},
+        "gpus": gpus,
+        "by_hand": [round(by_hand, 2) for by_hand, _, _ in rounds if by_hand is not None],
+        "ours": [marks for _, marks, _ in rounds],
+        "ours_with_standby": [marks for _, _, marks in rounds],
+        "imports": {name: seconds_of_import(name) for name in (IMPORTS if gpus else IMPORTS_OF_CPU)},
     }
 
 

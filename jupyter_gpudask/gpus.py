@@ -50,19 +50,30 @@ def visible_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]
     ----------
     environment
         Variables of the program, by default those of this process. ``CUDA_VISIBLE_DEVICES`` names GPUs by number
-        or by the start of a UUID; as in CUDA, what comes after the first unknown name is ignored.
+        or by the start of a UUID; as in CUDA, what comes after the first unknown name is ignored. What the numbers
+        mean ``CUDA_DEVICE_ORDER`` says.
 
     Raises
     ------
     GpuUnavailableError
-        NVML cannot be asked.
+        NVML cannot be asked, or what the numbers mean cannot be known.
     """
+    environment = os.environ if environment is None else environment
     gpus = list_gpus()
-    names = (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES")
-    if names is None:
+    devices = environment.get("CUDA_VISIBLE_DEVICES")
+    if devices is None:
         return gpus
+    names = [part.strip() for part in devices.split(",")]
+    by_bus = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if not by_bus and any(name.isdecimal() for name in names) and len({gpu.name for gpu in gpus}) > 1:
+        # Else CUDA puts the fastest first, by its own estimate. Source: CUDA C++ Programming Guide, CUDA_DEVICE_ORDER.
+        raise GpuUnavailableError(
+            f"CUDA_VISIBLE_DEVICES is {devices}, and this machine has GPUs of several kinds, which CUDA numbers as it "
+            "likes.",
+            "Set CUDA_DEVICE_ORDER=PCI_BUS_ID too, or name the GPUs by UUID.",
+        )
     visible: list[GpuState] = []
-    for name in (part.strip() for part in names.split(",")):
+    for name in names:
         gpu = _find(gpus, int(name) if name.isdecimal() else name)
         if gpu is None or gpu in visible:
             break

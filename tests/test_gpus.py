@@ -82,6 +82,30 @@ def test_cuda_visible_devices_is_read_as_cuda_reads_it(run_python, devices, indi
     assert [gpu["index"] for gpu in gpus] == indices
 
 
+TWO_KINDS = {"FAKE_GPU_NAMES": "NVIDIA T400,NVIDIA H200"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "indices"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, [1]),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-00000001"}, [1]),
+        ({"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, [0, 1]),
+        ({"CUDA_VISIBLE_DEVICES": ""}, []),
+    ],
+)
+def test_gpus_of_several_kinds_are_numbered_by_the_bus_where_the_user_says_so(run_python, settings, indices):
+    gpus = json.loads(run_python(ASK, fake_gpu_environment(**TWO_KINDS, **settings)))
+    assert [gpu["index"] for gpu in gpus] == indices
+
+
+@pytest.mark.parametrize("order", [{}, {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}])
+def test_what_a_number_means_is_not_guessed(run_python, order):
+    answer = json.loads(run_python(ASK, fake_gpu_environment(CUDA_VISIBLE_DEVICES="1", **TWO_KINDS, **order)))
+    assert "CUDA_VISIBLE_DEVICES is 1, and this machine has GPUs of several kinds" in answer
+    assert "PCI_BUS_ID" in answer
+
+
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 
 from .channel import Channel, take_stdio
 from .deaths import tell_how_workers_end
+from .engines import warm_up
 from .lifeline import end_session, watch_parent
 from .supervisor import Supervisor
 
@@ -22,6 +24,9 @@ def main() -> int:
     command_fd, event_fd = take_stdio()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     tell_how_workers_end()
+    if "--standby" in sys.argv:
+        watch_parent(os.getppid())
+        warm_up()
     try:
         asyncio.run(_supervise(command_fd, event_fd))
     finally:

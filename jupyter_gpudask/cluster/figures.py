@@ -35,7 +35,7 @@ def read_state(cluster: Any, plan: Plan, status: Status) -> ClusterState:
     devices = _devices(plan)
     scheduler = cluster.scheduler
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
-    pids = {str(name): nanny.pid for name, nanny in cluster.workers.items()}
+    pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
     workers = [_read_worker(worker, devices, pids.get(str(worker.name))) for worker in scheduler.workers.values()]
     return ClusterState(
         engine=plan.engine,

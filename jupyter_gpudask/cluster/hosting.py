@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import dask.config
 from distributed.protocol.pickle import dumps
 
-from ..errors import GpuUnavailableError, LimitError
+from ..errors import GpuUnavailableError, LimitError, ProfileNotFoundError
 from ..models import ClusterState, Progress, Ready, Start, TlsCredentials
 from .dashboard import guard_dashboard
 from .emptying import empty
@@ -72,6 +73,7 @@ class HostedCluster:
         await asyncio.sleep(0)
         if self._cluster is None:
             await opening  # which raises
+        plan = self._plan
         await wait_for_workers(
             self._cluster,
             opening,
@@ -111,7 +113,7 @@ class HostedCluster:
         """
         self._check_limit(workers)
         held = len(self._plan.gpus)
-        if self._plan.engine == "cuda" and workers > held:
+        if self._plan.gpus and workers > held:
             raise GpuUnavailableError(
                 f"{workers} workers need {workers} GPUs, and this cluster holds {held}.",
                 f"Give at most {held}, or restart the cluster with more GPUs.",
@@ -138,6 +140,12 @@ class HostedCluster:
     def _choose(self) -> Plan:
         """Decide on the GPUs, and hold them."""
         order, folder = self._order, LeaseFolder()
+        if order.made_by is not None:
+            is_cuda = order.spec.engine == "cuda"
+            why = "" if is_cuda else f"Clusters of the profile {order.spec.profile} have no GPUs."
+            return Plan("cuda" if is_cuda else "cpu", workers=0, stand_in=why)
+        if order.spec.profile:
+            raise ProfileNotFoundError(order.spec.profile, ())
         if order.spec.engine == "cpu":
             plan = make_plan(order.spec)
             self._check_limit(plan.workers)
@@ -159,15 +167,19 @@ class HostedCluster:
             )
 
     async def _open(self) -> None:
+        order = self._order
         # Made and awaited in one go: dask-cuda schedules work while it is made that needs what awaiting sets up.
-        self._cluster = open_cluster(self._order.spec, self._plan, self._security, self._directory.path)
-        await self._cluster
+        cluster = open_cluster(order.spec, self._plan, self._security, self._directory.path, order.made_by)
+        if order.made_by is not None:
+            self._plan = replace(self._plan, workers=len(cluster.plan))
+            self._check_limit(self._plan.workers)
+        self._cluster = cluster
+        await cluster
 
     def _credentials(self) -> TlsCredentials | None:
-        if self._security is None:
+        if not self._cluster.scheduler_address.startswith("tls://"):
             return None
+        security = self._cluster.security  # ours, unless the class that makes the cluster has others
         return TlsCredentials(
-            ca=self._security.tls_ca_file,
-            certificate=self._security.tls_client_cert,
-            key=self._security.tls_client_key,
+            ca=security.tls_ca_file, certificate=security.tls_client_cert, key=security.tls_client_key
         )

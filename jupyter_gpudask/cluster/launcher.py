@@ -21,6 +21,8 @@ from .process import ChildProcess
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ..models import ClusterClass
+
 __all__ = ["ClusterProcess", "LostCallback", "ProgressCallback"]
 
 _LOG_LINES = 200
@@ -58,6 +60,8 @@ class ClusterProcess(ClusterLink):
         kernel_id: str = "",
         max_workers: int | None = None,
         dashboard_secret: str | None = None,
+        made_by: ClusterClass | None = None,
+        standby: ChildProcess | None = None,
         on_progress: ProgressCallback | None = None,
         on_lost: LostCallback | None = None,
     ) -> Self:
@@ -73,8 +77,10 @@ class ClusterProcess(ClusterLink):
             Variables of the supervisor, by default those of this process.
         path
             Folders from which workers can import modules besides those of their environment.
-        holder, kernel_id, max_workers, dashboard_secret
+        holder, kernel_id, max_workers, dashboard_secret, made_by
             See `Start`.
+        standby
+            A supervisor that waits for its order, to be used instead of a new one.
         on_progress
             Called whenever another worker is up.
         on_lost
@@ -87,14 +93,16 @@ class ClusterProcess(ClusterLink):
         """
         order = Start(
             spec=spec,
+            made_by=made_by,
             parent=os.getpid(),
             path=tuple(path),
             holder=holder,
             kernel_id=kernel_id,
             max_workers=max_workers,
+            environment=None if standby is None or environment is None else dict(environment),
             dashboard_secret=dashboard_secret,
         )
-        cluster = cls(await _run_supervisor(python, environment), spec)
+        cluster = cls(standby or await start_supervisor(python, environment), spec)
         try:
             with contextlib.suppress(ClusterLostError):  # ended already: what follows says how
                 cluster._send(order)
@@ -215,9 +223,16 @@ def _clear_away_what_the_dead_left() -> None:
     LeaseFolder().clear_away()
 
 
-async def _run_supervisor(python: str, environment: Mapping[str, str] | None) -> ChildProcess:
+async def start_supervisor(python: str, environment: Mapping[str, str] | None, *options: str) -> ChildProcess:
+    """A supervisor that has no order yet; with ``--standby`` it imports what it may need before it gets one.
+
+    Raises
+    ------
+    ClusterStartError
+        The interpreter does not start.
+    """
     # -P: a file beside the notebook that is named like a module must not be taken for it
-    command = [python, "-P", "-m", "jupyter_gpudask.cluster"]
+    command = [python, "-P", "-m", "jupyter_gpudask.cluster", *options]
     try:
         return await ChildProcess.start(command, environment, limit=LINE_LIMIT)
     except OSError as error:

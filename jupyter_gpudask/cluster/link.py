@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from .. import errors
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProtocolError
 from ..models import (
     Closed,
@@ -26,8 +25,8 @@ from ..models import (
     SendState,
     StateReport,
     Watch,
-    parse_event,
 )
+from .events import EndlessLineError, error_of, read_event
 
 logger = logging.getLogger(__name__)
 
@@ -143,18 +142,9 @@ class ClusterLink:
             raise self._lost()
         self._writer.write(command.model_dump_json().encode() + b"\n")
 
-    async def _receive(self) -> Event | None:
-        try:
-            line = await self._reader.readline()
-        except ValueError:
-            raise _EndlessLineError from None
-        except ConnectionError:
-            return None
-        return parse_event(line) if line else None
-
     async def _wait_until_ready(self, on_progress: ProgressCallback | None) -> Ready:
         while True:
-            match await self._receive():
+            match await read_event(self._reader):
                 case Progress() as progress:
                     if on_progress is not None:
                         on_progress(progress)
@@ -193,8 +183,8 @@ class ClusterLink:
         garbage = lines = 0
         while garbage < _GARBAGE_LIMIT:
             try:
-                event = await self._receive()
-            except _EndlessLineError:
+                event = await read_event(self._reader)
+            except EndlessLineError:
                 garbage = _GARBAGE_LIMIT
                 continue
             except ProtocolError as error:
@@ -244,20 +234,3 @@ class ClusterLink:
         if self._failure is not None:
             return ClusterLostError(self._failure.reason, self._failure.fix)
         return ClusterLostError("The cluster is gone; what its workers held is lost.", "Type: %gpudask restart")
-
-
-class _EndlessLineError(ProtocolError):
-    """A line is longer than any message; nothing after it can be told apart."""
-
-    def __init__(self) -> None:
-        super().__init__("The cluster's process sent a line without end.")
-
-
-def error_of(failure: Failed) -> GpuDaskError:
-    """The exception of `errors` that `failure` tells of."""
-    kind = getattr(errors, failure.kind, ClusterStartError)
-    if kind is ClusterStartError or not (isinstance(kind, type) and issubclass(kind, GpuDaskError)):
-        return ClusterStartError(failure.reason, failure.fix, failure.log)
-    error: GpuDaskError = kind.__new__(kind)
-    GpuDaskError.__init__(error, failure.reason, failure.fix)
-    return error

@@ -1,4 +1,4 @@
-"""A process with three pipes, started and waited for by a thread of its own."""
+"""A process with three pipes that threads start and wait for, not the loop."""
 
 from __future__ import annotations
 
@@ -85,14 +85,7 @@ class ChildProcess:
 
     @classmethod
     async def _start(cls, command: Sequence[str], environment: Mapping[str, str] | None, limit: int) -> Self:
-        started: Future[subprocess.Popen[bytes]] = Future()
-        ended: Future[int] = Future()
-        for future in (started, ended):
-            future.set_running_or_notify_cancel()  # who no longer waits for it does not cancel it
-        threading.Thread(
-            target=_run, args=(command, environment, started, ended), name="gpudask-supervisor", daemon=True
-        ).start()
-        process = await asyncio.wrap_future(started)
+        process, ended = await asyncio.to_thread(_begin, command, environment)
         child = cls(process, ended)
         assert process.stdin is not None
         assert process.stdout is not None
@@ -118,25 +111,22 @@ class ChildProcess:
         return reader
 
 
-def _run(
-    command: Sequence[str],
-    environment: Mapping[str, str] | None,
-    started: Future[subprocess.Popen[bytes]],
-    ended: Future[int],
-) -> None:
+def _begin(
+    command: Sequence[str], environment: Mapping[str, str] | None
+) -> tuple[subprocess.Popen[bytes], Future[int]]:
+    """The process, and how it will have ended."""
     pipe = subprocess.PIPE
-    try:
-        process = subprocess.Popen(  # noqa: S603 - the kernel's own interpreter
-            command,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            bufsize=0,
-            env=environment,
-            start_new_session=True,  # so that an interrupt of the kernel's process group does not reach it
-        )
-    except OSError as error:
-        started.set_exception(error)
-        return
-    started.set_result(process)
-    ended.set_result(process.wait())
+    process = subprocess.Popen(  # noqa: S603 - the kernel's own interpreter
+        command,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        bufsize=0,
+        env=environment,
+        start_new_session=True,  # so that an interrupt of the kernel's process group does not reach it
+    )
+    ended: Future[int] = Future()
+    ended.set_running_or_notify_cancel()  # who no longer waits for it does not cancel it
+    waiting = threading.Thread(target=lambda: ended.set_result(process.wait()), name="gpudask-wait", daemon=True)
+    waiting.start()
+    return process, ended

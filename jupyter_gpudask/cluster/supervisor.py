@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,9 @@ class Supervisor:
         if first is None:
             return
         self._on_start(first.parent)
+        if first.environment is not None:
+            os.environ.clear()
+            os.environ.update(first.environment)
         try:
             self._directory = ClusterDirectory()
         except OSError as error:

@@ -25,6 +25,7 @@ START_OPTIONS = {
     "--environment": "a variable NAME=VALUE for each worker; may be repeated",
     "--start-timeout": "seconds in which all workers must be up",
     "--engine": "auto, cuda or cpu",
+    "--profile": "a profile of the Jupyter server, by its name",
 }
 """Options of ``%gpudask start`` that take one value, with what each means."""
 

@@ -127,11 +127,13 @@ class Session:
         from ..cluster.engines import make_plan
         from ..models import ClusterSpec
 
-        before = self._options
+        before = {} if "profile" in options else self._options
         if "gpus" in options or "engine" in options:  # from the stand-in to GPUs, or the other way
             before = {name: value for name, value in before.items() if name not in ("engine", "gpus", "workers")}
         options = before | options
-        make_plan(ClusterSpec.parse(options))
+        spec = ClusterSpec.parse(options)
+        if not spec.profile:  # else it is the server that knows
+            make_plan(spec)
         return options
 
     def stop(self) -> bool:

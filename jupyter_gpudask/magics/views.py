@@ -99,6 +99,8 @@ class ClusterView(View):
             lines.append(f"{self._ready.stand_in} Cells run on NumPy and pandas.")
         if self._spec.protocol == "ucx":
             lines.append("UCX knows no TLS: other users of this machine who find its ports can use this cluster.")
+        elif self._ready.credentials is None:
+            lines.append("This cluster has no TLS: whoever finds its ports can use it.")
         if self._ready.dashboard_port:
             lines.append(f"Dask's dashboard: http://127.0.0.1:{self._ready.dashboard_port}/status")
         return lines
@@ -108,6 +110,8 @@ def describe_cluster(engine: str, workers: int, gpus: Sequence[GpuState]) -> str
     """A cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU stand-in, 4 workers``."""
     if engine == "cpu":
         return f"CPU stand-in, {workers} worker{'s' if workers != 1 else ''}"
+    if not gpus:
+        return f"{workers} GPU worker{'s' if workers != 1 else ''}"
     names = sorted({gpu.name for gpu in gpus})
     return f"{len(gpus)} × {' and '.join(names)}"
 

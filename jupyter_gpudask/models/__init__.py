@@ -1,5 +1,6 @@
 """What crosses a process border, as pydantic models: the spec of a cluster, its state, and the messages."""
 
+from .maker import ClassProfile, ClusterClass
 from .messages import (
     PROTOCOL_VERSION,
     Close,
@@ -26,8 +27,10 @@ from .state import ClusterState, GpuProcess, GpuState, TlsCredentials, WorkerSta
 
 __all__ = [
     "PROTOCOL_VERSION",
+    "ClassProfile",
     "Close",
     "Closed",
+    "ClusterClass",
     "ClusterSpec",
     "ClusterState",
     "Command",

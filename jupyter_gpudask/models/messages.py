@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..errors import ProtocolError
+from .maker import ClusterClass
 from .spec import ClusterSpec
 from .state import ClusterState, GpuState, TlsCredentials
 
@@ -25,6 +26,8 @@ class Start(_Message):
     ----------
     spec
         What cluster.
+    made_by
+        The class that makes it, where a profile of the administrator's names one.
     parent
         The pid whose death ends the supervisor.
     path
@@ -35,6 +38,8 @@ class Start(_Message):
         The kernel whose cluster it is, where that is known.
     max_workers
         More than this many workers are refused; `None` for no limit.
+    environment
+        The variables of the supervisor from now on; `None` leaves those that it was started with.
     dashboard_secret
         If given, Dask's dashboard answers only requests whose header ``X-Gpudask-Secret`` is this.
     """
@@ -42,11 +47,13 @@ class Start(_Message):
     type: Literal["start"] = "start"
     protocol: int = PROTOCOL_VERSION
     spec: ClusterSpec
+    made_by: ClusterClass | None = None
     parent: int
     path: tuple[str, ...] = ()
     holder: str = ""
     kernel_id: str = ""
     max_workers: int | None = None
+    environment: dict[str, str] | None = None
     dashboard_secret: str | None = None
 
     def __repr__(self) -> str:  # never in a log or a traceback

@@ -76,6 +76,8 @@ class ClusterSpec(BaseModel):
         Variables set in each worker.
     start_timeout
         Seconds in which all workers must be up.
+    profile
+        The name of the profile of the Jupyter server whose class makes the cluster; empty where no class does.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -133,6 +135,7 @@ class ClusterSpec(BaseModel):
         },
     )
     start_timeout: float = Field(120.0, gt=0, le=3600, description="seconds above 0 and up to 3600")
+    profile: str = Field("", max_length=100, description="the name of a profile of the Jupyter server")
 
     @field_validator("resources")
     @classmethod

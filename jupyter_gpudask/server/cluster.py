@@ -11,9 +11,10 @@ from ..cluster.launcher import ClusterProcess
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
 
 if TYPE_CHECKING:
-    from ..models import ClusterSpec, ClusterState, Progress, Ready
+    from ..models import ClusterClass, ClusterSpec, ClusterState, Progress, Ready
     from ..models.api import Status
     from .kernels import Interpreter
+    from .standby import Standby
 
 ChangeCallback = Callable[["KernelCluster"], None]
 
@@ -76,7 +77,14 @@ class KernelCluster:
         return lambda: self._observers.remove(observer)
 
     async def start(
-        self, interpreter: Awaitable[Interpreter], *, holder: str, max_workers: int | None, interval: float
+        self,
+        interpreter: Awaitable[Interpreter],
+        *,
+        holder: str,
+        made_by: ClusterClass | None,
+        standby: Standby,
+        max_workers: int | None,
+        interval: float,
     ) -> None:
         """Start it; afterwards it is ready, or it failed. Cancelled, it leaves nothing behind."""
         try:
@@ -87,6 +95,8 @@ class KernelCluster:
                 environment=found.environment,
                 path=found.path,
                 holder=holder,
+                made_by=made_by,
+                standby=standby.take(found),
                 kernel_id=self.kernel_id,
                 max_workers=max_workers,
                 dashboard_secret=self.secret,

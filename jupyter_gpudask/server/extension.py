@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from jupyter_server.extension.application import ExtensionApp
-from traitlets import Bool, Dict, Enum, Float, Int, Unicode
+from traitlets import Bool, Dict, Enum, Float, Int, TraitError, Unicode
 
 from ..cluster.rendezvous import socket_path
+from ..errors import GpuDaskError
 from .handlers import HANDLERS, NOTHING
 from .kernel_socket import KernelSocket
 from .kernels import ServerKernels
@@ -35,7 +36,9 @@ class GpuDask(ExtensionApp):
         value_trait=Dict(),
         key_trait=Unicode(),
         help="""Options of clusters by a name that users can choose, such as
-        {'small': {'title': 'One GPU', 'gpus': 1}}.""",
+        {'small': {'title': 'One GPU', 'gpus': 1}}; or a class of Dask clusters and its options, such as
+        {'queue': {'class': 'dask_jobqueue.SLURMCluster', 'options': {'n_workers': 4}, 'engine': 'cuda'}}, where engine
+        says whether its workers have GPUs. Users choose a name; nobody but the administrator names a class.""",
     ).tag(config=True)
     idle_timeout = Float(
         0.0,
@@ -55,6 +58,11 @@ class GpuDask(ExtensionApp):
     allow_ucx = Bool(
         default_value=True,
         help="Whether clusters may talk by UCX, which lets in every user of this machine who finds a port.",
+    ).tag(config=True)
+    standby = Bool(
+        default_value=False,
+        help="""Whether a supervisor waits for the next cluster, with its imports done; it takes no GPU.
+        It is for kernels with the interpreter and the variables of the kernel that was started last.""",
     ).tag(config=True)
     max_clusters = Int(None, allow_none=True, min=0, help="How many clusters there may be at a time.").tag(config=True)
     max_workers = Int(None, allow_none=True, min=1, help="How many workers a cluster may have.").tag(config=True)
@@ -100,16 +108,23 @@ class GpuDask(ExtensionApp):
         return sum(cluster.alive for cluster in self.manager.clusters.values()) or None
 
     def _policy(self) -> Policy:
-        return Policy(
+        policy = Policy(
             default_spec=self.default_spec,
             profiles=self.profiles,
             idle_timeout=self.idle_timeout,
             restart=cast("RestartPolicy", self.restart_policy),
             share=self.share_gpus,
             ucx=self.allow_ucx,
+            standby=self.standby,
             max_clusters=self.max_clusters,
             max_workers=self.max_workers,
         )
+        try:
+            policy.spec({})
+            policy.listed_profiles()
+        except GpuDaskError as error:
+            raise TraitError(f"The configuration of GpuDask cannot be used: {error}") from None
+        return policy
 
 
 main = GpuDask.launch_instance

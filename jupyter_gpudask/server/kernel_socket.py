@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..cluster.link import LINE_LIMIT
+from ..cluster.process import ChildProcess
 from ..cluster.rendezvous import bind_socket, peer_of
 from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
 from ..models import (
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _JOIN_LIMIT = 10.0
+# Waits for the end of its stdin, which is that of the server however it ends.
+_REMOVER = ("/bin/sh", "-c", 'read -r _; rm -f -- "$0"')
 
 
 class KernelSocket:
@@ -55,10 +58,12 @@ class KernelSocket:
         self._manager = manager
         self._path = path
         self._server: asyncio.Server | None = None
+        self._remover: ChildProcess | None = None
         self._serving: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """Listen from now on."""
+        self._remover = await ChildProcess.start([*_REMOVER, str(self._path)], None, limit=LINE_LIMIT)
         self._server = await asyncio.start_unix_server(self._serve, sock=bind_socket(self._path), limit=LINE_LIMIT)
 
     async def close(self) -> None:
@@ -66,6 +71,9 @@ class KernelSocket:
         if self._server is not None:
             self._server.close()
             self._path.unlink(missing_ok=True)
+        if self._remover is not None:
+            self._remover.close()
+            await self._remover.wait()
         for task in self._serving:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)

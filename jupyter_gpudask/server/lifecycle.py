@@ -57,6 +57,7 @@ class KernelFollower:
     def _follow(self, kernel_id: str) -> None:
         if kernel_id in self._kernels:
             self._kernels.add_restart_callback(kernel_id, lambda: self._ended(kernel_id), "dead")
+            self._manager.spawn(self._manager.standby.prepare(kernel_id))
 
     def _restarted(self, kernel_id: str) -> None:
         """Do with the cluster what the policy says, now that nothing of the old kernel is left."""

@@ -10,7 +10,6 @@ from weakref import WeakValueDictionary
 
 from ..errors import (
     ClusterExistsError,
-    ClusterIdleError,
     ClusterLostError,
     GpuDaskError,
     KernelNotFoundError,
@@ -18,6 +17,9 @@ from ..errors import (
     NoClusterError,
 )
 from .cluster import KernelCluster
+from .idle import IdleWatch
+from .standby import Standby
+from .tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Mapping
@@ -46,6 +48,8 @@ class ClusterManager:
     ----------
     clusters
         The last cluster of each kernel that has or had one, by kernel id.
+    standby
+        What makes the next start quick.
     """
 
     def __init__(self, kernels: Kernels, policy: Policy) -> None:
@@ -55,8 +59,10 @@ class ClusterManager:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._starts: dict[KernelCluster, asyncio.Task[None]] = {}
         self._closes: dict[KernelCluster, asyncio.Task[None]] = {}
-        self._others: set[asyncio.Task[None]] = set()
-        self._interval = self._idle_interval
+        self._others = Tasks()
+        self.standby = Standby(kernels, policy.standby)
+        self._idle = IdleWatch(policy.idle_timeout, kernels)
+        self._interval = self._idle.interval
 
     def get(self, kernel_id: str) -> KernelCluster:
         """The cluster of a kernel.
@@ -190,7 +196,7 @@ class ClusterManager:
 
     def watch(self, interval: float) -> None:
         """Have every cluster report every `interval` seconds; 0 for no more often than the idle timeout needs."""
-        self._interval = interval or self._idle_interval
+        self._interval = interval or self._idle.interval
         for cluster in self.clusters.values():
             cluster.watch(self._interval)
 
@@ -199,28 +205,16 @@ class ClusterManager:
         for cluster in list(self.clusters.values()):
             self._closing(cluster, None)
         await asyncio.gather(*self._closes.values(), return_exceptions=True)
-        for task in list(self._others):
-            task.cancel()
+        self._others.cancel()
+        await self.standby.close()
         self.clusters.clear()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do `work` beside everything else; what goes wrong is logged."""
-        task = asyncio.create_task(work)
-        self._others.add(task)
-        task.add_done_callback(self._report)
-
-    def _report(self, task: asyncio.Task[None]) -> None:
-        self._others.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("%s", error, exc_info=error)
+        self._others.spawn(work)
 
     def _lock(self, kernel_id: str) -> asyncio.Lock:
         return self._locks.setdefault(kernel_id, asyncio.Lock())
-
-    @property
-    def _idle_interval(self) -> float:
-        timeout = self.policy.idle_timeout
-        return min(30.0, max(0.2, timeout / 5)) if timeout else 0.0
 
     async def _start(self, cluster: KernelCluster, interpreter: Interpreter | None) -> None:
         kernel_id = cluster.kernel_id
@@ -229,9 +223,12 @@ class ClusterManager:
             await cluster.start(
                 _given(interpreter) if interpreter is not None else self.kernels.interpreter(kernel_id),
                 holder=", ".join(names),
+                made_by=self.policy.made_by(cluster.spec.profile),
+                standby=self.standby,
                 max_workers=self.policy.max_workers,
                 interval=self._interval,
             )
+        self.spawn(self.standby.prepare(kernel_id))
 
     def _closing(self, cluster: KernelCluster, why: GpuDaskError | None) -> Awaitable[None]:
         if cluster not in self._closes:
@@ -255,13 +252,8 @@ class ClusterManager:
     def _changed(self, cluster: KernelCluster) -> None:
         if self.clusters.get(cluster.kernel_id) is not cluster:
             return
-        timeout = self.policy.idle_timeout
-        if not timeout or cluster.status != "ready":
-            return
-        if self.kernels.is_busy(cluster.kernel_id):
-            cluster.busy_at = time.monotonic()
-        elif time.monotonic() - cluster.busy_at > timeout:
-            self.spawn(self.close(cluster.kernel_id, ClusterIdleError(timeout)))
+        if cluster.status == "ready" and (why := self._idle.verdict(cluster)) is not None:
+            self.spawn(self.close(cluster.kernel_id, why))
 
 
 async def _given(interpreter: Interpreter) -> Interpreter:

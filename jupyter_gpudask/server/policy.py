@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import LimitError, ProfileNotFoundError
-from ..models import ClusterSpec
+from pydantic import ValidationError
+
+from ..errors import LimitError, ProfileNotFoundError, SpecError
+from ..models import ClassProfile, ClusterClass, ClusterSpec
 from ..models.api import Profile
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ class Policy:
     restart: RestartPolicy = "keep"
     share: bool = False
     ucx: bool = True
+    standby: bool = False
     max_clusters: int | None = None
     max_workers: int | None = None
 
@@ -40,13 +43,26 @@ class Policy:
         LimitError
             The administrator does not allow it.
         """
+        profile = profile or ClusterSpec.parse({"profile": options.get("profile", "")}, strict=True).profile
         if profile and profile not in self.profiles:
             raise ProfileNotFoundError(profile, self.profiles)
+        options = {name: value for name, value in options.items() if name != "profile"}
+        if (by_class := self._class_profile(profile)) is not None:
+            return self.check(_spec_of_class(profile, by_class, options))
         base = {name: value for name, value in self._base(profile).items() if not _is_replaced(name, options)}
-        return self.check(ClusterSpec.parse(base | dict(options), strict=True))
+        return self.check(ClusterSpec.parse(base | options, strict=True))
+
+    def made_by(self, profile: str) -> ClusterClass | None:
+        """The class that makes the clusters of a profile, if one does."""
+        by_class = self._class_profile(profile)
+        return None if by_class is None else ClusterClass(path=by_class.path, options=by_class.options)
 
     def changed(self, spec: ClusterSpec, options: Mapping[str, Any]) -> ClusterSpec:
         """`spec` with other `options`; raises like `spec`."""
+        if "profile" in options:
+            return self.spec(options)
+        if spec.profile:
+            return self.spec({"start_timeout": spec.start_timeout} | dict(options), spec.profile)
         base = {name: value for name, value in spec.model_dump().items() if not _is_replaced(name, options)}
         return self.check(ClusterSpec.parse(base | dict(options), strict=True))
 
@@ -77,6 +93,17 @@ class Policy:
             for name, options in self.profiles.items()
         )
 
+    def _class_profile(self, profile: str) -> ClassProfile | None:
+        entry = self.profiles.get(profile, {})
+        if "class" not in entry:
+            return None
+        try:
+            return ClassProfile.model_validate(entry)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = ".".join(str(part) for part in first["loc"])
+            raise SpecError(f"profile {profile}: {name}", entry.get(name), "what docs/server.md says") from None
+
     def _base(self, profile: str) -> dict[str, Any]:
         options = dict(self.profiles[profile]) if profile else dict(self.default_spec)
         options.pop("title", None)
@@ -86,3 +113,16 @@ class Policy:
 def _is_replaced(name: str, options: Mapping[str, Any]) -> bool:
     """Whether a choice of GPUs or of the stand-in takes the place of the other one in a profile."""
     return name in ("engine", "gpus", "workers") and bool({"engine", "gpus", "workers"} & options.keys())
+
+
+def _spec_of_class(profile: str, by_class: ClassProfile, options: Mapping[str, Any]) -> ClusterSpec:
+    """The spec of a cluster that a class makes; of its options the user may give only the time of the start."""
+    fixed = {"profile": profile, "engine": by_class.engine}
+    base = ClusterSpec.parse(fixed | {"start_timeout": by_class.start_timeout})
+    spec = ClusterSpec.parse(base.model_dump() | dict(options), strict=True)
+    for name, value in options.items():
+        if name != "start_timeout" and getattr(spec, name) != getattr(base, name):
+            raise SpecError(
+                "--" + name.replace("_", "-"), value, f"it without the profile {profile}, which decides on all options"
+            )
+    return spec

@@ -12,7 +12,7 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from .handlers import API
+from .requests import API
 
 if TYPE_CHECKING:
     from .watch import Watch

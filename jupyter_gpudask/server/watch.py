@@ -119,8 +119,9 @@ class Watch:
         for watcher, since in list(self._watchers.items()):
             # A watcher that came meanwhile, or is behind, gets everything next time.
             message = changes if since is None else fulls.get(since)
-            if message is not None:
+            if message is not None and watcher in self._watchers:
                 self._watchers[watcher] = None if watcher.send(message) else since or self._last.time
+                await asyncio.sleep(0)  # to send to all in one go would take milliseconds
 
     def _compose(self, notebooks: Notebooks, wanted: set[float | None]) -> tuple[_Look, str, dict[float, str]]:
         """Look, and put into words what has changed, and everything since each moment that is wanted."""

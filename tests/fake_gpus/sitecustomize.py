@@ -5,6 +5,7 @@ cuDF and RMM are empty names, so that their presence can be checked and they can
 `fake_cupy` on PYTHONPATH too, the CuPy is the stand-in there, which computes.
 
 ``FAKE_NVML_DELAY`` is how many seconds each figure takes (0).
+``FAKE_GPU_NAMES`` is what the GPUs are called, with commas between.
 ``FAKE_GPUS`` is how many GPUs there are (2), ``FAKE_GPU_USED`` the bytes in use on each, ``FAKE_NVML_ERROR`` the name
 of the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable names (all of them), of which
 ``FAKE_BROKEN_PACKAGE`` fails when a worker sets it up.
@@ -22,6 +23,7 @@ import pynvml
 
 COUNT = int(os.environ.get("FAKE_GPUS", "2"))
 TOTAL = 140 * 2**30
+NAMES = os.environ.get("FAKE_GPU_NAMES", "NVIDIA H200").split(",")
 USED = int(os.environ.get("FAKE_GPU_USED", str(2**30)))
 DELAY = float(os.environ.get("FAKE_NVML_DELAY", "0"))
 ERROR = os.environ.get("FAKE_NVML_ERROR", "")
@@ -76,7 +78,7 @@ ANSWERS = {
     "nvmlDeviceGetHandleByUUID": by_uuid,
     "nvmlDeviceGetIndex": lambda handle: handle,
     "nvmlDeviceGetUUID": uuid,
-    "nvmlDeviceGetName": lambda handle: "NVIDIA H200",
+    "nvmlDeviceGetName": lambda handle: NAMES[handle % len(NAMES)],
     "nvmlDeviceGetMemoryInfo": lambda handle: Memory,
     "nvmlDeviceGetUtilizationRates": lambda handle: Utilization,
     "nvmlDeviceGetTemperature": lambda handle, sensor: 46,

@@ -191,12 +191,12 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server_in(tmp_path_factory):
-    """Make a server shared by the tests of a file, with variables that its folder decides."""
+    """Make a server shared by the tests of a file, with variables that its folder decides, and options."""
     servers = []
 
-    def make(variables=lambda _: {}):
+    def make(variables=lambda _: {}, options=()):
         folder = Path(tempfile.mkdtemp(dir=tmp_path_factory.getbasetemp()))
-        servers.append(Server(folder, environment={**os.environ, **variables(folder)}))
+        servers.append(Server(folder, *options, environment={**os.environ, **variables(folder)}))
         return servers[-1]
 
     yield make

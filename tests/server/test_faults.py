@@ -149,6 +149,22 @@ def test_after_the_death_of_a_part_the_rest_works_and_says_why(own_server, gone)
     assert sorted(server.supervisors()) == sorted([server.cluster(doomed)["pid"], rest])
 
 
+def test_a_worker_out_of_memory_is_told_with_its_reason_and_comes_back(server):
+    kernel = server.kernel()
+    pid = server.start(kernel, memory_limit="400MB")["pid"]
+    worker = server.cluster(kernel)["state"]["workers"][0]["pid"]
+    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1 --memory-limit 400MB")
+    kernel.ok("def grow():\n    import time\n    held = bytearray(10**9)\n    time.sleep(5)\n    return len(held)")
+    reply = kernel.run("started.client.submit(grow, retries=0).result()")
+    assert reply.error == "KilledWorker"
+    assert "memory budget" in server.fetch(f"clusters/{kernel.id}/logs").body["logs"]["supervisor"]
+    wait_until(lambda: server.cluster(kernel)["state"]["workers"], 15)
+    again = server.cluster(kernel)
+    assert (again["status"], again["pid"]) == ("ready", pid)
+    assert again["state"]["workers"][0]["pid"] != worker
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+
+
 def test_the_death_of_a_kernel_that_started_its_cluster_itself_leaves_the_cluster_to_the_server(server):
     kernel = server.kernel()
     kernel.ok("%load_ext jupyter_gpudask\n%gpudask start --cpu 1")

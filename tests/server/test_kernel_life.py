@@ -30,14 +30,19 @@ def test_a_kernel_that_is_interrupted_or_restarted_keeps_its_cluster_and_the_wor
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
-def test_a_crashed_kernel_that_jupyter_restarts_keeps_its_workers(server):
+@pytest.mark.parametrize("how", ["crash", "exit"])
+def test_a_kernel_that_crashes_or_exits_and_that_jupyter_restarts_keeps_its_workers(server, how):
     kernel = server.kernel()
     server.start(kernel)
     pid, worker = pids(kernel, server)
-    before = kernel.pid
-    os.kill(before, signal.SIGKILL)
-    wait_until(lambda: server.log.count("AsyncIOLoopKernelRestarter: restarting kernel"), 15)
+    before, restarts = kernel.pid, server.log.count("AsyncIOLoopKernelRestarter: restarting kernel")
+    if how == "crash":
+        os.kill(before, signal.SIGKILL)
+    else:
+        kernel.client.execute("exit")
+    wait_until(lambda: server.log.count("AsyncIOLoopKernelRestarter: restarting kernel") > restarts, 15)
     time.sleep(0.5)
+    kernel.disconnect()
     assert kernel.pid != before
     assert stays(kernel, server, pid, worker)
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
@@ -66,6 +71,24 @@ def test_a_closed_notebook_takes_kernel_and_cluster_with_it_and_a_renamed_one_gi
     assert server.cluster(kernel)["name"] == "new.ipynb"
     assert server.fetch(f"sessions/{session['id']}", "DELETE", prefix="api/").status == 204
     gone(pid)
+
+
+def test_a_tab_that_is_closed_changes_nothing(server):
+    kernel = server.kernel()
+    server.start(kernel)
+    pid, worker = pids(kernel, server)
+    server.socket(f"kernels/{kernel.id}/channels", prefix="api/").close()
+    time.sleep(0.5)
+    assert stays(kernel, server, pid, worker)
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+
+
+def test_a_kernel_that_is_started_has_no_cluster_until_one_is_ordered(server):
+    kernel = server.kernel()
+    assert server.cluster(kernel) is None
+    kernel.ok("%load_ext jupyter_gpudask")
+    assert server.cluster(kernel) is None
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
 def test_two_notebooks_on_one_kernel_share_its_cluster(server):

@@ -107,7 +107,7 @@ def test_an_interrupted_start_leaves_nothing(server, kernel):
     reply = kernel.run("%gpudask start --cpu 1", on_display=interrupt)
     assert reply.error == "KeyboardInterrupt"
     wait_until(lambda: not server.supervisors())
-    assert server.cluster(kernel) is None
+    wait_until(lambda: server.cluster(kernel) is None)
 
 
 def socket_of(server):

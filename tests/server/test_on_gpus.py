@@ -34,7 +34,10 @@ if not gpus_there() or importlib.util.find_spec("cudf") is None:
 two_gpus = pytest.mark.skipif(len(gpus_there()) < 2, reason="needs two GPUs")
 
 GIB = 2**30
-FILL = "import dask.array as da\nfrom distributed import wait\nx = da.random.random(2**30, chunks=2**27).persist()\nwait(x);"
+FILL = (
+    "import dask.array as da\nfrom distributed import wait\n"
+    "x = da.random.random(2**30, chunks=2**27).persist()\nwait(x);"
+)
 
 
 def contexts():

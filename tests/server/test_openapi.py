@@ -1,6 +1,7 @@
 """The description of the REST interface, from which the front end's types are made."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,10 @@ import pytest
 from jupyter_gpudask.models import ClusterSpec
 from jupyter_gpudask.server.openapi import describe_api
 
-COMMITTED = Path(__file__).parents[2] / "labextension" / "openapi.json"
+ROOT = Path(__file__).parents[2]
+COMMITTED = ROOT / "labextension" / "openapi.json"
+TYPES = ROOT / "labextension" / "src" / "model" / "openapi.ts"
+NODE_MODULES = ROOT / "node_modules" / ".bin"
 
 
 def test_the_committed_description_is_that_of_the_models():
@@ -16,6 +20,19 @@ def test_the_committed_description_is_that_of_the_models():
     committed, made = json.loads(COMMITTED.read_text()), describe_api("/")
     committed["info"]["version"] = made["info"]["version"] = ""
     assert committed == json.loads(json.dumps(made))
+
+
+@pytest.mark.skipif(not NODE_MODULES.exists(), reason="needs the packages that `jlpm install` brings")
+def test_the_types_of_the_front_end_are_made_from_the_committed_description():
+    """If they are not: jlpm types."""
+    made = subprocess.run(
+        [NODE_MODULES / "openapi-typescript", COMMITTED, "--export-type"], capture_output=True, check=True
+    )
+    options = ["--stdin-filepath", TYPES]
+    formatted = subprocess.run(
+        [NODE_MODULES / "prettier", *options], input=made.stdout, capture_output=True, check=True
+    )
+    assert formatted.stdout == TYPES.read_bytes()
 
 
 def references(part):

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .plan import Plan, check_pool_fits, make_plan
+from .plan import Plan, check_pool_fits, has_usable_gpus, make_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ...models import ClusterSpec
+    from ...models import ClusterClass, ClusterSpec
 
-__all__ = ["Plan", "check_pool_fits", "make_plan", "open_cluster"]
+__all__ = ["Plan", "check_pool_fits", "make_plan", "open_cluster", "warm_up"]
 
 
-def open_cluster(spec: ClusterSpec, plan: Plan, security: Any, directory: Path) -> Any:
+def warm_up() -> None:
+    """Import what making a cluster takes, before there is an order for one."""
+    from . import cpu  # noqa: F401
+
+    if has_usable_gpus():
+        from .cuda import import_dask_cuda
+
+        import_dask_cuda()
+
+
+def open_cluster(
+    spec: ClusterSpec, plan: Plan, security: Any, directory: Path, made_by: ClusterClass | None = None
+) -> Any:
     """Make the cluster of `plan`, not awaited yet.
 
     Parameters
@@ -25,16 +37,14 @@ def open_cluster(spec: ClusterSpec, plan: Plan, security: Any, directory: Path) 
         A `distributed.Security`, or `None` for a protocol without TLS.
     directory
         Where workers keep their scratch space.
+    made_by
+        The class that the administrator has configured, if that makes it.
 
     Returns
     -------
     distributed.SpecCluster
         Asynchronous; awaiting it starts it.
     """
-    if plan.engine == "cuda":
-        from .cuda import make_cluster
-    else:
-        from .cpu import make_cluster
     common: dict[str, Any] = {
         "asynchronous": True,
         "security": security,
@@ -48,4 +58,12 @@ def open_cluster(spec: ClusterSpec, plan: Plan, security: Any, directory: Path) 
         "resources": {"GPU": 1} | spec.resources,
         "memory_limit": "auto" if spec.memory_limit == "auto" else spec.memory_limit or 0,
     }
+    if made_by is not None:
+        from .configured import make_cluster as make_configured
+
+        return make_configured(made_by, common)
+    if plan.engine == "cuda":
+        from .cuda import make_cluster
+    else:
+        from .cpu import make_cluster
     return make_cluster(spec, plan, common)

@@ -12,14 +12,11 @@ if TYPE_CHECKING:
 
 def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
     """A `dask_cuda.LocalCUDACluster` for `plan`; see `open_cluster`."""
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    os.environ["RAPIDS_NO_INITIALIZE"] = "True"
-    from dask_cuda import LocalCUDACluster
-
+    made_by = import_dask_cuda()
     if spec.protocol == "tcp":  # UCX does not start without a device
         # Without a device this process can make no CUDA context; each worker gets its own device from dask-cuda.
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    return LocalCUDACluster(
+    return made_by(
         CUDA_VISIBLE_DEVICES=[gpu.uuid for gpu in plan.gpus],
         n_workers=plan.workers,
         threads_per_worker=spec.threads or 1,
@@ -32,3 +29,12 @@ def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
         pre_import="cupy,cudf,dask_cudf",
         **common,
     )
+
+
+def import_dask_cuda() -> Any:
+    """The class `dask_cuda.LocalCUDACluster`."""
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    os.environ["RAPIDS_NO_INITIALIZE"] = "True"
+    from dask_cuda import LocalCUDACluster
+
+    return LocalCUDACluster

@@ -137,8 +137,20 @@ def _cpu_plan(spec: ClusterSpec, stand_in: str = "") -> Plan:
     return Plan(engine="cpu", workers=spec.workers or max(1, min(4, cores // 2)), stand_in=stand_in)
 
 
+def has_usable_gpus() -> bool:
+    """Whether there is a GPU, and the packages that use it."""
+    try:
+        return bool(gpus.visible_gpus()) and not _missing_packages()
+    except GpuUnavailableError:
+        return False
+
+
+def _missing_packages() -> list[str]:
+    return [name for module, name in _GPU_PACKAGES.items() if importlib.util.find_spec(module) is None]
+
+
 def _check_packages() -> None:
-    missing = [name for module, name in _GPU_PACKAGES.items() if importlib.util.find_spec(module) is None]
+    missing = _missing_packages()
     if missing:
         raise GpuPackagesMissingError(missing, extra="cu13" if gpus.cuda_driver_version() >= 13 else "cu12")
 

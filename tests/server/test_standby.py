@@ -1,0 +1,98 @@
+"""A supervisor that waits for its order: for whom it is, and what becomes of it."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import psutil
+import pytest
+from helpers import wait_until
+
+from jupyter_gpudask.server.kernels import Interpreter
+from jupyter_gpudask.server.standby import Standby
+
+
+@pytest.fixture
+def server(own_server):
+    return own_server("--GpuDask.standby=True")
+
+
+def waiting(server):
+    """The pid of the supervisor that has no order, once there is one."""
+    wait_until(lambda: len(server.supervisors()) == 1, 20)
+    return server.supervisors()[0]
+
+
+@pytest.mark.parametrize("who", ["browser", "kernel"])
+def test_the_next_cluster_is_that_of_the_supervisor_that_waits_and_another_one_waits_then(server, who, gone):
+    kernel = server.kernel()
+    pid = waiting(server)
+    if who == "browser":
+        assert server.start(kernel)["pid"] == pid
+    else:
+        kernel.ok("%load_ext jupyter_gpudask\nimport os\nos.environ['JPY_COLOUR'] = 'green'\n%gpudask start --cpu 1")
+        assert server.cluster(kernel)["pid"] == pid
+    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1")
+    seen = kernel.ok("started.client.run_on_scheduler(lambda: __import__('os').environ.get('JPY_COLOUR'))").value
+    assert seen == ("'green'" if who == "kernel" else None)
+    wait_until(lambda: len(server.supervisors()) == 2, 20)
+    server.fetch(f"clusters/{kernel.id}", "DELETE")
+    gone(pid)
+    assert server.start(kernel)["status"] == "ready"
+
+
+def test_it_is_not_for_a_kernel_with_other_variables(server):
+    kernel = server.kernel()
+    pid = waiting(server)
+    kernel.ok("%load_ext jupyter_gpudask\nimport os\nos.environ['OMP_NUM_THREADS'] = '3'\n%gpudask start --cpu 1")
+    assert server.cluster(kernel)["pid"] != pid
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_it_ends_with_the_server(server, number, gone):
+    kernel = server.kernel()
+    pid = waiting(server)
+    child = psutil.Process(kernel.pid)
+    os.kill(server.pid, number)
+    server.process.wait(20)
+    gone(pid, limit=3)
+    if child.is_running():
+        child.kill()
+
+
+def test_one_that_was_killed_is_not_used(server):
+    kernel = server.kernel()
+    os.kill(waiting(server), signal.SIGKILL)
+    wait_until(lambda: not server.supervisors())
+    assert server.start(kernel)["status"] == "ready"
+
+
+class Kernels:
+    def __init__(self):
+        self.environment = dict(os.environ)
+
+    async def interpreter(self, kernel_id):
+        return Interpreter(sys.executable, self.environment)
+
+
+def test_there_is_one_at_most_and_none_after_the_close():
+    def children():
+        return [child.pid for child in psutil.Process().children() if "--standby" in child.cmdline()]
+
+    async def run():
+        kernels = Kernels()
+        standby = Standby(kernels, wanted=True)
+        await asyncio.gather(*(standby.prepare("k") for _ in range(10)))
+        first = children()
+        kernels.environment = {**os.environ, "COLOUR": "green"}
+        await standby.prepare("k")
+        second = children()
+        assert standby.take(Interpreter(sys.executable, dict(os.environ))) is None
+        await standby.close()
+        await standby.prepare("k")
+        return first, second, children()
+
+    first, second, after = asyncio.run(run())
+    assert (len(first), len(second), after) == (1, 1, [])
+    assert first != second
