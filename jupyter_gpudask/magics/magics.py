@@ -212,7 +212,12 @@ class GpuDaskMagics(Magics):
         return StatusView(self.session.scale(arguments.number))
 
     def _status(self, _: LineArguments) -> View:
-        return StatusView(self.session.state())
+        state = self.session.state()
+        if not hasattr(self._shell, "kernel"):
+            return StatusView(state)
+        from .live_status import LiveStatusView
+
+        return LiveStatusView(state, self.session.state)
 
     def _gpus(self, _: LineArguments) -> View:
         from ..gpus import list_gpus

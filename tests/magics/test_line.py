@@ -273,3 +273,15 @@ def test_a_cluster_that_is_stopped_inside_its_cell_leaves_dask_able_to_compute(k
     kernel.ok("%gpudask start --cpu 1")
     kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(3).sum().compute()\n%gpudask stop")
     assert "3.0" in kernel.ok("da.ones(3).sum().compute()").value
+
+
+def test_a_status_that_is_shown_in_a_notebook_goes_on_and_says_when_the_cluster_is_gone(kernel):
+    kernel.ok("import time\nstarted = %gpudask start --cpu 1")
+    shown = kernel.ok("shown = %gpudask status\nshown")
+    assert "running" in shown.value
+    assert "<table" in shown.html[0]  # what a saved notebook keeps
+    assert kernel.ok("'application/vnd.jupyter.widget-view+json' in shown._repr_mimebundle_()").value == "True"
+    kernel.ok("before = shown.widget.value\nbusy = started.client.submit(time.sleep, 4)\ntime.sleep(2.5)")
+    assert kernel.ok("before != shown.widget.value, '>1<' in shown.widget.value").value == "(True, True)"
+    kernel.ok("%gpudask stop\ntime.sleep(1.5)")
+    assert "This kernel has no cluster." in kernel.ok("shown.widget.value").value
