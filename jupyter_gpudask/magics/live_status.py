@@ -50,7 +50,7 @@ class LiveStatusView(StatusView):
             self.widget = ipywidgets.HTML(self.to_html())
             LiveStatusView._newest = self
             threading.Thread(target=self._refresh, name="gpudask-status", daemon=True).start()
-        bundle: dict[str, Any] = self.widget._repr_mimebundle_() or {}  # noqa: SLF001 - as IPython asks for it
+        bundle: dict[str, Any] = self.widget._repr_mimebundle_() or {}
         return {kind: data for kind, data in bundle.items() if kind != "text/plain"}
 
     def _refresh(self) -> None:

@@ -276,7 +276,8 @@ def test_a_cluster_that_is_stopped_inside_its_cell_leaves_dask_able_to_compute(k
 
 
 def test_a_status_that_is_shown_in_a_notebook_goes_on_and_says_when_the_cluster_is_gone(kernel):
-    kernel.ok("import time\nstarted = %gpudask start --cpu 1")
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("import time\nstarted = %gpudask start --cpu 1", timeout=60)
     shown = kernel.ok("shown = %gpudask status\nshown")
     assert "running" in shown.value
     assert "<table" in shown.html[0]  # what a saved notebook keeps
