@@ -3,6 +3,9 @@ export namespace CommandIDs {
   /** Open the left sidebar on the GPU Dask panel. */
   export const showPanel = 'gpudask:show-panel';
 
+  /** Open the tab with the last minutes of every GPU and worker. */
+  export const showHistory = 'gpudask:show-history';
+
   /** Start a cluster with the options by default. */
   export const start = 'gpudask:start';
 

@@ -29,6 +29,7 @@ import {
   dashboardUrl,
   IDashboard
 } from './dashboard';
+import { historyPlugin } from './historyPlugin';
 import { gpuDaskIcon } from './icon';
 import { Connection } from './model/connection';
 import { GpuDaskModel } from './model/model';
@@ -216,7 +217,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   commands,
   panel,
   toolbar,
-  status
+  status,
+  historyPlugin
 ];
 
 export default plugins;

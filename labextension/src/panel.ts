@@ -40,9 +40,19 @@ export function createPanel(
   // The content is already a region, with a label that fits any side panel.
   panel.content.node.setAttribute('aria-label', trans.__('GPU Dask'));
   panel.header.addWidget(new LiveWidget(gpuDask, ConnectionNotice));
-  panel.addWidget(
-    createSection(trans.__('GPUs'), new LiveWidget(gpuDask, GpuSection))
+  const gpus = createSection(
+    trans.__('GPUs'),
+    new LiveWidget(gpuDask, GpuSection)
   );
+  gpus.toolbar.addItem(
+    'history',
+    new CommandToolbarButton({
+      commands,
+      id: CommandIDs.showHistory,
+      label: ''
+    })
+  );
+  panel.addWidget(gpus);
   const clusters = createSection(
     trans.__('Clusters'),
     new LiveWidget(gpuDask, ClusterSection)

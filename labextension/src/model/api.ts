@@ -154,10 +154,21 @@ export interface IGpuFigures {
   memory_used: number | null;
 }
 
-/** All figures of one moment; GPUs by UUID. */
+/** A worker at one moment of the past. */
+export interface IWorkerFigures {
+  pool_used: number | null;
+  spilled_to_host: number | null;
+  spilled_to_disk: number | null;
+  memory: number | null;
+  /** How many tasks it has run since it was started. */
+  executed: number | null;
+}
+
+/** All figures of one moment; GPUs by UUID, workers by kernel id and name. */
 export interface ISample {
   time: number;
   gpus: { [uuid: string]: IGpuFigures };
+  workers: { [kernelId: string]: { [name: string]: IWorkerFigures } };
 }
 
 /** One message of the stream: everything, or what has changed. */
