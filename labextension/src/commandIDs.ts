@@ -22,7 +22,10 @@ export namespace CommandIDs {
   /** Open Dask's dashboard. */
   export const openDashboard = 'gpudask:open-dashboard';
 
-  /** Open a dashboard that was open before; takes `name` too. */
+  /** Show the plots that Dask offers, to open one of them. */
+  export const choosePlot = 'gpudask:choose-plot';
+
+  /** Open a dashboard that was open before; takes `name`, `path` and `title` too. */
   export const restoreDashboard = 'gpudask:restore-dashboard';
 
   /** Copy the lines that get the Dask client. */

@@ -24,8 +24,10 @@ import { CommandIDs } from './commandIDs';
 import { addClusterCommands } from './commands';
 import { CurrentKernel } from './current';
 import {
+  dashboardArgs,
   DashboardTab,
   dashboardId,
+  dashboardOf,
   dashboardUrl,
   IDashboard
 } from './dashboard';
@@ -92,7 +94,7 @@ const commands: JupyterFrontEndPlugin<void> = {
     });
 
     const openTab = async (dashboard: IDashboard): Promise<void> => {
-      const id = dashboardId(dashboard.kernelId);
+      const id = dashboardId(dashboard);
       if (!tracker.find(tab => tab.id === id)) {
         const tab = new DashboardTab(dashboard, settings.baseUrl, trans);
         app.shell.add(tab, 'main', { type: 'GPU Dask' });
@@ -100,9 +102,9 @@ const commands: JupyterFrontEndPlugin<void> = {
       }
       app.shell.activateById(id);
     };
-    const openPage = ({ kernelId }: IDashboard): void => {
+    const openPage = ({ kernelId, plot }: IDashboard): void => {
       window.open(
-        dashboardUrl(settings.baseUrl, kernelId),
+        dashboardUrl(settings.baseUrl, kernelId, plot?.path),
         '_blank',
         'noopener'
       );
@@ -112,15 +114,14 @@ const commands: JupyterFrontEndPlugin<void> = {
     app.commands.addCommand(CommandIDs.restoreDashboard, {
       describedBy: { args: NO_ARGS },
       isVisible: () => false,
-      execute: args =>
-        openTab({ kernelId: `${args.kernelId}`, name: `${args.name}` })
+      execute: args => openTab(dashboardOf(args))
     });
 
     if (labShell) {
       void restorer?.restore(tracker, {
         command: CommandIDs.restoreDashboard,
-        args: tab => ({ ...tab.dashboard }),
-        name: tab => tab.dashboard.kernelId
+        args: dashboardArgs,
+        name: tab => tab.id
       });
     }
     const category = trans.__('GPU Dask');
@@ -130,6 +131,7 @@ const commands: JupyterFrontEndPlugin<void> = {
       CommandIDs.restart,
       CommandIDs.stop,
       CommandIDs.openDashboard,
+      CommandIDs.choosePlot,
       CommandIDs.showLogs,
       CommandIDs.copyCode
     ].forEach(command => palette?.addItem({ command, category }));

@@ -124,6 +124,7 @@ describe('jupyter-gpudask:commands', () => {
       'restart',
       'showLogs',
       'openDashboard',
+      'choosePlot',
       'copyCode'
     ]);
     gpuDask.model.put(cluster({ status: 'failed' }));

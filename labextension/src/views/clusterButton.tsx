@@ -82,6 +82,7 @@ function openMenu(
     CommandIDs.restart,
     CommandIDs.stop,
     CommandIDs.openDashboard,
+    CommandIDs.choosePlot,
     CommandIDs.showLogs,
     CommandIDs.copyCode
   ];

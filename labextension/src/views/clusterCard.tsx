@@ -1,4 +1,5 @@
 import {
+  caretDownIcon,
   codeIcon,
   launchIcon,
   listIcon,
@@ -103,6 +104,14 @@ function Actions({ cluster }: { cluster: ICluster }): JSX.Element {
           label={trans.__('Dashboard')}
           icon={launchIcon}
           look="text"
+        />
+      )}
+      {isReady && cluster.dashboard && (
+        <CommandButton
+          {...shared}
+          command={CommandIDs.choosePlot}
+          label={trans.__('Plots')}
+          icon={caretDownIcon}
         />
       )}
       {isOver && (
