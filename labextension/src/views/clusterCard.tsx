@@ -16,7 +16,7 @@ import { formatBytes, spilledBy, sum, summarize, tasksOf } from '../words';
 import { CommandButton } from './button';
 import { useGpuDask } from './context';
 import { StateMark } from './stateMark';
-import { WorkerRow } from './workerRow';
+import { WorkerList } from './workerList';
 
 interface IClusterCardProps {
   cluster: ICluster;
@@ -48,14 +48,10 @@ export function ClusterCard({
       </div>
       <Why cluster={cluster} />
       {cluster.status === 'ready' && cluster.state && (
-        <ul
-          className="jp-GpuDask-workers"
-          aria-label={trans.__('Workers of %1', cluster.name)}
-        >
-          {cluster.state.workers.map(worker => (
-            <WorkerRow key={worker.name} worker={worker} />
-          ))}
-        </ul>
+        <WorkerList
+          workers={cluster.state.workers}
+          label={trans.__('Workers of %1', cluster.name)}
+        />
       )}
       <Actions cluster={cluster} />
     </li>

@@ -13,6 +13,9 @@ export function openPlotMenu(
   plots.forEach(plot => {
     commands.addCommand(plot.path, {
       label: plot.title,
+      describedBy: {
+        args: { type: 'object', properties: {}, additionalProperties: false }
+      },
       execute: () => open(plot)
     });
     menu.addItem({ command: plot.path });
