@@ -73,6 +73,8 @@ function createSection(title: string, body: Widget): PanelWithToolbar {
   const section = new PanelWithToolbar();
   section.addClass('jp-GpuDask-section');
   section.title.label = title;
+  // It scrolls, and there may be nothing in it that takes the focus.
+  section.node.tabIndex = 0;
   section.addWidget(body);
   return section;
 }

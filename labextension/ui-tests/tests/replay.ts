@@ -16,6 +16,8 @@ export interface IScene {
   cluster?: object;
   /** What is otherwise about the list of GPUs. */
   gpuList?: object;
+  /** The connection is lost after the first message. */
+  isLost?: boolean;
 }
 
 /** Between 0 and 1, the same in each run. */
@@ -169,9 +171,16 @@ export async function playScene(
   scene: IScene,
   interval = 0
 ): Promise<void> {
-  await page.routeWebSocket(/gpudask\/api\/stream/, socket =>
-    play(socket, scene, interval)
-  );
+  let isOver = false;
+  await page.routeWebSocket(/gpudask\/api\/stream/, async socket => {
+    if (!isOver) {
+      play(socket, scene, interval);
+    }
+    if (scene.isLost) {
+      isOver = true;
+      setTimeout(() => void socket.close(), 300);
+    }
+  });
 }
 
 function play(socket: WebSocketRoute, scene: IScene, interval: number): void {
