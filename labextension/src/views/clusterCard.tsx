@@ -14,6 +14,7 @@ import { CommandIDs } from '../commandIDs';
 import { ICluster } from '../model/api';
 import { formatBytes, spilledBy, sum, summarize, tasksOf } from '../words';
 import { CommandButton } from './button';
+import { Card } from './card';
 import { useGpuDask } from './context';
 import { StateMark } from './stateMark';
 import { WorkerList } from './workerList';
@@ -31,8 +32,8 @@ export function ClusterCard({
   const { model, trans } = useGpuDask();
   const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
   return (
-    <li
-      className="jp-GpuDask-card"
+    <Card
+      version={[cluster.name, summary.state, cluster.reason].join()}
       data-current={isCurrent}
       aria-label={trans.__('Cluster of %1', cluster.name)}
     >
@@ -54,7 +55,7 @@ export function ClusterCard({
         />
       )}
       <Actions cluster={cluster} />
-    </li>
+    </Card>
   );
 }
 
@@ -82,7 +83,14 @@ function Why({ cluster }: { cluster: ICluster }): JSX.Element | null {
   return reason ? <p className="jp-GpuDask-why">{reason}</p> : null;
 }
 
-function Actions({ cluster }: { cluster: ICluster }): JSX.Element {
+/** Drawn anew when what can be done is another, not for each figure. */
+const Actions = React.memo(AllActions, (old, { cluster }) =>
+  (['status', 'name', 'dashboard', 'log'] as const).every(
+    name => old.cluster[name] === cluster[name]
+  )
+);
+
+function AllActions({ cluster }: { cluster: ICluster }): JSX.Element {
   const { trans } = useGpuDask();
   const shared = {
     args: { kernelId: cluster.kernel_id },
