@@ -62,7 +62,13 @@ export default defineConfig([
       'jupyter/prefer-lazy-imports': [
         'warn',
         {
-          ignoreImports: ['./commands', './model/*', './panel', './views/*']
+          ignoreImports: [
+            './commands',
+            './dashboard',
+            './model/*',
+            './panel',
+            './views/*'
+          ]
         }
       ]
     }

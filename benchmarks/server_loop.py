@@ -52,14 +52,20 @@ async def _start_jupyter_server_extension(app):
 
 # A kernel that does nothing, and whose interpreter is a supervisor that has 8 workers and tells of them.
 SMALL = """
-import json, sys, threading, time
+import json, math, os, sys, threading, time
 if "jupyter_gpudask.cluster" not in sys.argv:
     time.sleep(3600)
-worker = dict(pid=1, memory=2**30, device_memory_used=2**34, device_memory_total=2**37, executing=1, waiting=9)
+count = int(os.environ.get("WORKERS", "8"))
+def worker(number):
+    now = time.time()
+    wave = 1 + math.sin(now / 5 + number)
+    return dict(name=str(number), pid=number + 1, gpu_index=number % 8, memory=int(now * 1000), executing=1,
+                device_memory_used=int(2**36 * wave), device_memory_total=2**37, waiting=int(9 * wave),
+                pool_used=int(2**35 * wave), pool_size=2**36, executed=int(now % 10**6 * 9))
 def tell(**event):
     print(json.dumps(event), flush=True)
 def state():
-    workers = [dict(worker, name=str(number), memory=int(time.time() * 1000)) for number in range(8)]
+    workers = [worker(number) for number in range(count)]
     tell(type="state", state=dict(engine="cpu", status="ready", time=time.time(), workers=workers))
 interval = 0
 def report():
@@ -71,7 +77,7 @@ for line in sys.stdin:
     command = json.loads(line)
     if command["type"] == "start":
         tell(type="ready", protocol=command["protocol"], engine="cpu", address="tls://127.0.0.1:1", credentials=None,
-             dashboard_port=None, workers=8, pid=1)
+             dashboard_port=None, workers=count, pid=1)
         threading.Thread(target=report, daemon=True).start()
     elif command["type"] == "watch":
         interval = command["interval"]

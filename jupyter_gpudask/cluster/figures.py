@@ -80,5 +80,6 @@ def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None) 
         threads=worker.nthreads,
         executing=executing,
         waiting=len(worker.processing) - executing,
+        executed=figures.get("executed"),
         status=worker.status.name,
     )

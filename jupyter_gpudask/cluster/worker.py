@@ -63,7 +63,7 @@ class PathPlugin(WorkerPlugin):
 
 
 class FiguresPlugin(WorkerPlugin):
-    """Adds what Dask does not tell to the worker's heartbeat: the pool, and what was spilled where."""
+    """Adds what Dask does not tell to the worker's heartbeat: the pool, what was spilled where, and tasks done."""
 
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker starts."""
@@ -71,7 +71,7 @@ class FiguresPlugin(WorkerPlugin):
 
 
 def read_figures(worker: Worker) -> dict[str, int | None]:
-    """What our heartbeat adds, in bytes: see `WorkerState` for the meaning of each name."""
+    """What our heartbeat adds: see `WorkerState` for the meaning of each name."""
     pool_used, pool_size, pool_peak = pool_figures()
     to_host, to_disk = _spilled(worker.data)
     return {
@@ -80,6 +80,7 @@ def read_figures(worker: Worker) -> dict[str, int | None]:
         "pool_peak": pool_peak,
         "spilled_to_host": to_host,
         "spilled_to_disk": to_disk,
+        "executed": worker.state.executed_count,
     }
 
 

@@ -85,6 +85,8 @@ class WorkerState(_Model):
         How many tasks it can run at a time.
     executing, waiting
         Tasks that run, and tasks that were sent to it and do not run yet.
+    executed
+        How many tasks it has run since it was started.
     status
         Dask's word for its state: ``running``, ``paused``, ``closing_gracefully``, ...
     """
@@ -104,6 +106,7 @@ class WorkerState(_Model):
     threads: int = 1
     executing: int = 0
     waiting: int = 0
+    executed: int | None = None
     status: str = "running"
 
 

@@ -32,6 +32,7 @@ class WorkerFigures(_Answer):
     memory: int | None = None
     executing: int = 0
     waiting: int = 0
+    executed: int | None = None
 
 
 class Sample(_Answer):

@@ -11,11 +11,13 @@ import {
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { CLIENT_LINES } from './code';
+import { IDashboard } from './dashboard';
 import { ICluster } from './model/api';
 import { GpuDaskModel } from './model/model';
 import { RestClient } from './model/rest';
 import { endOf, sentenceOf } from './problems';
 import { LogsView } from './views/logs';
+import { openPlotMenu } from './views/plotMenu';
 import { scaleDialog } from './views/scaleDialog';
 import { startDialog } from './views/startDialog';
 import { holderName, tasksOf } from './words';
@@ -113,6 +115,17 @@ export class ClusterActions {
         body: new LogsView(logs, cluster.state?.workers ?? [], trans),
         buttons: [Dialog.okButton({ label: trans.__('Close') })]
       });
+    });
+  }
+
+  /** Show the plots that Dask offers for a cluster, and open the chosen one. */
+  async choosePlot(
+    { kernel_id: kernelId, name }: ICluster,
+    open: (dashboard: IDashboard) => void
+  ): Promise<void> {
+    await this._try(this._trans.__('The plots cannot be read'), async () => {
+      const plots = await this._rest.plots(kernelId);
+      openPlotMenu(plots, plot => open({ kernelId, name, plot }));
     });
   }
 

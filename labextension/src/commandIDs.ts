@@ -3,6 +3,9 @@ export namespace CommandIDs {
   /** Open the left sidebar on the GPU Dask panel. */
   export const showPanel = 'gpudask:show-panel';
 
+  /** Open the tab with the last minutes of every GPU and worker. */
+  export const showHistory = 'gpudask:show-history';
+
   /** Start a cluster with the options by default. */
   export const start = 'gpudask:start';
 
@@ -22,7 +25,10 @@ export namespace CommandIDs {
   /** Open Dask's dashboard. */
   export const openDashboard = 'gpudask:open-dashboard';
 
-  /** Open a dashboard that was open before; takes `name` too. */
+  /** Show the plots that Dask offers, to open one of them. */
+  export const choosePlot = 'gpudask:choose-plot';
+
+  /** Open a dashboard that was open before; takes `name`, `path` and `title` too. */
   export const restoreDashboard = 'gpudask:restore-dashboard';
 
   /** Copy the lines that get the Dask client. */

@@ -160,6 +160,12 @@ export function addClusterCommands(
     ({ kernel_id: kernelId, name }) => open({ kernelId, name })
   );
   add(
+    CommandIDs.choosePlot,
+    ['ready'],
+    { label: trans.__('Open Dask Plot…') },
+    async cluster => (await actions()).choosePlot(cluster, open)
+  );
+  add(
     CommandIDs.copyCode,
     ['ready'],
     {

@@ -24,11 +24,14 @@ import { CommandIDs } from './commandIDs';
 import { addClusterCommands } from './commands';
 import { CurrentKernel } from './current';
 import {
+  dashboardArgs,
   DashboardTab,
   dashboardId,
+  dashboardOf,
   dashboardUrl,
   IDashboard
 } from './dashboard';
+import { historyPlugin } from './historyPlugin';
 import { gpuDaskIcon } from './icon';
 import { Connection } from './model/connection';
 import { GpuDaskModel } from './model/model';
@@ -100,7 +103,7 @@ const commands: JupyterFrontEndPlugin<void> = {
     });
 
     const openTab = async (dashboard: IDashboard): Promise<void> => {
-      const id = dashboardId(dashboard.kernelId);
+      const id = dashboardId(dashboard);
       if (!tracker.find(tab => tab.id === id)) {
         const tab = new DashboardTab(dashboard, serverSettings.baseUrl, trans);
         app.shell.add(tab, 'main', { type: 'GPU Dask' });
@@ -108,9 +111,9 @@ const commands: JupyterFrontEndPlugin<void> = {
       }
       app.shell.activateById(id);
     };
-    const openPage = ({ kernelId }: IDashboard): void => {
+    const openPage = ({ kernelId, plot }: IDashboard): void => {
       window.open(
-        dashboardUrl(serverSettings.baseUrl, kernelId),
+        dashboardUrl(serverSettings.baseUrl, kernelId, plot?.path),
         '_blank',
         'noopener'
       );
@@ -120,15 +123,14 @@ const commands: JupyterFrontEndPlugin<void> = {
     app.commands.addCommand(CommandIDs.restoreDashboard, {
       describedBy: { args: NO_ARGS },
       isVisible: () => false,
-      execute: args =>
-        openTab({ kernelId: `${args.kernelId}`, name: `${args.name}` })
+      execute: args => openTab(dashboardOf(args))
     });
 
     if (labShell) {
       void restorer?.restore(tracker, {
         command: CommandIDs.restoreDashboard,
-        args: tab => ({ ...tab.dashboard }),
-        name: tab => tab.dashboard.kernelId
+        args: dashboardArgs,
+        name: tab => tab.id
       });
     }
     const category = trans.__('GPU Dask');
@@ -139,6 +141,7 @@ const commands: JupyterFrontEndPlugin<void> = {
       CommandIDs.restart,
       CommandIDs.stop,
       CommandIDs.openDashboard,
+      CommandIDs.choosePlot,
       CommandIDs.showLogs,
       CommandIDs.copyCode,
       CommandIDs.reconnect
@@ -248,7 +251,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   notifications,
   running,
   launcher,
-  notebook
+  notebook,
+  historyPlugin
 ];
 
 export default plugins;

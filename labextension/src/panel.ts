@@ -44,6 +44,15 @@ export function createPanel(
     trans.__('GPUs'),
     new LiveWidget(gpuDask, GpuSection)
   );
+  gpus.toolbar.addItem(
+    'history',
+    new CommandToolbarButton({
+      commands,
+      id: CommandIDs.showHistory,
+      label: ''
+    })
+  );
+  panel.addWidget(gpus);
   const clusters = createSection(
     trans.__('Clusters'),
     new LiveWidget(gpuDask, ClusterSection)
@@ -79,6 +88,8 @@ function createSection(title: string, body: Widget): PanelWithToolbar {
   const section = new PanelWithToolbar();
   section.addClass('jp-GpuDask-section');
   section.title.label = title;
+  // It scrolls, and there may be nothing in it that takes the focus.
+  section.node.tabIndex = 0;
   section.addWidget(body);
   return section;
 }

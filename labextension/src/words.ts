@@ -88,7 +88,9 @@ export function nameOf(worker: IWorker, trans: TranslationBundle): string {
 }
 
 /** What a worker has moved away, in bytes. */
-export function spilledBy(worker: IWorker): number {
+export function spilledBy(
+  worker: Pick<IWorker, 'spilled_to_host' | 'spilled_to_disk'>
+): number {
   return sum([worker.spilled_to_host, worker.spilled_to_disk]);
 }
 

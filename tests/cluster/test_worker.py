@@ -28,12 +28,16 @@ class OnDevice:
 
 
 def figures(data):
-    return read_figures(SimpleNamespace(data=data))
+    return read_figures(SimpleNamespace(data=data, state=SimpleNamespace(executed_count=7)))
 
 
 @pytest.fixture
 def store(tmp_path):
     return DeviceHostFile(str(tmp_path), device_memory_limit=2.5 * SIZE, memory_limit=4.5 * SIZE)
+
+
+def test_the_tasks_that_it_has_run_are_counted(store):
+    assert figures(store)["executed"] == 7
 
 
 def test_nothing_is_spilled_at_first(store):

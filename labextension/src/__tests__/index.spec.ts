@@ -125,6 +125,7 @@ describe('jupyter-gpudask:commands', () => {
       'restart',
       'showLogs',
       'openDashboard',
+      'choosePlot',
       'copyCode'
     ]);
     gpuDask.model.put(cluster({ status: 'failed' }));

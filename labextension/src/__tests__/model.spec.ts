@@ -15,7 +15,7 @@ afterEach(() => model.dispose());
 
 function sample(time: number, utilization: number) {
   const figures = { utilization, memory_used: null };
-  return { time, gpus: { 'GPU-0': figures } };
+  return { time, gpus: { 'GPU-0': figures }, workers: {} };
 }
 
 function hidePage(hidden: boolean): void {

@@ -258,6 +258,7 @@ describe('the section of clusters', () => {
     ]);
     expect(names(buttons)).toEqual([
       'Dashboard: analysis.ipynb',
+      'Plots: analysis.ipynb',
       'Scale: analysis.ipynb',
       'Copy code that gets the client: analysis.ipynb',
       'Logs: analysis.ipynb',

@@ -73,9 +73,16 @@ export type IGpuFigures = Pick<
   'utilization' | 'memory_used'
 >;
 
-/** All figures of one moment; GPUs by UUID. */
+/** A worker at one moment of the past. */
+export type IWorkerFigures = Pick<
+  Schemas['WorkerFigures'],
+  'pool_used' | 'spilled_to_host' | 'spilled_to_disk' | 'memory' | 'executed'
+>;
+
+/** All figures of one moment; GPUs by UUID, workers by kernel id and name. */
 export type ISample = Pick<Schemas['Sample'], 'time'> & {
   gpus: { [uuid: string]: IGpuFigures };
+  workers: { [kernelId: string]: { [name: string]: IWorkerFigures } };
 };
 
 /** One message of the stream: everything, or what has changed. */

@@ -20,7 +20,7 @@ export type ConnectionStatus =
 const FIRST_WAIT = 1000;
 const LONGEST_WAIT = 30000;
 
-/** How much of the past is wanted at the start, in seconds. */
+/** How much of the past the panel shows, in seconds. */
 export const HISTORY = 60;
 
 /**
@@ -30,10 +30,12 @@ export class Connection implements IDisposable {
   /**
    * @param rest - whose server it is
    * @param random - in [0, 1): spreads the tries of many browsers
+   * @param history - how much of the past is wanted at the start, in seconds
    */
   constructor(
     private readonly _rest: RestClient,
-    private readonly _random: () => number = Math.random
+    private readonly _random: () => number = Math.random,
+    readonly history: number = HISTORY
   ) {}
 
   get status(): ConnectionStatus {
@@ -101,7 +103,7 @@ export class Connection implements IDisposable {
 
   private _url(): string {
     const { settings } = this._rest;
-    const since = this._newest ?? Date.now() / 1000 - HISTORY;
+    const since = this._newest ?? Date.now() / 1000 - this.history;
     const query: { [name: string]: string } = { since: String(since) };
     if (settings.appendToken && settings.token) {
       query.token = settings.token;

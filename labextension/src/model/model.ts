@@ -5,7 +5,7 @@ import { DisposableDelegate, IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { ICluster, IGpuList, ISample, IStreamMessage } from './api';
-import { Connection, ConnectionStatus, HISTORY } from './connection';
+import { Connection, ConnectionStatus } from './connection';
 import { Settings } from './settings';
 
 /** The past of one GPU: times, and figures of the same length with gaps as null. */
@@ -51,6 +51,11 @@ export class GpuDaskModel implements IDisposable {
     return this._clusters;
   }
 
+  /** The figures of the past, oldest first, for as long as the connection asks for. */
+  get samples(): ISample[] {
+    return this._samples;
+  }
+
   /** When the newest figures were read, by the server's clock. */
   get now(): number {
     return this._samples.at(-1)?.time ?? 0;
@@ -60,7 +65,7 @@ export class GpuDaskModel implements IDisposable {
     return this.connection.isDisposed;
   }
 
-  /** The figures of the last minute of a GPU. */
+  /** The past figures of a GPU. */
   past(uuid: string): IPast {
     const figures = this._samples.map(sample => sample.gpus[uuid]);
     return {
@@ -135,7 +140,8 @@ export class GpuDaskModel implements IDisposable {
     message.removed.forEach(kernelId => clusters.delete(kernelId));
     const isNew = this._setClusters(clusters);
     this._gpus = message.gpus ?? this._gpus;
-    this._samples = lastMinute([...this._samples, ...message.history]);
+    const samples = [...this._samples, ...message.history];
+    this._samples = newest(samples, this.connection.history);
     if (isNew || message.type === 'full' || this._isDue(message.time)) {
       this._told = message.time;
       this._changed.emit();
@@ -167,9 +173,9 @@ export class GpuDaskModel implements IDisposable {
   private _told = 0;
 }
 
-function lastMinute(samples: ISample[]): ISample[] {
-  const newest = samples.at(-1)?.time ?? 0;
-  return samples.filter(sample => sample.time > newest - HISTORY);
+function newest(samples: ISample[], seconds: number): ISample[] {
+  const now = samples.at(-1)?.time ?? 0;
+  return samples.filter(sample => sample.time > now - seconds);
 }
 
 function statusesOf(clusters: ReadonlyMap<string, ICluster>): string {

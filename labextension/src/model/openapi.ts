@@ -842,6 +842,11 @@ export type components = {
        * @default 0
        */
       waiting: number;
+      /**
+       * Executed
+       * @default null
+       */
+      executed: number | null;
     };
     /**
      * WorkerState
@@ -869,6 +874,8 @@ export type components = {
      *         How many tasks it can run at a time.
      *     executing, waiting
      *         Tasks that run, and tasks that were sent to it and do not run yet.
+     *     executed
+     *         How many tasks it has run since it was started.
      *     status
      *         Dask's word for its state: ``running``, ``paused``, ``closing_gracefully``, ...
      */
@@ -945,6 +952,11 @@ export type components = {
        * @default 0
        */
       waiting: number;
+      /**
+       * Executed
+       * @default null
+       */
+      executed: number | null;
       /**
        * Status
        * @default running

@@ -9,6 +9,15 @@ import { ICluster, IProblem, IProfileList, SpecRequest } from './api';
 /** Where the interface is, after the server's base URL. */
 export const API = 'gpudask/api';
 
+/** Where Dask's dashboards are, after the server's base URL. */
+export const DASHBOARDS = 'gpudask/dashboard';
+
+/** A plot that Dask offers, by its title and its path in the dashboard. */
+export interface IPlot {
+  title: string;
+  path: string;
+}
+
 /** A request that the server refused, with its reason. */
 export class RefusedError extends Error {
   /**
@@ -70,13 +79,37 @@ export class RestClient {
     return (await reply.json()).logs;
   }
 
+  /** The plots that Dask offers for a cluster, by title. */
+  async plots(kernelId: string): Promise<IPlot[]> {
+    const url = URLExt.join(
+      this.settings.baseUrl,
+      DASHBOARDS,
+      encodeURIComponent(kernelId),
+      'individual-plots.json'
+    );
+    const paths: { [title: string]: string } = await (
+      await this._fetch(url)
+    ).json();
+    return Object.entries(paths)
+      .map(([title, path]) => ({
+        title: title
+          .replace(/^Individual /, '')
+          .replace(/\b(Cpu|Gpu|Rmm)\b/g, word => word.toUpperCase()),
+        path
+      }))
+      .sort((one, other) => one.title.localeCompare(other.title));
+  }
+
   private async _request(
     path: string,
     method = 'GET',
     body?: object
   ): Promise<Response> {
     const url = URLExt.join(this.settings.baseUrl, API, path);
-    const init = { method, body: body && JSON.stringify(body) };
+    return this._fetch(url, { method, body: body && JSON.stringify(body) });
+  }
+
+  private async _fetch(url: string, init: RequestInit = {}): Promise<Response> {
     const reply = await ServerConnection.makeRequest(url, init, this.settings);
     if (!reply.ok) {
       throw new RefusedError(reply.status, await readProblem(reply));

@@ -93,6 +93,7 @@ function openMenu(
     CommandIDs.restart,
     CommandIDs.stop,
     CommandIDs.openDashboard,
+    CommandIDs.choosePlot,
     CommandIDs.showLogs,
     CommandIDs.insertCode,
     CommandIDs.copyCode

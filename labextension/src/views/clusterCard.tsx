@@ -1,5 +1,6 @@
 import {
   addBelowIcon,
+  caretDownIcon,
   copyIcon,
   launchIcon,
   listIcon,
@@ -16,10 +17,11 @@ import { ICluster } from '../model/api';
 import { endOf } from '../problems';
 import { formatBytes, spilledBy, sum, summarize, tasksOf } from '../words';
 import { CommandButton } from './button';
+import { Card } from './card';
 import { CodeText } from './codeText';
 import { useGpuDask } from './context';
 import { StateMark } from './stateMark';
-import { WorkerRow } from './workerRow';
+import { WorkerList } from './workerList';
 
 interface IClusterCardProps {
   cluster: ICluster;
@@ -35,8 +37,8 @@ export function ClusterCard({
   const { showWorkers } = model.settings.value;
   const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
   return (
-    <li
-      className="jp-GpuDask-card"
+    <Card
+      version={[cluster.name, summary.state, cluster.reason].join()}
       data-current={isCurrent}
       aria-label={trans.__('Cluster of %1', cluster.name)}
     >
@@ -52,17 +54,13 @@ export function ClusterCard({
       </div>
       <Why cluster={cluster} />
       {cluster.status === 'ready' && cluster.state && showWorkers && (
-        <ul
-          className="jp-GpuDask-workers"
-          aria-label={trans.__('Workers of %1', cluster.name)}
-        >
-          {cluster.state.workers.map(worker => (
-            <WorkerRow key={worker.name} worker={worker} />
-          ))}
-        </ul>
+        <WorkerList
+          workers={cluster.state.workers}
+          label={trans.__('Workers of %1', cluster.name)}
+        />
       )}
       <Actions cluster={cluster} />
-    </li>
+    </Card>
   );
 }
 
@@ -95,7 +93,14 @@ function Why({ cluster }: { cluster: ICluster }): JSX.Element | null {
   ) : null;
 }
 
-function Actions({ cluster }: { cluster: ICluster }): JSX.Element {
+/** Drawn anew when what can be done is another, not for each figure. */
+const Actions = React.memo(AllActions, (old, { cluster }) =>
+  (['status', 'name', 'dashboard', 'log'] as const).every(
+    name => old.cluster[name] === cluster[name]
+  )
+);
+
+function AllActions({ cluster }: { cluster: ICluster }): JSX.Element {
   const { trans } = useGpuDask();
   const shared = {
     args: { kernelId: cluster.kernel_id },
@@ -113,6 +118,14 @@ function Actions({ cluster }: { cluster: ICluster }): JSX.Element {
           label={trans.__('Dashboard')}
           icon={launchIcon}
           look="text"
+        />
+      )}
+      {isReady && cluster.dashboard && (
+        <CommandButton
+          {...shared}
+          command={CommandIDs.choosePlot}
+          label={trans.__('Plots')}
+          icon={caretDownIcon}
         />
       )}
       {isOver && (

@@ -1,5 +1,5 @@
 import { addIcon, runIcon, settingsIcon } from '@jupyterlab/ui-components';
-import React from 'react';
+import React, { useMemo } from 'react';
 
 import { CommandIDs } from '../commandIDs';
 import { ICluster } from '../model/api';
@@ -121,11 +121,14 @@ function Announcer({ clusters }: { clusters: ICluster[] }): JSX.Element {
     const { state, engine } = summarize(cluster, gpus, trans);
     return [`${cluster.name}: ${state}`, engine].filter(Boolean).join(', ');
   });
-  return (
-    <div className="jp-GpuDask-hidden" role="status" aria-live="polite">
-      {sentences.map(sentence => (
-        <p key={sentence}>{sentence}</p>
-      ))}
-    </div>
+  return useMemo(
+    () => (
+      <div className="jp-GpuDask-hidden" role="status" aria-live="polite">
+        {sentences.map(sentence => (
+          <p key={sentence}>{sentence}</p>
+        ))}
+      </div>
+    ),
+    [sentences.join()]
   );
 }

@@ -3,6 +3,7 @@ import React from 'react';
 import { IGpu, IGpuUser } from '../model/api';
 import { IPast } from '../model/model';
 import { formatBytes, formatPart, holderName, percentOf, sum } from '../words';
+import { Card } from './card';
 import { useGpuDask } from './context';
 import { Meter } from './meter';
 import { Sparkline } from './sparkline';
@@ -11,10 +12,10 @@ import { Sparkline } from './sparkline';
 export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {
   const { model, trans } = useGpuDask();
   const { showTemperature } = model.settings.value;
-  const past = model.past(gpu.uuid);
   const title = trans.__('GPU %1', gpu.index);
+  const holders = gpu.holders.map(each => holderName(each, model.clusters));
   return (
-    <li className="jp-GpuDask-card">
+    <Card version={holders.join()}>
       <div className="jp-GpuDask-cardHead">
         <h3 title={`${gpu.name}, ${gpu.uuid}`}>
           <span
@@ -29,12 +30,19 @@ export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {
         </h3>
         {showTemperature && <Aside gpu={gpu} />}
       </div>
-      <div className="jp-GpuDask-figures">
-        <BusyFigure gpu={gpu} past={past} />
-        <MemoryFigure gpu={gpu} past={past} />
-      </div>
+      <Figures gpu={gpu} />
       <Holders gpu={gpu} />
-    </li>
+    </Card>
+  );
+}
+
+function Figures({ gpu }: { gpu: IGpu }): JSX.Element {
+  const past = useGpuDask().model.past(gpu.uuid);
+  return (
+    <div className="jp-GpuDask-figures">
+      <BusyFigure gpu={gpu} past={past} />
+      <MemoryFigure gpu={gpu} past={past} />
+    </div>
   );
 }
 

@@ -32,7 +32,7 @@ export function Meter({
       aria-valuenow={Math.round(percent)}
       aria-valuetext={text}
     >
-      <div style={{ width: `${percent}%` }} />
+      <div style={{ transform: `translateX(${percent - 100}%)` }} />
     </div>
   );
 }

@@ -32,12 +32,15 @@ export function Sparkline({
       aria-hidden="true"
       focusable="false"
     >
-      {pieces.map((piece, index) => (
-        <React.Fragment key={index}>
-          <path className="jp-GpuDask-area" d={areaUnder(piece)} />
-          <path className="jp-GpuDask-line" d={lineThrough(piece)} />
-        </React.Fragment>
-      ))}
+      {pieces.map((piece, index) => {
+        const line = lineThrough(piece);
+        return (
+          <React.Fragment key={index}>
+            <path className="jp-GpuDask-area" d={line + downFrom(piece)} />
+            <path className="jp-GpuDask-line" d={line} />
+          </React.Fragment>
+        );
+      })}
     </svg>
   );
 }
@@ -73,14 +76,17 @@ export function inPieces(
 
 function lineThrough(points: Point[]): string {
   return points
-    .map(
-      ([x, y], index) => `${index ? 'L' : 'M'}${x.toFixed(1)} ${y.toFixed(1)}`
-    )
+    .map(([x, y], index) => `${index ? 'L' : 'M'}${tenths(x)} ${tenths(y)}`)
     .join('');
 }
 
-function areaUnder(points: Point[]): string {
-  const first = points[0][0].toFixed(1);
-  const last = points[points.length - 1][0].toFixed(1);
-  return `${lineThrough(points)}L${last} ${HEIGHT}L${first} ${HEIGHT}Z`;
+/** From the end of a line to the ground, and back below its beginning. */
+function downFrom(points: Point[]): string {
+  const first = tenths(points[0][0]);
+  const last = tenths(points[points.length - 1][0]);
+  return `L${last} ${HEIGHT}L${first} ${HEIGHT}Z`;
+}
+
+function tenths(length: number): number {
+  return Math.round(length * 10) / 10;
 }

@@ -11,13 +11,25 @@ import {
 import { useGpuDask } from './context';
 import { Meter } from './meter';
 
+interface IWorkerRowProps {
+  worker: IWorker;
+  /** From 0 on. */
+  index: number;
+  /** How many there are, also those that are not drawn. */
+  count: number;
+}
+
 /** One worker: its GPU, how full that is, and what it does. */
-export function WorkerRow({ worker }: { worker: IWorker }): JSX.Element {
+export const WorkerRow = React.memo(function WorkerRow({
+  worker,
+  index,
+  count
+}: IWorkerRowProps): JSX.Element {
   const { trans } = useGpuDask();
   const name = nameOf(worker, trans);
   const pid = worker.pid === null ? '' : trans.__('pid %1', worker.pid);
   return (
-    <li>
+    <li aria-posinset={index + 1} aria-setsize={count}>
       <span className="jp-GpuDask-workerName" title={pid}>
         {name}
       </span>
@@ -27,7 +39,7 @@ export function WorkerRow({ worker }: { worker: IWorker }): JSX.Element {
       </span>
     </li>
   );
-}
+});
 
 function WorkerMemory({
   worker,

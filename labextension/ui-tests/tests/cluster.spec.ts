@@ -93,6 +93,20 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   await expect(dashboard.locator('canvas').first()).toBeVisible({
     timeout: 30000
   });
+
+  await panel.getByRole('button', { name: 'Plots' }).click();
+  await page.screenshot({ path: testInfo.outputPath('plots.png') });
+  await page.getByRole('menuitem', { name: 'Task Stream' }).click();
+  const plot = page.frameLocator('iframe[title="Task Stream: analysis.ipynb"]');
+  await expect(plot.locator('canvas').first()).toBeVisible({ timeout: 30000 });
+  // The layout is saved a little later.
+  await page.waitForTimeout(1500);
+  await page.reload({ waitForIsReady: false });
+  await expect(plot.locator('canvas').first()).toBeVisible({ timeout: 30000 });
+  await expect(
+    page.getByRole('tab', { name: 'Dask: analysis.ipynb' })
+  ).toBeVisible();
+
   await panel.getByRole('button', { name: 'Stop' }).click();
   await expect(panel.getByText('has no cluster yet.')).toBeVisible({
     timeout: 20000

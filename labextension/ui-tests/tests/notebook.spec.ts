@@ -47,6 +47,16 @@ test.describe('in a Notebook 7 notebook', () => {
     ).toBeVisible();
   });
 
+  test('the history opens below the notebook', async ({ page }, testInfo) => {
+    await runFromPalette(page, 'Show GPU History');
+
+    const history = page.locator('#jupyter-gpudask-history');
+    await expect(
+      history.getByRole('img', { name: 'GPUs: Busy' })
+    ).toBeInViewport();
+    await page.screenshot({ path: testInfo.outputPath('history.png') });
+  });
+
   test('the panel opens from the palette', async ({ page }) => {
     await expect(gpuDaskPanel(page)).toBeHidden();
 

@@ -28,9 +28,13 @@ export async function expectBothSections(page: Page): Promise<void> {
 
 /** Open the command palette and run the command with this label. */
 export async function runFromPalette(page: Page, label: string): Promise<void> {
-  await page.keyboard.press('Control+Shift+C');
-  await page.getByPlaceholder('SEARCH', { exact: true }).fill(label);
-  await page.getByRole('menuitem', { name: label }).click();
+  // A page that still connects to its kernel takes the focus from a palette.
+  await expect(async () => {
+    await page.keyboard.press('Control+Shift+C');
+    const search = page.getByPlaceholder('SEARCH', { exact: true });
+    await search.fill(label, { timeout: 3000 });
+    await page.getByRole('menuitem', { name: label }).click({ timeout: 3000 });
+  }).toPass({ timeout: 30000 });
 }
 
 /** Put a notebook without cells on the server. */

@@ -1,0 +1,89 @@
+"""What does the panel cost the browser?
+
+A real server with 8 pretend GPUs and 8 clusters of 8 workers (programs that speak the supervisor's protocol), all of
+whose figures change every second; JupyterLab in a headless Chromium, watched through its DevTools protocol:
+
+- how many bytes the extension adds to Lab's start,
+- what share of one core all processes of the browser take more with the panel open than with it closed,
+- how much longer scripts run for each message, in the panel and in the history,
+- how evenly frames come while a list of 500 workers scrolls.
+
+It needs `jlpm build:prod`, and the packages of labextension/ui-tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from server_loop import ROOT, TOKEN, Server
+
+# The fake of the tests, but GPUs whose figures change.
+RESTLESS_GPUS = """
+import math, runpy, time
+from types import SimpleNamespace
+runpy.run_path({fake!r})
+import pynvml
+def wave(handle):
+    return (1 + math.sin(time.time() / 5 + handle)) / 2
+pynvml.nvmlDeviceGetUtilizationRates = lambda handle: SimpleNamespace(gpu=int(100 * wave(handle)), memory=5)
+pynvml.nvmlDeviceGetMemoryInfo = lambda handle: SimpleNamespace(total=140 * 2**30, used=int(2**37 * wave(handle)))
+pynvml.nvmlDeviceGetPowerUsage = lambda handle: int(600_000 * wave(handle))
+"""
+
+
+def add_kernel(folder: Path, name: str, workers: int) -> None:
+    """A kernel whose clusters have so many workers."""
+    specification = json.loads((folder / "kernels" / "small" / "kernel.json").read_text())
+    specification["env"] = {"WORKERS": str(workers)}
+    (folder / "kernels" / name).mkdir()
+    (folder / "kernels" / name / "kernel.json").write_text(json.dumps(specification))
+
+
+def main() -> int:
+    """Measure, and say whether the limits hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=60, help="how long each state is watched")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "sitecustomize.py").write_text(
+            RESTLESS_GPUS.format(fake=str(ROOT / "tests" / "fake_gpus" / "sitecustomize.py"))
+        )
+        (folder / "jupyter_server_config.json").write_text('{"LabApp": {"expose_app_in_browser": true}}')
+        server = Server(folder, "jupyter_gpudask", "jupyterlab")
+        try:
+            add_kernel(folder, "huge", 500)
+            kernels = [server.cluster("small") for _ in range(8)]
+            while any(server.request(f"gpudask/api/clusters/{kernel}")["status"] == "starting" for kernel in kernels):
+                time.sleep(0.2)
+            command = ["node", str(Path(__file__).with_suffix(".mjs")), server.url, TOKEN, str(options.seconds)]
+            measured = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        finally:
+            server.stop()
+    result = {
+        "command": "python benchmarks/panel_cost.py",
+        "gpus": 8,
+        "workers": 64,
+        "cores": os.cpu_count(),
+        "jupyterlab": version("jupyterlab"),
+        **measured,
+    }
+    print(json.dumps(result, indent=1))
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    panel = result["panel"]
+    is_within = result["bytes_at_start"] < 120_000 and panel["core_percent"] < 3 and panel["script_ms_per_tick"] < 4
+    return 0 if is_within else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

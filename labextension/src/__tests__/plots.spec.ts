@@ -1,0 +1,40 @@
+import { nullTranslator } from '@jupyterlab/translation';
+
+import { dashboardArgs, dashboardOf, DashboardTab } from '../dashboard';
+import { RestClient } from '../model/rest';
+import { IRequest, settingsOf } from './fakeServer';
+
+const PLOTS = {
+  'Individual Task Stream': '/individual-task-stream',
+  'Individual Cpu': '/individual-cpu'
+};
+
+describe('the plots of Dask', () => {
+  it('are those that the dashboard offers, by name', async () => {
+    const requests: IRequest[] = [];
+    const settings = settingsOf(request => {
+      requests.push(request);
+      return new Response(JSON.stringify(PLOTS));
+    });
+    expect(await new RestClient(settings).plots('kernel-1')).toEqual([
+      { title: 'CPU', path: '/individual-cpu' },
+      { title: 'Task Stream', path: '/individual-task-stream' }
+    ]);
+    expect(requests[0].url).toBe(
+      'http://server/user/ada/gpudask/dashboard/kernel-1/individual-plots.json'
+    );
+  });
+
+  it('are the same after a reload', () => {
+    const trans = nullTranslator.load('jupyter_gpudask');
+    const plot = { title: 'Task Stream', path: '/individual-task-stream' };
+    for (const dashboard of [
+      { kernelId: 'kernel-1', name: 'analysis.ipynb', plot },
+      { kernelId: 'kernel-1', name: 'analysis.ipynb', plot: undefined }
+    ]) {
+      const tab = new DashboardTab(dashboard, 'http://server/', trans);
+      expect(dashboardOf(dashboardArgs(tab))).toEqual(dashboard);
+      tab.dispose();
+    }
+  });
+});

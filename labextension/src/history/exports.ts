@@ -1,0 +1,107 @@
+/**
+ * The history as files: the figures as CSV, the plots as PNG.
+ */
+import { IGroup } from './figures';
+import { ILineStyle } from './lines';
+import { IRange } from './plot';
+import { themeValue } from './theme';
+
+const UNITS = { percent: '%', bytes: 'bytes', rate: '1/s' };
+
+/** A line for each moment, and a column for each figure of each subject; bytes are whole numbers. */
+export function csvOf(
+  groups: IGroup[],
+  times: number[],
+  range: IRange
+): string {
+  const columns = groups.flatMap(group =>
+    group.figures.flatMap(figure =>
+      group.subjects.map(({ name, details }, number) => ({
+        head: `${name} (${details}): ${figure.title} [${UNITS[figure.unit]}]`,
+        series: figure.series[number]
+      }))
+    )
+  );
+  const rows = [['time', ...columns.map(column => quoted(column.head))]];
+  times.forEach((time, index) => {
+    const values = columns.map(column => column.series[index]);
+    const isInside = time >= range.min && time <= range.max;
+    if (isInside && values.some(value => value !== null)) {
+      const when = new Date(time * 1000).toISOString();
+      rows.push([when, ...values.map(value => (value ?? '').toString())]);
+    }
+  });
+  return rows.map(row => `${row.join(',')}\r\n`).join('');
+}
+
+function quoted(text: string): string {
+  return `"${text.replace(/"/g, '""')}"`;
+}
+
+/** What a picture is made of. */
+export interface IPicture {
+  plots: { title: string; canvas: HTMLCanvasElement }[];
+  lines: { name: string; style: ILineStyle }[];
+}
+
+const MARGIN = 12;
+const LINE_HEIGHT = 20;
+
+/** The plots below each other, and the names of the lines, in the colours of the theme. */
+export function pngOf({ plots, lines }: IPicture): Promise<Blob | null> {
+  const scale = devicePixelRatio;
+  const width = Math.max(...plots.map(({ canvas }) => canvas.width / scale));
+  const heights = plots.map(
+    ({ canvas }) => canvas.height / scale + LINE_HEIGHT + MARGIN
+  );
+  const height = heights.reduce((sum, each) => sum + each, 0);
+  const canvas = document.createElement('canvas');
+  canvas.width = (width + 2 * MARGIN) * scale;
+  canvas.height = (height + (lines.length + 1) * LINE_HEIGHT) * scale;
+  const context = canvas.getContext('2d');
+  if (!context) {
+    return Promise.resolve(null);
+  }
+  context.scale(scale, scale);
+  context.fillStyle = themeValue('--jp-layout-color1');
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.font = `12px ${themeValue('--jp-ui-font-family')}`;
+  context.fillStyle = themeValue('--jp-ui-font-color1');
+  let top = MARGIN;
+  plots.forEach((plot, index) => {
+    const size = [plot.canvas.width / scale, plot.canvas.height / scale];
+    context.fillText(plot.title, MARGIN, top + 10);
+    context.drawImage(plot.canvas, MARGIN, top + LINE_HEIGHT, size[0], size[1]);
+    top += heights[index];
+  });
+  lines.forEach(({ name, style }) => {
+    drawName(context, name, style, top);
+    top += LINE_HEIGHT;
+  });
+  return new Promise(resolve => canvas.toBlob(resolve));
+}
+
+function drawName(
+  context: CanvasRenderingContext2D,
+  name: string,
+  style: ILineStyle,
+  top: number
+): void {
+  context.strokeStyle = themeValue(style.colour);
+  context.lineWidth = 2;
+  context.setLineDash(style.dash);
+  context.beginPath();
+  context.moveTo(MARGIN, top + 6);
+  context.lineTo(MARGIN + 24, top + 6);
+  context.stroke();
+  context.fillText(name, MARGIN + 32, top + 10);
+}
+
+/** Have the browser save a file. */
+export function save(content: Blob, name: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href));
+}

@@ -1,0 +1,80 @@
+import React from 'react';
+
+import { useGpuDask } from '../views/context';
+import { formatTime } from './lines';
+
+interface IHistoryToolbarProps {
+  /** How many seconds are shown. */
+  span: number;
+  isPaused: boolean;
+  isZoomed: boolean;
+  /** The moment under the cursor, in seconds since the epoch. */
+  time: number | null;
+  onSpan: (span: number) => void;
+  onPause: () => void;
+  onResetZoom: () => void;
+  onCsv: () => void;
+  onPng: () => Promise<void>;
+}
+
+const MINUTES = [15, 5, 1];
+
+/** What can be done with the history. */
+export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
+  const { trans } = useGpuDask();
+  const button = 'jp-GpuDask-button jp-mod-text';
+  return (
+    <div
+      className="jp-GpuDask-historyBar"
+      role="toolbar"
+      aria-label={trans.__('History')}
+    >
+      <select
+        aria-label={trans.__('Shown time')}
+        value={props.span}
+        onChange={event => props.onSpan(Number(event.target.value))}
+      >
+        {MINUTES.map(minutes => (
+          <option key={minutes} value={minutes * 60}>
+            {trans._n('Last minute', 'Last %1 minutes', minutes)}
+          </option>
+        ))}
+      </select>
+      <button
+        type="button"
+        className={button}
+        aria-pressed={props.isPaused}
+        onClick={props.onPause}
+      >
+        {trans.__('Pause')}
+      </button>
+      <button
+        type="button"
+        className={button}
+        title={trans.__('Drag in a chart to zoom')}
+        disabled={!props.isZoomed}
+        onClick={props.onResetZoom}
+      >
+        {trans.__('Reset zoom')}
+      </button>
+      <span className="jp-GpuDask-quiet">
+        {props.time === null
+          ? props.isPaused
+            ? trans.__('Paused')
+            : trans.__('Now')
+          : formatTime(props.time)}
+      </span>
+      <span className="jp-GpuDask-spring" />
+      <button type="button" className={button} onClick={props.onCsv}>
+        {trans.__('Save CSV')}
+      </button>
+      <button
+        type="button"
+        className={button}
+        onClick={() => void props.onPng()}
+      >
+        {trans.__('Save PNG')}
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,43 @@
+/**
+ * The tab with the history; loaded when it is first opened.
+ */
+import { MainAreaWidget } from '@jupyterlab/apputils';
+import { historyIcon } from '@jupyterlab/ui-components';
+
+import 'uplot/dist/uPlot.min.css';
+import '../../style/history.css';
+
+import { Connection } from '../model/connection';
+import { GpuDaskModel } from '../model/model';
+import { RestClient } from '../model/rest';
+import { IGpuDask } from '../views/context';
+import { LiveWidget } from '../views/liveWidget';
+import { HistoryView, LONGEST_PAST } from './historyView';
+
+/** The id of the tab in the shell, kept in saved layouts. */
+export const HISTORY_ID = 'jupyter-gpudask-history';
+
+/** Has a stream of its own, which goes back further than that of the panel. */
+export class HistoryTab extends MainAreaWidget<LiveWidget> {
+  constructor(gpuDask: IGpuDask, rest: RestClient) {
+    const model = new GpuDaskModel(
+      new Connection(rest, Math.random, LONGEST_PAST)
+    );
+    super({ content: new LiveWidget({ ...gpuDask, model }, HistoryView) });
+    this._model = model;
+    this.id = HISTORY_ID;
+    this.addClass('jp-GpuDask');
+    this.addClass('jp-GpuDask-history');
+    this.toolbar.hide();
+    this.title.label = gpuDask.trans.__('GPU history');
+    this.title.icon = historyIcon;
+    this.title.closable = true;
+  }
+
+  override dispose(): void {
+    super.dispose();
+    this._model.dispose();
+  }
+
+  private readonly _model: GpuDaskModel;
+}

@@ -1,0 +1,68 @@
+/**
+ * Wiring of the tab with the history.
+ */
+import {
+  ILabShell,
+  ILayoutRestorer,
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
+import { historyIcon } from '@jupyterlab/ui-components';
+
+import { CommandIDs } from './commandIDs';
+import type { HistoryTab } from './history/tab';
+import { RestClient } from './model/rest';
+import { IGpuDaskToken } from './tokens';
+import { IGpuDask } from './views/context';
+
+export const historyPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-gpudask:history',
+  description: 'A tab with the past of every GPU and worker.',
+  autoStart: true,
+  requires: [IGpuDaskToken],
+  optional: [ILabShell, ILayoutRestorer, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    gpuDask: IGpuDask,
+    labShell: ILabShell | null,
+    restorer: ILayoutRestorer | null,
+    palette: ICommandPalette | null
+  ): void => {
+    const { trans } = gpuDask;
+    const tracker = new WidgetTracker<HistoryTab>({
+      namespace: 'jupyter-gpudask-history'
+    });
+    // A page of Notebook 7 has room for one document, and a place below it.
+    const area = labShell ? 'main' : 'down';
+
+    app.commands.addCommand(CommandIDs.showHistory, {
+      label: trans.__('Show GPU History'),
+      caption: trans.__('Show the last minutes of every GPU and worker'),
+      icon: historyIcon,
+      describedBy: {
+        args: { type: 'object', properties: {}, additionalProperties: false }
+      },
+      execute: async () => {
+        const { HistoryTab } = await import('./history/tab');
+        const rest = new RestClient(app.serviceManager.serverSettings);
+        if (!tracker.currentWidget) {
+          const tab = new HistoryTab(gpuDask, rest);
+          app.shell.add(tab, area, { type: 'GPU Dask' });
+          await tracker.add(tab);
+        }
+        app.shell.activateById(tracker.currentWidget?.id ?? '');
+      }
+    });
+    palette?.addItem({
+      command: CommandIDs.showHistory,
+      category: trans.__('GPU Dask')
+    });
+    if (labShell) {
+      void restorer?.restore(tracker, {
+        command: CommandIDs.showHistory,
+        name: tab => tab.id
+      });
+    }
+  }
+};

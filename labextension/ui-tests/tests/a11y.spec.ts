@@ -1,0 +1,158 @@
+/**
+ * Nothing in any state of the panel, its dialogs and the history is a serious obstacle, in light and in dark.
+ */
+import AxeBuilder from '@axe-core/playwright';
+import { expect, IJupyterLabPageFixture, test } from '@jupyterlab/galata';
+
+import {
+  expectIdleKernel,
+  gpuDaskPanel,
+  runFromPalette,
+  uploadNotebook
+} from './panel';
+import { IScene, playScene } from './replay';
+
+const FAILED = {
+  status: 'failed',
+  reason: 'GPU 0 is held by other.ipynb.',
+  fix: 'Stop that cluster, or choose another GPU.',
+  log: 'Traceback: …',
+  state: null,
+  engine: null
+};
+
+const SCENES: { [name: string]: IScene } = {
+  'no GPU': {
+    gpus: 0,
+    workers: null,
+    gpuList: {
+      reason: 'This machine has no NVIDIA driver.',
+      fix: 'Install the driver, or use the CPU stand-in.'
+    }
+  },
+  'idle GPUs': { gpus: 2, workers: null },
+  'a cluster that starts': {
+    gpus: 2,
+    workers: 2,
+    cluster: { status: 'starting', workers_ready: 1, state: null }
+  },
+  'a cluster that runs': { gpus: 4, workers: 4 },
+  'many workers': { gpus: 4, workers: 64 },
+  'a connection that is lost': { gpus: 2, workers: 2, isLost: true },
+  'a cluster that failed': { gpus: 2, workers: 2, cluster: FAILED }
+};
+
+const THEMES = ['JupyterLab Light', 'JupyterLab Dark'];
+
+/** What axe finds in that part of the page, and finds serious or critical. */
+async function obstacles(
+  page: IJupyterLabPageFixture,
+  selector: string
+): Promise<string[]> {
+  const { violations } = await new AxeBuilder({ page })
+    .include(selector)
+    .analyze();
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) =>
+      nodes.map(({ html, any }) => `${id}: ${html} ${any[0]?.message ?? ''}`)
+    );
+}
+
+/** Check that part of the page in each theme. */
+async function expectNoObstacles(
+  page: IJupyterLabPageFixture,
+  selector: string
+): Promise<void> {
+  for (const theme of THEMES) {
+    await page.theme.setTheme(theme);
+    expect.soft(await obstacles(page, selector), theme).toEqual([]);
+  }
+}
+
+test.describe('nothing is an obstacle', () => {
+  test.use({ autoGoto: false });
+
+  for (const [name, scene] of Object.entries(SCENES)) {
+    test(`in the panel with ${name}`, async ({ page }) => {
+      await playScene(page, scene);
+      await page.goto();
+      await page.sidebar.openTab('jupyter-gpudask-panel');
+      const news = scene.isLost ? 'Next try in' : 'Clusters';
+      await expect(gpuDaskPanel(page).getByText(news).first()).toBeVisible();
+      await expectNoObstacles(page, '#jupyter-gpudask-panel');
+    });
+  }
+
+  test('in the history', async ({ page }) => {
+    await playScene(page, { gpus: 4, workers: 4 });
+    await page.goto();
+    await runFromPalette(page, 'Show GPU History');
+    await expect(page.getByRole('img', { name: 'GPUs: Busy' })).toBeVisible();
+    await expectNoObstacles(page, '#jupyter-gpudask-history');
+  });
+
+  test('in the logs', async ({ page }) => {
+    await playScene(page, SCENES['a cluster that failed']);
+    await page.goto();
+    await page.sidebar.openTab('jupyter-gpudask-panel');
+    await page.getByRole('button', { name: 'Logs: train.ipynb' }).click();
+    await expect(page.getByRole('dialog')).toContainText('Traceback');
+    await expectNoObstacles(page, '.jp-Dialog-content');
+  });
+});
+
+test('nothing is an obstacle in the dialog that starts a cluster, and in the toolbar', async ({
+  page,
+  request,
+  tmpPath
+}) => {
+  await uploadNotebook(request, `${tmpPath}/analysis.ipynb`);
+  await page.notebook.openByPath(`${tmpPath}/analysis.ipynb`);
+  await expectIdleKernel(page);
+  await expectNoObstacles(page, '.jp-GpuDask-toolbarButton');
+  await page.sidebar.openTab('jupyter-gpudask-panel');
+  await page.getByRole('button', { name: 'Options…: analysis.ipynb' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Threads').fill('many');
+  await dialog.getByRole('button', { name: 'Start' }).click();
+  await expect(dialog.getByRole('alert')).toBeVisible();
+  await expectNoObstacles(page, '.jp-Dialog-content');
+});
+
+test.describe('without sight, or with little motion', () => {
+  test.use({ autoGoto: false });
+
+  test('the state of a cluster is announced, and its figures are not', async ({
+    page
+  }) => {
+    await playScene(page, SCENES['a cluster that starts'], 500);
+    await page.goto();
+    await page.sidebar.openTab('jupyter-gpudask-panel');
+    const announcer = gpuDaskPanel(page).getByRole('status');
+    await expect(announcer).toHaveText(
+      'train.ipynb: starting 1 of 2, 2 × H200'
+    );
+    await expect(announcer).toHaveAttribute('aria-live', 'polite');
+  });
+
+  test('nothing moves where that is not wanted', async ({ page }) => {
+    await page.emulateMedia({ reducedMotion: 'reduce' });
+    await playScene(page, SCENES['a cluster that starts']);
+    await page.goto();
+    await page.sidebar.openTab('jupyter-gpudask-panel');
+    const panel = gpuDaskPanel(page);
+    await expect(panel.getByText('starting 1 of 2').last()).toBeVisible();
+    const moving = await panel.evaluate(
+      node =>
+        node
+          .getAnimations({ subtree: true })
+          .filter(animation => animation.playState === 'running').length
+    );
+    expect(moving).toBe(0);
+    await expect(panel.getByRole('meter').first()).toHaveAttribute(
+      'aria-valuetext',
+      /%/
+    );
+  });
+});

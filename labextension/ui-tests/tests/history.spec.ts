@@ -1,0 +1,108 @@
+/**
+ * The tab with the history: real figures of the server, but for the long past, which is played.
+ */
+import { expect, IJupyterLabPageFixture, test } from '@jupyterlab/galata';
+import { readFile } from 'fs/promises';
+
+import { runFromPalette } from './panel';
+import { playScene } from './replay';
+
+const tab = (page: IJupyterLabPageFixture) =>
+  page.locator('#jupyter-gpudask-history');
+
+/** How many streams are open. */
+function countStreams(page: IJupyterLabPageFixture): () => number {
+  let open = 0;
+  page.on('websocket', socket => {
+    if (socket.url().includes('gpudask/api/stream')) {
+      open += 1;
+      socket.on('close', () => (open -= 1));
+    }
+  });
+  return () => open;
+}
+
+test('the history is opened from the panel, is there again after a reload, and rests while it is hidden', async ({
+  page
+}) => {
+  await page.sidebar.openTab('jupyter-gpudask-panel');
+  await page.getByRole('button', { name: 'last minutes' }).click();
+  const gpus = tab(page).getByRole('region', { name: 'GPUs', exact: true });
+  await expect(gpus.getByRole('row').nth(2)).toHaveText(
+    'GPU 1NVIDIA H20037 %1.0 GiB'
+  );
+  await page.sidebar.close('left');
+
+  // The layout is saved a little later.
+  await page.waitForTimeout(1500);
+  const streams = countStreams(page);
+  await page.reload({ waitForIsReady: false });
+  await expect(gpus.first()).toBeVisible({ timeout: 30000 });
+  await expect.poll(streams).toBe(1);
+  await page.menu.clickMenuItem('File>New Launcher');
+  await expect.poll(streams).toBe(0);
+});
+
+test.describe('with 15 minutes of figures', () => {
+  test.use({ autoGoto: false });
+
+  test.beforeEach(async ({ page }) => {
+    await playScene(page, { gpus: 2, workers: 2 }, 1000);
+    await page.goto();
+    await runFromPalette(page, 'Show GPU History');
+    await expect(tab(page).getByRole('img')).toHaveCount(6);
+  });
+
+  test('one cursor goes through all charts, and a range can be zoomed and saved', async ({
+    page
+  }) => {
+    await tab(page).getByRole('button', { name: 'Pause' }).click();
+    const row = tab(page).getByRole('row', { name: 'GPU 0' }).first();
+    const newest = await row.textContent();
+    const chart = tab(page).locator('.u-over').first();
+    const { width, height } = (await chart.boundingBox())!;
+    await chart.hover({ position: { x: width / 3, y: height / 2 } });
+    expect(await row.textContent()).not.toBe(newest);
+    const cursors = tab(page).locator('.u-cursor-x');
+    const places = await cursors.evaluateAll(nodes =>
+      nodes.map(node => (node as HTMLElement).style.transform)
+    );
+    expect(new Set(places).size).toBe(1);
+
+    const reset = tab(page).getByRole('button', { name: 'Reset zoom' });
+    await expect(reset).toBeDisabled();
+    await page.mouse.down();
+    await chart.hover({ position: { x: (2 * width) / 3, y: height / 2 } });
+    await page.mouse.up();
+    await expect(reset).toBeEnabled();
+
+    const download = page.waitForEvent('download');
+    await tab(page).getByRole('button', { name: 'Save CSV' }).click();
+    const text = await readFile(await (await download).path(), 'utf8');
+    const lines = text.trim().split('\r\n');
+    expect(lines[0]).toContain('"GPU 1 (train.ipynb): Tasks a second [1/s]"');
+    // A third of 15 minutes, a line a second.
+    expect(Math.abs(lines.length - 300)).toBeLessThan(10);
+
+    const picture = page.waitForEvent('download');
+    await tab(page).getByRole('button', { name: 'Save PNG' }).click();
+    const png = await readFile(await (await picture).path());
+    expect(png.subarray(1, 4).toString()).toBe('PNG');
+    expect(png.length).toBeGreaterThan(20000);
+    await reset.click();
+    await expect(reset).toBeDisabled();
+  });
+
+  test('its charts follow the theme', async ({ page }) => {
+    const background = () =>
+      tab(page)
+        .locator('canvas')
+        .first()
+        .evaluate((canvas: HTMLCanvasElement) => canvas.toDataURL());
+    await page.theme.setLightTheme();
+    await tab(page).getByRole('button', { name: 'Pause' }).click();
+    const light = await background();
+    await page.theme.setDarkTheme();
+    await expect.poll(background).not.toBe(light);
+  });
+});

@@ -1,0 +1,34 @@
+/**
+ * A cluster with more workers than fit; they are played, for no test machine has so many.
+ */
+import { expect, test } from '@jupyterlab/galata';
+
+import { gpuDaskPanel } from './panel';
+import { playScene } from './replay';
+
+test.use({ autoGoto: false });
+
+test('of 500 workers those are drawn that can be seen, and the keyboard reaches all', async ({
+  page
+}, testInfo) => {
+  await playScene(page, { gpus: 0, workers: 500 });
+  await page.goto();
+  await page.sidebar.openTab('jupyter-gpudask-panel');
+  const list = gpuDaskPanel(page).getByRole('group', {
+    name: 'Workers of train.ipynb'
+  });
+  const rows = list.getByRole('listitem');
+  await expect(rows.first()).toHaveAttribute('aria-setsize', '500');
+  expect(await rows.count()).toBeLessThan(50);
+  await page.screenshot({ path: testInfo.outputPath('top.png') });
+
+  await list.focus();
+  await page.keyboard.press('End');
+  await expect(list.getByText('Worker 499')).toBeInViewport();
+  await expect(rows.last()).toHaveAttribute('aria-posinset', '500');
+  expect(await rows.count()).toBeLessThan(50);
+  await page.screenshot({ path: testInfo.outputPath('end.png') });
+
+  await page.keyboard.press('Home');
+  await expect(list.getByText('Worker 0')).toBeInViewport();
+});
