@@ -68,6 +68,25 @@ export default defineConfig([
     }
   },
   {
+    files: ['labextension/src/plugins/*.ts'],
+    rules: {
+      // Small, and at work from the start.
+      'jupyter/prefer-lazy-imports': [
+        'warn',
+        {
+          ignoreImports: [
+            '../autostart',
+            '../insertCode',
+            '../model/*',
+            '../notifier',
+            '../panel',
+            '../running'
+          ]
+        }
+      ]
+    }
+  },
+  {
     files: ['**/__tests__/**'],
     rules: { 'jupyter/no-untranslated-string': 'off' }
   },

@@ -112,9 +112,11 @@ def _refuse_what_does_not_fit(collections: Iterable[Any]) -> dict[int, Any]:
         if isinstance(collection, Array) and not math.isnan(collection.nbytes):
             needed = int(collection.nbytes)
         else:
-            kept[id(collection)] = persisted = dask.base.persist(collection)[0]
-            wait(persisted)
-            needed = sum(default_client().nbytes([future.key for future in futures_of(persisted)]).values())
+            persisted = dask.base.persist(collection)[0]
+            size_of_it = _size_on_the_workers(persisted)
+            if size_of_it is None:  # it has failed, and fails again where it is computed
+                continue
+            kept[id(collection)], needed = persisted, size_of_it
         # The blocks of an array arrive one by one, and are put together then: both need room, unless there is but one.
         size += needed * (2 if isinstance(collection, Array) and collection.npartitions > 1 else 1)
         names += names_of(collection)
@@ -124,6 +126,19 @@ def _refuse_what_does_not_fit(collections: Iterable[Any]) -> dict[int, Any]:
                 f"on the GPU of this kernel, which has {format_bytes(free)} free."
             )
     return kept
+
+
+def _size_on_the_workers(persisted: Any) -> int | None:
+    """Bytes of all its partitions, once they are there; `None` if they will not be."""
+    futures = futures_of(persisted)
+    wait(futures)
+    if any(future.status != "finished" for future in futures):
+        return None
+    try:
+        sizes: dict[Any, int] = default_client().nbytes([future.key for future in futures])
+    except KeyError:  # the scheduler has lost one meanwhile
+        return None
+    return sum(sizes.values())
 
 
 def _free_memory() -> int:

@@ -1,7 +1,8 @@
 """Quantiles of arrays on GPUs, where CuPy's are wrong.
 
-CuPy 14.2 reads from behind the end of a block that is empty, or that has but one row while more than one quantile is
-asked for: it gives what lies there, or ends the process.
+CuPy 14.2 reads from behind the end of a block that is empty, or that has one row while more than one quantile is
+asked for: it gives what lies there, or ends the process. It sorts NaN behind all numbers, where NumPy gives NaN. Its
+median takes no empty blocks.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
 
 def install_quantiles() -> None:
-    """Mend `dask.array.quantile`; a second time does nothing."""
+    """Mend `dask.array.quantile`, `median` and `percentile`; a second time does nothing."""
     intercept(da.quantile, _quantile)
+    intercept(da.median, _median)
+    intercept(da.percentile, _percentile)
 
 
 def _quantile(  # noqa: PLR0917 - Dask's signature
@@ -58,11 +61,30 @@ def _quantile(  # noqa: PLR0917 - Dask's signature
     )
 
 
+def _median(median: Callable[..., Any], a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:  # noqa: FBT002
+    __tracebackhide__ = True
+    if axis is None or out is not None or place_of(a) != "gpu":
+        return median(a, axis, keepdims, out)
+    dtype = np.median(np.zeros(1, a.dtype)).dtype
+    return da.quantile(a, 0.5, axis=axis, keepdims=keepdims).astype(dtype)
+
+
+def _percentile(percentile: Callable[..., Any], a: Any, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    result = percentile(a, *args, **kwargs)
+    if not isinstance(a, da.Array) or place_of(a) != "gpu" or a.dtype.kind not in "fc":
+        return result
+    return da.where(da.isnan(a).any(), np.nan, result)
+
+
 def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
     """`numpy.quantile` of one block, each quantile for itself."""
     if not block.size:
         host = np.quantile(np.empty(block.shape, block.dtype), q, **options)
         return np.full_like(block, np.nan, shape=host.shape, dtype=host.dtype)
     quantiles = np.stack([np.quantile(block, float(one), **options) for one in q.ravel()])
-    dtype = np.result_type(quantiles.dtype, q.dtype)
+    if block.dtype.kind == "f":
+        unknown = np.isnan(block).any(axis=options["axis"], keepdims=options["keepdims"])
+        quantiles = np.where(unknown, np.nan, quantiles)
+    dtype = np.result_type(np.quantile(np.zeros(1, block.dtype), np.asarray(0.5)).dtype, q.dtype)
     return quantiles.reshape(q.shape + quantiles.shape[1:]).astype(dtype, copy=False)

@@ -8,6 +8,7 @@ import os
 import sys
 
 from .channel import Channel, take_stdio
+from .deaths import tell_how_workers_end
 from .engines import warm_up
 from .lifeline import end_session, watch_parent
 from .supervisor import Supervisor
@@ -22,6 +23,7 @@ def main() -> int:
     """Run one cluster until it is told to close, its stdin ends, or its parent dies."""
     command_fd, event_fd = take_stdio()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    tell_how_workers_end()
     if "--standby" in sys.argv:
         watch_parent(os.getppid())
         warm_up()

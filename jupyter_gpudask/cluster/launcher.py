@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
 from collections import deque
@@ -157,7 +158,7 @@ class ClusterProcess(ClusterLink):
             async with asyncio.timeout(_END_LIMIT):
                 await self._process.wait()
         log = await self._whole_log()
-        if "No module named jupyter_gpudask" in log:
+        if re.search("No module named '?jupyter_gpudask", log):
             return ClusterStartError(
                 "The kernel's environment has no jupyter_gpudask.",
                 "Type in the notebook: %pip install jupyter_gpudask, and restart the kernel.",

@@ -77,14 +77,20 @@ class Footer:
 
     @property
     def _submitted(self) -> int:
-        return self._cluster.tasks_submitted - self._submitted_before
+        submitted = self._cluster.tasks_submitted - self._submitted_before
+        return submitted if self._current is self._cluster else submitted + self._current.tasks_submitted
+
+    @property
+    def _current(self) -> RunningCluster:
+        """The kernel's cluster, which the cell may have replaced by another."""
+        return self._session.cluster or self._cluster
 
     def _summary(self, seconds: float) -> CellSummary:
         state = None
         with suppress(GpuDaskError):
             state = self._session.state()
-        ready = self._cluster.ready
-        peaks = self._cluster.take_peaks(_PATIENCE)
+        ready = self._current.ready
+        peaks = self._current.take_peaks(_PATIENCE)
         busiest = max(peaks, key=lambda name: peaks[name], default=None)
         index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
         return CellSummary(

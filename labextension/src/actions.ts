@@ -10,17 +10,15 @@ import {
 } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
+import { CLIENT_LINES } from './code';
 import { ICluster } from './model/api';
 import { GpuDaskModel } from './model/model';
-import { RefusedError, RestClient } from './model/rest';
+import { RestClient } from './model/rest';
+import { endOf, sentenceOf } from './problems';
 import { LogsView } from './views/logs';
-import { StartDialog } from './views/startDialog';
+import { scaleDialog } from './views/scaleDialog';
+import { startDialog } from './views/startDialog';
 import { holderName, tasksOf } from './words';
-
-/** What gets the client of a cluster that runs; code, so never translated. */
-export const CLIENT_LINES = `%load_ext jupyter_gpudask
-cluster = %gpudask start
-client = cluster.client`;
 
 export class ClusterActions {
   constructor(
@@ -49,16 +47,26 @@ export class ClusterActions {
           name: holderName(holder, clusters)
         }))
       }));
-      const dialog = new StartDialog({
+      await startDialog({
         name,
         gpus,
         offer,
+        units: this._model.settings.value.units,
         trans: this._trans,
         submit: async (spec, profile) =>
           this._model.put(await this._rest.create(kernelId, spec, profile))
-      });
-      await dialog.launch();
+      }).launch();
     });
+  }
+
+  /** Ask how many workers a cluster shall have, and have so many. */
+  async scale(cluster: ICluster): Promise<void> {
+    await scaleDialog({
+      cluster,
+      trans: this._trans,
+      submit: async workers =>
+        this._model.put(await this._rest.scale(cluster.kernel_id, workers))
+    }).launch();
   }
 
   /** Close a cluster; asks first if that loses work. */
@@ -99,7 +107,7 @@ export class ClusterActions {
       const logs =
         cluster.status === 'ready'
           ? await this._rest.logs(cluster.kernel_id)
-          : { supervisor: cluster.log };
+          : { supervisor: endOf(cluster, trans).log };
       await showDialog({
         title: trans.__('Logs of the cluster of %1', cluster.name),
         body: new LogsView(logs, cluster.state?.workers ?? [], trans),
@@ -147,15 +155,7 @@ export class ClusterActions {
     try {
       await act();
     } catch (error) {
-      await showErrorMessage(title, sentenceOf(error));
+      await showErrorMessage(title, sentenceOf(error, this._trans));
     }
   }
-}
-
-/** What went wrong, and what to do about it. */
-export function sentenceOf(error: unknown): string {
-  if (error instanceof RefusedError) {
-    return `${error.problem.message} ${error.problem.fix}`.trim();
-  }
-  return error instanceof Error ? error.message : String(error);
 }

@@ -9,6 +9,9 @@ export namespace CommandIDs {
   /** Start a cluster with the options of a dialog. */
   export const startWithOptions = 'gpudask:start-with-options';
 
+  /** Ask how many workers there shall be. */
+  export const scale = 'gpudask:scale';
+
   export const stop = 'gpudask:stop';
 
   export const restart = 'gpudask:restart';
@@ -24,6 +27,9 @@ export namespace CommandIDs {
 
   /** Copy the lines that get the Dask client. */
   export const copyCode = 'gpudask:copy-code';
+
+  /** Put these lines into a new cell of the notebook. */
+  export const insertCode = 'gpudask:insert-code';
 
   /** Try to reach the server again. */
   export const reconnect = 'gpudask:reconnect';

@@ -5,7 +5,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import {
   addIcon,
-  codeIcon,
+  copyIcon,
   launchIcon,
   listIcon,
   refreshIcon,
@@ -16,10 +16,12 @@ import {
 import type { ClusterActions } from './actions';
 import { CommandIDs } from './commandIDs';
 import { IDashboard } from './dashboard';
+import { scaleIcon } from './icon';
 import { ClusterStatus, ICluster } from './model/api';
 import { IGpuDask } from './views/context';
 
-const ARGS = {
+/** What the commands of clusters take. */
+export const KERNEL_ARGS = {
   type: 'object',
   properties: {
     kernelId: {
@@ -70,7 +72,7 @@ export function addClusterCommands(
   ): void => {
     commands.addCommand(id, {
       ...options,
-      describedBy: { args: ARGS },
+      describedBy: { args: KERNEL_ARGS },
       isEnabled: isIn(...statuses),
       execute: async args => {
         const cluster = clusterOf(args);
@@ -89,7 +91,7 @@ export function addClusterCommands(
   ): void => {
     commands.addCommand(id, {
       ...options,
-      describedBy: { args: ARGS },
+      describedBy: { args: KERNEL_ARGS },
       isEnabled: isOff,
       execute: async args => {
         const kernelId = kernelOf(args);
@@ -121,6 +123,16 @@ export function addClusterCommands(
     async (kernelId, name) => (await actions()).startWithOptions(kernelId, name)
   );
   add(
+    CommandIDs.scale,
+    ['ready'],
+    {
+      label: trans.__('Scale Cluster…'),
+      caption: trans.__('Have more or fewer workers'),
+      icon: scaleIcon
+    },
+    async cluster => (await actions()).scale(cluster)
+  );
+  add(
     CommandIDs.stop,
     ['starting', 'ready'],
     { label: trans.__('Stop Cluster'), icon: stopIcon },
@@ -128,7 +140,7 @@ export function addClusterCommands(
   );
   add(
     CommandIDs.restart,
-    ['ready', 'failed'],
+    ['ready', 'failed', 'closed'],
     { label: trans.__('Restart Cluster'), icon: refreshIcon },
     async cluster => (await actions()).restart(cluster)
   );
@@ -152,7 +164,7 @@ export function addClusterCommands(
     ['ready'],
     {
       label: trans.__('Copy Code That Gets the Dask Client'),
-      icon: codeIcon
+      icon: copyIcon
     },
     async () => (await actions()).copyCode()
   );

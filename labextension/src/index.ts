@@ -34,6 +34,11 @@ import { Connection } from './model/connection';
 import { GpuDaskModel } from './model/model';
 import { RestClient } from './model/rest';
 import { createPanel } from './panel';
+import { launcher } from './plugins/launcher';
+import { notebook } from './plugins/notebook';
+import { notifications } from './plugins/notifications';
+import { running } from './plugins/running';
+import { settings } from './plugins/settings';
 import { IGpuDaskToken } from './tokens';
 import { createClusterButton } from './views/clusterButton';
 import { IGpuDask } from './views/context';
@@ -56,9 +61,9 @@ const model: JupyterFrontEndPlugin<IGpuDask> = {
   provides: IGpuDaskToken,
   optional: [ITranslator],
   activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
-    const settings = app.serviceManager.serverSettings;
+    const { serverSettings } = app.serviceManager;
     return {
-      model: new GpuDaskModel(new Connection(new RestClient(settings))),
+      model: new GpuDaskModel(new Connection(new RestClient(serverSettings))),
       current: new CurrentKernel(app.shell),
       commands: app.commands,
       trans: (translator ?? nullTranslator).load('jupyter_gpudask')
@@ -81,10 +86,14 @@ const commands: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null
   ): void => {
     const { trans } = gpuDask;
-    const settings = app.serviceManager.serverSettings;
+    const { serverSettings } = app.serviceManager;
     const actions = async (): Promise<ClusterActions> => {
       const { ClusterActions } = await import('./actions');
-      return new ClusterActions(gpuDask.model, new RestClient(settings), trans);
+      return new ClusterActions(
+        gpuDask.model,
+        new RestClient(serverSettings),
+        trans
+      );
     };
     const tracker = new WidgetTracker<DashboardTab>({
       namespace: 'jupyter-gpudask-dashboards'
@@ -93,7 +102,7 @@ const commands: JupyterFrontEndPlugin<void> = {
     const openTab = async (dashboard: IDashboard): Promise<void> => {
       const id = dashboardId(dashboard.kernelId);
       if (!tracker.find(tab => tab.id === id)) {
-        const tab = new DashboardTab(dashboard, settings.baseUrl, trans);
+        const tab = new DashboardTab(dashboard, serverSettings.baseUrl, trans);
         app.shell.add(tab, 'main', { type: 'GPU Dask' });
         await tracker.add(tab);
       }
@@ -101,7 +110,7 @@ const commands: JupyterFrontEndPlugin<void> = {
     };
     const openPage = ({ kernelId }: IDashboard): void => {
       window.open(
-        dashboardUrl(settings.baseUrl, kernelId),
+        dashboardUrl(serverSettings.baseUrl, kernelId),
         '_blank',
         'noopener'
       );
@@ -126,11 +135,13 @@ const commands: JupyterFrontEndPlugin<void> = {
     [
       CommandIDs.start,
       CommandIDs.startWithOptions,
+      CommandIDs.scale,
       CommandIDs.restart,
       CommandIDs.stop,
       CommandIDs.openDashboard,
       CommandIDs.showLogs,
-      CommandIDs.copyCode
+      CommandIDs.copyCode,
+      CommandIDs.reconnect
     ].forEach(command => palette?.addItem({ command, category }));
   }
 };
@@ -156,10 +167,24 @@ const panel: JupyterFrontEndPlugin<void> = {
     restorer?.add(sidePanel, sidePanel.id);
 
     app.commands.addCommand(CommandIDs.showPanel, {
-      label: trans.__('Show GPU Dask panel'),
+      label: args =>
+        args.isLauncher
+          ? trans.__('GPU Dask')
+          : trans.__('Show GPU Dask panel'),
       caption: trans.__('Show the GPU Dask panel in the left sidebar'),
       icon: gpuDaskIcon,
-      describedBy: { args: NO_ARGS },
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            isLauncher: {
+              type: 'boolean',
+              description: 'Whether it is the card in the launcher.'
+            }
+          },
+          additionalProperties: false
+        }
+      },
       execute: () => app.shell.activateById(sidePanel.id)
     });
     palette?.addItem({
@@ -205,7 +230,9 @@ const status: JupyterFrontEndPlugin<void> = {
       item: new LiveWidget(gpuDask, StatusItem),
       align: 'left',
       rank: 50,
-      isActive: () => currentGpus(gpuDask).length > 0,
+      isActive: () =>
+        gpuDask.model.settings.value.showStatusBar &&
+        currentGpus(gpuDask).length > 0,
       activeStateChanged: gpuDask.model.changed
     });
   }
@@ -216,7 +243,12 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   commands,
   panel,
   toolbar,
-  status
+  status,
+  settings,
+  notifications,
+  running,
+  launcher,
+  notebook
 ];
 
 export default plugins;

@@ -40,8 +40,9 @@ export function createPanel(
   // The content is already a region, with a label that fits any side panel.
   panel.content.node.setAttribute('aria-label', trans.__('GPU Dask'));
   panel.header.addWidget(new LiveWidget(gpuDask, ConnectionNotice));
-  panel.addWidget(
-    createSection(trans.__('GPUs'), new LiveWidget(gpuDask, GpuSection))
+  const gpus = createSection(
+    trans.__('GPUs'),
+    new LiveWidget(gpuDask, GpuSection)
   );
   const clusters = createSection(
     trans.__('Clusters'),
@@ -55,7 +56,22 @@ export function createPanel(
       label: ''
     })
   );
-  panel.addWidget(clusters);
+  const { settings } = gpuDask.model;
+  const arrange = (): void => {
+    const wanted = settings.value.showGpus ? [gpus, clusters] : [clusters];
+    if (panel.widgets.length !== wanted.length) {
+      // Anew, for who goes through the page by keyboard meets them in the order in which they came.
+      [gpus, clusters].forEach(section => (section.parent = null));
+      wanted.forEach(section => panel.addWidget(section));
+    }
+  };
+  settings.changed.connect(arrange);
+  arrange();
+  panel.disposed.connect(() => {
+    settings.changed.disconnect(arrange);
+    gpus.dispose();
+    clusters.dispose();
+  });
   return panel;
 }
 

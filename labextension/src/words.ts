@@ -5,32 +5,46 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { Amount, ICluster, IGpu, IGpuHolder, IWorker } from './model/api';
 
-const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+/** Steps of 1024, or of 1000. */
+export type Units = 'GiB' | 'GB';
 
-function unitOf(bytes: number): number {
-  const power = Math.floor(Math.log2(Math.max(bytes, 1)) / 10);
-  return Math.min(power, UNITS.length - 1);
+const STEPS = {
+  GiB: { size: 1024, names: ['B', 'KiB', 'MiB', 'GiB', 'TiB'] },
+  GB: { size: 1000, names: ['B', 'kB', 'MB', 'GB', 'TB'] }
+};
+
+function powerOf(bytes: number, units: Units): number {
+  const { size, names } = STEPS[units];
+  const last = names.length - 1;
+  return names.findIndex(
+    (_, power) => power === last || bytes < size ** (power + 1)
+  );
 }
 
-function inUnit(bytes: number, unit: number): string {
-  const size = bytes / 1024 ** unit;
-  return size.toFixed(size >= 10 || unit === 0 || size === 0 ? 0 : 1);
+function inPower(bytes: number, power: number, units: Units): string {
+  const size = bytes / STEPS[units].size ** power;
+  return size.toFixed(size >= 10 || power === 0 || size === 0 ? 0 : 1);
 }
 
 /** Bytes for people: "62 GiB", "1.5 GiB", "512 MiB". */
-export function formatBytes(bytes: number): string {
-  const unit = unitOf(bytes);
-  return `${inUnit(bytes, unit)} ${UNITS[unit]}`;
+export function formatBytes(bytes: number, units: Units = 'GiB'): string {
+  const power = powerOf(bytes, units);
+  return `${inPower(bytes, power, units)} ${STEPS[units].names[power]}`;
 }
 
 /** A part of a whole, both in the unit of the whole: "41 of 140 GiB". */
 export function formatPart(
   part: number,
   whole: number,
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  units: Units = 'GiB'
 ): string {
-  const unit = unitOf(whole);
-  return trans.__('%1 of %2', inUnit(part, unit), formatBytes(whole));
+  const power = powerOf(whole, units);
+  return trans.__(
+    '%1 of %2',
+    inPower(part, power, units),
+    formatBytes(whole, units)
+  );
 }
 
 /** A share in percent, between 0 and 100. */
@@ -39,12 +53,12 @@ export function percentOf(part: number, whole: number): number {
 }
 
 /** Bytes, a fraction, or none, as a user writes them. */
-export function formatAmount(amount: Amount): string {
+export function formatAmount(amount: Amount, units: Units = 'GiB'): string {
   if (amount === null) {
     return 'none';
   }
   return typeof amount === 'number' && amount > 1
-    ? formatBytes(amount)
+    ? formatBytes(amount, units)
     : String(amount);
 }
 

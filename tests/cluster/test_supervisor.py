@@ -111,6 +111,37 @@ def test_a_signal_to_the_supervisor_ends_everything_and_the_parent_is_told(numbe
     assert leftover_directories() == []
 
 
+def test_the_log_names_the_processes_of_workers_that_were_killed_and_not_of_those_that_were_restarted():
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        restarted = (await cluster.state()).workers[0].pid
+        await asyncio.to_thread(client.restart)
+        killed = (await cluster.state()).workers[0].pid
+        os.kill(killed, signal.SIGKILL)
+        await asyncio.to_thread(wait_until, lambda: str(killed) in cluster.log(), 3)
+        await asyncio.to_thread(client.close, 1)
+        return restarted, killed, cluster.log()
+
+    restarted, killed, log = with_cluster(use)
+    assert restarted != killed
+    assert f"Worker process {killed} was killed by signal 9" in log
+    assert f"Worker process {restarted} " not in log
+
+
+def test_the_log_names_the_process_of_a_worker_that_ran_out_of_host_memory():
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        pid = (await cluster.state()).workers[0].pid
+        hog = client.submit(lambda: b"x" * 600_000_000, pure=False)
+        await asyncio.to_thread(wait_until, lambda: "exceeded" in cluster.log(), 10)
+        hog.cancel()
+        await asyncio.to_thread(client.close, 1)
+        return pid, cluster.log()
+
+    pid, log = with_cluster(use, CPU | {"memory_limit": 500_000_000})
+    assert f"(pid={pid}) exceeded 95% memory budget" in log
+
+
 def test_a_worker_that_is_stuck_in_compiled_code_does_not_outlive_a_killed_supervisor():
     async def use(cluster):
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)

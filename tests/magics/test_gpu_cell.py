@@ -167,6 +167,13 @@ def test_a_result_whose_size_shows_when_it_is_computed_is_refused_before_it_is_m
     assert few.value == "(9,)"
 
 
+def test_what_fails_while_its_size_is_found_out_fails_with_its_own_error(kernel):
+    reply = kernel.run(
+        f"{CELL}\nx = da.arange(1000, chunks=500)\nx[x > 10].map_blocks(lambda block: 1 / 0, dtype=float).compute()"
+    )
+    assert (reply.error, reply.error_value) == ("ZeroDivisionError", "division by zero")
+
+
 def test_several_results_that_fit_alone_and_not_together_are_refused(kernel):
     cell = "a, b = (da.ones((9_000, 6_000), chunks=6_000) + n for n in (1, 2))\nda.compute(a, b)"
     reply = kernel.run(f"{CELL}\n{cell}")

@@ -124,5 +124,6 @@ def test_starting_a_cluster_inside_the_cell(gpu_kernel, inside):
         f"%%gpudask\nfirst = seen()\nagain = {inside}\nfirst, seen(), again.client.submit(abs, -7).result()"
     )
     assert reply.value == f"({ON}, {ON}, 7)"
+    assert " · 1 task · " in reply.displayed[-1]
     gpu_kernel.ok("client = again.client")
     assert gpu_kernel.ok("client.submit(abs, -8).result()").value == "8"

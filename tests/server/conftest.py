@@ -62,11 +62,10 @@ class NotebookKernel(Kernel):
 
     @property
     def pid(self):
-        return next(
-            process.pid
-            for process in psutil.Process(self.server.pid).children(recursive=True)
-            if f"kernel-{self.id}.json" in " ".join(command_line(process))
-        )
+        """`None` while there is no process."""
+        children = psutil.Process(self.server.pid).children(recursive=True)
+        mine = [process.pid for process in children if f"kernel-{self.id}.json" in " ".join(command_line(process))]
+        return mine[0] if mine else None
 
     def disconnect(self):
         if "client" in self.__dict__:

@@ -93,6 +93,10 @@ def outcome_of(body, tmp_path, start_timeout=120.0):
         ),
         ('print(\'{"type": "failed", "kind": "os", "reason": "An older one."}\')', "An older one."),
         ("sys.exit('/bin/python: No module named jupyter_gpudask')", "has no jupyter_gpudask"),
+        (
+            "sys.exit('/bin/python: Error (ModuleNotFoundError: No module named \\'jupyter_gpudask\\')')",
+            "has no jupyter_gpudask",
+        ),
     ],
 )
 def test_a_supervisor_that_says_what_it_should_not_is_a_clear_error_and_holds_up_nothing(body, words, tmp_path):

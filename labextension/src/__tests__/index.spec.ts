@@ -120,6 +120,7 @@ describe('jupyter-gpudask:commands', () => {
     expect(allowed()).toEqual(['stop']);
     gpuDask.model.put(cluster());
     expect(allowed()).toEqual([
+      'scale',
       'stop',
       'restart',
       'showLogs',

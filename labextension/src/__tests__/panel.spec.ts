@@ -258,6 +258,7 @@ describe('the section of clusters', () => {
     ]);
     expect(names(buttons)).toEqual([
       'Dashboard: analysis.ipynb',
+      'Scale: analysis.ipynb',
       'Copy code that gets the client: analysis.ipynb',
       'Logs: analysis.ipynb',
       'Restart: analysis.ipynb',
@@ -280,7 +281,7 @@ describe('the section of clusters', () => {
     [
       { status: 'starting', workers_ready: 1, workers_total: 2 },
       'starting 1 of 2',
-      ['Stop']
+      ['Scale', 'Stop']
     ],
     [{ status: 'closing' }, 'stopping', []],
     [

@@ -6,6 +6,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { ICluster, IGpuList, ISample, IStreamMessage } from './api';
 import { Connection, ConnectionStatus, HISTORY } from './connection';
+import { Settings } from './settings';
 
 /** The past of one GPU: times, and figures of the same length with gaps as null. */
 export interface IPast {
@@ -18,9 +19,12 @@ export interface IPast {
  * The state that all views share; `changed` says that something in it is new.
  */
 export class GpuDaskModel implements IDisposable {
+  readonly settings = new Settings();
+
   constructor(readonly connection: Connection) {
     connection.received.connect(this._onMessage, this);
-    connection.statusChanged.connect(this._onStatus, this);
+    this.settings.changed.connect(this._emit, this);
+    connection.statusChanged.connect(this._emit, this);
     document.addEventListener('visibilitychange', this._onVisibility);
   }
 
@@ -28,7 +32,7 @@ export class GpuDaskModel implements IDisposable {
     return this._changed;
   }
 
-  /** That a cluster came, went, or has another status; figures alone do not count. */
+  /** That a cluster came, went, has another status, or starts another worker; figures alone do not count. */
   get clustersChanged(): ISignal<this, void> {
     return this._clustersChanged;
   }
@@ -83,6 +87,16 @@ export class GpuDaskModel implements IDisposable {
     this._changed.emit();
   }
 
+  /** Take what the server has, where the stream does not tell. */
+  putAll(clusters: ICluster[]): void {
+    const isNew = this._setClusters(
+      new Map(clusters.map(each => [each.kernel_id, each]))
+    );
+    if (isNew) {
+      this._changed.emit();
+    }
+  }
+
   /** Forget a cluster that is gone, ahead of the stream. */
   remove(kernelId: string): void {
     const clusters = new Map(this._clusters);
@@ -95,6 +109,7 @@ export class GpuDaskModel implements IDisposable {
     if (!this.isDisposed) {
       document.removeEventListener('visibilitychange', this._onVisibility);
       this.connection.dispose();
+      Signal.clearData(this.settings);
       Signal.clearData(this);
     }
   }
@@ -109,7 +124,7 @@ export class GpuDaskModel implements IDisposable {
     }
   }
 
-  private _onStatus(): void {
+  private _emit(): void {
     this._changed.emit();
   }
 
@@ -118,18 +133,29 @@ export class GpuDaskModel implements IDisposable {
     const clusters = new Map(known);
     message.clusters.forEach(each => clusters.set(each.kernel_id, each));
     message.removed.forEach(kernelId => clusters.delete(kernelId));
-    this._setClusters(clusters);
+    const isNew = this._setClusters(clusters);
     this._gpus = message.gpus ?? this._gpus;
     this._samples = lastMinute([...this._samples, ...message.history]);
-    this._changed.emit();
+    if (isNew || message.type === 'full' || this._isDue(message.time)) {
+      this._told = message.time;
+      this._changed.emit();
+    }
   }
 
-  private _setClusters(clusters: ReadonlyMap<string, ICluster>): void {
+  /** Whether figures of that moment are to be shown; the server's clock is not exact. */
+  private _isDue(time: number): boolean {
+    return time - this._told > this.settings.value.refresh - 0.5;
+  }
+
+  /** Returns whether one came, went, or has another status. */
+  private _setClusters(clusters: ReadonlyMap<string, ICluster>): boolean {
     const old = this._clusters;
     this._clusters = clusters;
-    if (statusesOf(old) !== statusesOf(clusters)) {
+    const isNew = statusesOf(old) !== statusesOf(clusters);
+    if (isNew) {
       this._clustersChanged.emit();
     }
+    return isNew;
   }
 
   private _changed = new Signal<this, void>(this);
@@ -138,6 +164,7 @@ export class GpuDaskModel implements IDisposable {
   private _gpus: IGpuList | null = null;
   private _lookers = new Set<IDisposable>();
   private _samples: ISample[] = [];
+  private _told = 0;
 }
 
 function lastMinute(samples: ISample[]): ISample[] {
@@ -147,6 +174,9 @@ function lastMinute(samples: ISample[]): ISample[] {
 
 function statusesOf(clusters: ReadonlyMap<string, ICluster>): string {
   return [...clusters.values()]
-    .map(cluster => `${cluster.kernel_id} ${cluster.status}`)
+    .map(
+      cluster =>
+        `${cluster.kernel_id} ${cluster.status} ${cluster.workers_ready}`
+    )
     .join();
 }

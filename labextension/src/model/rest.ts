@@ -32,6 +32,11 @@ export class RestClient {
     return (await this._request('profiles')).json();
   }
 
+  /** Those of this server. */
+  async clusters(): Promise<ICluster[]> {
+    return (await (await this._request('clusters')).json()).clusters;
+  }
+
   /** Order a cluster; it is starting when this returns. */
   async create(
     kernelId: string,

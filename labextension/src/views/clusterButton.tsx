@@ -9,6 +9,8 @@ import React, { useRef } from 'react';
 
 import { CommandIDs } from '../commandIDs';
 import { gpuDaskIcon } from '../icon';
+import { ICluster } from '../model/api';
+import { endOf } from '../problems';
 import { ISummary, summarize } from '../words';
 import { IGpuDask, useGpuDask } from './context';
 import { LiveWidget } from './liveWidget';
@@ -34,8 +36,7 @@ function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
   const kernelId = session.session?.kernel?.id ?? '';
   const cluster = model.clusters.get(kernelId);
   const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
-  const reason = cluster?.reason || cluster?.stand_in || '';
-  const said = sentenceOf(summary, gpuDask);
+  const said = [sentenceOf(summary, gpuDask), reasonOf(cluster, gpuDask)];
   return (
     <span
       className="jp-GpuDask-toolbarState"
@@ -45,7 +46,7 @@ function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
       <ToolbarButtonComponent
         icon={gpuDaskIcon}
         label={summary.kind === 'off' ? '' : summary.short}
-        tooltip={[said, reason].filter(Boolean).join('. ')}
+        tooltip={said.filter(Boolean).join('. ')}
         aria-haspopup="menu"
         onClick={() => openMenu(gpuDask, kernelId, node.current)}
       />
@@ -67,6 +68,15 @@ function sentenceOf(summary: ISummary, { model, trans }: IGpuDask): string {
     : trans.__('Cluster of this notebook: %1', summary.state);
 }
 
+/** Why it is no more and what to do, or why the CPU stands in. */
+function reasonOf(cluster: ICluster | undefined, { trans }: IGpuDask): string {
+  if (!cluster?.reason) {
+    return cluster?.stand_in ?? '';
+  }
+  const { reason, fix } = endOf(cluster, trans);
+  return `${reason} ${fix}`.trim();
+}
+
 /** The menu of a kernel's cluster, under its button. */
 function openMenu(
   { commands }: IGpuDask,
@@ -79,13 +89,16 @@ function openMenu(
   const ofCluster = [
     CommandIDs.start,
     CommandIDs.startWithOptions,
+    CommandIDs.scale,
     CommandIDs.restart,
     CommandIDs.stop,
     CommandIDs.openDashboard,
     CommandIDs.showLogs,
+    CommandIDs.insertCode,
     CommandIDs.copyCode
   ];
   ofCluster
+    .filter(command => commands.hasCommand(command))
     .filter(command => commands.isEnabled(command, args))
     .forEach(command => menu.addItem({ command, args }));
   if (menu.items.length > 0) {

@@ -1,5 +1,6 @@
 import {
-  codeIcon,
+  addBelowIcon,
+  copyIcon,
   launchIcon,
   listIcon,
   refreshIcon,
@@ -10,9 +11,12 @@ import {
 import React from 'react';
 
 import { CommandIDs } from '../commandIDs';
+import { scaleIcon } from '../icon';
 import { ICluster } from '../model/api';
+import { endOf } from '../problems';
 import { formatBytes, spilledBy, sum, summarize, tasksOf } from '../words';
 import { CommandButton } from './button';
+import { CodeText } from './codeText';
 import { useGpuDask } from './context';
 import { StateMark } from './stateMark';
 import { WorkerRow } from './workerRow';
@@ -28,6 +32,7 @@ export function ClusterCard({
   isCurrent
 }: IClusterCardProps): JSX.Element {
   const { model, trans } = useGpuDask();
+  const { showWorkers } = model.settings.value;
   const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
   return (
     <li
@@ -46,7 +51,7 @@ export function ClusterCard({
         {cluster.status === 'ready' && <Work cluster={cluster} />}
       </div>
       <Why cluster={cluster} />
-      {cluster.status === 'ready' && cluster.state && (
+      {cluster.status === 'ready' && cluster.state && showWorkers && (
         <ul
           className="jp-GpuDask-workers"
           aria-label={trans.__('Workers of %1', cluster.name)}
@@ -63,7 +68,8 @@ export function ClusterCard({
 
 /** What it has to do, and what did not fit. */
 function Work({ cluster }: { cluster: ICluster }): JSX.Element {
-  const { trans } = useGpuDask();
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
   const { running, waiting } = tasksOf(cluster);
   const spilled = sum((cluster.state?.workers ?? []).map(spilledBy));
   const words =
@@ -71,18 +77,22 @@ function Work({ cluster }: { cluster: ICluster }): JSX.Element {
       ? [trans.__('%1 running', running), trans.__('%1 waiting', waiting)]
       : [trans.__('idle')];
   if (spilled > 0) {
-    words.push(trans.__('%1 spilled', formatBytes(spilled)));
+    words.push(trans.__('%1 spilled', formatBytes(spilled, units)));
   }
   return <span className="jp-GpuDask-quiet">{words.join(', ')}</span>;
 }
 
 /** Why it is as it is, where there is something to say. */
 function Why({ cluster }: { cluster: ICluster }): JSX.Element | null {
+  const { trans } = useGpuDask();
   const isOver = cluster.status === 'failed' || cluster.status === 'closed';
-  const reason = isOver
-    ? `${cluster.reason} ${cluster.fix}`.trim()
-    : cluster.stand_in;
-  return reason ? <p className="jp-GpuDask-why">{reason}</p> : null;
+  const { reason, fix } = endOf(cluster, trans);
+  const said = isOver ? `${reason} ${fix}`.trim() : cluster.stand_in;
+  return said ? (
+    <p className="jp-GpuDask-why">
+      <CodeText text={said} />
+    </p>
+  ) : null;
 }
 
 function Actions({ cluster }: { cluster: ICluster }): JSX.Element {
@@ -108,7 +118,7 @@ function Actions({ cluster }: { cluster: ICluster }): JSX.Element {
       {isOver && (
         <CommandButton
           {...shared}
-          command={CommandIDs.start}
+          command={CommandIDs.restart}
           label={trans.__('Start again')}
           icon={runIcon}
           look="text"
@@ -122,39 +132,56 @@ function Actions({ cluster }: { cluster: ICluster }): JSX.Element {
           icon={settingsIcon}
         />
       )}
-      <span className="jp-GpuDask-spring" />
-      {isReady && (
-        <CommandButton
-          {...shared}
-          command={CommandIDs.copyCode}
-          label={trans.__('Copy code that gets the client')}
-          icon={codeIcon}
-        />
-      )}
-      {(isReady || cluster.log) && (
-        <CommandButton
-          {...shared}
-          command={CommandIDs.showLogs}
-          label={trans.__('Logs')}
-          icon={listIcon}
-        />
-      )}
-      {isReady && (
-        <CommandButton
-          {...shared}
-          command={CommandIDs.restart}
-          label={trans.__('Restart')}
-          icon={refreshIcon}
-        />
-      )}
-      {(isReady || cluster.status === 'starting') && (
-        <CommandButton
-          {...shared}
-          command={CommandIDs.stop}
-          label={trans.__('Stop')}
-          icon={stopIcon}
-        />
-      )}
+      <span className="jp-GpuDask-icons">
+        {(isReady || cluster.status === 'starting') && (
+          <CommandButton
+            {...shared}
+            command={CommandIDs.scale}
+            label={trans.__('Scale')}
+            icon={scaleIcon}
+          />
+        )}
+        {isReady && (
+          <CommandButton
+            {...shared}
+            command={CommandIDs.insertCode}
+            label={trans.__('Insert code that gets the client')}
+            icon={addBelowIcon}
+          />
+        )}
+        {isReady && (
+          <CommandButton
+            {...shared}
+            command={CommandIDs.copyCode}
+            label={trans.__('Copy code that gets the client')}
+            icon={copyIcon}
+          />
+        )}
+        {(isReady || endOf(cluster, trans).log) && (
+          <CommandButton
+            {...shared}
+            command={CommandIDs.showLogs}
+            label={trans.__('Logs')}
+            icon={listIcon}
+          />
+        )}
+        {isReady && (
+          <CommandButton
+            {...shared}
+            command={CommandIDs.restart}
+            label={trans.__('Restart')}
+            icon={refreshIcon}
+          />
+        )}
+        {(isReady || cluster.status === 'starting') && (
+          <CommandButton
+            {...shared}
+            command={CommandIDs.stop}
+            label={trans.__('Stop')}
+            icon={stopIcon}
+          />
+        )}
+      </span>
     </div>
   );
 }

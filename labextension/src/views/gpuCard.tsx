@@ -10,6 +10,7 @@ import { Sparkline } from './sparkline';
 /** One GPU: its figures, its last minute, and who is on it. */
 export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {
   const { model, trans } = useGpuDask();
+  const { showTemperature } = model.settings.value;
   const past = model.past(gpu.uuid);
   const title = trans.__('GPU %1', gpu.index);
   return (
@@ -26,18 +27,7 @@ export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {
           </span>
           <span className="jp-GpuDask-name">{gpu.name}</span>
         </h3>
-        <span className="jp-GpuDask-aside">
-          {gpu.temperature !== null && (
-            <span title={trans.__('Temperature')}>
-              {trans.__('%1 °C', gpu.temperature.toFixed(0))}
-            </span>
-          )}
-          {gpu.power !== null && (
-            <span title={trans.__('Power')}>
-              {trans.__('%1 W', gpu.power.toFixed(0))}
-            </span>
-          )}
-        </span>
+        {showTemperature && <Aside gpu={gpu} />}
       </div>
       <div className="jp-GpuDask-figures">
         <BusyFigure gpu={gpu} past={past} />
@@ -45,6 +35,25 @@ export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {
       </div>
       <Holders gpu={gpu} />
     </li>
+  );
+}
+
+/** How hot it is, and what it draws. */
+function Aside({ gpu }: { gpu: IGpu }): JSX.Element {
+  const { trans } = useGpuDask();
+  return (
+    <span className="jp-GpuDask-aside">
+      {gpu.temperature !== null && (
+        <span title={trans.__('Temperature')}>
+          {trans.__('%1 °C', gpu.temperature.toFixed(0))}
+        </span>
+      )}
+      {gpu.power !== null && (
+        <span title={trans.__('Power')}>
+          {trans.__('%1 W', gpu.power.toFixed(0))}
+        </span>
+      )}
+    </span>
   );
 }
 
@@ -78,14 +87,17 @@ function BusyFigure({ gpu, past }: IFigureProps): JSX.Element {
 }
 
 function MemoryFigure({ gpu, past }: IFigureProps): JSX.Element {
-  const { trans } = useGpuDask();
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
   const { memory_used: used, memory_total: total } = gpu;
   const known = used !== null && total !== null;
   return (
     <Figure
       name={trans.__('Memory')}
       label={trans.__('GPU %1 memory', gpu.index)}
-      text={known ? formatPart(used, total, trans) : trans.__('not known')}
+      text={
+        known ? formatPart(used, total, trans, units) : trans.__('not known')
+      }
       percent={known ? percentOf(used, total) : null}
       kind="memory"
     >
@@ -116,13 +128,14 @@ function Figure({
   kind,
   children
 }: IFigureFrameProps): JSX.Element {
+  const { showSparklines } = useGpuDask().model.settings.value;
   return (
     <div className="jp-GpuDask-figure">
       <div className="jp-GpuDask-figureHead" aria-hidden={percent !== null}>
         <span>{name}</span>
         <span className="jp-GpuDask-value">{text}</span>
       </div>
-      {children}
+      {showSparklines && children}
       {percent !== null && (
         <Meter label={label} percent={percent} text={text} kind={kind} />
       )}
@@ -133,7 +146,10 @@ function Figure({
 /** Who holds it, by name, and what else is on it. */
 function Holders({ gpu }: { gpu: IGpu }): JSX.Element {
   const { model, trans } = useGpuDask();
-  const foreign = gpu.users.filter(user => user.kernel_id === null);
+  const { showProcesses, units } = model.settings.value;
+  const foreign = showProcesses
+    ? gpu.users.filter(user => user.kernel_id === null)
+    : [];
   if (gpu.holders.length === 0 && foreign.length === 0) {
     return <p className="jp-GpuDask-free">{trans.__('Free')}</p>;
   }
@@ -154,7 +170,7 @@ function Holders({ gpu }: { gpu: IGpu }): JSX.Element {
             </span>
             <span className="jp-GpuDask-quiet">
               {holder.share && `${trans.__('shared')} `}
-              {memory > 0 && formatBytes(memory)}
+              {memory > 0 && formatBytes(memory, units)}
             </span>
           </li>
         );
@@ -167,12 +183,13 @@ function Holders({ gpu }: { gpu: IGpu }): JSX.Element {
 }
 
 function ForeignProcess({ user }: { user: IGpuUser }): JSX.Element {
-  const { trans } = useGpuDask();
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
   const pid = trans.__('pid %1', user.pid);
   const name = user.name ? `${user.name}, ${pid}` : pid;
   const details = [
     user.user,
-    user.memory === null ? null : formatBytes(user.memory)
+    user.memory === null ? null : formatBytes(user.memory, units)
   ].filter(Boolean);
   return (
     <li data-kind="foreign" title={trans.__('Not a cluster of this server')}>

@@ -3,7 +3,7 @@ import React, { useId } from 'react';
 
 import { IGpu, IProblem, IProfileList } from '../model/api';
 import { IChoices, isFree } from '../startSpec';
-import { formatAmount, formatBytes, formatPart } from '../words';
+import { formatAmount, formatBytes, formatPart, Units } from '../words';
 
 interface IStartFormProps {
   choices: IChoices;
@@ -11,6 +11,7 @@ interface IStartFormProps {
   offer: IProfileList;
   /** What the server says against it. */
   problem: IProblem | null;
+  units: Units;
   trans: TranslationBundle;
   onChange: (choices: IChoices) => void;
 }
@@ -56,7 +57,7 @@ interface IOptionsProps extends IStartFormProps {
 }
 
 function Options(props: IOptionsProps): JSX.Element {
-  const { choices, offer, problem, trans, set } = props;
+  const { choices, offer, problem, units, trans, set } = props;
   const isCpu = choices.engine === 'cpu';
   const common = { choices, problem, set };
   const byDefault = (value: string): string => trans.__('default: %1', value);
@@ -95,7 +96,7 @@ function Options(props: IOptionsProps): JSX.Element {
           label={trans.__('Memory pool')}
           name="pool"
           field="pool"
-          placeholder={byDefault(formatAmount(offer.default.pool))}
+          placeholder={byDefault(formatAmount(offer.default.pool, units))}
           hint={trans.__(
             'A fraction such as 0.5, a size such as 20GB, or none'
           )}
@@ -123,7 +124,9 @@ function Options(props: IOptionsProps): JSX.Element {
           label={trans.__('Spill above')}
           name="spillThreshold"
           field="spill_threshold"
-          placeholder={byDefault(formatAmount(offer.default.spill_threshold))}
+          placeholder={byDefault(
+            formatAmount(offer.default.spill_threshold, units)
+          )}
           hint={trans.__('Of device memory: a fraction, a size, or none')}
         />
       )}
@@ -146,6 +149,7 @@ function GpuChoice({
   choices,
   gpus,
   problem,
+  units,
   trans,
   set
 }: IOptionsProps): JSX.Element {
@@ -178,7 +182,7 @@ function GpuChoice({
           <span>
             {gpu.index} {gpu.name}
           </span>
-          <span className="jp-GpuDask-quiet">{whoIsOn(gpu, trans)}</span>
+          <span className="jp-GpuDask-quiet">{whoIsOn(gpu, units, trans)}</span>
         </label>
       ))}
       {gpus.length > 0 && (
@@ -196,7 +200,7 @@ function GpuChoice({
   );
 }
 
-function whoIsOn(gpu: IGpu, trans: TranslationBundle): string {
+function whoIsOn(gpu: IGpu, units: Units, trans: TranslationBundle): string {
   if (gpu.holders.length > 0) {
     const names = gpu.holders.map(holder => holder.name).join(', ');
     return trans.__('held by %1', names);
@@ -207,9 +211,12 @@ function whoIsOn(gpu: IGpu, trans: TranslationBundle): string {
   return gpu.users.length > 0
     ? trans.__(
         '%1 in use',
-        formatPart(gpu.memory_used, gpu.memory_total, trans)
+        formatPart(gpu.memory_used, gpu.memory_total, trans, units)
       )
-    : trans.__('free, %1', formatBytes(gpu.memory_total - gpu.memory_used));
+    : trans.__(
+        'free, %1',
+        formatBytes(gpu.memory_total - gpu.memory_used, units)
+      );
 }
 
 interface ITextFieldProps {

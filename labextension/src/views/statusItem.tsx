@@ -19,7 +19,8 @@ export function currentGpus({ model, current }: IGpuDask): IGpu[] {
 /** How busy and how full they are, together. */
 export function StatusItem(): JSX.Element | null {
   const gpuDask = useGpuDask();
-  const { commands, trans } = gpuDask;
+  const { commands, model, trans } = gpuDask;
+  const { units } = model.settings.value;
   const gpus = currentGpus(gpuDask);
   if (gpus.length === 0) {
     return null;
@@ -35,7 +36,8 @@ export function StatusItem(): JSX.Element | null {
       onClick={() => void commands.execute(CommandIDs.showPanel)}
     >
       {trans._n('%1 GPU', '%1 GPUs', gpus.length)}{' '}
-      {trans.__('%1 % busy', busy.toFixed(0))}, {formatPart(used, total, trans)}
+      {trans.__('%1 % busy', busy.toFixed(0))},{' '}
+      {formatPart(used, total, trans, units)}
     </button>
   );
 }

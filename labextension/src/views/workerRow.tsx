@@ -36,7 +36,8 @@ function WorkerMemory({
   worker: IWorker;
   name: string;
 }): JSX.Element {
-  const { trans } = useGpuDask();
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
   const { device_memory_used: used, device_memory_total: total } = worker;
   if (used !== null && total !== null) {
     return (
@@ -44,24 +45,25 @@ function WorkerMemory({
         <Meter
           label={trans.__('%1 memory', name)}
           percent={percentOf(used, total)}
-          text={formatPart(used, total, trans)}
+          text={formatPart(used, total, trans, units)}
           kind="memory"
         />
         <span className="jp-GpuDask-value" aria-hidden="true">
-          {formatBytes(used)}
+          {formatBytes(used, units)}
         </span>
       </>
     );
   }
   return (
     <span className="jp-GpuDask-value jp-mod-wide">
-      {worker.memory === null ? '' : formatBytes(worker.memory)}
+      {worker.memory === null ? '' : formatBytes(worker.memory, units)}
     </span>
   );
 }
 
 function Details({ worker }: { worker: IWorker }): JSX.Element {
-  const { trans } = useGpuDask();
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
   const tasks = worker.executing + worker.waiting;
   const words = [
     tasks > 0 ? trans._n('%1 task', '%1 tasks', tasks) : trans.__('no tasks')
@@ -72,7 +74,7 @@ function Details({ worker }: { worker: IWorker }): JSX.Element {
   }
   const spilled = spilledBy(worker);
   if (spilled > 0) {
-    words.push(trans.__('%1 spilled', formatBytes(spilled)));
+    words.push(trans.__('%1 spilled', formatBytes(spilled, units)));
   }
   return (
     <>

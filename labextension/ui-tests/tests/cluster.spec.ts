@@ -3,16 +3,12 @@
  */
 import { expect, test } from '@jupyterlab/galata';
 
-import { expectIdleKernel, gpuDaskPanel, uploadNotebook } from './panel';
+import { gpuDaskPanel, openAnalysis } from './panel';
 
 test.describe.configure({ timeout: 120000 });
 
-// Not made and then renamed: a kernel that starts meanwhile would keep the old name.
 test.beforeEach(async ({ page, request, tmpPath }) => {
-  await uploadNotebook(request, `${tmpPath}/analysis.ipynb`);
-  await page.notebook.openByPath(`${tmpPath}/analysis.ipynb`);
-  await expectIdleKernel(page);
-  await page.sidebar.openTab('jupyter-gpudask-panel');
+  await openAnalysis(page, request, tmpPath);
 });
 
 test('a cluster on the CPU is started with options, watched, and stopped', async ({

@@ -1,3 +1,4 @@
+import { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import { APIRequestContext, expect, Locator, Page } from '@playwright/test';
 
 /** The panel of the extension, wherever the page keeps it. */
@@ -32,23 +33,17 @@ export async function runFromPalette(page: Page, label: string): Promise<void> {
   await page.getByRole('menuitem', { name: label }).click();
 }
 
-/** Without a kernelspec the page would ask for a kernel first. */
-const METADATA = {
-  kernelspec: {
-    display_name: 'Python 3 (ipykernel)',
-    language: 'python',
-    name: 'python3'
-  }
-};
-
 /** Put a notebook without cells on the server. */
 export async function uploadNotebook(
   request: APIRequestContext,
-  path: string
+  path: string,
+  kernel = 'python3'
 ): Promise<void> {
+  // Without a kernelspec the page would ask for a kernel first.
+  const kernelspec = { display_name: kernel, language: 'python', name: kernel };
   const content = {
     cells: [],
-    metadata: METADATA,
+    metadata: { kernelspec },
     nbformat: 4,
     nbformat_minor: 5
   };
@@ -63,4 +58,51 @@ export async function expectIdleKernel(page: Page): Promise<void> {
   await expect(
     page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
   ).toBeVisible({ timeout: 30000 });
+}
+
+/** The card of the cluster of analysis.ipynb. */
+export function clusterCard(page: Page): Locator {
+  return gpuDaskPanel(page).getByRole('listitem', {
+    name: 'Cluster of analysis.ipynb'
+  });
+}
+
+/** Open a notebook analysis.ipynb with an idle kernel, and the panel beside it. */
+export async function openAnalysis(
+  page: IJupyterLabPageFixture,
+  request: APIRequestContext,
+  folder: string,
+  kernel = 'python3'
+): Promise<void> {
+  // Not made and then renamed: a kernel that starts meanwhile would keep the old name.
+  await uploadNotebook(request, `${folder}/analysis.ipynb`, kernel);
+  await page.notebook.openByPath(`${folder}/analysis.ipynb`);
+  await expectIdleKernel(page);
+  await page.sidebar.openTab('jupyter-gpudask-panel');
+}
+
+/** Start a cluster of two workers on the CPU for analysis.ipynb, and wait until it is ready. */
+export async function startOnCpu(page: Page): Promise<void> {
+  await gpuDaskPanel(page)
+    .getByRole('button', { name: 'Options…: analysis.ipynb' })
+    .click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Runs on').selectOption('cpu');
+  await dialog.getByLabel('Workers').fill('2');
+  await dialog.getByRole('button', { name: 'Start' }).click();
+  await expect(clusterCard(page).getByText('ready')).toBeVisible({
+    timeout: 60000
+  });
+}
+
+/** What the server says of the cluster of analysis.ipynb. */
+export async function clusterOnServer(request: APIRequestContext): Promise<{
+  pid: number;
+  state: { workers: { pid: number }[] };
+}> {
+  const reply = await request.get('/gpudask/api/clusters');
+  const { clusters } = await reply.json();
+  return clusters.find(
+    ({ name }: { name: string }) => name === 'analysis.ipynb'
+  );
 }

@@ -1,0 +1,192 @@
+import { IPaletteItem } from '@jupyterlab/apputils';
+import { ILauncher } from '@jupyterlab/launcher';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { IRunningSessions, RunningSessionManagers } from '@jupyterlab/running';
+import { DisposableDelegate } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
+
+import plugins, { CommandIDs } from '..';
+import { IGpuDask } from '../views/context';
+import { startApp, TestApp } from './app';
+import { cluster, FakeSocket, IRequest, settingsOf } from './fakeServer';
+
+const byId = new Map(plugins.map(each => [each.id, each]));
+let app: TestApp;
+let gpuDask: IGpuDask;
+let requests: IRequest[];
+let answer: (request: IRequest) => Response;
+
+beforeEach(async () => {
+  FakeSocket.all = [];
+  requests = [];
+  answer = () => new Response('{}');
+  app = startApp(
+    settingsOf(request => {
+      requests.push(request);
+      return answer(request);
+    })
+  );
+  gpuDask = (await activate('model', null)) as IGpuDask;
+});
+
+afterEach(() => {
+  app.shell.dispose();
+  gpuDask.model.dispose();
+});
+
+function activate(name: string, ...tokens: unknown[]): unknown {
+  return byId.get(`jupyter-gpudask:${name}`)?.activate(app, ...tokens);
+}
+
+/** A notebook whose kernel is kernel-1, as far as it is asked about it. */
+const panel = {
+  sessionContext: {
+    name: 'mine.ipynb',
+    kernelChanged: new Signal<unknown, unknown>({}),
+    session: { kernel: { id: 'kernel-1' } }
+  }
+};
+const tracker = {
+  currentWidget: panel,
+  find: () => undefined,
+  forEach: (act: (each: typeof panel) => void) => act(panel),
+  widgetAdded: new Signal<unknown, unknown>({})
+} as unknown as INotebookTracker;
+
+const settled = (): Promise<void> =>
+  new Promise(resolve => setTimeout(resolve, 20));
+
+describe('the plugins for what a page may have', () => {
+  it('load where it has none of it', async () => {
+    for (const name of ['settings', 'notifications', 'running', 'launcher']) {
+      await activate(name, gpuDask, null);
+    }
+    await activate('notebook', gpuDask, null, null);
+    expect(app.commands.hasCommand(CommandIDs.insertCode)).toBe(false);
+  });
+});
+
+describe('the palette', () => {
+  it('has every command that a user can give', async () => {
+    const offered: string[] = [];
+    const palette = {
+      addItem: ({ command }: IPaletteItem) => {
+        offered.push(command);
+        return new DisposableDelegate(() => undefined);
+      }
+    };
+    await activate('commands', gpuDask, null, null, palette);
+    await activate('panel', gpuDask, null, null, palette);
+    await activate('notebook', gpuDask, tracker, palette);
+    const { restoreDashboard, ...given } = CommandIDs;
+    expect(app.commands.isVisible(restoreDashboard)).toBe(false);
+    expect(offered.sort()).toEqual(Object.values(given).sort());
+  });
+});
+
+describe('jupyter-gpudask:launcher', () => {
+  it('has a card that opens the panel, by a short name', async () => {
+    await activate('panel', gpuDask, null, null, null);
+    const items: ILauncher.IItemOptions[] = [];
+    await activate('launcher', gpuDask, {
+      add: (item: ILauncher.IItemOptions) => {
+        items.push(item);
+        return new DisposableDelegate(() => undefined);
+      }
+    });
+    expect(items).toHaveLength(1);
+    expect(items[0].command).toBe(CommandIDs.showPanel);
+    expect(app.commands.label(items[0].command, items[0].args)).toBe(
+      'GPU Dask'
+    );
+  });
+});
+
+describe('jupyter-gpudask:running', () => {
+  let manager: IRunningSessions.IManager;
+
+  beforeEach(async () => {
+    const managers = new RunningSessionManagers();
+    await activate('running', gpuDask, managers);
+    [manager] = managers.items();
+  });
+
+  const words = (): string[] =>
+    manager
+      .running({ mode: 'list' })
+      .map(item => `${String(item.label())}: ${item.detail?.()}`);
+
+  it('lists the clusters that live, asked of the server while nothing flows', async () => {
+    const clusters = [
+      cluster(),
+      cluster({ kernel_id: 'kernel-2', status: 'failed' })
+    ];
+    answer = () => new Response(JSON.stringify({ clusters }));
+    const changed = new Promise<void>(resolve => {
+      manager.runningChanged.connect(() => resolve());
+    });
+    expect(words()).toEqual([]);
+    await changed;
+    expect(words()).toEqual(['analysis.ipynb: 1 GPU']);
+  });
+
+  it('opens the panel by a click, and stops a cluster', () => {
+    const execute = jest.spyOn(app.commands, 'execute').mockResolvedValue(null);
+    gpuDask.model.put(cluster());
+    const [item] = manager.running({ mode: 'list' });
+    item.open?.();
+    item.shutdown?.();
+    expect(execute.mock.calls).toEqual([
+      [CommandIDs.showPanel],
+      [CommandIDs.stop, { kernelId: 'kernel-1' }]
+    ]);
+  });
+
+  it('stops all of them', async () => {
+    gpuDask.model.put(cluster());
+    gpuDask.model.put(cluster({ kernel_id: 'kernel-2' }));
+    manager.shutdownAll();
+    await settled();
+    const stopped = requests
+      .filter(({ method }) => method === 'DELETE')
+      .map(({ url }) => url.split('/').at(-1));
+    expect(stopped).toEqual(['kernel-1', 'kernel-2']);
+  });
+});
+
+describe('jupyter-gpudask:notebook', () => {
+  function follow(autostart: boolean): void {
+    gpuDask.model.settings.follow({
+      composite: { autostart },
+      changed: new Signal<unknown, void>({})
+    });
+  }
+
+  it('offers to insert code where the cluster is ready', async () => {
+    await activate('notebook', gpuDask, tracker, null);
+    const args = { kernelId: 'kernel-1' };
+    expect(app.commands.isEnabled(CommandIDs.insertCode, args)).toBe(false);
+    gpuDask.model.put(cluster());
+    expect(app.commands.isEnabled(CommandIDs.insertCode, args)).toBe(true);
+  });
+
+  it('starts no cluster by itself unless the user has chosen so', async () => {
+    await activate('notebook', gpuDask, tracker, null);
+    follow(false);
+    panel.sessionContext.kernelChanged.emit({});
+    await settled();
+    expect(requests).toEqual([]);
+  });
+
+  it('starts a cluster with each kernel where the user has chosen so', async () => {
+    answer = () =>
+      new Response(JSON.stringify(cluster({ status: 'starting' })));
+    follow(true);
+    await activate('notebook', gpuDask, tracker, null);
+    await settled();
+    expect(requests.map(({ body }) => body)).toEqual([
+      { kernel_id: 'kernel-1', spec: {}, profile: '' }
+    ]);
+    expect(gpuDask.model.clusters.get('kernel-1')?.status).toBe('starting');
+  });
+});

@@ -1,0 +1,161 @@
+/**
+ * Tells of what befalls clusters.
+ */
+import { Notification } from '@jupyterlab/apputils';
+import { IDisposable } from '@lumino/disposable';
+
+import { CommandIDs } from './commandIDs';
+import { endOfWorker, IIncident, IncidentFinder } from './incidents';
+import { RestClient } from './model/rest';
+import { endOf } from './problems';
+import { IGpuDask } from './views/context';
+import { nameOf } from './words';
+
+export class Notifier implements IDisposable {
+  /**
+   * @param gpuDask - what is watched
+   * @param _rest - has the logs
+   * @param _isSeen - whether the cards of the clusters are in view, which say how a cluster ended
+   */
+  constructor(
+    private readonly _gpuDask: IGpuDask,
+    private readonly _rest: RestClient,
+    private readonly _isSeen: () => boolean
+  ) {
+    _gpuDask.model.changed.connect(this._onChanged, this);
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    this._gpuDask.model.changed.disconnect(this._onChanged, this);
+  }
+
+  private _onChanged(): void {
+    const { model } = this._gpuDask;
+    const incidents = this._finder.find(model.clusters.values());
+    if (model.settings.value.notifications) {
+      incidents.forEach(incident => void this._tell(incident));
+    }
+  }
+
+  private async _tell(incident: IIncident): Promise<void> {
+    if (incident.kind === 'workers-replaced') {
+      await this._tellOfWorkers(incident);
+    } else if (!this._isSeen()) {
+      this._tellOfEnd(incident);
+    }
+  }
+
+  private _tellOfEnd({ kind, cluster }: IIncident): void {
+    const { trans } = this._gpuDask;
+    const { reason, log } = endOf(cluster, trans);
+    const said =
+      kind === 'not-started'
+        ? trans.__('The cluster of %1 did not start: %2', cluster.name, reason)
+        : kind === 'failed'
+          ? trans.__('The cluster of %1 has failed: %2', cluster.name, reason)
+          : trans.__('%1: %2', cluster.name, reason);
+    const actions = [
+      this._action(
+        trans.__('Start again'),
+        CommandIDs.restart,
+        cluster.kernel_id
+      )
+    ];
+    if (log) {
+      actions.push(this._logs(cluster.kernel_id));
+    }
+    this._emit(
+      `${cluster.kernel_id} end`,
+      said,
+      kind === 'closed' ? 'info' : 'error',
+      actions
+    );
+  }
+
+  private async _tellOfWorkers({
+    cluster,
+    replaced
+  }: IIncident): Promise<void> {
+    const { trans } = this._gpuDask;
+    const log = await this._log(cluster.kernel_id);
+    const ends = replaced.map(({ worker, pid }) => ({
+      name: nameOf(worker, trans),
+      end: endOfWorker(log, pid)
+    }));
+    const namesOf = (wanted: string): string =>
+      ends
+        .filter(({ end }) => end === wanted)
+        .map(({ name }) => name)
+        .join(', ');
+    const full = namesOf('out-of-memory');
+    const lost = namesOf('lost');
+    const actions = [this._logs(cluster.kernel_id)];
+    if (full) {
+      const said = trans.__(
+        '%1: %2 ran out of host memory. Its worker was started again, and Dask computes again what it held.',
+        cluster.name,
+        full
+      );
+      this._emit(`${cluster.kernel_id} memory`, said, 'warning', actions);
+    }
+    if (lost) {
+      const said = trans.__(
+        '%1: %2 lost its worker. Another was started, and Dask computes again what it held.',
+        cluster.name,
+        lost
+      );
+      this._emit(`${cluster.kernel_id} lost`, said, 'warning', actions);
+    }
+  }
+
+  /** Tell something; what was told before of the same subject goes. */
+  private _emit(
+    subject: string,
+    said: string,
+    type: 'info' | 'warning' | 'error',
+    actions: Notification.IAction[]
+  ): void {
+    const old = this._told.get(subject);
+    if (old) {
+      Notification.dismiss(old);
+    }
+    const options = { autoClose: false as const, actions };
+    this._told.set(subject, Notification.emit(said, type, options));
+  }
+
+  /** What the scheduler has logged; nothing if it cannot be read any more. */
+  private async _log(kernelId: string): Promise<string> {
+    try {
+      return (await this._rest.logs(kernelId)).supervisor ?? '';
+    } catch {
+      return '';
+    }
+  }
+
+  private _logs(kernelId: string): Notification.IAction {
+    const { trans } = this._gpuDask;
+    return this._action(trans.__('Logs'), CommandIDs.showLogs, kernelId);
+  }
+
+  private _action(
+    label: string,
+    command: string,
+    kernelId: string
+  ): Notification.IAction {
+    const { commands } = this._gpuDask;
+    return {
+      label,
+      callback: () => void commands.execute(command, { kernelId })
+    };
+  }
+
+  private readonly _finder = new IncidentFinder();
+  private _isDisposed = false;
+  /** The notifications, by what they are about. */
+  private readonly _told = new Map<string, string>();
+}

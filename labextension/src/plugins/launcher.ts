@@ -1,0 +1,30 @@
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ILauncher } from '@jupyterlab/launcher';
+
+import { CommandIDs } from '../commandIDs';
+import { IGpuDaskToken } from '../tokens';
+import { IGpuDask } from '../views/context';
+
+/** The card in the launcher. */
+export const launcher: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-gpudask:launcher',
+  description: 'Opens the panel from the launcher.',
+  autoStart: true,
+  requires: [IGpuDaskToken],
+  optional: [ILauncher],
+  activate: (
+    app: JupyterFrontEnd,
+    gpuDask: IGpuDask,
+    launcher: ILauncher | null
+  ): void => {
+    launcher?.add({
+      command: CommandIDs.showPanel,
+      args: { isLauncher: true },
+      category: gpuDask.trans.__('Other'),
+      rank: 10
+    });
+  }
+};

@@ -1,0 +1,43 @@
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { INotebookTracker } from '@jupyterlab/notebook';
+
+import { Autostart } from '../autostart';
+import { CommandIDs } from '../commandIDs';
+import { addInsertCommand } from '../insertCode';
+import { RestClient } from '../model/rest';
+import { IGpuDaskToken } from '../tokens';
+import { IGpuDask } from '../views/context';
+
+/** What is done in notebooks: code is inserted, and clusters are started with them. */
+export const notebook: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-gpudask:notebook',
+  description: 'Inserts code into notebooks, and starts clusters with them.',
+  autoStart: true,
+  requires: [IGpuDaskToken],
+  optional: [INotebookTracker, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    gpuDask: IGpuDask,
+    tracker: INotebookTracker | null,
+    palette: ICommandPalette | null
+  ): void => {
+    if (!tracker) {
+      return;
+    }
+    addInsertCommand(gpuDask, tracker, app.shell);
+    palette?.addItem({
+      command: CommandIDs.insertCode,
+      category: gpuDask.trans.__('GPU Dask')
+    });
+    const rest = new RestClient(app.serviceManager.serverSettings);
+    const autostart = new Autostart(gpuDask, rest);
+    tracker.forEach(panel => autostart.follow(panel.sessionContext));
+    tracker.widgetAdded.connect((_, panel) =>
+      autostart.follow(panel.sessionContext)
+    );
+  }
+};

@@ -1,0 +1,26 @@
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+
+import { RestClient } from '../model/rest';
+import { Notifier } from '../notifier';
+import { PANEL_ID } from '../panel';
+import { IGpuDaskToken } from '../tokens';
+import { IGpuDask } from '../views/context';
+
+/** What is told when nobody looks. */
+export const notifications: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-gpudask:notifications',
+  description: 'Tells of clusters that fail and workers that are lost.',
+  autoStart: true,
+  requires: [IGpuDaskToken],
+  activate: (app: JupyterFrontEnd, gpuDask: IGpuDask): void => {
+    const rest = new RestClient(app.serviceManager.serverSettings);
+    const isPanelSeen = (): boolean =>
+      Array.from(app.shell.widgets('left')).some(
+        widget => widget.id === PANEL_ID && widget.isVisible
+      );
+    new Notifier(gpuDask, rest, isPanelSeen);
+  }
+};

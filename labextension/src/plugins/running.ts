@@ -1,0 +1,27 @@
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { IRunningSessionManagers } from '@jupyterlab/running';
+
+import { RestClient } from '../model/rest';
+import { RunningClusters } from '../running';
+import { IGpuDaskToken } from '../tokens';
+import { IGpuDask } from '../views/context';
+
+/** The clusters in the panel of what is running. */
+export const running: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-gpudask:running',
+  description: 'Lists the clusters in the panel of what is running.',
+  autoStart: true,
+  requires: [IGpuDaskToken],
+  optional: [IRunningSessionManagers],
+  activate: (
+    app: JupyterFrontEnd,
+    gpuDask: IGpuDask,
+    managers: IRunningSessionManagers | null
+  ): void => {
+    const rest = new RestClient(app.serviceManager.serverSettings);
+    managers?.add(new RunningClusters(gpuDask, rest));
+  }
+};

@@ -1,0 +1,26 @@
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+
+import { IGpuDaskToken } from '../tokens';
+import { IGpuDask } from '../views/context';
+
+/** What the user can choose. */
+export const settings: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-gpudask:settings',
+  description: 'The settings of GPU Dask.',
+  autoStart: true,
+  requires: [IGpuDaskToken],
+  optional: [ISettingRegistry],
+  activate: async (
+    app: JupyterFrontEnd,
+    gpuDask: IGpuDask,
+    registry: ISettingRegistry | null
+  ): Promise<void> => {
+    if (registry) {
+      gpuDask.model.settings.follow(await registry.load(settings.id));
+    }
+  }
+};

@@ -1,0 +1,96 @@
+/**
+ * What befalls clusters, and kernels that lack something.
+ */
+import { expect, test } from '@jupyterlab/galata';
+
+import {
+  clusterCard,
+  clusterOnServer,
+  gpuDaskPanel,
+  openAnalysis,
+  startOnCpu
+} from './panel';
+
+test.describe.configure({ timeout: 120000 });
+
+test('workers and clusters that are killed are told, with what to do', async ({
+  page,
+  request,
+  tmpPath
+}, testInfo) => {
+  await openAnalysis(page, request, tmpPath);
+  await startOnCpu(page);
+  const { pid, state } = await clusterOnServer(request);
+  process.kill(state.workers[0].pid, 'SIGKILL');
+  const toast = page.locator('.Toastify__toast');
+  await expect(toast).toContainText(
+    'analysis.ipynb: Worker 0 lost its worker',
+    {
+      timeout: 30000
+    }
+  );
+  await page.screenshot({ path: testInfo.outputPath('worker.png') });
+  await toast.getByRole('button', { name: 'Logs' }).click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog).toContainText('was killed by signal 9');
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await expect(toast).toBeHidden();
+
+  // The card says it in view; who looks at files is told.
+  await page.sidebar.openTab('filebrowser');
+  process.kill(pid, 'SIGKILL');
+  await expect(toast).toContainText('The cluster of analysis.ipynb has failed');
+  await page.screenshot({ path: testInfo.outputPath('failed.png') });
+  await toast.getByRole('button', { name: 'Start again' }).click();
+  await page.sidebar.openTab('jupyter-gpudask-panel');
+  await expect(clusterCard(page).getByText('ready')).toBeVisible({
+    timeout: 60000
+  });
+
+  // With the options that it had.
+  await expect(
+    clusterCard(page)
+      .getByRole('list', { name: 'Workers' })
+      .getByRole('listitem')
+  ).toHaveCount(2);
+  await expect(clusterCard(page)).toContainText('CPU stand-in');
+
+  // Nothing is told of what one does oneself.
+  await clusterCard(page).getByRole('button', { name: 'Stop' }).click();
+  await expect(gpuDaskPanel(page)).toContainText('has no cluster yet', {
+    timeout: 20000
+  });
+  await expect(toast).toBeHidden();
+});
+
+const LACKING = [
+  {
+    kernel: 'without-package',
+    reason: 'The kernel’s environment has no jupyter_gpudask.',
+    command: '%pip install jupyter_gpudask'
+  },
+  {
+    kernel: 'without-gpu-packages',
+    reason: 'This machine has a GPU, but this Python environment lacks CuPy',
+    command: '%pip install "jupyter_gpudask[cu13]"'
+  }
+];
+
+for (const { kernel, reason, command } of LACKING) {
+  test(`a kernel ${kernel} is told what to type`, async ({
+    page,
+    request,
+    tmpPath
+  }, testInfo) => {
+    await openAnalysis(page, request, tmpPath, kernel);
+    await gpuDaskPanel(page)
+      .getByRole('button', { name: 'Start: analysis.ipynb' })
+      .click();
+    const card = clusterCard(page);
+    await expect(card.getByText('failed')).toBeVisible({ timeout: 60000 });
+    await expect(card).toContainText(reason.replace('’', "'"));
+    await expect(card.locator('code')).toHaveText(command);
+    await expect(card).not.toContainText('--');
+    await page.screenshot({ path: testInfo.outputPath(`${kernel}.png`) });
+  });
+}

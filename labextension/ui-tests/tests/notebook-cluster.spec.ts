@@ -1,0 +1,64 @@
+/**
+ * A cluster in Notebook 7, whose pages have less than those of JupyterLab.
+ */
+import { expect, test } from '@playwright/test';
+
+import {
+  clusterCard,
+  expectIdleKernel,
+  gpuDaskPanel,
+  runFromPalette,
+  startOnCpu,
+  uploadNotebook
+} from './panel';
+
+test.describe.configure({ timeout: 120000 });
+
+test.afterEach(async ({ request }) => {
+  const sessions = await (await request.get('/api/sessions')).json();
+  for (const { kernel } of sessions) {
+    await request.delete(`/api/kernels/${kernel.id}`);
+  }
+  await request.delete('/api/contents/analysis.ipynb');
+});
+
+test('it is started, scaled, used and found again among what is running', async ({
+  page,
+  request
+}, testInfo) => {
+  await uploadNotebook(request, 'analysis.ipynb');
+  await page.goto('/notebooks/analysis.ipynb');
+  await expectIdleKernel(page);
+  await runFromPalette(page, 'Show GPU Dask panel');
+  await startOnCpu(page);
+  const card = clusterCard(page);
+
+  await card.getByRole('button', { name: 'Scale' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('spinbutton', { name: 'Workers' }).fill('1');
+  await page.screenshot({ path: testInfo.outputPath('scale.png') });
+  await dialog.getByRole('button', { name: 'Scale' }).click();
+  await expect(
+    card.getByRole('list', { name: 'Workers' }).getByRole('listitem')
+  ).toHaveCount(1, { timeout: 20000 });
+
+  const cells = page.locator('.jp-Notebook .jp-Cell');
+  const before = await cells.count();
+  await card.getByRole('button', { name: 'Insert code' }).click();
+  await expect(cells).toHaveCount(before + 1);
+  await expect(cells.last()).toContainText('client = cluster.client');
+  await page.screenshot({ path: testInfo.outputPath('inserted.png') });
+
+  await page.goto('/tree');
+  await page.getByRole('tab', { name: 'Running' }).click();
+  const item = page
+    .locator('.jp-RunningSessions-section')
+    .filter({ hasText: 'CPU stand-in' })
+    .locator('.jp-RunningSessions-item');
+  await expect(item).toContainText('analysis.ipynb');
+  await page.screenshot({ path: testInfo.outputPath('running.png') });
+  await item.hover();
+  await item.getByTitle('Stop Cluster').click();
+  await expect(item).toBeHidden({ timeout: 20000 });
+  await expect(gpuDaskPanel(page)).toBeHidden();
+});

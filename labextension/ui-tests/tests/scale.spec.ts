@@ -1,0 +1,61 @@
+/**
+ * A cluster that is scaled by its card, and what is said of wrong numbers and values.
+ */
+import { expect, test } from '@jupyterlab/galata';
+
+import { clusterCard, gpuDaskPanel, openAnalysis } from './panel';
+
+test.describe.configure({ timeout: 120000 });
+
+test.beforeEach(async ({ page, request, tmpPath }) => {
+  await openAnalysis(page, request, tmpPath);
+});
+
+test('the card scales a cluster within its limits', async ({
+  page
+}, testInfo) => {
+  const panel = gpuDaskPanel(page);
+  await panel.getByRole('button', { name: 'Start: analysis.ipynb' }).click();
+  const card = clusterCard(page);
+  const scale = card.getByRole('button', { name: 'Scale' });
+  await expect(scale).toBeDisabled();
+  await expect(card.getByText('ready')).toBeVisible({ timeout: 60000 });
+
+  const workers = card
+    .getByRole('list', { name: 'Workers' })
+    .getByRole('listitem');
+  await expect(workers).toHaveCount(2);
+  await scale.click();
+  const dialog = page.getByRole('dialog');
+  const number = dialog.getByRole('spinbutton', { name: 'Workers' });
+  await expect(number).toBeFocused();
+  await expect(number).toHaveValue('2');
+  await expect(dialog).toContainText('it holds so many GPUs');
+  await number.fill('3');
+  await page.keyboard.press('Enter');
+  await expect(dialog.getByRole('alert')).toHaveText(
+    'Give a whole number from 1 to 2.'
+  );
+  await page.screenshot({ path: testInfo.outputPath('scale.png') });
+  await number.press('ArrowDown');
+  await number.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await expect(dialog).toBeHidden();
+  await expect(workers).toHaveCount(1, { timeout: 20000 });
+
+  await scale.click();
+  await number.fill('2');
+  await dialog.getByRole('button', { name: 'Scale' }).click();
+  await expect(workers).toHaveCount(2, { timeout: 30000 });
+});
+
+test('a refused value is told by the label of its field', async ({ page }) => {
+  const panel = gpuDaskPanel(page);
+  await panel.getByRole('button', { name: 'Options…: analysis.ipynb' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Memory pool').fill('lots');
+  await dialog.getByRole('button', { name: 'Start' }).click();
+  const problem = dialog.getByRole('alert');
+  await expect(problem).toContainText("Memory pool 'lots' is not allowed");
+  await expect(problem).not.toContainText('--');
+});
