@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from ..models.api import Status
     from .kernels import Interpreter
     from .standby import Standby
+
+logger = logging.getLogger(__name__)
 
 ChangeCallback = Callable[["KernelCluster"], None]
 
@@ -130,6 +133,24 @@ class KernelCluster:
         """Ask for the state of the workers every `interval` seconds."""
         if self.process is not None and self.process.running:
             self.process.watch(interval, self._on_state)
+
+    async def refresh(self) -> None:
+        """Have its state of now, as far as it tells."""
+        if self.process is not None and (self.state is None or time.time() - self.state.time > 1):
+            try:
+                self.state = await self.process.state()
+            except GpuDaskError as error:
+                logger.warning("The state of the cluster of kernel %s is not known: %s", self.kernel_id, error)
+
+    async def logs(self, lines: int) -> dict[str, str]:
+        """The last lines of its logs, by the name of the worker; of one that failed, as they were."""
+        process = self.process
+        if process is None:
+            return {"supervisor": getattr(self.end, "log", "")}
+        logs = {"supervisor": process.log(lines)}
+        for worker in (await process.state()).workers:
+            logs[worker.name] = await process.worker_log(worker.name, lines)
+        return logs
 
     def _become(self, status: Status) -> None:
         self.status, self.since = status, time.time()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from ..models import ClusterSpec
     from .kernels import Interpreter, Kernels
     from .policy import Policy
-
-logger = logging.getLogger(__name__)
 
 _LOG_LINES = 200
 
@@ -174,24 +170,13 @@ class ClusterManager:
         cluster.state = await self._process(cluster).empty()
 
     async def logs(self, kernel_id: str, lines: int = _LOG_LINES) -> dict[str, str]:
-        """The last lines of the logs, by the name of the worker; those of a cluster that failed, as they were."""
-        cluster = self.get(kernel_id)
-        if cluster.process is None:
-            return {"supervisor": getattr(cluster.end, "log", "")}
-        process = cluster.process
-        logs = {"supervisor": process.log(lines)}
-        for worker in (await process.state()).workers:
-            logs[worker.name] = await process.worker_log(worker.name, lines)
-        return logs
+        """The last lines of the logs of a kernel's cluster, by the name of the worker."""
+        return await self.get(kernel_id).logs(lines)
 
     async def refresh(self, kernel_id: str) -> KernelCluster:
         """The cluster with its state of now, as far as it tells."""
         cluster = self.get(kernel_id)
-        if cluster.process is not None and (cluster.state is None or time.time() - cluster.state.time > 1):
-            try:
-                cluster.state = await cluster.process.state()
-            except GpuDaskError as error:
-                logger.warning("The state of the cluster of kernel %s is not known: %s", kernel_id, error)
+        await cluster.refresh()
         return cluster
 
     def watch(self, interval: float) -> None:
