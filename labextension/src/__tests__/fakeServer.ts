@@ -140,6 +140,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
           threads: 1,
           executing: 4,
           waiting: 1,
+          executed: 20,
           status: 'running'
         }
       ]
