@@ -31,12 +31,13 @@ import {
   dashboardUrl,
   IDashboard
 } from './dashboard';
-import { historyPlugin } from './historyPlugin';
+
 import { gpuDaskIcon } from './icon';
 import { Connection } from './model/connection';
 import { GpuDaskModel } from './model/model';
 import { RestClient } from './model/rest';
 import { createPanel } from './panel';
+import { historyTab } from './plugins/history';
 import { launcher } from './plugins/launcher';
 import { notebook } from './plugins/notebook';
 import { notifications } from './plugins/notifications';
@@ -252,7 +253,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   running,
   launcher,
   notebook,
-  historyPlugin
+  historyTab
 ];
 
 export default plugins;

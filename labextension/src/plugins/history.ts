@@ -10,13 +10,13 @@ import {
 import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
 import { historyIcon } from '@jupyterlab/ui-components';
 
-import { CommandIDs } from './commandIDs';
-import type { HistoryTab } from './history/tab';
-import { RestClient } from './model/rest';
-import { IGpuDaskToken } from './tokens';
-import { IGpuDask } from './views/context';
+import { CommandIDs } from '../commandIDs';
+import type { HistoryTab } from '../history/tab';
+import { RestClient } from '../model/rest';
+import { IGpuDaskToken } from '../tokens';
+import { IGpuDask } from '../views/context';
 
-export const historyPlugin: JupyterFrontEndPlugin<void> = {
+export const historyTab: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:history',
   description: 'A tab with the past of every GPU and worker.',
   autoStart: true,
@@ -44,7 +44,7 @@ export const historyPlugin: JupyterFrontEndPlugin<void> = {
         args: { type: 'object', properties: {}, additionalProperties: false }
       },
       execute: async () => {
-        const { HistoryTab } = await import('./history/tab');
+        const { HistoryTab } = await import('../history/tab');
         const rest = new RestClient(app.serviceManager.serverSettings);
         if (!tracker.currentWidget) {
           const tab = new HistoryTab(gpuDask, rest);
