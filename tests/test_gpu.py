@@ -254,6 +254,27 @@ def test_frames_from_outside_are_named_moved_and_refused_beside_others(gpu):
     assert "outside is on the CPU and inside on the GPU" in reply.error_value
 
 
+def test_frames_are_shuffled_sorted_merged_and_grouped_into_many_partitions(gpu):
+    kernel = gpu()
+    kernel.ok(FRAMES.replace("% 7", "% 977"))
+    kernel.ok(
+        "%%gpudask\nframe = dd.from_pandas(data, npartitions=24).persist()\n"
+        "other = dd.from_pandas(data.assign(twice=data.value * 2), npartitions=16)\n"
+        "means = frame.groupby('key').value.mean().compute()\n"
+        "again = frame.groupby('key').value.mean().compute()\n"
+        "merged = frame.merge(other, on=['key', 'value'], shuffle_method=None).twice.sum().compute()\n"
+        "ordered = frame.sort_values('value', ascending=False).head(3)\n"
+        "indexed = frame.set_index('value').index.compute()",
+        timeout=100,
+    )
+    kernel.ok("expected = data.groupby('key').value.mean()")
+    kernel.ok("pd.testing.assert_series_equal(means.to_pandas().sort_index(), expected, check_dtype=False)")
+    kernel.ok("pd.testing.assert_series_equal(again.to_pandas().sort_index(), expected, check_dtype=False)")
+    assert kernel.ok("float(merged) == 2 * data.value.sum()").value == "True"
+    assert kernel.ok("ordered.value.to_pandas().tolist()").value == "[9999.0, 9998.0, 9997.0]"
+    assert kernel.ok("indexed.to_pandas().is_monotonic_increasing, len(indexed)").value == "(True, 10000)"
+
+
 def test_a_cell_of_arrays_and_frames_agrees_on_both(gpu):
     kernel = gpu()
     kernel.ok(FRAMES)

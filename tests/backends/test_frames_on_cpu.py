@@ -1,8 +1,11 @@
 """The dataframes of Dask where nothing is asked of GPUs: what they were before our backends were in place."""
 
+import sys
+
 import dask.dataframe as dd
 import pandas as pd
 import pytest
+from distributed import Client
 from frames import FRAME, NAMES, make_frames
 
 from jupyter_gpudask.backends import switched_to
@@ -62,3 +65,15 @@ def test_a_number_is_where_the_frames_are_that_it_is_computed_from():
     frame = dd.from_pandas(FRAME, npartitions=2)
     for made in (frame, frame.a, frame.index, frame.a.sum(), frame.a.sum() + 1, frame.groupby("c").a.sum()):
         assert place_of(made) == "host"
+
+
+def test_where_cudf_is_in_use_frames_are_shuffled_by_tasks(monkeypatch):
+    frame = dd.from_pandas(pd.concat([FRAME] * 8), npartitions=24)
+
+    def graph():
+        return str(sorted({type(task).__name__ for task in frame.shuffle("a").optimize().__dask_graph__().values()}))
+
+    with Client(processes=False, dashboard_address=None, n_workers=1):
+        assert "P2P" in graph()
+        monkeypatch.setitem(sys.modules, "cudf", None)
+        assert "P2P" not in graph()
