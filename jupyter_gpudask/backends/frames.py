@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from dask.dataframe.dask_expr.io import parquet
 from dask.dataframe.dask_expr.io.bag import to_bag
 from dask.dataframe.dask_expr.io.records import to_records
-from dask.utils import get_default_shuffle_method, typename
+from dask.utils import typename
 
 from .interception import intercept
 from .placement import to_host
@@ -21,23 +20,16 @@ def install_frame_backend() -> None:
     """Mend what Dask does with frames, in every cell; a second time does nothing.
 
     ``to_parquet`` of a pandas frame writes as pandas does. Bags and records are Python's and NumPy's, and made of the
-    partitions on the host: of cuDF's, Dask makes a bag of ``None``. Where cuDF is in use, frames are shuffled by tasks,
-    as dask-cuda has it: Dask's peer-to-peer shuffle has the scheduler unpickle a cuDF frame, and it has no GPU.
+    partitions on the host: of cuDF's, Dask makes a bag of ``None``.
     """
     intercept(to_bag, _from_host)
     intercept(to_records, _from_host)
-    intercept(get_default_shuffle_method, _shuffle_method)
     _install_parquet()
 
 
 def _from_host(make: Callable[..., Any], frame: Any, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     return make(to_host(frame), *args, **kwargs)
-
-
-def _shuffle_method(choose: Callable[..., str]) -> str:
-    method = choose()
-    return "tasks" if method == "p2p" and "cudf" in sys.modules else method
 
 
 def _install_parquet() -> None:

@@ -14,6 +14,7 @@ from .mixing import install_mixing
 from .quantiles import install_quantiles
 from .random_numbers import install_random_numbers
 from .seed import install_seed
+from .shuffling import install_shuffling
 
 
 @cache
@@ -23,6 +24,7 @@ def install_backends() -> None:
     install_random_numbers()
     install_seed()
     install_frame_backend()
+    install_shuffling()
     install_creation_functions()
     install_company()
     install_metas()

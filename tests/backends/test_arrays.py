@@ -166,3 +166,16 @@ def test_no_function_of_cupy_that_reads_beyond_an_empty_array_is_given_one(q):
     for result, axis in zip(results, (1, None), strict=True):
         assert type(result) is cupy.ndarray
         np.testing.assert_allclose(result.get(), np.quantile(HOST, q, axis=axis))
+
+
+def test_blocks_on_gpus_are_cut_anew_by_tasks_and_others_as_dask_chooses():
+    def way(array):
+        return "p2p" if any("p2p" in str(key) for key in dict(array.rechunk((1000, 10)).__dask_graph__())) else "tasks"
+
+    with Client(processes=False, dashboard_address=None, n_workers=1):
+        with switched_to("cupy", "pandas"):
+            inside = da.ones((1000, 1000), chunks=(10, 1000))
+        outside = da.ones((1000, 1000), chunks=(10, 1000))
+        assert (way(inside), way(outside)) == ("tasks", "p2p")
+        with dask.config.set({"array.rechunk.method": "p2p"}):
+            assert way(inside) == "p2p"

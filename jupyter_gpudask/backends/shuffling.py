@@ -1,0 +1,46 @@
+"""How data goes from all workers to all: by tasks, where it is on GPUs.
+
+Dask's peer-to-peer way has the scheduler unpickle a cuDF frame, and it has no GPU; and it writes the parts of arrays to
+files. dask-cuda has frames shuffled by tasks, too.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import dask.config
+from dask.array.rechunk import rechunk
+from dask.utils import get_default_shuffle_method
+
+from .interception import intercept
+from .placement import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def install_shuffling() -> None:
+    """Change what Dask chooses by itself; what the user asks for stays. A second time does nothing."""
+    intercept(get_default_shuffle_method, _shuffle_method)
+    intercept(rechunk, _rechunk)
+
+
+def _shuffle_method(choose: Callable[..., str]) -> str:
+    method = choose()
+    return "tasks" if method == "p2p" and "cudf" in sys.modules else method
+
+
+def _rechunk(  # noqa: PLR0917 - Dask's signature
+    change: Callable[..., Any],
+    x: Any,
+    chunks: Any = "auto",
+    threshold: Any = None,
+    block_size_limit: Any = None,
+    balance: bool = False,  # noqa: FBT002
+    method: str | None = None,
+) -> Any:
+    __tracebackhide__ = True
+    if method is None and place_of(x) == "gpu":
+        method = dask.config.get("array.rechunk.method", None) or "tasks"
+    return change(x, chunks, threshold, block_size_limit, balance, method)
