@@ -1,6 +1,6 @@
 """What the stream of a real server says while two notebooks work on GPUs: to be replayed where there are none.
 
-    python benchmarks/record_stream.py --out labextension/ui-tests/recordings/NAME.json [--seconds 75]
+    python benchmarks/record_stream.py --out benchmarks/pictures/NAME.json [--seconds 75]
 
 One notebook sums random numbers with CuPy, the other groups a frame with cuDF, each on one GPU, if there are two;
 else both share the one. A line of the recording has the seconds since its begin, and the message.
