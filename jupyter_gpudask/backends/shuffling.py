@@ -27,8 +27,9 @@ def install_shuffling() -> None:
 
 
 def _shuffle_method(choose: Callable[..., str]) -> str:
+    chosen = dask.config.get("dataframe.shuffle.method", None)
     method = choose()
-    return "tasks" if method == "p2p" and "cudf" in sys.modules else method
+    return "tasks" if method == "p2p" and not chosen and "cudf" in sys.modules else method
 
 
 def _rechunk(  # noqa: PLR0917 - Dask's signature

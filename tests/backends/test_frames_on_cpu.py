@@ -2,6 +2,7 @@
 
 import sys
 
+import dask
 import dask.dataframe as dd
 import pandas as pd
 import pytest
@@ -77,3 +78,5 @@ def test_where_cudf_is_in_use_frames_are_shuffled_by_tasks(monkeypatch):
         assert "P2P" in graph()
         monkeypatch.setitem(sys.modules, "cudf", None)
         assert "P2P" not in graph()
+        with dask.config.set({"dataframe.shuffle.method": "p2p"}):
+            assert "P2P" in graph()
