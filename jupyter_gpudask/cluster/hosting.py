@@ -57,7 +57,8 @@ class HostedCluster:
         """
         spec = self._order.spec
         self._plan = plan = self._choose()
-        on_progress(Progress(engine=plan.engine, ready=0, total=plan.workers))
+        progress = Progress(engine=plan.engine, gpus=tuple(gpu.uuid for gpu in plan.gpus), ready=0, total=plan.workers)
+        on_progress(progress)
         os.environ[LOGS_VARIABLE] = str(self._directory.logs)
         environment = dask.config.get("distributed.nanny.pre-spawn-environ") | spec.environment
         dask.config.set(
@@ -79,7 +80,7 @@ class HostedCluster:
             opening,
             plan.workers,
             limit=spec.start_timeout,
-            on_progress=lambda ready: on_progress(Progress(engine=plan.engine, ready=ready, total=plan.workers)),
+            on_progress=lambda ready: on_progress(progress.model_copy(update={"ready": ready, "total": plan.workers})),
             logs=self._directory.logs,
         )
         plugin = dumps(PathPlugin(self._order.path))

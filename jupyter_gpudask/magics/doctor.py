@@ -95,7 +95,9 @@ def examine(cluster: RunningCluster | None) -> DoctorView:
     cluster
         The kernel's cluster, if it has one.
     """
-    return DoctorView([*_check_driver(), *_check_packages(), *_check_settings(), *_check_workers(cluster)])
+    return DoctorView(
+        [*_check_driver(), *_check_packages(), *_check_settings(), *_check_kernel(cluster), *_check_workers(cluster)]
+    )
 
 
 def _check_driver() -> Iterator[Finding]:
@@ -173,6 +175,22 @@ def _check_settings() -> Iterator[Finding]:
         yield Finding("Dask", "problem", "array.query-planning is on; Dask then ignores the array backend.", fix)
     else:
         yield Finding("Dask", "ok", version("dask"))
+
+
+def _check_kernel(cluster: RunningCluster | None) -> Iterator[Finding]:
+    from ..gpus import list_gpus
+
+    if cluster is None or not cluster.ready.gpus:
+        return
+    held = {gpu.uuid for gpu in cluster.ready.gpus}
+    astray = [gpu.index for gpu in list_gpus() if gpu.uuid not in held and os.getpid() in _pids(gpu)]
+    if astray:
+        fix = "Restart the kernel, and start the cluster before anything else uses CUDA."
+        yield Finding("kernel", "problem", f"uses GPU {astray[0]}, which its cluster does not hold.", fix)
+
+
+def _pids(gpu: GpuState) -> set[int]:
+    return {process.pid for process in gpu.processes}
 
 
 def _check_workers(cluster: RunningCluster | None) -> Iterator[Finding]:

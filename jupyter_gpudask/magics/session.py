@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..cluster.launcher import ClusterProcess, ProgressCallback
-    from ..models import ClusterSpec, ClusterState
+    from ..models import ClusterSpec, ClusterState, Progress
     from .home import ServerCluster
 
 
@@ -212,17 +212,24 @@ class Session:
         started: list[ServerCluster | ClusterProcess] = []
         path = [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - of a text, which may be empty
 
-        async def start() -> None:
-            started.append(await start_cluster(spec, path=path, on_progress=on_progress, on_lost=on_lost))
-
         preparation = Preparation(spec)
+
+        def hear(progress: Progress) -> None:
+            preparation.learn(progress)
+            on_progress(progress)
+
+        async def start() -> None:
+            started.append(await start_cluster(spec, path=path, on_progress=hear, on_lost=on_lost))
+
         try:
             self._loop.run(start(), meanwhile)
+            preparation.learn(started[0].ready)
             preparation.wait(meanwhile)
             from ..cluster.connection import connect
 
             return RunningCluster(started[0], connect(started[0].ready, set_as_default=on_lost is not None))
         except BaseException:
+            preparation.abandon()
             for process in started:
                 self._loop.run(process.close())
             raise
@@ -236,7 +243,9 @@ class Session:
         joined = self._loop.run(join_cluster(self._forget_lost_cluster))
         if joined is None:
             return None
-        Preparation(joined.spec).wait(lambda: None)
+        preparation = Preparation(joined.spec)
+        preparation.learn(joined.ready)
+        preparation.wait(lambda: None)
         from ..cluster.connection import connect
 
         self._cluster = RunningCluster(joined, connect(joined.ready))

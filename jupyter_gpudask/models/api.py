@@ -53,7 +53,9 @@ class GpuUser(_Answer):
     memory
         Device memory that it holds, in bytes.
     kernel_id
-        The kernel to whose cluster it belongs; `None` for a foreign process.
+        The kernel that it is, or to whose cluster it belongs; `None` for a foreign process.
+    notebook
+        The name of the notebook whose kernel it is itself; else `None`.
     """
 
     pid: int
@@ -61,6 +63,7 @@ class GpuUser(_Answer):
     user: str | None = None
     memory: int | None = None
     kernel_id: str | None = None
+    notebook: str | None = None
 
 
 class GpuHolder(_Answer):

@@ -11,7 +11,7 @@ from .maker import ClusterClass
 from .spec import ClusterSpec
 from .state import ClusterState, GpuState, TlsCredentials
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 """Raised with every change that an older parent or supervisor would misread."""
 
 
@@ -106,10 +106,17 @@ Command = Start | SendState | Watch | SendLogs | Scale | Empty | Close
 
 
 class Progress(_Message):
-    """`ready` of `total` workers of this engine are up."""
+    """`ready` of `total` workers of this engine are up.
+
+    Attributes
+    ----------
+    gpus
+        UUIDs of the GPUs that the cluster holds, which are known before the first worker is up.
+    """
 
     type: Literal["progress"] = "progress"
     engine: Literal["cuda", "cpu"]
+    gpus: tuple[str, ...] = ()
     ready: int
     total: int
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..models import GpuProcess, GpuState
+    from .kernels import KernelProcess
 
 logger = logging.getLogger(__name__)
 
@@ -28,14 +29,17 @@ class GpuReader:
         self._seen: dict[str, str] = {}
         self._reason = ""
 
-    def read(self, supervisors: Mapping[int, str]) -> GpuList:
+    def read(self, supervisors: Mapping[int, str], kernels: Mapping[int, KernelProcess] | None = None) -> GpuList:
         """The GPUs now.
 
         Parameters
         ----------
         supervisors
             The kernel ids of this server's clusters, by the pid of the supervisor.
+        kernels
+            This server's kernels, by pid.
         """
+        kernels = kernels or {}
         try:
             gpus = list_gpus()
         except GpuUnavailableError as error:
@@ -46,7 +50,7 @@ class GpuReader:
         reason = self._missing(gpus)
         self._log(reason)
         return GpuList(
-            gpus=tuple(_describe(gpu, leases, supervisors) for gpu in gpus),
+            gpus=tuple(_describe(gpu, leases, supervisors, kernels) for gpu in gpus),
             reason=reason,
             fix="Look at what the system has logged about it: dmesg" if reason else "",
         )
@@ -63,27 +67,34 @@ class GpuReader:
             self._reason = reason
 
 
-def _describe(gpu: GpuState, leases: Sequence[Lease], supervisors: Mapping[int, str]) -> GpuInfo:
+def _describe(
+    gpu: GpuState,
+    leases: Sequence[Lease],
+    supervisors: Mapping[int, str],
+    kernels: Mapping[int, KernelProcess],
+) -> GpuInfo:
     holders = tuple(
         GpuHolder(name=lease.holder, kernel_id=lease.kernel_id or None, share=lease.share)
         for lease in leases
         if gpu.uuid in lease.gpus
     )
-    users = tuple(_user(process, supervisors) for process in gpu.processes)
+    users = tuple(_user(process, supervisors, kernels) for process in gpu.processes)
     return GpuInfo(**dict(gpu), holders=holders, users=users)
 
 
-def _user(process: GpuProcess, supervisors: Mapping[int, str]) -> GpuUser:
+def _user(process: GpuProcess, supervisors: Mapping[int, str], kernels: Mapping[int, KernelProcess]) -> GpuUser:
     pid = process.pid
     try:
         session = os.getsid(pid)
         details = psutil.Process(pid).as_dict(["name", "username"])
     except (OSError, psutil.Error):  # gone since, or of another container
         return GpuUser(pid=pid, memory=process.memory)
+    kernel = kernels.get(session)  # which leads a session of its own, as a supervisor does
     return GpuUser(
         pid=pid,
         name=details["name"],
         user=details["username"],
         memory=process.memory,
-        kernel_id=supervisors.get(session),
+        kernel_id=kernel.kernel_id if kernel else supervisors.get(session),
+        notebook=kernel.notebook if kernel else None,
     )

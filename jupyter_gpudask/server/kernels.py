@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
@@ -36,6 +36,22 @@ class Interpreter:
     path: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class KernelProcess:
+    """A kernel that runs on this machine.
+
+    Attributes
+    ----------
+    kernel_id
+        Its id.
+    notebook
+        The name of its notebook, or of its first, or of the kernel where it has none.
+    """
+
+    kernel_id: str
+    notebook: str
+
+
 class Kernels(Protocol):
     """What the manager asks about kernels."""
 
@@ -59,6 +75,9 @@ class Kernels(Protocol):
 
     def name(self, kernel_id: str) -> str:
         """The name of its kernelspec."""
+
+    def processes(self, notebooks: Mapping[str, tuple[str, ...]]) -> Mapping[int, KernelProcess]:
+        """Those that run on this machine, by pid, which is the id of a session too; `notebooks` are those of each."""
 
 
 class ServerKernels:
@@ -84,6 +103,16 @@ class ServerKernels:
     def name(self, kernel_id: str) -> str:
         """The name of its kernelspec."""
         return str(self._kernels.get_kernel(kernel_id).kernel_name) if kernel_id in self else "kernel"
+
+    def processes(self, notebooks: Mapping[str, tuple[str, ...]]) -> Mapping[int, KernelProcess]:
+        """Those that run on this machine, by pid, which is the id of a session too; `notebooks` are those of each."""
+        found: dict[int, KernelProcess] = {}
+        for kernel_id in self._kernels.list_kernel_ids():
+            pid = getattr(getattr(self._kernels.get_kernel(kernel_id), "provisioner", None), "pid", None)
+            if pid is not None:
+                paths = notebooks.get(kernel_id)
+                found[pid] = KernelProcess(kernel_id, PurePath(paths[0]).name if paths else self.name(kernel_id))
+        return found
 
     async def notebooks(self) -> Mapping[str, tuple[str, ...]]:
         """The paths of the notebooks and consoles of each kernel."""

@@ -17,6 +17,7 @@ from .history import History
 
 if TYPE_CHECKING:
     from ..models.api import ClusterInfo, GpuList
+    from .kernels import KernelProcess
     from .manager import ClusterManager
 
 logger = logging.getLogger(__name__)
@@ -80,8 +81,10 @@ class Watch:
         """The GPUs, as they were at most a second ago."""
         if self._looking is not None and self._last is not None and time.time() - self._last.time < _INTERVAL:
             return self._last.gpus
+        kernels = self._manager.kernels
+        processes = kernels.processes(await kernels.notebooks())
         async with self._reading:
-            return await asyncio.to_thread(self._reader.read, self._supervisors())
+            return await asyncio.to_thread(self._reader.read, self._supervisors(), processes)
 
     async def stop(self) -> None:
         """Look no more, whoever watches."""
@@ -111,9 +114,10 @@ class Watch:
 
     async def _look_once(self, thread: ThreadPoolExecutor) -> None:
         notebooks = await self._manager.kernels.notebooks()
+        processes = self._manager.kernels.processes(notebooks)
         async with self._reading:
             composing = asyncio.get_running_loop().run_in_executor(
-                thread, self._compose, notebooks, set(self._watchers.values())
+                thread, self._compose, notebooks, processes, set(self._watchers.values())
             )
             self._last, changes, fulls = await composing
         for watcher, since in list(self._watchers.items()):
@@ -123,10 +127,12 @@ class Watch:
                 self._watchers[watcher] = None if watcher.send(message) else since or self._last.time
                 await asyncio.sleep(0)  # to send to all in one go would take milliseconds
 
-    def _compose(self, notebooks: Notebooks, wanted: set[float | None]) -> tuple[_Look, str, dict[float, str]]:
+    def _compose(
+        self, notebooks: Notebooks, processes: Mapping[int, KernelProcess], wanted: set[float | None]
+    ) -> tuple[_Look, str, dict[float, str]]:
         """Look, and put into words what has changed, and everything since each moment that is wanted."""
         manager, last = self._manager, self._last
-        gpus = self._reader.read(self._supervisors())
+        gpus = self._reader.read(self._supervisors(), processes)
         clusters = list(manager.clusters.values())
         infos = {cluster.kernel_id: describe(cluster, notebooks, manager.kernels) for cluster in clusters}
         look = _Look(time.time(), gpus, infos)

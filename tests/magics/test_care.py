@@ -73,16 +73,54 @@ def test_on_the_stand_in_there_is_nothing_to_free(kernel):
     assert kernel.ok("%gpudask free").value == "0 B of device memory freed."
 
 
-@pytest.fixture
-def kernel_of_its_own():
+@pytest.fixture(scope="module")
+def kernel_of_the_last_gpu():
     kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="3"))
     kernel.ok("%load_ext jupyter_gpudask\nimport os, signal\nstarted = %gpudask start --gpus 2,")
     yield kernel
     kernel.shutdown()
 
 
-def test_a_worker_that_is_stopped_does_not_stop_the_doctor(kernel_of_its_own):
-    kernel = kernel_of_its_own
+VISIBLE = "print([name[:12] for name in os.environ.get('CUDA_VISIBLE_DEVICES', '').split(',')])"
+
+
+def test_the_kernel_numbers_the_gpu_of_its_cluster_first_and_still_sees_the_others(kernel_of_the_last_gpu):
+    seen = eval(kernel_of_the_last_gpu.ok(VISIBLE).printed)  # noqa: S307
+    assert seen == ["GPU-00000002", "GPU-00000000", "GPU-00000001"]
+
+
+BEGUN = """
+import ctypes, os, types
+from jupyter_gpudask.magics.numbering import number_first
+from jupyter_gpudask.gpus import list_gpus
+driver = types.SimpleNamespace(cuDeviceGetCount=lambda count: ANSWER)
+ctypes.CDLL = lambda name: driver
+gpus = [gpu.uuid for gpu in list_gpus()]
+seen = [os.environ.get("CUDA_VISIBLE_DEVICES")]
+for wanted in ((), gpus, gpus[1:]):
+    number_first(wanted)
+    seen.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
+print([names and [gpus.index(name) for name in names.split(",")] for names in seen])
+"""
+
+
+@pytest.mark.parametrize(("answer", "last"), [(0, None), (3, [1, 0])])
+def test_what_cuda_has_numbered_already_is_left_as_it_is(run_python, answer, last):
+    seen = run_python(BEGUN.replace("ANSWER", str(answer)), fake_gpu_environment(FAKE_GPUS="2"))
+    assert eval(seen) == [None, None, None, last]  # noqa: S307
+
+
+def test_a_kernel_on_a_gpu_that_its_cluster_does_not_hold_is_found(kernel_of_the_last_gpu):
+    kernel = kernel_of_the_last_gpu
+    kernel.ok("import pynvml, types\nask = pynvml.nvmlDeviceGetComputeRunningProcesses")
+    kernel.ok("mine = types.SimpleNamespace(pid=os.getpid(), usedGpuMemory=2**29)")
+    kernel.ok("pynvml.nvmlDeviceGetComputeRunningProcesses = lambda handle: [mine] if handle == 1 else []")
+    kernel.ok("examined = %gpudask doctor\npynvml.nvmlDeviceGetComputeRunningProcesses = ask")
+    assert findings(kernel)["kernel"][:2] == ("problem", "uses GPU 1, which its cluster does not hold.")
+
+
+def test_a_worker_that_is_stopped_does_not_stop_the_doctor(kernel_of_the_last_gpu):
+    kernel = kernel_of_the_last_gpu
     pid = kernel.ok("print(next(iter(started.client.run(os.getpid).values())))").printed.strip()
     kernel.ok(f"os.kill({pid}, signal.SIGSTOP)\nexamined = %gpudask doctor", timeout=50)
     assert findings(kernel)["workers"] == ("problem", "1 of 1 do not answer.", "Type: %gpudask logs")

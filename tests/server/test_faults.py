@@ -43,6 +43,9 @@ class OneKernel:
     async def notebooks(self):
         return {}
 
+    def processes(self, notebooks):
+        return {}
+
 
 async def longest_pause(stop):
     """The longest time for which the loop did nothing else, in seconds, until `stop` is set."""

@@ -21,6 +21,25 @@ print(json.dumps(seen))
 """
 
 
+KERNEL = """
+import os, subprocess, sys, types
+import pynvml
+from jupyter_gpudask.server.gpu_reader import GpuReader
+from jupyter_gpudask.server.kernels import KernelProcess
+kernel = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+on_gpu = [types.SimpleNamespace(pid=pid, usedGpuMemory=2**29) for pid in (kernel.pid, os.getpid())]
+pynvml.nvmlDeviceGetComputeRunningProcesses = lambda handle: on_gpu
+users = GpuReader().read({os.getsid(0): "b"}, {kernel.pid: KernelProcess("a", "analysis.ipynb")}).gpus[0].users
+kernel.communicate(b"")
+print([(user.kernel_id, user.notebook) for user in users])
+"""
+
+
+def test_a_kernel_is_named_by_its_notebook_and_a_worker_belongs_to_its_cluster(run_python):
+    seen = run_python(KERNEL, fake_gpu_environment())
+    assert eval(seen) == [("a", "analysis.ipynb"), ("b", None)]  # noqa: S307
+
+
 @pytest.fixture
 def read(run_python, tmp_path):
     """Read the GPUs four times; `body` runs before each, as `step`. What was read, and the lines that were logged."""

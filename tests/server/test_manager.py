@@ -46,6 +46,9 @@ class NamedKernels:
     async def notebooks(self):
         return {name: (f"{name}.ipynb",) for name in self.names}
 
+    def processes(self, notebooks):
+        return {}
+
 
 def with_manager(use, **policy):
     async def run():

@@ -181,25 +181,36 @@ describe('the section of GPUs', () => {
       name: 'python',
       user: 'ada',
       memory: 3 * GIB,
-      kernel_id: 'kernel-1'
+      kernel_id: 'kernel-1',
+      notebook: null
     };
     const foreign = {
       pid: 812,
       name: 'trainer',
       user: 'bob',
       memory: 2 * GIB,
-      kernel_id: null
+      kernel_id: null,
+      notebook: null
+    };
+    const astray = {
+      pid: 813,
+      name: 'python',
+      user: 'ada',
+      memory: GIB,
+      kernel_id: 'kernel-2',
+      notebook: 'other.ipynb'
     };
     const holder = {
       name: 'work/Untitled.ipynb',
       kernel_id: 'kernel-1',
       share: false
     };
-    const held = gpu({ holders: [holder], users: [own, foreign] });
+    const held = gpu({ holders: [holder], users: [own, foreign, astray] });
     await tell({ gpus: gpuList({ gpus: [held] }), clusters: [cluster()] });
     expect(texts('.jp-GpuDask-holders li')).toEqual([
       'analysis.ipynb3.0 GiB',
-      'trainer, pid 812bob, 2.0 GiB'
+      'trainer, pid 812bob, 2.0 GiB',
+      'Kernel of other.ipynb, pid 813ada, 1.0 GiB'
     ]);
   });
 

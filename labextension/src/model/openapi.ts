@@ -620,7 +620,9 @@ export type components = {
      *     memory
      *         Device memory that it holds, in bytes.
      *     kernel_id
-     *         The kernel to whose cluster it belongs; `None` for a foreign process.
+     *         The kernel that it is, or to whose cluster it belongs; `None` for a foreign process.
+     *     notebook
+     *         The name of the notebook whose kernel it is itself; else `None`.
      */
     GpuUser: {
       /** Pid */
@@ -645,6 +647,11 @@ export type components = {
        * @default null
        */
       kernel_id: string | null;
+      /**
+       * Notebook
+       * @default null
+       */
+      notebook: string | null;
     };
     /**
      * Problem

@@ -155,8 +155,11 @@ function Figure({
 function Holders({ gpu }: { gpu: IGpu }): JSX.Element {
   const { model, trans } = useGpuDask();
   const { showProcesses, units } = model.settings.value;
+  const held = new Set(gpu.holders.map(holder => holder.kernel_id));
   const foreign = showProcesses
-    ? gpu.users.filter(user => user.kernel_id === null)
+    ? gpu.users.filter(
+        user => user.kernel_id === null || !held.has(user.kernel_id)
+      )
     : [];
   if (gpu.holders.length === 0 && foreign.length === 0) {
     return <p className="jp-GpuDask-free">{trans.__('Free')}</p>;
@@ -194,13 +197,23 @@ function ForeignProcess({ user }: { user: IGpuUser }): JSX.Element {
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
   const pid = trans.__('pid %1', user.pid);
-  const name = user.name ? `${user.name}, ${pid}` : pid;
+  const program = user.notebook
+    ? trans.__('Kernel of %1', user.notebook)
+    : user.name;
+  const name = program ? `${program}, ${pid}` : pid;
   const details = [
     user.user,
     user.memory === null ? null : formatBytes(user.memory, units)
   ].filter(Boolean);
   return (
-    <li data-kind="foreign" title={trans.__('Not a cluster of this server')}>
+    <li
+      data-kind="foreign"
+      title={
+        user.notebook
+          ? trans.__('Its cluster does not hold this GPU')
+          : trans.__('Not a cluster of this server')
+      }
+    >
       <span className="jp-GpuDask-holder">{name}</span>
       <span className="jp-GpuDask-quiet">{details.join(', ')}</span>
     </li>
