@@ -4,6 +4,7 @@ import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import sqlalchemy
 from dask.dataframe import from_pandas
 
 
@@ -21,6 +22,11 @@ def make_frames(folder):
     FRAME.to_parquet(folder / "data.parquet")
     FRAME.to_orc(folder / "data.orc", index=False)
     (folder / "data.fwf").write_text(FRAME.to_string(index=False))
+    database = f"sqlite:///{folder / 'data.db'}"
+    FRAME.to_sql("data", database, index_label="row", if_exists="replace")
+    rows = sqlalchemy.select(*(sqlalchemy.column(name) for name in ("row", "a", "b", "c"))).select_from(
+        sqlalchemy.table("data")
+    )
     return {
         "from_pandas": lambda: dd.from_pandas(FRAME, npartitions=2),
         "from_pandas bound before": lambda: from_pandas(FRAME, npartitions=2),
@@ -36,6 +42,9 @@ def make_frames(folder):
         "read_json": lambda: dd.read_json(str(folder / "data.json"), lines=True),
         "read_orc": lambda: dd.read_orc(str(folder / "data.orc")),
         "read_parquet": lambda: dd.read_parquet(str(folder / "data.parquet")),
+        "read_sql": lambda: dd.read_sql("data", database, "row", npartitions=2),
+        "read_sql_query": lambda: dd.read_sql_query(rows, database, "row", npartitions=2),
+        "read_sql_table": lambda: dd.read_sql_table("data", database, "row", npartitions=2),
     }
 
 
@@ -53,5 +62,8 @@ NAMES = [
     "read_json",
     "read_orc",
     "read_parquet",
+    "read_sql",
+    "read_sql_query",
+    "read_sql_table",
     "read_table",
 ]

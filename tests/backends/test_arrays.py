@@ -26,6 +26,7 @@ STACK = tempfile.TemporaryDirectory()
 @pytest.fixture(scope="module", autouse=True)
 def stack_on_disk():
     da.to_npy_stack(STACK.name, da.from_array(HOST, chunks=2))
+    da.from_array(HOST, chunks=2).to_zarr(f"{STACK.name}/zarr")
     yield
     STACK.cleanup()
 
@@ -49,6 +50,7 @@ ARRAYS = {
     "from_array": lambda: da.from_array(HOST, chunks=2),
     "from_delayed": lambda: da.from_delayed(LATER, (3,), dtype=float),
     "from_npy_stack": lambda: da.from_npy_stack(STACK.name),
+    "from_zarr": lambda: da.from_zarr(f"{STACK.name}/zarr"),
     "fromfunction": lambda: da.fromfunction(lambda i, j: i + j, shape=(4, 4), chunks=2, dtype=float),
     "full": lambda: da.full((6, 6), 7.0, chunks=3),
     "full_like": lambda: da.full_like(HOST, 7),
