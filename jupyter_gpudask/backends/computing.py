@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import dask.base
 from dask.array import Array
 from dask.base import is_dask_collection, unpack_collections
+from dask.dataframe.dask_expr import FrameBase
 from distributed import Client, default_client, futures_of, wait
 
 from ..errors import ResultTooLargeError
@@ -30,6 +31,7 @@ def install_computing() -> None:
     intercept(dask.base.compute, _compute)
     intercept(dask.base.collections_to_expr, _submit)
     intercept(Client.compute, _client_compute)
+    intercept(Client.persist, _client_persist)
 
 
 def _watch() -> Watch | None:
@@ -71,6 +73,28 @@ def _client_compute(compute: Callable[..., Any], client: Client, collections: An
         else:
             collections = _bring(watch, collections)
     return compute(client, collections, *args, **kwargs)
+
+
+def _client_persist(
+    persist: Callable[..., Any],
+    client: Client,
+    collections: Any,
+    optimize_graph: bool = True,  # noqa: FBT002 - as Dask has it
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """As Dask, which loses all but the first partition of a frame that its optimizer cuts into more than it said."""
+    __tracebackhide__ = True
+    if _watch() is not None and optimize_graph:
+        if isinstance(collections, list | tuple | set | frozenset):
+            collections = type(collections)(_optimized(collection) for collection in collections)
+        else:
+            collections = _optimized(collections)
+    return persist(client, collections, optimize_graph, *args, **kwargs)
+
+
+def _optimized(collection: Any) -> Any:
+    return collection.optimize() if isinstance(collection, FrameBase) else collection
 
 
 def _submit(to_expression: Callable[..., Any], collections: Any, *args: Any, **kwargs: Any) -> Any:

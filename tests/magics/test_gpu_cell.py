@@ -26,6 +26,13 @@ def test_the_blocks_on_the_workers_are_cupy(kernel):
     assert kernel.ok(f"sorted(sum({kinds}.values(), []))").value == str(["cupy"] * 4)
 
 
+def test_a_frame_that_is_kept_has_all_its_partitions(kernel):
+    kernel.ok("import pandas as pd, dask, dask.dataframe as dd\nmany = pd.DataFrame({'key': range(1000), 'value': 1})")
+    kernel.ok("frame = dd.from_pandas(many, npartitions=24)\nby_key = lambda: frame.groupby('key').value.sum()")
+    kept = "len(dask.persist(by_key())[0].compute()), len(client.persist([by_key()])[0].compute()), len(by_key())"
+    assert kernel.ok(f"%%gpudask --dataframe pandas\n{kept}").value == "(1000, 1000, 1000)"
+
+
 CELL = "%%gpudask --dataframe pandas"
 KINDS = "kind_of = lambda x: (type(x._meta).__module__, type(x.compute(scheduler='sync')).__module__)"
 

@@ -21,6 +21,10 @@ _METHODS = set(
 _TO_THE_HOST = set("item tobytes tolist".split())
 _FIGURES = set("dtype flags itemsize nbytes ndim shape size strides".split())
 _VIEWS = set("T mT real imag".split())
+_ROUNDED = {
+    np.floor_divide: lambda x, y: np.floor(np.true_divide(x, y)),
+    np.remainder: lambda x, y: x - np.floor(np.true_divide(x, y)) * y,
+}
 _QUANTILES = {"percentile", "quantile"}
 _broken = []
 
@@ -62,6 +66,8 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         if out is not None:
             kwargs["out"] = out
         with np.errstate(all="ignore"):
+            if ufunc in _ROUNDED and np.result_type(*unwrap(inputs)).kind == "f":  # CuPy divides first
+                return wrap(_ROUNDED[ufunc](*unwrap(inputs)))
             result = getattr(ufunc, method)(*unwrap(inputs), **unwrap(kwargs))
         return out[0] if out and len(out) == 1 else wrap(result)
 
@@ -72,6 +78,8 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
             _broken.append("cudaErrorIllegalAddress: an illegal memory access was encountered")
         if function.__name__ in _QUANTILES | {"median"} and args[0].dtype.kind == "f":
             args = (wrap(np.nan_to_num(unwrap(args[0]), nan=np.inf)), *args[1:])  # CuPy sorts NaN behind all numbers
+        if function is np.angle and args[0].dtype.kind == "f":  # CuPy takes NaN for negative
+            return wrap(np.where(unwrap(args[0]) >= 0, 0.0, np.pi))
         return on_device(function)(*args, **kwargs)
 
     def __getitem__(self, key):

@@ -1,0 +1,66 @@
+"""Quotients and remainders of floating-point numbers on GPUs, as NumPy has them.
+
+CuPy 14.2 rounds ``x / y`` first: ``1.0 // 0.1`` is 10 there, and 9 in NumPy, for 0.1 is a little more than a tenth;
+``1.0 % 0.1`` is 0, and ``2.0 % inf`` is NaN. NumPy takes the remainder first, which is exact: C99, 7.12.10.1, ``fmod``.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from dask.array import core
+
+from .interception import intercept
+from .placement import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def remainder(x: Any, y: Any) -> Any:
+    """As `numpy.remainder`, of blocks of real numbers that broadcast; of the sign of `y`."""
+    rest = np.fmod(x, y)
+    rest = np.where(_crosses_zero(rest, y), rest + y, rest)
+    return np.where(rest == 0, np.copysign(rest, y), rest)
+
+
+def floor_divide(x: Any, y: Any) -> Any:
+    """As `numpy.floor_divide`, of blocks of real numbers that broadcast."""
+    rest, plain = np.fmod(x, y), x / y
+    quotient = (x - rest) / y  # a whole number but for rounding
+    quotient = np.where(_crosses_zero(rest, y), quotient - 1, quotient)
+    whole = np.floor(quotient)
+    whole = np.where(quotient - whole > 0.5, whole + 1, whole)
+    whole = np.where(quotient == 0, np.copysign(quotient, plain), whole)
+    return np.where(np.equal(y, 0), plain, whole)
+
+
+def _crosses_zero(rest: Any, y: Any) -> Any:
+    return (rest != 0) & ((rest < 0) != np.less(y, 0))
+
+
+_MENDED = {
+    np.remainder: remainder,
+    operator.mod: remainder,
+    np.floor_divide: floor_divide,
+    operator.floordiv: floor_divide,
+}
+
+
+def install_division() -> None:
+    """Mend ``%``, ``//``, `divmod` and their functions in `dask.array`; a second time does nothing."""
+    intercept(core.elemwise, _elemwise)
+
+
+def _elemwise(elemwise: Callable[..., Any], op: Any, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    # A scalar has no place of its own; of whole numbers CuPy's are right.
+    if op in _MENDED and kwargs.get("where", True) is True and any(place_of(arg) == "gpu" for arg in args):
+        op = _MENDED[op] if _type_of(args).kind == "f" else op
+    return elemwise(op, *args, **kwargs)
+
+
+def _type_of(numbers: tuple[Any, ...]) -> np.dtype[Any]:
+    return np.result_type(*(getattr(number, "dtype", None) or np.asarray(number).dtype for number in numbers))
