@@ -270,7 +270,7 @@ def test_frames_are_shuffled_sorted_merged_and_grouped_into_many_partitions(gpu)
     kernel.ok("expected = data.groupby('key').value.mean()")
     kernel.ok("pd.testing.assert_series_equal(means.to_pandas().sort_index(), expected, check_dtype=False)")
     kernel.ok("pd.testing.assert_series_equal(again.to_pandas().sort_index(), expected, check_dtype=False)")
-    assert kernel.ok("float(merged) == 2 * data.value.sum()").value == "True"
+    assert kernel.ok("bool(float(merged) == 2 * data.value.sum())").value == "True"
     assert kernel.ok("ordered.value.to_pandas().tolist()").value == "[9999.0, 9998.0, 9997.0]"
     assert kernel.ok("indexed.to_pandas().is_monotonic_increasing, len(indexed)").value == "(True, 10000)"
 

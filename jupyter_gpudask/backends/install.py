@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from .angles import install_angles
 from .arrays import install_array_backend
 from .company import install_company
 from .computing import install_computing
 from .creation import install_creation_functions
 from .division import install_division
+from .elementwise import install_elementwise
 from .frames import install_frame_backend
 from .metas import install_metas
 from .mixing import install_mixing
@@ -31,7 +31,7 @@ def install_backends() -> None:
     install_company()
     install_metas()
     install_quantiles()
-    install_angles()
+    install_elementwise()
     install_division()
     install_mixing()
     install_computing()

@@ -80,6 +80,8 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
             args = (wrap(np.nan_to_num(unwrap(args[0]), nan=np.inf)), *args[1:])  # CuPy sorts NaN behind all numbers
         if function is np.angle and args[0].dtype.kind == "f":  # CuPy takes NaN for negative
             return wrap(np.where(unwrap(args[0]) >= 0, 0.0, np.pi))
+        if function is np.sinc:  # of NaN it is 1 in CuPy
+            return wrap(np.sinc(np.nan_to_num(unwrap(args[0]), nan=0.0)))
         return on_device(function)(*args, **kwargs)
 
     def __getitem__(self, key):

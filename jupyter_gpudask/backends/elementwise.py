@@ -1,4 +1,4 @@
-"""Angles of real numbers on GPUs: CuPy 14.2 takes NaN for negative, and -0.0 for positive."""
+"""Functions of single numbers of which CuPy 14.2 gets some wrong: angles of NaN and -0.0, ``sinc`` of NaN."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def install_angles() -> None:
-    """Mend `dask.array.angle`; a second time does nothing."""
+def install_elementwise() -> None:
+    """Mend `dask.array.angle` and `sinc`; a second time does nothing."""
     intercept(da.angle, _angle)
+    intercept(da.sinc, _sinc)
 
 
 def _angle(angle: Callable[..., Any], x: Any, deg: Any = 0) -> Any:
@@ -24,3 +25,9 @@ def _angle(angle: Callable[..., Any], x: Any, deg: Any = 0) -> Any:
         return angle(x, deg)
     radians = da.arctan2(0, x)
     return da.rad2deg(radians) if deg else radians
+
+
+def _sinc(sinc: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    result = sinc(x, *args, **kwargs)
+    return da.where(da.isnan(x), x, result) if place_of(x) == "gpu" and x.dtype.kind in "fc" else result
