@@ -45,6 +45,8 @@ class GpuState(_Model):
         Of the die, in degrees Celsius.
     power
         Drawn by the board, in watts.
+    nvlink_bytes, pcie_bytes
+        What it has sent and received over NVLink, and over PCIe, in bytes; from when on, the driver decides.
     processes
         Who has a context on it.
     """
@@ -57,6 +59,8 @@ class GpuState(_Model):
     utilization: float | None = None
     temperature: float | None = None
     power: float | None = None
+    nvlink_bytes: int | None = None
+    pcie_bytes: int | None = None
     processes: tuple[GpuProcess, ...] = ()
 
 

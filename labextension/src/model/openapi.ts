@@ -457,6 +457,11 @@ export type components = {
     /**
      * GpuFigures
      * @description A GPU at one moment of the past; see `GpuState`.
+     *
+     *     Attributes
+     *     ----------
+     *     nvlink, pcie
+     *         What it sent and received over NVLink, and over PCIe, in bytes a second since the moment before.
      */
     GpuFigures: {
       /**
@@ -479,6 +484,16 @@ export type components = {
        * @default null
        */
       power: number | null;
+      /**
+       * Nvlink
+       * @default null
+       */
+      nvlink: number | null;
+      /**
+       * Pcie
+       * @default null
+       */
+      pcie: number | null;
     };
     /**
      * GpuHolder
@@ -543,6 +558,16 @@ export type components = {
        * @default null
        */
       power: number | null;
+      /**
+       * Nvlink Bytes
+       * @default null
+       */
+      nvlink_bytes: number | null;
+      /**
+       * Pcie Bytes
+       * @default null
+       */
+      pcie_bytes: number | null;
       /**
        * Processes
        * @default []
