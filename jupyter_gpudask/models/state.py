@@ -91,6 +91,8 @@ class WorkerState(_Model):
         Tasks that run, and tasks that were sent to it and do not run yet.
     executed
         How many tasks it has run since it was started.
+    shortages
+        How many tasks failed on it for want of device memory, since the cluster was started.
     status
         Dask's word for its state: ``running``, ``paused``, ``closing_gracefully``, ...
     """
@@ -111,6 +113,7 @@ class WorkerState(_Model):
     executing: int = 0
     waiting: int = 0
     executed: int | None = None
+    shortages: int = 0
     status: str = "running"
 
 

@@ -901,6 +901,8 @@ export type components = {
      *         Tasks that run, and tasks that were sent to it and do not run yet.
      *     executed
      *         How many tasks it has run since it was started.
+     *     shortages
+     *         How many tasks failed on it for want of device memory, since the cluster was started.
      *     status
      *         Dask's word for its state: ``running``, ``paused``, ``closing_gracefully``, ...
      */
@@ -982,6 +984,11 @@ export type components = {
        * @default null
        */
       executed: number | null;
+      /**
+       * Shortages
+       * @default 0
+       */
+      shortages: number;
       /**
        * Status
        * @default running
