@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+# NVLink's are in KiB, and summed over all links by that scope. Source: nvml.h, "Field Identifiers". PCIe's, in bytes,
+# have no name in older releases of pynvml.
+_ALL_LINKS = 2**32 - 1
+_NVLINK = (
+    (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _ALL_LINKS),
+    (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, _ALL_LINKS),
+)
+_PCIE = (197, 198)
+
 
 def list_gpus() -> list[GpuState]:
     """All GPUs of the machine; a GPU that is cut into MIG instances is listed as those.
@@ -196,6 +205,7 @@ def _read(index: int, handle: Any) -> GpuState:
     memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
     utilization = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
     power = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
+    nvlink, pcie = _traffic(handle)
     return GpuState(
         index=index,
         uuid=_ask(pynvml.nvmlDeviceGetUUID, handle) or f"GPU-{index}",
@@ -205,11 +215,26 @@ def _read(index: int, handle: Any) -> GpuState:
         utilization=None if utilization is None else utilization.gpu,
         temperature=_ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
         power=None if power is None else power / 1000,
+        nvlink_bytes=nvlink,
+        pcie_bytes=pcie,
         processes=tuple(
             GpuProcess(pid=process.pid, memory=process.usedGpuMemory)
             for process in _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
         ),
     )
+
+
+def _traffic(handle: Any) -> tuple[int | None, int | None]:
+    """Bytes that went over NVLink and over PCIe so far: counters, for to be told PCIe's speed one waits 20 ms."""
+    values = _ask(pynvml.nvmlDeviceGetFieldValues, handle, [*_NVLINK, *_PCIE])
+    if values is None:
+        return None, None
+    sent, received, sent_by_pcie, received_by_pcie = (
+        value.value.ullVal if value.nvmlReturn == pynvml.NVML_SUCCESS else None for value in values
+    )
+    nvlink = None if sent is None or received is None else (sent + received) * 1024
+    pcie = None if sent_by_pcie is None or received_by_pcie is None else sent_by_pcie + received_by_pcie
+    return nvlink, pcie
 
 
 def _find(gpus: Sequence[GpuState], name: int | str) -> GpuState | None:

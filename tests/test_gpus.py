@@ -1,4 +1,5 @@
 import json
+import time
 
 import pytest
 from helpers import fake_gpu_environment
@@ -62,6 +63,14 @@ def test_nvml_tells_every_figure(run_python):
     assert first["memory_total"] == 140 * 2**30
     assert first["processes"] == [{"pid": 812, "memory": 2**29}]
     assert second["processes"] == []
+
+
+def test_what_went_over_the_links_is_told_by_those_that_count_it(run_python):
+    first, _ = json.loads(run_python(ASK, fake_gpu_environment(FAKE_TRAFFIC=str(2**20))))
+    assert first["nvlink_bytes"] == pytest.approx(time.time() * 2**20, rel=1e-6)
+    assert first["pcie_bytes"] == pytest.approx(time.time() * 2**20, rel=1e-6)
+    silent, _ = json.loads(run_python(ASK, fake_gpu_environment(FAKE_TRAFFIC="-1")))
+    assert (silent["nvlink_bytes"], silent["pcie_bytes"]) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ Status = Literal["starting", "ready", "closing", "closed"]
 _UNFINISHED_STATES = ("waiting", "queued", "no-worker", "processing")
 
 
-def read_state(cluster: Any, plan: Plan, status: Status) -> ClusterState:
+def read_state(cluster: Any, plan: Plan, status: Status, shortages: Mapping[str, int]) -> ClusterState:
     """What each worker is doing now. It asks no worker, and takes no CUDA context.
 
     Parameters
@@ -31,12 +31,17 @@ def read_state(cluster: Any, plan: Plan, status: Status) -> ClusterState:
         What the cluster was made from.
     status
         The supervisor's word for it.
+    shortages
+        How many tasks failed for want of device memory, by the name of the worker.
     """
     devices = _devices(plan)
     scheduler = cluster.scheduler
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
     pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
-    workers = [_read_worker(worker, devices, pids.get(str(worker.name))) for worker in scheduler.workers.values()]
+    workers = [
+        _read_worker(worker, devices, pids.get(str(worker.name)), shortages.get(str(worker.name), 0))
+        for worker in scheduler.workers.values()
+    ]
     return ClusterState(
         engine=plan.engine,
         status=status,
@@ -58,7 +63,7 @@ def _devices(plan: Plan) -> Mapping[str, GpuState]:
         return {gpu.uuid: GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name) for gpu in plan.gpus}
 
 
-def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None) -> WorkerState:
+def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None, shortages: int) -> WorkerState:
     metrics = worker.metrics or {}
     figures = metrics.get(FIGURES) or {}
     gpu = devices.get(str(worker.name))
@@ -81,5 +86,6 @@ def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None) 
         executing=executing,
         waiting=len(worker.processing) - executing,
         executed=figures.get("executed"),
+        shortages=shortages,
         status=worker.status.name,
     )

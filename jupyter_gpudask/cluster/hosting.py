@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from .emptying import empty
 from .engines import Plan, check_pool_fits, make_plan, open_cluster
 from .figures import Status, read_state
 from .leases import HeldLease, LeaseFolder
+from .shortages import ShortagePlugin
 from .start import wait_for_workers
 from .worker import LOGS_VARIABLE, PathPlugin
 
@@ -44,6 +46,7 @@ class HostedCluster:
         self._lease: HeldLease | None = None
         self._cluster: Any = None
         self._security: Any = None
+        self._shortages: Counter[str] = Counter()
 
     async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
         """Make it, and wait until all workers are up.
@@ -83,10 +86,10 @@ class HostedCluster:
             on_progress=lambda ready: on_progress(progress.model_copy(update={"ready": ready, "total": plan.workers})),
             logs=self._directory.logs,
         )
+        scheduler = self._cluster.scheduler
+        scheduler.add_plugin(ShortagePlugin(scheduler, self._shortages))
         plugin = dumps(PathPlugin(self._order.path))
-        await self._cluster.scheduler.register_worker_plugin(
-            comm=None, plugin=plugin, name="gpudask-path", idempotent=True
-        )
+        await scheduler.register_worker_plugin(comm=None, plugin=plugin, name="gpudask-path", idempotent=True)
         return Ready(
             engine=plan.engine,
             stand_in=plan.stand_in,
@@ -100,7 +103,7 @@ class HostedCluster:
 
     def state(self, status: Status) -> ClusterState:
         """What its workers do now."""
-        return read_state(self._cluster, self._plan, status)
+        return read_state(self._cluster, self._plan, status, self._shortages)
 
     def scale(self, workers: int) -> None:
         """Have `workers` workers from now on; those that are new come later.

@@ -45,6 +45,8 @@ class GpuState(_Model):
         Of the die, in degrees Celsius.
     power
         Drawn by the board, in watts.
+    nvlink_bytes, pcie_bytes
+        What it has sent and received over NVLink, and over PCIe, in bytes; from when on, the driver decides.
     processes
         Who has a context on it.
     """
@@ -57,6 +59,8 @@ class GpuState(_Model):
     utilization: float | None = None
     temperature: float | None = None
     power: float | None = None
+    nvlink_bytes: int | None = None
+    pcie_bytes: int | None = None
     processes: tuple[GpuProcess, ...] = ()
 
 
@@ -87,6 +91,8 @@ class WorkerState(_Model):
         Tasks that run, and tasks that were sent to it and do not run yet.
     executed
         How many tasks it has run since it was started.
+    shortages
+        How many tasks failed on it for want of device memory, since the cluster was started.
     status
         Dask's word for its state: ``running``, ``paused``, ``closing_gracefully``, ...
     """
@@ -107,6 +113,7 @@ class WorkerState(_Model):
     executing: int = 0
     waiting: int = 0
     executed: int | None = None
+    shortages: int = 0
     status: str = "running"
 
 

@@ -14,12 +14,20 @@ class _Answer(BaseModel):
 
 
 class GpuFigures(_Answer):
-    """A GPU at one moment of the past; see `GpuState`."""
+    """A GPU at one moment of the past; see `GpuState`.
+
+    Attributes
+    ----------
+    nvlink, pcie
+        What it sent and received over NVLink, and over PCIe, in bytes a second since the moment before.
+    """
 
     utilization: float | None = None
     memory_used: int | None = None
     temperature: float | None = None
     power: float | None = None
+    nvlink: int | None = None
+    pcie: int | None = None
 
 
 class WorkerFigures(_Answer):

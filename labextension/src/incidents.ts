@@ -4,10 +4,17 @@
 import { ICluster, IWorker } from './model/api';
 
 export interface IIncident {
-  kind: 'not-started' | 'failed' | 'closed' | 'workers-replaced';
+  kind:
+    | 'not-started'
+    | 'failed'
+    | 'closed'
+    | 'workers-replaced'
+    | 'out-of-device-memory';
   cluster: ICluster;
   /** The workers in whose place others are now, and the processes that they were. */
   replaced: { worker: IWorker; pid: number }[];
+  /** The workers on which tasks have failed for want of device memory. */
+  short: IWorker[];
 }
 
 /** What was known of a cluster when it was last looked at. */
@@ -15,6 +22,8 @@ interface IKnown {
   cluster: ICluster;
   /** By the name of the worker, also of those that are away. */
   pids: Map<string, number>;
+  /** How many tasks failed on each for want of device memory, by its name. */
+  shortages: Map<string, number>;
 }
 
 /**
@@ -29,7 +38,8 @@ export class IncidentFinder {
       const last = this._known.get(cluster.kernel_id);
       known.set(cluster.kernel_id, {
         cluster,
-        pids: pidsOf(cluster, last)
+        pids: pidsOf(cluster, last),
+        shortages: shortagesOf(cluster, last)
       });
       if (last) {
         incidents.push(...between(last, cluster));
@@ -42,41 +52,68 @@ export class IncidentFinder {
   private _known = new Map<string, IKnown>();
 }
 
-function between({ cluster: old, pids }: IKnown, now: ICluster): IIncident[] {
+function between(last: IKnown, now: ICluster): IIncident[] {
+  const { cluster: old } = last;
+  const incident = { cluster: now, replaced: [], short: [] };
   if (now.status !== old.status || now.since !== old.since) {
     if (now.status === 'failed') {
       const kind = old.status === 'starting' ? 'not-started' : 'failed';
-      return [{ kind, cluster: now, replaced: [] }];
+      return [{ ...incident, kind }];
     }
     // What was asked for has no reason.
     if (now.status === 'closed' && now.reason) {
-      return [{ kind: 'closed', cluster: now, replaced: [] }];
+      return [{ ...incident, kind: 'closed' }];
     }
   }
   if (now.pid !== old.pid) {
     return [];
   }
-  const replaced = (now.state?.workers ?? []).flatMap(worker => {
-    const pid = pids.get(worker.name);
+  const workers = now.state?.workers ?? [];
+  const replaced = workers.flatMap(worker => {
+    const pid = last.pids.get(worker.name);
     return pid !== undefined && worker.pid !== null && pid !== worker.pid
       ? [{ worker, pid }]
       : [];
   });
-  return replaced.length > 0
-    ? [{ kind: 'workers-replaced', cluster: now, replaced }]
-    : [];
+  const short = workers.filter(
+    ({ name, shortages }) => shortages > (last.shortages.get(name) ?? 0)
+  );
+  const incidents: IIncident[] = [];
+  if (replaced.length > 0) {
+    incidents.push({ ...incident, kind: 'workers-replaced', replaced });
+  }
+  if (short.length > 0) {
+    incidents.push({ ...incident, kind: 'out-of-device-memory', short });
+  }
+  return incidents;
 }
 
 /** The processes of the workers; another supervisor has others. */
 function pidsOf(cluster: ICluster, last: IKnown | undefined): IKnown['pids'] {
-  const isSame = last?.cluster.pid === cluster.pid;
-  const pids = new Map(isSame ? last?.pids : []);
+  const pids = new Map(isSame(cluster, last) ? last?.pids : []);
   for (const { name, pid } of cluster.state?.workers ?? []) {
     if (pid !== null) {
       pids.set(name, pid);
     }
   }
   return pids;
+}
+
+/** Of the workers that are away too; another supervisor counts anew. */
+function shortagesOf(
+  cluster: ICluster,
+  last: IKnown | undefined
+): IKnown['shortages'] {
+  const known = isSame(cluster, last) ? last?.shortages : [];
+  const workers = cluster.state?.workers ?? [];
+  return new Map([
+    ...(known ?? []),
+    ...workers.map(({ name, shortages }): [string, number] => [name, shortages])
+  ]);
+}
+
+function isSame(cluster: ICluster, last: IKnown | undefined): boolean {
+  return last?.cluster.pid === cluster.pid;
 }
 
 /** How a worker ended by the log of its scheduler; undefined if somebody has ended it on purpose. */

@@ -45,6 +45,8 @@ export class Notifier implements IDisposable {
   private async _tell(incident: IIncident): Promise<void> {
     if (incident.kind === 'workers-replaced') {
       await this._tellOfWorkers(incident);
+    } else if (incident.kind === 'out-of-device-memory') {
+      this._tellOfShortage(incident);
     } else if (!this._isSeen()) {
       this._tellOfEnd(incident);
     }
@@ -75,6 +77,20 @@ export class Notifier implements IDisposable {
       kind === 'closed' ? 'info' : 'error',
       actions
     );
+  }
+
+  /** The cell says that its task failed; what can be done about it is said here. */
+  private _tellOfShortage({ cluster, short }: IIncident): void {
+    const { trans } = this._gpuDask;
+    const names = short.map(worker => nameOf(worker, trans)).join(', ');
+    // JupyterLab cuts what is longer than 140 characters.
+    const said = trans.__(
+      '%1: a task ran out of device memory on %2. Try smaller chunks, or a lower spill threshold.',
+      cluster.name,
+      short.length > 2 ? trans.__('%1 workers', short.length) : names
+    );
+    const { kernel_id: kernelId } = cluster;
+    this._emit(`${kernelId} shortage`, said, 'error', [this._logs(kernelId)]);
   }
 
   private async _tellOfWorkers({
@@ -113,7 +129,7 @@ export class Notifier implements IDisposable {
     }
   }
 
-  /** Tell something; what was told before of the same subject goes. */
+  /** Tell something; what was told before of the same subject goes, unless it is the same and is still there. */
   private _emit(
     subject: string,
     said: string,
@@ -121,6 +137,12 @@ export class Notifier implements IDisposable {
     actions: Notification.IAction[]
   ): void {
     const old = this._told.get(subject);
+    const isTold = Notification.manager.notifications.some(
+      ({ id, message }) => id === old && message === said
+    );
+    if (isTold) {
+      return;
+    }
     if (old) {
       Notification.dismiss(old);
     }

@@ -5,6 +5,8 @@ cuDF and RMM are empty names, so that their presence can be checked and they can
 `fake_cupy` on PYTHONPATH too, the CuPy is the stand-in there, which computes.
 
 ``FAKE_NVML_DELAY`` is how many seconds each figure takes (0).
+``FAKE_TRAFFIC`` is how many bytes a second each sends and receives, over NVLink and over PCIe (0); -1 for GPUs that do
+not tell.
 ``FAKE_GPU_NAMES`` is what the GPUs are called, with commas between.
 ``FAKE_GPUS`` is how many GPUs there are (2), ``FAKE_GPU_USED`` the bytes in use on each, ``FAKE_NVML_ERROR`` the name
 of the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable names (all of them), of which
@@ -26,6 +28,7 @@ TOTAL = 140 * 2**30
 NAMES = os.environ.get("FAKE_GPU_NAMES", "NVIDIA H200").split(",")
 USED = int(os.environ.get("FAKE_GPU_USED", str(2**30)))
 DELAY = float(os.environ.get("FAKE_NVML_DELAY", "0"))
+TRAFFIC = int(os.environ.get("FAKE_TRAFFIC", "0"))
 ERROR = os.environ.get("FAKE_NVML_ERROR", "")
 BROKEN = os.environ.get("FAKE_BROKEN_PACKAGE", "")
 PACKAGES = os.environ.get("FAKE_GPU_PACKAGES", "cupy,cudf,dask_cudf,rmm").split(",")
@@ -64,6 +67,19 @@ def init(*_):
         raise pynvml.NVMLError(getattr(pynvml, f"NVML_ERROR_{ERROR}"))
 
 
+def field_values(_, fields):
+    """Counters that grow: those of NVLink in KiB, for the sum of all links only."""
+    values = (pynvml.c_nvmlFieldValue_t * len(fields))()
+    sent = int(time.time() * TRAFFIC / 2)
+    for value, field in zip(values, fields, strict=True):
+        number, scope = field if isinstance(field, tuple) else (field, 0)
+        is_nvlink = (number, scope) in ((138, 2**32 - 1), (139, 2**32 - 1))
+        is_known = TRAFFIC >= 0 and (is_nvlink or number in (197, 198))
+        value.nvmlReturn = pynvml.NVML_SUCCESS if is_known else pynvml.NVML_ERROR_NOT_SUPPORTED
+        value.value.ullVal = max(0, sent // 1024 if is_nvlink else sent)
+    return values
+
+
 def unsupported(*_):
     raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
@@ -83,6 +99,7 @@ ANSWERS = {
     "nvmlDeviceGetUtilizationRates": lambda handle: Utilization,
     "nvmlDeviceGetTemperature": lambda handle, sensor: 46,
     "nvmlDeviceGetPowerUsage": lambda handle: 191_000,
+    "nvmlDeviceGetFieldValues": field_values,
     "nvmlDeviceGetComputeRunningProcesses": lambda handle: [Process] if handle == 0 else [],
     "nvmlDeviceGetComputeRunningProcesses_v2": lambda handle: [],
     "nvmlDeviceGetMigMode": unsupported,

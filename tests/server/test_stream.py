@@ -121,6 +121,8 @@ def test_gpus_are_shown_with_who_holds_and_who_uses_them(own_server):
         "memory_used": 2**30,
         "temperature": 46,
         "power": 191,
+        "nvlink": 0,
+        "pcie": 0,
     }
     other = server.kernel("late.ipynb")
     server.fetch("clusters", "POST", {"kernel_id": other.id, "spec": {}})

@@ -141,6 +141,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
           executing: 4,
           waiting: 1,
           executed: 20,
+          shortages: 0,
           status: 'running'
         }
       ]

@@ -22,7 +22,14 @@ function sample(time: number, changes: Partial<IWorkerFigures> = {}): ISample {
   };
   return {
     time,
-    gpus: { 'GPU-0': { utilization: 78, memory_used: 41 * GIB } },
+    gpus: {
+      'GPU-0': {
+        utilization: 78,
+        memory_used: 41 * GIB,
+        nvlink: null,
+        pcie: null
+      }
+    },
     workers: { 'kernel-1': { '0': worker } }
   };
 }

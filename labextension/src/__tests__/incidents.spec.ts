@@ -82,6 +82,51 @@ describe('the incidents of clusters', () => {
   });
 });
 
+describe('tasks that run out of device memory', () => {
+  /** A cluster on whose workers so many tasks have failed for want of it. */
+  function withShortages(...shortages: number[]): ICluster {
+    const { state, ...rest } = withWorkers(...shortages);
+    const workers = state?.workers.map((worker, index) => ({
+      ...worker,
+      shortages: shortages[index],
+      pid: 1
+    }));
+    return { ...rest, state: state && { ...state, workers: workers ?? [] } };
+  }
+
+  function short(...states: ICluster[]): string[][] {
+    const finder = new IncidentFinder();
+    return states.map(state =>
+      finder
+        .find([state])
+        .flatMap(({ kind, short }) => [kind, ...short.map(({ name }) => name)])
+    );
+  }
+
+  const kind = 'out-of-device-memory';
+
+  it('are told of the workers that they ran on, each time that there are more', () => {
+    expect(
+      short(
+        withShortages(4, 0),
+        withShortages(4, 1),
+        withShortages(4, 1),
+        withShortages(5, 3)
+      )
+    ).toEqual([[], [kind, '1'], [], [kind, '0', '1']]);
+  });
+
+  it('are remembered of a worker that was away, and not of a cluster before', () => {
+    expect(
+      short(withShortages(2, 0), withShortages(), withShortages(2, 0))
+    ).toEqual([[], [], []]);
+    const another = { ...withShortages(3), pid: 200 };
+    expect(
+      short(withShortages(2), another, { ...withShortages(4), pid: 200 })
+    ).toEqual([[], [], [kind, '0']]);
+  });
+});
+
 describe('the end of a worker', () => {
   const log = `Worker tcp://127.0.0.1:1 (pid=41) exceeded 95% memory budget. Restarting...
 Worker process 41 was killed by signal 15

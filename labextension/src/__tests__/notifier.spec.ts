@@ -110,6 +110,24 @@ describe('notifications', () => {
     ]);
   });
 
+  it('tell of tasks that ran out of device memory, once as long as that is read', async () => {
+    isSeen = true;
+    const withShortages = (shortages: number): ICluster => {
+      const { state } = cluster();
+      const workers = state?.workers.map(each => ({ ...each, shortages }));
+      return cluster({ state: state && { ...state, workers: workers ?? [] } });
+    };
+    const told_ = await told(...[0, 1, 2].map(withShortages));
+    expect(told_).toEqual([
+      expect.stringMatching(/^analysis.ipynb: a task ran out of device memory/)
+    ]);
+    const [{ id }] = Notification.manager.notifications;
+    expect(await told(withShortages(3))).toEqual(told_);
+    expect(Notification.manager.notifications[0].id).toBe(id);
+    Notification.dismiss(id);
+    expect(await told(withShortages(4))).toEqual(told_);
+  });
+
   it('tell of a worker that was killed, and not of one that was restarted on purpose', async () => {
     expect(await told(withWorker(7), withWorker(8))).toEqual([]);
     log = 'Worker process 8 was killed by signal 9';

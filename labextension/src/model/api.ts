@@ -15,7 +15,10 @@ export type IGpuUser = Schemas['GpuUser'];
 export type IGpuHolder = Schemas['GpuHolder'];
 
 /** A GPU, who holds it, and who uses it. */
-export type IGpu = Omit<Schemas['GpuInfo'], 'processes'>;
+export type IGpu = Omit<
+  Schemas['GpuInfo'],
+  'processes' | 'nvlink_bytes' | 'pcie_bytes'
+>;
 
 /** The GPUs of the machine; `reason` says why there are none or fewer than there were. */
 export type IGpuList = Omit<Schemas['GpuList'], 'gpus'> & { gpus: IGpu[] };
@@ -70,7 +73,7 @@ export type IProblem = Schemas['Problem'];
 /** A GPU at one moment of the past. */
 export type IGpuFigures = Pick<
   Schemas['GpuFigures'],
-  'utilization' | 'memory_used'
+  'utilization' | 'memory_used' | 'nvlink' | 'pcie'
 >;
 
 /** A worker at one moment of the past. */

@@ -457,6 +457,11 @@ export type components = {
     /**
      * GpuFigures
      * @description A GPU at one moment of the past; see `GpuState`.
+     *
+     *     Attributes
+     *     ----------
+     *     nvlink, pcie
+     *         What it sent and received over NVLink, and over PCIe, in bytes a second since the moment before.
      */
     GpuFigures: {
       /**
@@ -479,6 +484,16 @@ export type components = {
        * @default null
        */
       power: number | null;
+      /**
+       * Nvlink
+       * @default null
+       */
+      nvlink: number | null;
+      /**
+       * Pcie
+       * @default null
+       */
+      pcie: number | null;
     };
     /**
      * GpuHolder
@@ -543,6 +558,16 @@ export type components = {
        * @default null
        */
       power: number | null;
+      /**
+       * Nvlink Bytes
+       * @default null
+       */
+      nvlink_bytes: number | null;
+      /**
+       * Pcie Bytes
+       * @default null
+       */
+      pcie_bytes: number | null;
       /**
        * Processes
        * @default []
@@ -883,6 +908,8 @@ export type components = {
      *         Tasks that run, and tasks that were sent to it and do not run yet.
      *     executed
      *         How many tasks it has run since it was started.
+     *     shortages
+     *         How many tasks failed on it for want of device memory, since the cluster was started.
      *     status
      *         Dask's word for its state: ``running``, ``paused``, ``closing_gracefully``, ...
      */
@@ -964,6 +991,11 @@ export type components = {
        * @default null
        */
       executed: number | null;
+      /**
+       * Shortages
+       * @default 0
+       */
+      shortages: number;
       /**
        * Status
        * @default running

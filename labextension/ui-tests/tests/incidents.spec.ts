@@ -63,6 +63,33 @@ test('workers and clusters that are killed are told, with what to do', async ({
   await expect(toast).toBeHidden();
 });
 
+test('a task that runs out of device memory is told, with what helps', async ({
+  page,
+  request,
+  tmpPath
+}, testInfo) => {
+  await openAnalysis(page, request, tmpPath);
+  await startOnCpu(page);
+  // CuPy's error has this name; the CPU has no device memory that could be used up.
+  await page.notebook.setCell(
+    0,
+    'code',
+    `%load_ext jupyter_gpudask
+cluster = %gpudask start
+class OutOfMemoryError(MemoryError): pass
+def allocate(number): raise OutOfMemoryError("Out of memory allocating 8,589,934,592 bytes")
+cluster.client.gather(cluster.client.map(allocate, range(3)))`
+  );
+  await page.notebook.runCell(0);
+  const toast = page.locator('.Toastify__toast');
+  await expect(toast).toContainText(
+    'analysis.ipynb: a task ran out of device memory on Worker',
+    { timeout: 30000 }
+  );
+  await expect(toast).toHaveCount(1);
+  await page.screenshot({ path: testInfo.outputPath('device-memory.png') });
+});
+
 const LACKING = [
   {
     kernel: 'without-package',

@@ -41,7 +41,8 @@ export async function runFromPalette(page: Page, label: string): Promise<void> {
 export async function uploadNotebook(
   request: APIRequestContext,
   path: string,
-  kernel = 'python3'
+  kernel = 'python3',
+  serverUrl = '/'
 ): Promise<void> {
   // Without a kernelspec the page would ask for a kernel first.
   const kernelspec = { display_name: kernel, language: 'python', name: kernel };
@@ -51,7 +52,7 @@ export async function uploadNotebook(
     nbformat: 4,
     nbformat_minor: 5
   };
-  const reply = await request.put(`/api/contents/${path}`, {
+  const reply = await request.put(`${serverUrl}api/contents/${path}`, {
     data: { type: 'notebook', format: 'json', content }
   });
   expect(reply.ok()).toBe(true);

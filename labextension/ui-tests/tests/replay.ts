@@ -111,6 +111,7 @@ function clusterOf(scene: IScene, time: number): object {
     device_memory_total: 140 * GIB,
     pool_size: 80 * GIB,
     threads: 1,
+    shortages: 0,
     status: 'running',
     ...workerFigures(time, index)
   }));

@@ -1,0 +1,43 @@
+/**
+ * A cluster that is closed for being idle, on a server of its own whose limit is a few seconds.
+ */
+import { expect, test } from '@playwright/test';
+
+import { OwnServer } from './ownServer';
+import { expectIdleKernel, uploadNotebook } from './panel';
+
+test.describe.configure({ timeout: 120000 });
+
+const server = new OwnServer('/user/ada/', ['--GpuDask.idle_timeout=8']);
+
+test.afterEach(async () => server.stop());
+
+test('that a cluster was closed for being idle is told, with the button that starts it again', async ({
+  page,
+  request
+}, testInfo) => {
+  await server.start();
+  await server.open(page, 'lab?reset');
+  await uploadNotebook(request, 'idle.ipynb', 'python3', server.url);
+  await page.goto(`${server.url}lab/tree/idle.ipynb?reset`);
+  const button = page.locator('.jp-GpuDask-toolbarButton').getByRole('button');
+  const sessions = async (): Promise<{ kernel: { id: string } }[]> =>
+    (await request.get(`${server.url}api/sessions`)).json();
+  await expect.poll(sessions, { timeout: 30000 }).toHaveLength(1);
+  await expectIdleKernel(page);
+  const [{ kernel }] = await sessions();
+  const order = { kernel_id: kernel.id, spec: { engine: 'cpu', workers: 1 } };
+  await request.post(`${server.url}gpudask/api/clusters`, { data: order });
+  await expect(button).toHaveAccessibleName(/CPU stand-in/, { timeout: 30000 });
+
+  const toast = page
+    .locator('.Toastify__toast')
+    .filter({ hasText: 'idle.ipynb' });
+  await expect(toast).toContainText(
+    'The cluster was closed after 8 seconds without work',
+    { timeout: 60000 }
+  );
+  await page.screenshot({ path: testInfo.outputPath('idle.png') });
+  await toast.getByRole('button', { name: 'Start again' }).click();
+  await expect(button).toHaveAccessibleName(/CPU stand-in/, { timeout: 30000 });
+});
