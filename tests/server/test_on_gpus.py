@@ -137,6 +137,7 @@ def test_two_notebooks_get_a_gpu_each_and_who_wants_all_hears_which_notebooks_ho
     users = {user["pid"]: user["kernel_id"] for user in shown[other]["users"]}
     assert users[worker_of(server, second)] == second.id
     for kernel, gpu, name in ((first, one, "a.ipynb"), (second, other, "b.ipynb")):
+        kernel.ok("%load_ext jupyter_gpudask")
         kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(3).sum().compute()", timeout=120)
         on_its_gpu = {(user["notebook"], user["kernel_id"]) for user in gpus_of(server)[gpu]["users"]}
         assert on_its_gpu == {(name, kernel.id), (None, kernel.id)}
