@@ -31,7 +31,8 @@ module.exports = {
     // The machine may have no GPU: the driver alone is pretended, for the server, the kernels and the workers.
     env: {
       PYTHONPATH: path.resolve(__dirname, '../../tests/fake_gpus'),
-      FAKE_GPUS: '2'
+      FAKE_GPUS: '2',
+      FAKE_TRAFFIC: String(2.5 * 2 ** 30)
     },
     timeout: 120 * 1000,
     reuseExistingServer: false

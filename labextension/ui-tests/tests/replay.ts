@@ -31,7 +31,9 @@ function gpuFigures(time: number, index: number): object {
     utilization: Math.round(100 * busy),
     memory_used: Math.round((20 + 110 * wave(time / 3, index + 2)) * GIB),
     temperature: Math.round(40 + 30 * busy),
-    power: Math.round(90 + 500 * busy)
+    power: Math.round(90 + 500 * busy),
+    nvlink: Math.round(400 * wave(time, index + 1) * GIB),
+    pcie: Math.round(20 * wave(time / 2, index) * GIB)
   };
 }
 
@@ -178,8 +180,8 @@ export async function playScene(
       play(socket, scene, interval);
     }
     if (scene.isLost) {
+      setTimeout(() => void socket.close(), isOver ? 0 : 300);
       isOver = true;
-      setTimeout(() => void socket.close(), 300);
     }
   });
 }
