@@ -16,7 +16,7 @@ export interface IScene {
   cluster?: object;
   /** What is otherwise about the list of GPUs. */
   gpuList?: object;
-  /** The connection is lost after the first message. */
+  /** The connection is lost after the first message, and cannot be made again. */
   isLost?: boolean;
 }
 
@@ -109,7 +109,7 @@ function clusterOf(scene: IScene, time: number): object {
     pid: 1000 + index,
     gpu_index: scene.gpus > 0 ? index % scene.gpus : null,
     gpu_uuid: scene.gpus > 0 ? uuid(index % scene.gpus) : null,
-    utilization: null,
+    utilization: scene.gpus > 0 ? Math.round(100 * wave(time, index)) : null,
     device_memory_total: 140 * GIB,
     pool_size: 80 * GIB,
     threads: 1,
