@@ -48,6 +48,9 @@ async function spent() {
 /** What a second costs now. */
 async function watch() {
   await page.waitForTimeout(5000);
+  // What was before is not to be cleared away meanwhile.
+  await devtools.send('HeapProfiler.collectGarbage');
+  await page.waitForTimeout(1000);
   const before = await spent();
   await page.waitForTimeout(SECONDS * 1000);
   const after = await spent();
@@ -131,7 +134,6 @@ await execute('application:toggle-left-area');
 await execute('gpudask:show-history');
 const history = await watch();
 await execute('application:close', {});
-await execute('gpudask:show-panel');
 
 const clusters = `${url}gpudask/api/clusters`;
 const kernel = await (
@@ -140,6 +142,12 @@ const kernel = await (
 await page.request.post(clusters, {
   data: { kernel_id: kernel.id, spec: { engine: 'cpu', workers: 1 } }
 });
+await page.waitForTimeout(15000);
+await execute('gpudask:show-history');
+await page.waitForTimeout(10000);
+const longHistory = await watch();
+await execute('application:close', {});
+await execute('gpudask:show-panel');
 const list = '.jp-GpuDask-workerWindow';
 await page.locator(list).waitFor({ timeout: 30000 });
 await page.locator(list).scrollIntoViewIfNeeded();
@@ -154,6 +162,7 @@ console.log(
     without: told(closed),
     panel: above(panel, closed),
     history: above(history, closed),
+    history_of_564_workers: above(longHistory, closed),
     scrolling
   })
 );

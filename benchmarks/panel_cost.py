@@ -5,7 +5,8 @@ whose figures change every second; JupyterLab in a headless Chromium, watched th
 
 - how many bytes the extension adds to Lab's start,
 - what share of one core all processes of the browser take more with the panel open than with it closed,
-- how much longer scripts run for each message, in the panel and in the history,
+- how much longer scripts run for each message, in the panel and in the history with all its 15 minutes, and in the
+  history when a cluster of 500 workers has come,
 - how evenly frames come while a list of 500 workers scrolls.
 
 It needs `jlpm build:prod`, and the packages of labextension/ui-tests.
@@ -39,6 +40,39 @@ pynvml.nvmlDeviceGetPowerUsage = lambda handle: int(600_000 * wave(handle))
 """
 
 
+# An extension of the server: whenever there are more workers than ever, they have had 15 minutes already.
+LONG_PAST = """
+import math
+from jupyter_gpudask.server.history import History
+def _jupyter_server_extension_points():
+    return [{"module": "long_past"}]
+def _load_jupyter_server_extension(app):
+    pass
+add, most = History.add, 0
+def with_past(history, time, gpus, clusters):
+    global most
+    clusters = [cluster for cluster in clusters if cluster.state is not None]
+    count = sum(len(cluster.state.workers) for cluster in clusters)
+    if count > most:
+        most = count
+        history._samples.clear()
+        for back in range(900, 0, -1):
+            add(history, time - back, gpus, [before(cluster, back) for cluster in clusters])
+    add(history, time, gpus, clusters)
+def before(cluster, back):
+    workers = tuple(
+        worker.model_copy(update=dict(
+            memory=worker.memory - 1000 * back,
+            pool_used=int(2**35 * (1 + math.sin(back / 5 + number))),
+            executed=worker.executed - 9 * back,
+        ))
+        for number, worker in enumerate(cluster.state.workers)
+    )
+    return cluster.model_copy(update={"state": cluster.state.model_copy(update={"workers": workers})})
+History.add = with_past
+"""
+
+
 def add_kernel(folder: Path, name: str, workers: int) -> None:
     """A kernel whose clusters have so many workers."""
     specification = json.loads((folder / "kernels" / "small" / "kernel.json").read_text())
@@ -58,8 +92,9 @@ def main() -> int:
         (folder / "sitecustomize.py").write_text(
             RESTLESS_GPUS.format(fake=str(ROOT / "tests" / "fake_gpus" / "sitecustomize.py"))
         )
+        (folder / "long_past.py").write_text(LONG_PAST)
         (folder / "jupyter_server_config.json").write_text('{"LabApp": {"expose_app_in_browser": true}}')
-        server = Server(folder, "jupyter_gpudask", "jupyterlab")
+        server = Server(folder, "jupyter_gpudask", "jupyterlab", "long_past")
         try:
             add_kernel(folder, "huge", 500)
             kernels = [server.cluster("small") for _ in range(8)]
@@ -80,9 +115,9 @@ def main() -> int:
     print(json.dumps(result, indent=1))
     if options.out:
         options.out.write_text(json.dumps(result, indent=1) + "\n")
-    panel = result["panel"]
-    is_within = result["bytes_at_start"] < 120_000 and panel["core_percent"] < 3 and panel["script_ms_per_tick"] < 4
-    return 0 if is_within else 1
+    views = [result[name] for name in ("panel", "history")]
+    is_quick = result["panel"]["core_percent"] < 3 and all(view["script_ms_per_tick"] < 4 for view in views)
+    return 0 if is_quick and result["bytes_at_start"] < 120_000 else 1
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ process.env.TARGET_URL ??= baseURL;
 module.exports = {
   ...baseConfig,
   testDir: 'tests',
+  // Text that another machine smooths otherwise is no difference.
+  expect: { toHaveScreenshot: { maxDiffPixelRatio: 0.002 } },
+  snapshotPathTemplate: '{testDir}/pictures/{arg}{ext}',
   forbidOnly: Boolean(process.env.CI),
   workers: 1,
   // Each test drives real kernels and clusters; on a machine that is busy one may be late.
@@ -22,7 +25,13 @@ module.exports = {
     video: 'off',
     launchOptions: {
       executablePath: process.env.CHROMIUM_PATH ?? '/usr/bin/chromium',
-      args: ['--no-sandbox']
+      // The text of pictures is drawn alike on every machine.
+      args: [
+        '--no-sandbox',
+        '--font-render-hinting=none',
+        '--disable-lcd-text',
+        '--force-color-profile=srgb'
+      ]
     }
   },
   webServer: {
@@ -31,7 +40,8 @@ module.exports = {
     // The machine may have no GPU: the driver alone is pretended, for the server, the kernels and the workers.
     env: {
       PYTHONPATH: path.resolve(__dirname, '../../tests/fake_gpus'),
-      FAKE_GPUS: '2'
+      FAKE_GPUS: '2',
+      FAKE_TRAFFIC: String(2.5 * 2 ** 30)
     },
     timeout: 120 * 1000,
     reuseExistingServer: false

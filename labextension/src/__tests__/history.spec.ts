@@ -1,12 +1,14 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
 import { csvOf } from '../history/exports';
-import { groupsOf, ratesOf, withGaps } from '../history/figures';
-import { styleOf, stylesOf } from '../history/lines';
+import { groupsOf, IGroup, subjectsOf } from '../history/figures';
+import { formatValue, styleOf, stylesOf } from '../history/lines';
+import { Past, TaskRate } from '../history/past';
 import { ISample, IWorkerFigures } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
+import { Units } from '../words';
 import { cluster, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
 
 const trans = nullTranslator.load('jupyter_gpudask');
@@ -36,15 +38,23 @@ function sample(time: number, changes: Partial<IWorkerFigures> = {}): ISample {
 
 describe('the history', () => {
   let model: GpuDaskModel;
+  let past: Past;
 
   beforeEach(() => {
     FakeSocket.all = [];
     const rest = new RestClient(settingsOf(() => new Response('{}')));
-    model = new GpuDaskModel(new Connection(rest, Math.random, 900));
+    const connection = new Connection(rest, Math.random, 900);
+    model = new GpuDaskModel(connection, 60);
+    past = new Past(900);
+    connection.received.connect((_, { history }) => past.take(history));
     model.look();
   });
 
   afterEach(() => model.dispose());
+
+  function groupsIn(past: Past): IGroup[] {
+    return groupsOf(model, past, subjectsOf(model, past, trans), trans);
+  }
 
   function receive(history: ISample[]): void {
     const gpus = { gpus: [gpu()], reason: '', fix: '' };
@@ -56,13 +66,51 @@ describe('the history', () => {
       new URL(FakeSocket.last.url).searchParams.get('since')
     );
     expect(Math.round(Date.now() / 1000 - since)).toBe(900);
-    receive([sample(1000), sample(1101), sample(2000)]);
-    expect(model.samples.map(({ time }) => time)).toEqual([1101, 2000]);
+    receive([sample(1000), sample(1001)]);
+    receive([sample(1001), sample(1870), sample(1930)]);
+    expect(past.times).toEqual([1000, 1001, 1002, 1870, 1871, 1930]);
+    receive([sample(1961)]);
+    expect(past.times).toEqual([1870, 1871, 1930, 1931, 1961]);
+    expect(past.gpus.get('GPU-0')?.series.busy).toEqual([
+      78,
+      null,
+      78,
+      null,
+      78
+    ]);
+    expect(model.samples.map(({ time }) => time)).toEqual([1930, 1961]);
+  });
+
+  it('forgets whoever has not been seen for so long', () => {
+    receive([sample(1000)]);
+    receive([{ ...sample(1961), workers: {} }]);
+    expect([past.gpus.size, past.workers.size]).toEqual([1, 0]);
+  });
+
+  it('puts aside what comes in a pause', () => {
+    receive([sample(1000)]);
+    past.pause();
+    receive([sample(1001), sample(1002)]);
+    expect(past.times).toEqual([1000]);
+    past.resume();
+    expect(past.times).toEqual([1000, 1001, 1002]);
+  });
+
+  it('has the traffic of GPUs that count it', () => {
+    const [before, after] = [sample(1000), sample(1001)];
+    after.gpus['GPU-0'].nvlink = 3 * GIB;
+    receive([before, after]);
+    const [{ figures }] = groupsIn(past);
+    expect(figures.map(({ id, series }) => [id, series[0].at(-1)])).toEqual([
+      ['busy', 78],
+      ['memory', 41 * GIB],
+      ['nvlink', 3 * GIB]
+    ]);
   });
 
   it('has the figures that are known of each GPU and each worker', () => {
     receive([sample(1000), sample(1001)]);
-    const groups = groupsOf(model, model.samples, trans);
+    const groups = groupsIn(past);
     const found = groups.map(({ id, subjects, figures }) => [
       id,
       subjects.map(({ name, details }) => `${name}, ${details}`),
@@ -92,7 +140,7 @@ describe('the history', () => {
   it('has workers whose cluster is gone', () => {
     receive([sample(1000)]);
     model.remove('kernel-1');
-    const [, workers] = groupsOf(model, model.samples, trans);
+    const [, workers] = groupsIn(past);
     expect(workers.subjects[0]).toMatchObject({
       name: 'Worker 0',
       details: 'an earlier cluster'
@@ -100,18 +148,17 @@ describe('the history', () => {
   });
 
   it('breaks its lines where nobody looked', () => {
-    const times = withGaps([sample(1000), sample(1001), sample(1100)]);
-    expect(times.map(each => [each.time, 'GPU-0' in each.gpus])).toEqual([
-      [1000, true],
-      [1001, true],
-      [1002, false],
-      [1100, true]
-    ]);
+    receive([sample(1000), sample(1001), sample(1100)]);
+    expect(past.times).toEqual([1000, 1001, 1002, 1100]);
+    const busy = past.gpus.get('GPU-0')?.series.busy;
+    expect(busy).toEqual([78, 78, null, 78]);
   });
 
   it('counts the tasks of the last seconds, and begins anew with a worker', () => {
     const times = [0, 1, 2, 8, 9, 10];
-    expect(ratesOf(times, [null, 10, 14, 20, 20, 5])).toEqual([
+    const counts = [null, 10, 14, 20, 20, 5];
+    const rate = new TaskRate();
+    expect(times.map((time, at) => rate.next(time, counts[at]))).toEqual([
       null,
       null,
       4,
@@ -123,7 +170,7 @@ describe('the history', () => {
 
   it('is saved as a table with a column for each line', () => {
     receive([sample(999), sample(1000), sample(1001)]);
-    const [gpus] = groupsOf(model, model.samples, trans);
+    const [gpus] = groupsIn(past);
     const range = { min: 1000, max: 1001 };
     expect(csvOf([gpus], [999, 1000, 1001], range).split('\r\n')).toEqual([
       'time,"GPU 0 (NVIDIA H200): Busy [%]","GPU 0 (NVIDIA H200): Memory [bytes]"',
@@ -135,6 +182,15 @@ describe('the history', () => {
 });
 
 describe('the lines', () => {
+  it('are in the units of the settings', () => {
+    const inUnits = (units: Units): string[] => [
+      formatValue(2e9, 'bytes', trans, units),
+      formatValue(2e9, 'speed', trans, units)
+    ];
+    expect(inUnits('GiB')).toEqual(['1.9 GiB', '1.9 GiB/s']);
+    expect(inUnits('GB')).toEqual(['2.0 GB', '2.0 GB/s']);
+  });
+
   it('all look different, but a worker looks like its GPU', () => {
     const base = { name: '', details: '' };
     const subjects = [

@@ -14,7 +14,12 @@ beforeEach(() => {
 afterEach(() => model.dispose());
 
 function sample(time: number, utilization: number) {
-  const figures = { utilization, memory_used: null };
+  const figures = {
+    utilization,
+    memory_used: null,
+    nvlink: null,
+    pcie: null
+  };
   return { time, gpus: { 'GPU-0': figures }, workers: {} };
 }
 
@@ -43,6 +48,18 @@ describe('the model', () => {
     expect(model.status.kind).toBe('closed');
     hidePage(false);
     expect(model.status.kind).toBe('connecting');
+  });
+
+  it('knows each moment once, and begins anew when the clock was set back', () => {
+    const times = () => model.samples.map(({ time }) => time);
+    model.look();
+    const before = [sample(1000, 1), sample(1001, 2)];
+    FakeSocket.last.send({ time: 1001, history: before });
+    const after = [...before, sample(1002, 3)];
+    FakeSocket.last.send({ time: 1002, history: after });
+    expect(times()).toEqual([1000, 1001, 1002]);
+    FakeSocket.last.send({ time: 500, history: [sample(500, 4)] });
+    expect(times()).toEqual([500]);
   });
 
   it('takes a full state, and changes of it', () => {

@@ -265,7 +265,7 @@ describe('the section of clusters', () => {
       'ready4 running, 6 waiting, 3.0 GiB spilled'
     ]);
     expect(texts('.jp-GpuDask-workers li')).toEqual([
-      'GPU 062 GiB5 tasks, pool 80 %, 3.0 GiB spilled'
+      'GPU 062 GiB78 % busy, 5 tasks, pool 80 %, 3.0 GiB spilled'
     ]);
     expect(names(buttons)).toEqual([
       'Dashboard: analysis.ipynb',

@@ -1,7 +1,7 @@
-import React, { useEffect, useRef } from 'react';
+import React, { useEffect, useRef, useState } from 'react';
 import uPlot from 'uplot';
 
-import { Series } from './figures';
+import { Series } from './past';
 import { createPlot, IPlotOptions, IRange, PLOT_HEIGHT } from './plot';
 import { useThemeName } from './theme';
 
@@ -15,12 +15,21 @@ interface IChartProps extends IPlotOptions {
   plotRef: (plot: uPlot | null) => void;
 }
 
+/** What a plot shows: as long as that is so, it need not be drawn. */
+interface IDrawn {
+  range: IRange;
+  /** The oldest moment that it knows of. */
+  first: number | undefined;
+}
+
 /** A figure of several subjects over time; what it says is in the table beside it too. */
 export function Chart(props: IChartProps): JSX.Element {
-  const { title, lines, times, series, range, plotRef } = props;
+  const { title, lines, units, times, series, range, plotRef } = props;
   const theme = useThemeName();
   const node = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
+  const drawn = useRef<IDrawn | null>(null);
+  const isSeen = useSeen(node);
   const names = lines
     .map(({ name, style }) => name + style.colour + style.dash)
     .join();
@@ -35,6 +44,7 @@ export function Chart(props: IChartProps): JSX.Element {
     );
     observer.observe(node.current);
     plot.current = made;
+    drawn.current = null;
     plotRef(made);
     return () => {
       observer.disconnect();
@@ -42,19 +52,60 @@ export function Chart(props: IChartProps): JSX.Element {
       plot.current = null;
       plotRef(null);
     };
-  }, [theme, names]);
+  }, [theme, units, names]);
 
+  // With each drawing of the view: the lines grow in place.
   useEffect(() => {
-    plot.current?.batch(() => {
-      plot.current?.setData([times, ...series], false);
-      plot.current?.setScale('x', range);
-    });
-  }, [theme, names, times, series, range.min, range.max]);
+    const made = plot.current;
+    const first = times.at(0);
+    if (made && isSeen && !isUpToDate(drawn.current, { range, first }, made)) {
+      drawn.current = { range, first };
+      made.batch(() => {
+        made.setData([times, ...series], false);
+        made.setScale('x', range);
+      });
+    }
+  });
 
   return (
     <figure className="jp-GpuDask-chart">
       <figcaption>{title}</figcaption>
       <div ref={node} role="img" aria-label={title} />
     </figure>
+  );
+}
+
+/** Whether a node is in view: what is scrolled out of it need not be drawn. */
+function useSeen(node: React.RefObject<HTMLElement>): boolean {
+  const [isSeen, setSeen] = useState(true);
+  useEffect(() => {
+    const observer = new IntersectionObserver(([entry]) =>
+      setSeen(entry.isIntersecting)
+    );
+    if (node.current) {
+      observer.observe(node.current);
+    }
+    return () => observer.disconnect();
+  }, []);
+  return isSeen;
+}
+
+/** What is drawn may be less than so many pixels off. */
+const NEAR = 2;
+
+/** Whether what is drawn is as good as what is wanted. */
+function isUpToDate(
+  drawn: IDrawn | null,
+  wanted: IDrawn,
+  plot: uPlot
+): boolean {
+  if (!drawn || drawn.first !== wanted.first) {
+    return false;
+  }
+  const { min, max } = wanted.range;
+  const near = NEAR * ((max - min) / plot.bbox.width) * devicePixelRatio;
+  return (
+    Math.abs(min - drawn.range.min) < near &&
+    Math.abs(max - drawn.range.max) < near
   );
 }

@@ -6,7 +6,7 @@ import { ILineStyle } from './lines';
 import { IRange } from './plot';
 import { themeValue } from './theme';
 
-const UNITS = { percent: '%', bytes: 'bytes', rate: '1/s' };
+const UNITS = { percent: '%', bytes: 'bytes', speed: 'bytes/s', rate: '1/s' };
 
 /** A line for each moment, and a column for each figure of each subject; bytes are whole numbers. */
 export function csvOf(

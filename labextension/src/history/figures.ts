@@ -1,13 +1,12 @@
 /**
- * What the history shows: whose figures, which, and how they are read from the samples.
+ * What the history shows: whose figures, and which.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { ISample, IWorkerFigures } from '../model/api';
+import { ICluster, IGpu, IWorker } from '../model/api';
 import { GpuDaskModel } from '../model/model';
-import { nameOf, spilledBy } from '../words';
-
-export type Series = (number | null)[];
+import { nameOf } from '../words';
+import { FigureId, ITrack, Past, Series } from './past';
 
 /** A GPU, or a worker of a cluster. */
 export interface ISubject {
@@ -23,12 +22,11 @@ export interface ISubject {
 
 /** One thing that is measured. */
 interface IKind {
-  id: 'busy' | 'memory' | 'host' | 'pool' | 'spilled' | 'tasks';
+  id: FigureId;
   title: string;
-  unit: 'percent' | 'bytes' | 'rate';
+  unit: 'percent' | 'bytes' | 'speed' | 'rate';
   /** What there is of it, where that is known. */
   top?: number;
-  read: (samples: ISample[], subject: ISubject) => Series;
 }
 
 /** One thing that is measured, and its past for each subject of the group. */
@@ -44,27 +42,49 @@ export interface IGroup {
   figures: IFigure[];
 }
 
-/** Without a sample for so many seconds a line is broken. */
-const GAP = 4;
-/** Tasks a second are those of the last seconds: workers report in bursts. */
-const RATE_WINDOW = 5;
+/** Those of whom the past knows. */
+export interface ISubjects {
+  gpus: ISubject[];
+  workers: ISubject[];
+}
 
-/** The GPUs and workers that any sample knows, with the figures that at least one of them has. */
+export function subjectsOf(
+  model: GpuDaskModel,
+  past: Past,
+  trans: TranslationBundle
+): ISubjects {
+  return {
+    gpus: gpusIn(model, past, trans),
+    workers: workersIn(model, past, trans)
+  };
+}
+
+/** What the names of the subjects depend on, beside who is in the past: as long as it is the same, they are. */
+export function namesKey({ gpus, clusters }: GpuDaskModel): string {
+  const ofClusters = [...clusters.values()].map(
+    ({ kernel_id, name, state }) =>
+      `${kernel_id} ${name} ${state?.workers.length}`
+  );
+  return `${gpus?.gpus.length} ${ofClusters.join()}`;
+}
+
+/** The GPUs and workers, with the figures that at least one of them has. */
 export function groupsOf(
   model: GpuDaskModel,
-  samples: ISample[],
+  past: Past,
+  subjects: ISubjects,
   trans: TranslationBundle
 ): IGroup[] {
   const groups: IGroup[] = [
     {
       id: 'gpus',
       title: trans.__('GPUs'),
-      ...read(gpuKinds(model, trans), gpusIn(model, samples, trans), samples)
+      ...read(gpuKinds(model, trans), subjects.gpus, past.gpus, past)
     },
     {
       id: 'workers',
       title: trans.__('Workers'),
-      ...read(workerKinds(trans), workersIn(model, samples, trans), samples)
+      ...read(workerKinds(trans), subjects.workers, past.workers, past)
     }
   ];
   return groups.filter(group => group.figures.length > 0);
@@ -73,126 +93,51 @@ export function groupsOf(
 function read(
   kinds: IKind[],
   subjects: ISubject[],
-  samples: ISample[]
+  tracks: ReadonlyMap<string, ITrack>,
+  { nothing }: Past
 ): Pick<IGroup, 'subjects' | 'figures'> {
   const figures = kinds.map(kind => ({
     ...kind,
-    series: subjects.map(subject => kind.read(samples, subject))
+    series: subjects.map(
+      ({ key }) => tracks.get(key)?.series[kind.id] ?? nothing
+    )
   }));
   const isKnown = (figure: IFigure): boolean =>
-    figure.series.some(series => series.some(value => value !== null));
+    figure.series.some(series => series !== nothing);
   return { subjects, figures: figures.filter(isKnown) };
-}
-
-/** The samples, with an empty one wherever nobody looked for a while. */
-export function withGaps(samples: ISample[]): ISample[] {
-  return samples.flatMap((sample, index) => {
-    const before = samples[index - 1]?.time ?? sample.time;
-    const nothing = { time: before + 1, gpus: {}, workers: {} };
-    return sample.time - before > GAP ? [nothing, sample] : [sample];
-  });
 }
 
 function gpuKinds(model: GpuDaskModel, trans: TranslationBundle): IKind[] {
   const totals = (model.gpus?.gpus ?? []).map(gpu => gpu.memory_total ?? 0);
   return [
-    {
-      id: 'busy',
-      title: trans.__('Busy'),
-      unit: 'percent',
-      top: 100,
-      read: (samples, { id }) =>
-        samples.map(({ gpus }) => gpus[id]?.utilization ?? null)
-    },
+    { id: 'busy', title: trans.__('Busy'), unit: 'percent', top: 100 },
     {
       id: 'memory',
       title: trans.__('Memory'),
       unit: 'bytes',
-      top: Math.max(0, ...totals),
-      read: (samples, { id }) =>
-        samples.map(({ gpus }) => gpus[id]?.memory_used ?? null)
-    }
+      top: Math.max(0, ...totals)
+    },
+    { id: 'nvlink', title: trans.__('NVLink'), unit: 'speed' },
+    { id: 'pcie', title: trans.__('PCIe'), unit: 'speed' }
   ];
 }
 
 function workerKinds(trans: TranslationBundle): IKind[] {
-  const reading =
-    (pick: (worker: IWorkerFigures) => number | null) =>
-    (samples: ISample[], subject: ISubject): Series =>
-      samples.map(sample => {
-        const worker = figuresOf(sample, subject);
-        return worker ? pick(worker) : null;
-      });
   return [
-    {
-      id: 'tasks',
-      title: trans.__('Tasks a second'),
-      unit: 'rate',
-      read: (samples, subject) =>
-        ratesOf(
-          samples.map(sample => sample.time),
-          reading(worker => worker.executed)(samples, subject)
-        )
-    },
-    {
-      id: 'pool',
-      title: trans.__('Memory pool'),
-      unit: 'bytes',
-      read: reading(worker => worker.pool_used)
-    },
-    {
-      id: 'spilled',
-      title: trans.__('Spilled'),
-      unit: 'bytes',
-      read: reading(worker =>
-        worker.spilled_to_host === null && worker.spilled_to_disk === null
-          ? null
-          : spilledBy(worker)
-      )
-    },
-    {
-      id: 'host',
-      title: trans.__('Host memory'),
-      unit: 'bytes',
-      read: reading(worker => worker.memory)
-    }
+    { id: 'tasks', title: trans.__('Tasks a second'), unit: 'rate' },
+    { id: 'pool', title: trans.__('Memory pool'), unit: 'bytes' },
+    { id: 'spilled', title: trans.__('Spilled'), unit: 'bytes' },
+    { id: 'host', title: trans.__('Host memory'), unit: 'bytes' }
   ];
-}
-
-function figuresOf(
-  sample: ISample,
-  { kernelId, id }: ISubject
-): IWorkerFigures | undefined {
-  return sample.workers[kernelId]?.[id];
-}
-
-/** How fast a count grows, by the second; a count that falls began anew. */
-export function ratesOf(times: number[], counts: Series): Series {
-  let first = 0;
-  return counts.map((count, index) => {
-    while (times[index] - times[first] > RATE_WINDOW) {
-      first += 1;
-    }
-    let from = first;
-    while (from < index && counts[from] === null) {
-      from += 1;
-    }
-    const before = counts[from];
-    if (from === index || count === null || before === null) {
-      return null;
-    }
-    return Math.max(0, count - before) / (times[index] - times[from]);
-  });
 }
 
 function gpusIn(
   model: GpuDaskModel,
-  samples: ISample[],
+  past: Past,
   trans: TranslationBundle
 ): ISubject[] {
-  const seen = new Set(samples.flatMap(sample => Object.keys(sample.gpus)));
   return (model.gpus?.gpus ?? [])
-    .filter(gpu => seen.has(gpu.uuid))
+    .filter(gpu => past.gpus.has(gpu.uuid))
     .map(gpu => ({
       key: gpu.uuid,
       name: trans.__('GPU %1', gpu.index),
@@ -204,39 +149,35 @@ function gpusIn(
 
 function workersIn(
   model: GpuDaskModel,
-  samples: ISample[],
+  past: Past,
   trans: TranslationBundle
 ): ISubject[] {
-  const seen = new Map<string, ISubject>();
-  for (const sample of samples) {
-    for (const [kernelId, workers] of Object.entries(sample.workers)) {
-      for (const id of Object.keys(workers)) {
-        const key = `${kernelId} ${id}`;
-        if (!seen.has(key)) {
-          seen.set(key, workerSubject(model, key, kernelId, id, trans));
-        }
-      }
-    }
+  const known = new Map<string, Map<string, IWorker>>();
+  for (const [kernelId, { state }] of model.clusters) {
+    known.set(kernelId, byName(state?.workers ?? []));
   }
-  return [...seen.values()];
+  const gpus = model.gpus?.gpus ?? [];
+  return [...past.workers].map(([key, { kernelId, id }]) => {
+    const cluster = model.clusters.get(kernelId);
+    const worker = known.get(kernelId)?.get(id);
+    const name = worker ? nameOf(worker, trans) : goneName(id, gpus, trans);
+    return { key, name, details: detailsOf(cluster, trans), kernelId, id };
+  });
+}
+
+function byName(workers: IWorker[]): Map<string, IWorker> {
+  return new Map(workers.map(worker => [worker.name, worker]));
 }
 
 /** A worker that may be gone has the name of its GPU still. */
-function workerSubject(
-  model: GpuDaskModel,
-  key: string,
-  kernelId: string,
-  id: string,
+function goneName(id: string, gpus: IGpu[], trans: TranslationBundle): string {
+  const gpu = gpus.find(each => each.uuid === id);
+  return gpu ? trans.__('GPU %1', gpu.index) : trans.__('Worker %1', id);
+}
+
+function detailsOf(
+  cluster: ICluster | undefined,
   trans: TranslationBundle
-): ISubject {
-  const cluster = model.clusters.get(kernelId);
-  const worker = cluster?.state?.workers.find(each => each.name === id);
-  const gpu = model.gpus?.gpus.find(each => each.uuid === id);
-  const name = worker
-    ? nameOf(worker, trans)
-    : gpu
-      ? trans.__('GPU %1', gpu.index)
-      : trans.__('Worker %1', id);
-  const details = cluster?.name ?? trans.__('an earlier cluster');
-  return { key, name, details, kernelId, id };
+): string {
+  return cluster?.name ?? trans.__('an earlier cluster');
 }

@@ -1,4 +1,4 @@
-import React, { useMemo } from 'react';
+import React from 'react';
 import uPlot from 'uplot';
 
 import { useGpuDask } from '../views/context';
@@ -20,7 +20,7 @@ interface IGroupViewProps {
   index: number;
   /** Has the plots by title, as long as they are there. */
   plots: Map<string, uPlot>;
-  onToggle: (key: string) => void;
+  onToggle: (keys: string[], isDrawn: boolean) => void;
   onZoom: (range: IRange) => void;
   onCursor: (index: number | null) => void;
 }
@@ -28,38 +28,31 @@ interface IGroupViewProps {
 /** The charts and the table of the GPUs, or of the workers. */
 export function GroupView(props: IGroupViewProps): JSX.Element {
   const { group, styles, hidden, times, range, index, plots } = props;
-  const { trans } = useGpuDask();
-  const drawn = group.subjects.filter(({ key }) => !hidden.has(key));
-  const lines = drawn.map(({ key, name }) => ({
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
+  const isDrawn = (_: unknown, number: number): boolean =>
+    !hidden.has(group.subjects[number].key);
+  const lines = group.subjects.filter(isDrawn).map(({ key, name }) => ({
     name,
     style: styles.get(key) ?? styleOf(0)
   }));
-  // The same arrays as long as the figures are the same: the charts are drawn when these change.
-  const series = useMemo(
-    () =>
-      group.figures.map(figure =>
-        figure.series.filter(
-          (_, number) => !hidden.has(group.subjects[number].key)
-        )
-      ),
-    [group, hidden]
-  );
   return (
     <section className="jp-GpuDask-group" aria-label={group.title}>
       <div className="jp-GpuDask-charts">
-        {group.figures.map((figure, number) => {
+        {group.figures.map(figure => {
           const title = trans.__('%1: %2', group.title, figure.title);
           return (
             <Chart
               key={figure.id}
               title={title}
               unit={figure.unit}
+              units={units}
               top={figure.top}
               lines={lines}
               times={times}
-              series={series[number]}
+              series={figure.series.filter(isDrawn)}
               range={range}
-              format={value => formatValue(value, figure.unit, trans)}
+              format={value => formatValue(value, figure.unit, trans, units)}
               plotRef={plot =>
                 plot ? plots.set(title, plot) : plots.delete(title)
               }
@@ -74,7 +67,6 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
         styles={styles}
         hidden={hidden}
         index={index}
-        trans={trans}
         onToggle={props.onToggle}
       />
     </section>

@@ -1,35 +1,55 @@
-import React, { useMemo, useRef, useState } from 'react';
+import React, { useCallback, useMemo, useRef, useState } from 'react';
 import uPlot from 'uplot';
 
-import { ISample } from '../model/api';
 import { ConnectionNotice } from '../views/connectionNotice';
 import { useGpuDask } from '../views/context';
 import { Notice } from '../views/notice';
 import { csvOf, pngOf, save } from './exports';
-import { groupsOf, IGroup, withGaps } from './figures';
+import { groupsOf, IGroup, ISubjects, namesKey, subjectsOf } from './figures';
 import { GroupView } from './groupView';
 import { HistoryToolbar } from './historyToolbar';
 import { styleOf, stylesOf } from './lines';
+import { Past } from './past';
 import { IRange } from './plot';
 
 /** How much the server keeps, in seconds. */
 export const LONGEST_PAST = 900;
 
+/** Of a group with more lines, so many are drawn until others are chosen: as many as there are colours. */
+const MOST_LINES = 8;
+
+/** What shows a past. */
+export function createHistoryView(past: Past): React.FunctionComponent {
+  return function HistoryOf(): JSX.Element {
+    return <HistoryView past={past} />;
+  };
+}
+
 /** Busy, memory and work of every GPU and worker over the last minutes. */
-export function HistoryView(): JSX.Element {
+function HistoryView({ past }: { past: Past }): JSX.Element {
   const { model, trans } = useGpuDask();
-  const [frozen, setFrozen] = useState<ISample[] | null>(null);
+  const [isPaused, setPaused] = useState(past.isPaused);
   const [span, setSpan] = useState(LONGEST_PAST);
   const [zoom, setZoom] = useState<IRange | null>(null);
   const [cursor, setCursor] = useState<number | null>(null);
-  const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
+  const [chosen, setChosen] = useState<ReadonlyMap<string, boolean>>(new Map());
   const plots = useRef(new Map<string, uPlot>());
 
-  const kept = frozen ?? model.samples;
-  const samples = useMemo(() => withGaps(kept), [kept]);
-  const times = useMemo(() => samples.map(({ time }) => time), [samples]);
-  const groups = useMemo(() => groupsOf(model, samples, trans), [samples]);
-  const styles = stylesOf(groups.flatMap(group => group.subjects));
+  const { times } = past;
+  const subjects = useMemo(
+    () => subjectsOf(model, past, trans),
+    [past.generation, namesKey(model)]
+  );
+  const groups = groupsOf(model, past, subjects, trans);
+  const hidden = useMemo(() => hiddenIn(subjects, chosen), [subjects, chosen]);
+  const styles = useMemo(
+    () => stylesOf([...subjects.gpus, ...subjects.workers]),
+    [subjects]
+  );
+  const toggle = useCallback((keys: string[], isDrawn: boolean): void => {
+    const chosenNow = keys.map((key): [string, boolean] => [key, isDrawn]);
+    setChosen(before => new Map([...before, ...chosenNow]));
+  }, []);
 
   const newest = times.at(-1);
   if (newest === undefined || groups.length === 0) {
@@ -41,9 +61,13 @@ export function HistoryView(): JSX.Element {
     );
   }
   const range = zoom ?? { min: newest - span, max: newest };
-  const toggle = (key: string): void => {
-    const others = new Set(hidden);
-    setHidden(others.delete(key) ? others : others.add(key));
+  const pause = (): void => {
+    if (isPaused) {
+      past.resume();
+    } else {
+      past.pause();
+    }
+    setPaused(past.isPaused);
   };
   const saveCsv = (): void => {
     const text = csvOf(shown(groups, hidden), times, range);
@@ -72,14 +96,14 @@ export function HistoryView(): JSX.Element {
       <ConnectionNotice />
       <HistoryToolbar
         span={span}
-        isPaused={frozen !== null}
+        isPaused={isPaused}
         isZoomed={zoom !== null}
         time={cursor === null ? null : times[cursor]}
         onSpan={seconds => {
           setSpan(seconds);
           setZoom(null);
         }}
-        onPause={() => setFrozen(frozen ? null : model.samples)}
+        onPause={pause}
         onResetZoom={() => setZoom(null)}
         onCsv={saveCsv}
         onPng={savePng}
@@ -115,6 +139,19 @@ function NothingYet({ isKnown }: { isKnown: boolean }): JSX.Element {
   ) : (
     <p className="jp-GpuDask-wait">{trans.__('Reading the figures…')}</p>
   );
+}
+
+/** The keys of what is not drawn. */
+function hiddenIn(
+  { gpus, workers }: ISubjects,
+  chosen: ReadonlyMap<string, boolean>
+): ReadonlySet<string> {
+  const keys = [gpus, workers].flatMap(subjects =>
+    subjects
+      .filter(({ key }, number) => !(chosen.get(key) ?? number < MOST_LINES))
+      .map(({ key }) => key)
+  );
+  return new Set(keys);
 }
 
 /** What is not hidden. */

@@ -3,7 +3,7 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { formatBytes } from '../words';
+import { formatBytes, Units } from '../words';
 import { IFigure, ISubject } from './figures';
 
 /** Colours of the theme that can be told apart in the light ones and in the dark ones. */
@@ -51,22 +51,38 @@ export function stylesOf(subjects: ISubject[]): Map<string, ILineStyle> {
   return new Map([...numbers].map(([key, number]) => [key, styleOf(number)]));
 }
 
-/** The time of the day. */
+/** The time of the day, to the second. */
 export function formatTime(time: number): string {
-  return new Date(time * 1000).toLocaleTimeString([], { hour12: false });
+  return CLOCKS.medium.format(time * 1000);
+}
+
+/** The times of the day of moments so many seconds apart, as short as they can be told apart. */
+export function formatTimes(times: number[], step: number): string[] {
+  const clock = step < 60 ? CLOCKS.medium : CLOCKS.short;
+  return times.map(time => clock.format(time * 1000));
+}
+
+/** Made once: that takes as long as a whole chart. */
+const CLOCKS = { medium: clockOf('medium'), short: clockOf('short') };
+
+function clockOf(timeStyle: 'medium' | 'short'): Intl.DateTimeFormat {
+  return new Intl.DateTimeFormat([], { timeStyle, hourCycle: 'h23' });
 }
 
 /** A value in words, as short as possible. */
 export function formatValue(
   value: number,
   unit: IFigure['unit'],
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  units: Units
 ): string {
   switch (unit) {
     case 'percent':
       return trans.__('%1 %', value.toFixed(0));
     case 'bytes':
-      return formatBytes(value);
+      return formatBytes(value, units);
+    case 'speed':
+      return trans.__('%1/s', formatBytes(value, units));
     case 'rate':
       return value.toFixed(value > 0 && value < 10 ? 1 : 0);
   }

@@ -3,8 +3,10 @@
  */
 import uPlot from 'uplot';
 
+import { Units } from '../words';
 import { IFigure } from './figures';
-import { formatTime, ILineStyle } from './lines';
+import { formatTimes, ILineStyle } from './lines';
+import { pathOf } from './path';
 import { themeValue } from './theme';
 
 /** From one moment to another, in seconds since the epoch. */
@@ -15,6 +17,7 @@ export interface IRange {
 
 export interface IPlotOptions {
   unit: IFigure['unit'];
+  units: Units;
   /** Where the axis ends, unless a figure is above it. */
   top?: number;
   lines: { name: string; style: ILineStyle }[];
@@ -31,13 +34,18 @@ export const PLOT_HEIGHT = 150;
 /** All plots with this key have one cursor. */
 const SYNC = 'jupyter-gpudask-history';
 
-/** Ticks of bytes are at powers of two. */
-const BYTE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+/** Ticks of bytes are at round numbers of their unit. */
+const BYTE_STEPS = {
+  GiB: Array.from({ length: 50 }, (_, power) => 2 ** power),
+  GB: Array.from({ length: 15 }, (_, power) =>
+    [1, 2, 5].map(step => step * 10 ** power)
+  ).flat()
+};
 
 /** Make a plot without data in a node, in the colours of the theme. */
 export function createPlot(
   node: HTMLElement,
-  { unit, top, lines, format, onZoom, onCursor }: IPlotOptions
+  { unit, units, top, lines, format, onZoom, onCursor }: IPlotOptions
 ): uPlot {
   const font = `11px ${themeValue('--jp-ui-font-family')}`;
   const axis: uPlot.Axis = {
@@ -63,15 +71,17 @@ export function createPlot(
     axes: [
       {
         ...axis,
-        values: (_, times) => times.map(formatTime),
-        space: 70,
+        values: (_, times, __, ___, step) => formatTimes(times, step),
+        space: 60,
         size: 28
       },
       {
         ...axis,
         size: 60,
         values: (_, values) => values.map(format),
-        ...(unit === 'bytes' && { incrs: BYTE_STEPS })
+        ...((unit === 'bytes' || unit === 'speed') && {
+          incrs: BYTE_STEPS[units]
+        })
       }
     ],
     series: [
@@ -81,6 +91,7 @@ export function createPlot(
         stroke: themeValue(style.colour),
         dash: style.dash,
         width: 1.5,
+        paths: pathOf,
         points: { show: false }
       }))
     ],

@@ -1,6 +1,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
+import React, { useEffect, useRef } from 'react';
 
+import { useGpuDask } from '../views/context';
+import { useWindowed } from '../views/windowed';
+import { Units } from '../words';
 import { IFigure, IGroup, ISubject } from './figures';
 import { formatValue, ILineStyle } from './lines';
 
@@ -12,24 +15,35 @@ interface ISubjectTableProps {
   hidden: ReadonlySet<string>;
   /** The moment whose figures are shown. */
   index: number;
-  trans: TranslationBundle;
-  onToggle: (key: string) => void;
+  /** Draw these lines, or do not. */
+  onToggle: (keys: string[], isDrawn: boolean) => void;
 }
 
-/** Legend, switch and figures of each line. */
+/** Legend, switch and figures of each line; of many, the rows are drawn that can be seen. */
 export function SubjectTable(props: ISubjectTableProps): JSX.Element {
-  const { group, trans } = props;
+  const { group, styles, hidden, onToggle } = props;
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
+  const count = group.subjects.length;
+  const { ref, onScroll, from, to, above, below } = useWindowed(
+    count,
+    'tbody tr:not([aria-hidden])'
+  );
   return (
     <div
       className="jp-GpuDask-subjects"
+      ref={ref}
       tabIndex={0}
       role="region"
       aria-label={group.title}
+      onScroll={onScroll}
     >
-      <table>
+      <table aria-rowcount={count + 1}>
         <thead>
           <tr>
-            <th scope="col">{group.title}</th>
+            <th scope="col">
+              <SwitchOfAll {...props} />
+            </th>
             {group.figures.map(figure => (
               <th key={figure.id} scope="col" className="jp-mod-figure">
                 {figure.title}
@@ -38,37 +52,86 @@ export function SubjectTable(props: ISubjectTableProps): JSX.Element {
           </tr>
         </thead>
         <tbody>
-          {group.subjects.map((subject, number) => (
-            <tr key={subject.key}>
+          <Room height={above} />
+          {group.subjects.slice(from, to).map((subject, number) => (
+            <tr key={subject.key} aria-rowindex={from + number + 2}>
               <th scope="row">
-                <Switch {...props} subject={subject} />
+                <Switch
+                  subject={subject}
+                  style={styles.get(subject.key)}
+                  isDrawn={!hidden.has(subject.key)}
+                  onToggle={onToggle}
+                />
               </th>
               {group.figures.map(figure => (
                 <td key={figure.id}>
-                  {textOf(figure, number, props.index, trans)}
+                  {textOf(figure, from + number, props.index, trans, units)}
                 </td>
               ))}
             </tr>
           ))}
+          <Room height={below} />
         </tbody>
       </table>
     </div>
   );
 }
 
-interface ISwitchProps extends ISubjectTableProps {
-  subject: ISubject;
+/** The place of rows that are not drawn. */
+function Room({ height }: { height: number }): JSX.Element | null {
+  return height > 0 ? <tr aria-hidden style={{ height }} /> : null;
 }
 
-function Switch(props: ISwitchProps): JSX.Element {
-  const { subject, styles, hidden, onToggle } = props;
-  const style = styles.get(subject.key);
+/** All lines at once, in the head of the table. */
+function SwitchOfAll({
+  group,
+  hidden,
+  onToggle
+}: ISubjectTableProps): JSX.Element {
+  const keys = group.subjects.map(({ key }) => key);
+  const drawn = keys.filter(key => !hidden.has(key)).length;
+  const input = useRef<HTMLInputElement>(null);
+  const isAll = drawn === keys.length;
+  useEffect(() => {
+    if (input.current) {
+      input.current.indeterminate = drawn > 0 && !isAll;
+    }
+  }, [drawn, isAll]);
+  const { trans } = useGpuDask();
+  return (
+    <label>
+      <input
+        ref={input}
+        type="checkbox"
+        checked={isAll}
+        onChange={() => onToggle(keys, !isAll)}
+      />
+      <span>{group.title}</span>
+      {!isAll && (
+        <span className="jp-GpuDask-quiet">
+          {trans.__('%1 of %2 drawn', drawn, keys.length)}
+        </span>
+      )}
+    </label>
+  );
+}
+
+interface ISwitchProps {
+  subject: ISubject;
+  style: ILineStyle | undefined;
+  isDrawn: boolean;
+  onToggle: (keys: string[], isDrawn: boolean) => void;
+}
+
+/** Not drawn again with each moment: a field takes React longer than all figures of its row. */
+const Switch = React.memo(function Switch(props: ISwitchProps): JSX.Element {
+  const { subject, style, isDrawn, onToggle } = props;
   return (
     <label title={subject.details}>
       <input
         type="checkbox"
-        checked={!hidden.has(subject.key)}
-        onChange={() => onToggle(subject.key)}
+        checked={isDrawn}
+        onChange={() => onToggle([subject.key], !isDrawn)}
       />
       <svg viewBox="0 0 18 4" aria-hidden="true" focusable="false">
         <line
@@ -83,14 +146,15 @@ function Switch(props: ISwitchProps): JSX.Element {
       <span className="jp-GpuDask-quiet">{subject.details}</span>
     </label>
   );
-}
+});
 
 function textOf(
   figure: IFigure,
   number: number,
   index: number,
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  units: Units
 ): string {
   const value = figure.series[number][index] ?? null;
-  return value === null ? '–' : formatValue(value, figure.unit, trans);
+  return value === null ? '–' : formatValue(value, figure.unit, trans, units);
 }

@@ -12,7 +12,8 @@ import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { IGpuDask } from '../views/context';
 import { LiveWidget } from '../views/liveWidget';
-import { HistoryView, LONGEST_PAST } from './historyView';
+import { createHistoryView, LONGEST_PAST } from './historyView';
+import { Past } from './past';
 
 /** The id of the tab in the shell, kept in saved layouts. */
 export const HISTORY_ID = 'jupyter-gpudask-history';
@@ -20,10 +21,13 @@ export const HISTORY_ID = 'jupyter-gpudask-history';
 /** Has a stream of its own, which goes back further than that of the panel. */
 export class HistoryTab extends MainAreaWidget<LiveWidget> {
   constructor(gpuDask: IGpuDask, rest: RestClient) {
-    const model = new GpuDaskModel(
-      new Connection(rest, Math.random, LONGEST_PAST)
-    );
-    super({ content: new LiveWidget({ ...gpuDask, model }, HistoryView) });
+    const connection = new Connection(rest, Math.random, LONGEST_PAST);
+    // The past has the figures: the model need not keep them too.
+    const model = new GpuDaskModel(connection, 1);
+    const past = new Past(LONGEST_PAST);
+    connection.received.connect((_, { history }) => past.take(history));
+    const view = createHistoryView(past);
+    super({ content: new LiveWidget({ ...gpuDask, model }, view) });
     this._model = model;
     this.id = HISTORY_ID;
     this.addClass('jp-GpuDask');

@@ -21,7 +21,14 @@ export interface IPast {
 export class GpuDaskModel implements IDisposable {
   readonly settings = new Settings();
 
-  constructor(readonly connection: Connection) {
+  /**
+   * @param connection - brings what is known
+   * @param _kept - how many seconds of figures are kept
+   */
+  constructor(
+    readonly connection: Connection,
+    private readonly _kept: number = connection.history
+  ) {
     connection.received.connect(this._onMessage, this);
     this.settings.changed.connect(this._emit, this);
     connection.statusChanged.connect(this._emit, this);
@@ -51,7 +58,7 @@ export class GpuDaskModel implements IDisposable {
     return this._clusters;
   }
 
-  /** The figures of the past, oldest first, for as long as the connection asks for. */
+  /** The figures of the past, oldest first. */
   get samples(): ISample[] {
     return this._samples;
   }
@@ -140,12 +147,19 @@ export class GpuDaskModel implements IDisposable {
     message.removed.forEach(kernelId => clusters.delete(kernelId));
     const isNew = this._setClusters(clusters);
     this._gpus = message.gpus ?? this._gpus;
-    const samples = [...this._samples, ...message.history];
-    this._samples = newest(samples, this.connection.history);
+    this._samples = newest(this._withNew(message), this._kept);
     if (isNew || message.type === 'full' || this._isDue(message.time)) {
       this._told = message.time;
       this._changed.emit();
     }
+  }
+
+  /** What is known already may come again; a clock that was set back begins anew. */
+  private _withNew({ history }: IStreamMessage): ISample[] {
+    const { now } = this;
+    return (history.at(-1)?.time ?? now) < now
+      ? history
+      : [...this._samples, ...history.filter(sample => sample.time > now)];
   }
 
   /** Whether figures of that moment are to be shown; the server's clock is not exact. */

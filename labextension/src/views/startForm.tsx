@@ -3,7 +3,7 @@ import React, { useId } from 'react';
 
 import { IGpu, IProblem, IProfileList } from '../model/api';
 import { IChoices, isFree } from '../startSpec';
-import { formatAmount, formatBytes, formatPart, Units } from '../words';
+import { formatAmount, formatPart, Units } from '../words';
 
 interface IStartFormProps {
   choices: IChoices;
@@ -208,15 +208,10 @@ function whoIsOn(gpu: IGpu, units: Units, trans: TranslationBundle): string {
   if (gpu.memory_used === null || gpu.memory_total === null) {
     return trans.__('free');
   }
+  const { memory_used: used, memory_total: total } = gpu;
   return gpu.users.length > 0
-    ? trans.__(
-        '%1 in use',
-        formatPart(gpu.memory_used, gpu.memory_total, trans, units)
-      )
-    : trans.__(
-        'free, %1',
-        formatBytes(gpu.memory_total - gpu.memory_used, units)
-      );
+    ? trans.__('%1 in use', formatPart(used, total, trans, units))
+    : trans.__('%1 free', formatPart(total - used, total, trans, units));
 }
 
 interface ITextFieldProps {

@@ -80,6 +80,9 @@ function Details({ worker }: { worker: IWorker }): JSX.Element {
   const words = [
     tasks > 0 ? trans._n('%1 task', '%1 tasks', tasks) : trans.__('no tasks')
   ];
+  if (worker.utilization !== null) {
+    words.unshift(trans.__('%1 % busy', worker.utilization.toFixed(0)));
+  }
   if (worker.pool_size) {
     const share = percentOf(worker.pool_used ?? 0, worker.pool_size);
     words.push(trans.__('pool %1 %', share.toFixed(0)));

@@ -29,7 +29,7 @@ test('the history is opened from the panel, is there again after a reload, and r
   await page.getByRole('button', { name: 'last minutes' }).click();
   const gpus = tab(page).getByRole('region', { name: 'GPUs', exact: true });
   await expect(gpus.getByRole('row').nth(2)).toHaveText(
-    'GPU 1NVIDIA H20037 %1.0 GiB'
+    'GPU 1NVIDIA H20037 %1.0 GiB2.5 GiB/s2.5 GiB/s'
   );
   await page.sidebar.close('left');
 
@@ -50,7 +50,7 @@ test.describe('with 15 minutes of figures', () => {
     await playScene(page, { gpus: 2, workers: 2 }, 1000);
     await page.goto();
     await runFromPalette(page, 'Show GPU History');
-    await expect(tab(page).getByRole('img')).toHaveCount(6);
+    await expect(tab(page).getByRole('img')).toHaveCount(8);
   });
 
   test('one cursor goes through all charts, and a range can be zoomed and saved', async ({

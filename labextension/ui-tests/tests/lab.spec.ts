@@ -40,6 +40,18 @@ test('the colours of the panel follow the theme', async ({ page }) => {
   expect(dark.background).not.toBe(light.background);
 });
 
+test('the panel that was open is there again after a reload', async ({
+  page
+}) => {
+  await page.sidebar.openTab('jupyter-gpudask-panel');
+  await expectBothSections(page);
+  // The layout is saved a little later.
+  await page.waitForTimeout(1500);
+  await page.reload({ waitForIsReady: false });
+  await expect(gpuDaskPanel(page)).toBeVisible({ timeout: 30000 });
+  await expectBothSections(page);
+});
+
 test('the palette has a command that opens the panel', async ({ page }) => {
   await expect(gpuDaskPanel(page)).toBeHidden();
 

@@ -16,7 +16,7 @@ export interface IScene {
   cluster?: object;
   /** What is otherwise about the list of GPUs. */
   gpuList?: object;
-  /** The connection is lost after the first message. */
+  /** The connection is lost after the first message, and cannot be made again. */
   isLost?: boolean;
 }
 
@@ -31,7 +31,9 @@ function gpuFigures(time: number, index: number): object {
     utilization: Math.round(100 * busy),
     memory_used: Math.round((20 + 110 * wave(time / 3, index + 2)) * GIB),
     temperature: Math.round(40 + 30 * busy),
-    power: Math.round(90 + 500 * busy)
+    power: Math.round(90 + 500 * busy),
+    nvlink: Math.round(400 * wave(time, index + 1) * GIB),
+    pcie: Math.round(20 * wave(time / 2, index) * GIB)
   };
 }
 
@@ -107,7 +109,7 @@ function clusterOf(scene: IScene, time: number): object {
     pid: 1000 + index,
     gpu_index: scene.gpus > 0 ? index % scene.gpus : null,
     gpu_uuid: scene.gpus > 0 ? uuid(index % scene.gpus) : null,
-    utilization: null,
+    utilization: scene.gpus > 0 ? Math.round(100 * wave(time, index)) : null,
     device_memory_total: 140 * GIB,
     pool_size: 80 * GIB,
     threads: 1,
@@ -178,8 +180,8 @@ export async function playScene(
       play(socket, scene, interval);
     }
     if (scene.isLost) {
+      setTimeout(() => void socket.close(), isOver ? 0 : 300);
       isOver = true;
-      setTimeout(() => void socket.close(), 300);
     }
   });
 }
