@@ -28,6 +28,7 @@ _NVLINK = (
     (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, _ALL_LINKS),
 )
 _PCIE = (197, 198)
+_LONG = (pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG, pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG)
 
 
 def list_gpus() -> list[GpuState]:
@@ -225,12 +226,16 @@ def _read(index: int, handle: Any) -> GpuState:
 
 
 def _traffic(handle: Any) -> tuple[int | None, int | None]:
-    """Bytes that went over NVLink and over PCIe so far: counters, for to be told PCIe's speed one waits 20 ms."""
+    """Bytes that went over NVLink and over PCIe so far: counters, for to be told PCIe's speed one waits 20 ms.
+
+    A counter of 32 bits, as that of PCIe is on an H200 with driver 580, begins anew several times a second.
+    """
     values = _ask(pynvml.nvmlDeviceGetFieldValues, handle, [*_NVLINK, *_PCIE])
     if values is None:
         return None, None
     sent, received, sent_by_pcie, received_by_pcie = (
-        value.value.ullVal if value.nvmlReturn == pynvml.NVML_SUCCESS else None for value in values
+        value.value.ullVal if value.nvmlReturn == pynvml.NVML_SUCCESS and value.valueType in _LONG else None
+        for value in values
     )
     nvlink = None if sent is None or received is None else (sent + received) * 1024
     pcie = None if sent_by_pcie is None or received_by_pcie is None else sent_by_pcie + received_by_pcie

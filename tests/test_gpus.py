@@ -69,8 +69,10 @@ def test_what_went_over_the_links_is_told_by_those_that_count_it(run_python):
     first, _ = json.loads(run_python(ASK, fake_gpu_environment(FAKE_TRAFFIC=str(2**20))))
     assert first["nvlink_bytes"] == pytest.approx(time.time() * 2**20, rel=1e-6)
     assert first["pcie_bytes"] == pytest.approx(time.time() * 2**20, rel=1e-6)
+    short, _ = json.loads(run_python(ASK, fake_gpu_environment(FAKE_TRAFFIC=str(2**20), FAKE_TRAFFIC_TYPE="1")))
     silent, _ = json.loads(run_python(ASK, fake_gpu_environment(FAKE_TRAFFIC="-1")))
-    assert (silent["nvlink_bytes"], silent["pcie_bytes"]) == (None, None)
+    for gpu in (short, silent):
+        assert (gpu["nvlink_bytes"], gpu["pcie_bytes"]) == (None, None)
 
 
 @pytest.mark.parametrize(

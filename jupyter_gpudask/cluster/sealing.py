@@ -17,6 +17,8 @@ from dask.utils import parse_bytes
 from distributed import Client
 from distributed.protocol.pickle import dumps, loads
 
+from .imports import import_what_is_named
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -94,6 +96,7 @@ class SealedTask(GraphNode):
 
     def __call__(self, values: Any = ()) -> Any:
         """Open it and run it."""
+        import_what_is_named(self.payload)
         return loads(self.payload, buffers=[buffer.content for buffer in self.buffers])(values)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -102,11 +102,11 @@ def _spilled_by_dask_cuda(data: Any) -> tuple[int | None, int | None]:
 
 
 def _spilled_by_cudf() -> int | None:
-    if "cudf" not in sys.modules:
+    # An import could wait for a task that is just importing cuDF, and this runs in the worker's loop.
+    spilling: Any = sys.modules.get("cudf.core.buffer.spill_manager")
+    if not hasattr(spilling, "get_global_manager"):
         return None
-    from cudf.core.buffer.spill_manager import get_global_manager
-
-    manager = get_global_manager()
+    manager = spilling.get_global_manager()
     if manager is None:
         return 0
     return sum(int(buffer.size) for buffer in manager.buffers() if buffer.is_spilled)

@@ -5,6 +5,7 @@ cuDF and RMM are empty names, so that their presence can be checked and they can
 `fake_cupy` on PYTHONPATH too, the CuPy is the stand-in there, which computes.
 
 ``FAKE_NVML_DELAY`` is how many seconds each figure takes (0).
+``FAKE_TRAFFIC_TYPE`` is NVML's type of these counters (64 bits).
 ``FAKE_TRAFFIC`` is how many bytes a second each sends and receives, over NVLink and over PCIe (0); -1 for GPUs that do
 not tell.
 ``FAKE_GPU_NAMES`` is what the GPUs are called, with commas between.
@@ -67,6 +68,9 @@ def init(*_):
         raise pynvml.NVMLError(getattr(pynvml, f"NVML_ERROR_{ERROR}"))
 
 
+VALUE_TYPE = int(os.environ.get("FAKE_TRAFFIC_TYPE", str(pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG)))
+
+
 def field_values(_, fields):
     """Counters that grow: those of NVLink in KiB, for the sum of all links only."""
     values = (pynvml.c_nvmlFieldValue_t * len(fields))()
@@ -76,6 +80,7 @@ def field_values(_, fields):
         is_nvlink = (number, scope) in ((138, 2**32 - 1), (139, 2**32 - 1))
         is_known = TRAFFIC >= 0 and (is_nvlink or number in (197, 198))
         value.nvmlReturn = pynvml.NVML_SUCCESS if is_known else pynvml.NVML_ERROR_NOT_SUPPORTED
+        value.valueType = VALUE_TYPE
         value.value.ullVal = max(0, sent // 1024 if is_nvlink else sent)
     return values
 
