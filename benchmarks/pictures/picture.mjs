@@ -20,11 +20,16 @@ const first = await browser.newPage();
 await first.goto(`${url}/lab/tree/fluid-simulation.ipynb?reset`);
 await first.waitForSelector('.jp-NotebookPanel .jp-Cell');
 await first.waitForTimeout(4000);
+const news = first.getByRole('button', { name: 'No', exact: true });
+if (await news.isVisible()) {
+  await news.click();
+  await first.waitForTimeout(1000);
+}
 await first.close();
 
 for (const theme of ['Light', 'Dark']) {
   const page = await browser.newPage({
-    viewport: { width: 1280, height: 760 },
+    viewport: { width: 1280, height: 860 },
     deviceScaleFactor: 1.5
   });
   const execute = (command, args) =>
