@@ -36,7 +36,7 @@ CELLS = {
 %gpudask start --gpus {gpus}
 %%gpudask
 import dask.array as da
-for size in (40_000, 60_000, 80_000) * 9:
+for size in (40_000, 60_000, 80_000) * 60:
     x = da.random.normal(size=(size, size), chunks=10_000)
     float(((x + x.T)[::2, ::2] ** 2).sum().compute())
 """,

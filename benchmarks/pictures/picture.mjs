@@ -1,6 +1,6 @@
 /**
- * The pictures of README and docs: node picture.mjs URL FOLDER, with a server that has `replay` among its extensions,
- * and the notebook fluid-simulation.ipynb. See CONTRIBUTING.md.
+ * The pictures of README and docs: node picture.mjs URL FOLDER [history], with a server that has `replay` among its
+ * extensions, and the notebook fluid-simulation.ipynb. See CONTRIBUTING.md.
  */
 import { createRequire } from 'node:module';
 
@@ -9,7 +9,7 @@ const require = createRequire(
 );
 const { chromium } = require('@playwright/test');
 
-const [url, folder] = process.argv.slice(2);
+const [url, folder, what = 'panel'] = process.argv.slice(2);
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM_PATH ?? '/usr/bin/chromium',
   args: ['--no-sandbox']
@@ -27,7 +27,7 @@ if (await news.isVisible()) {
 }
 await first.close();
 
-for (const theme of ['Light', 'Dark']) {
+for (const theme of what === 'panel' ? ['Light', 'Dark'] : ['Light']) {
   const page = await browser.newPage({
     viewport: { width: 1280, height: 860 },
     deviceScaleFactor: 1.5
@@ -44,8 +44,15 @@ for (const theme of ['Light', 'Dark']) {
   await page.waitForTimeout(4000);
   await execute('gpudask:show-panel');
   await page.waitForSelector('.jp-GpuDask-card');
+  if (what === 'history') {
+    await execute('gpudask:show-history');
+    await page.waitForSelector('.jp-GpuDask-chart canvas');
+    await page.selectOption('.jp-GpuDask-historyBar select', '60');
+  }
   await page.waitForTimeout(2500);
-  await page.screenshot({ path: `${folder}/panel-${theme.toLowerCase()}.png` });
+  await page.screenshot({
+    path: `${folder}/${what === 'panel' ? `panel-${theme.toLowerCase()}` : what}.png`
+  });
   await page.close();
 }
 await browser.close();

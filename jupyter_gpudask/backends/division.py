@@ -2,18 +2,22 @@
 
 CuPy 14.2 rounds ``x / y`` first: ``1.0 // 0.1`` is 10 there, and 9 in NumPy, for 0.1 is a little more than a tenth;
 ``1.0 % 0.1`` is 0, and ``2.0 % inf`` is NaN. NumPy takes the remainder first, which is exact: C99, 7.12.10.1, ``fmod``.
+For columns of cuDF 26.10, which rounds first too, there is a warning.
 """
 
 from __future__ import annotations
 
 import operator
+import warnings
 from typing import TYPE_CHECKING, Any
 
+import dask._collections
 import numpy as np
 from dask.array import core
 
+from .caller import user_frame
 from .interception import intercept
-from .placement import place_of
+from .placement import place_of, place_of_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +56,7 @@ _MENDED = {
 def install_division() -> None:
     """Mend ``%``, ``//``, `divmod` and their functions in `dask.array`; a second time does nothing."""
     intercept(core.elemwise, _elemwise)
+    intercept(dask._collections.new_collection, _warn_of_frames)  # noqa: SLF001
 
 
 def _elemwise(elemwise: Callable[..., Any], op: Any, *args: Any, **kwargs: Any) -> Any:
@@ -64,3 +69,19 @@ def _elemwise(elemwise: Callable[..., Any], op: Any, *args: Any, **kwargs: Any) 
 
 def _type_of(numbers: tuple[Any, ...]) -> np.dtype[Any]:
     return np.result_type(*(getattr(number, "dtype", None) or np.asarray(number).dtype for number in numbers))
+
+
+def _warn_of_frames(make: Callable[..., Any], expression: Any) -> Any:
+    __tracebackhide__ = True
+    sign = {"FloorDiv": "//", "Mod": "%"}.get(type(expression).__name__)
+    if sign and place_of_partitions(expression) == "gpu" and _has_floats(expression._meta):  # noqa: SLF001
+        frame = user_frame()
+        if frame is not None:
+            text = f"cuDF rounds the quotient of x {sign} y first: 1.0 // 0.1 is 10, and 9 in pandas."
+            warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
+    return make(expression)
+
+
+def _has_floats(meta: Any) -> bool:
+    dtypes = meta.dtypes if meta.ndim > 1 else [meta.dtype]
+    return any(dtype.kind == "f" for dtype in dtypes)

@@ -9,7 +9,7 @@ import pytest
 from distributed import Client
 from frames import FRAME, NAMES, make_frames
 
-from jupyter_gpudask.backends import switched_to
+from jupyter_gpudask.backends import division, switched_to
 from jupyter_gpudask.backends.creation import FRAME_FUNCTIONS
 from jupyter_gpudask.backends.install import install_backends
 from jupyter_gpudask.backends.interception import _FILE, intercept
@@ -39,6 +39,24 @@ def test_a_frame_is_created_as_ever(name, inside, tmp_path):
 @pytest.mark.parametrize("name", FRAME_FUNCTIONS)
 def test_every_creation_function_is_looked_at(name):
     assert getattr(dd, name).__code__.co_filename == _FILE
+
+
+@pytest.mark.parametrize(
+    ("operation", "warned"),
+    [
+        (lambda frame: frame.b // 0.1, True),
+        (lambda frame: frame[["a", "b"]] % 0.3, True),
+        (lambda frame: frame.a // 2, False),
+        (lambda frame: frame.b * 2, False),
+    ],
+)
+def test_a_quotient_that_cudf_rounds_is_told(operation, warned, monkeypatch, recwarn):
+    frame = dd.from_pandas(FRAME, npartitions=2)
+    assert operation(frame).compute(scheduler="sync") is not None
+    assert len(recwarn) == 0
+    monkeypatch.setattr(division, "place_of_partitions", lambda expression: "gpu")
+    operation(frame)
+    assert [str(each.message)[:11] for each in recwarn] == ["cuDF rounds"] * warned
 
 
 def adding(step):

@@ -77,7 +77,7 @@ export function createPlot(
       },
       {
         ...axis,
-        size: 60,
+        size: 74,
         values: (_, values) => values.map(format),
         ...((unit === 'bytes' || unit === 'speed') && {
           incrs: BYTE_STEPS[units]
