@@ -39,9 +39,11 @@ demo: $(VENV)/.installed ## run binder/quickstart.ipynb, on the GPUs where there
 lab: $(VENV)/.installed ## open JupyterLab on the demo notebooks
 	$(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) binder/quickstart.ipynb
 
-# In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name.
+# In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name. Two processes share the files of tests, which
+# wait for processes most of the time; on a machine with GPUs they would share these too.
 test: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run all tests: pytest, jest, and Galata in a browser
-	cd tests && COVERAGE_FILE=$(abspath .coverage) $(VENV)/bin/pytest --cov=jupyter_gpudask
+	cd tests && COVERAGE_FILE=$(abspath .coverage) $(VENV)/bin/pytest --cov=jupyter_gpudask \
+		$(if $(CUDA_EXTRA),,--numprocesses 2 --dist loadfile)
 	jlpm test
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) GPUDASK_TEST_PORT=$$($(FREE_PORT)) JUPYTER=$(VENV)/bin/jupyter jlpm test
 
