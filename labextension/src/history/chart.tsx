@@ -5,14 +5,21 @@ import { Series } from './past';
 import { createPlot, IPlotOptions, IRange, PLOT_HEIGHT } from './plot';
 import { useThemeName } from './theme';
 
+/** A chart that is there. */
+export interface IChart {
+  canvas: HTMLCanvasElement;
+  /** Draw what it has to show now, also where nobody sees it. */
+  draw: () => void;
+}
+
 interface IChartProps extends IPlotOptions {
   title: string;
   times: number[];
   /** One for each line. */
   series: Series[];
   range: IRange;
-  /** Takes the plot, or null when it is gone. */
-  plotRef: (plot: uPlot | null) => void;
+  /** Takes the chart, or null when it is gone. */
+  chartRef: (chart: IChart | null) => void;
 }
 
 /** What a plot shows: as long as that is so, it need not be drawn. */
@@ -24,12 +31,24 @@ interface IDrawn {
 
 /** A figure of several subjects over time; what it says is in the table beside it too. */
 export function Chart(props: IChartProps): JSX.Element {
-  const { title, lines, units, times, series, range, plotRef } = props;
+  const { title, lines, units, times, series, range, chartRef } = props;
   const theme = useThemeName();
   const node = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const drawn = useRef<IDrawn | null>(null);
   const isSeen = useSeen(node);
+  const draw = useRef<() => void>(() => undefined);
+  draw.current = () => {
+    const made = plot.current;
+    const wanted = { range, first: times.at(0) };
+    if (made && !isUpToDate(drawn.current, wanted, made)) {
+      drawn.current = wanted;
+      made.batch(() => {
+        made.setData([times, ...series], false);
+        made.setScale('x', range);
+      });
+    }
+  };
   const names = lines
     .map(({ name, style }) => name + style.colour + style.dash)
     .join();
@@ -45,25 +64,19 @@ export function Chart(props: IChartProps): JSX.Element {
     observer.observe(node.current);
     plot.current = made;
     drawn.current = null;
-    plotRef(made);
+    chartRef({ canvas: made.ctx.canvas, draw: () => draw.current() });
     return () => {
       observer.disconnect();
       made.destroy();
       plot.current = null;
-      plotRef(null);
+      chartRef(null);
     };
   }, [theme, units, names]);
 
   // With each drawing of the view: the lines grow in place.
   useEffect(() => {
-    const made = plot.current;
-    const first = times.at(0);
-    if (made && isSeen && !isUpToDate(drawn.current, { range, first }, made)) {
-      drawn.current = { range, first };
-      made.batch(() => {
-        made.setData([times, ...series], false);
-        made.setScale('x', range);
-      });
+    if (isSeen) {
+      draw.current();
     }
   });
 

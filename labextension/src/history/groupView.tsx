@@ -1,8 +1,7 @@
 import React from 'react';
-import uPlot from 'uplot';
 
 import { useGpuDask } from '../views/context';
-import { Chart } from './chart';
+import { Chart, IChart } from './chart';
 import { IGroup } from './figures';
 import { formatValue, ILineStyle, styleOf } from './lines';
 import { IRange } from './plot';
@@ -18,8 +17,8 @@ interface IGroupViewProps {
   range: IRange;
   /** The moment whose figures are in the table. */
   index: number;
-  /** Has the plots by title, as long as they are there. */
-  plots: Map<string, uPlot>;
+  /** Has the charts by title, as long as they are there. */
+  charts: Map<string, IChart>;
   onToggle: (keys: string[], isDrawn: boolean) => void;
   onZoom: (range: IRange) => void;
   onCursor: (index: number | null) => void;
@@ -27,7 +26,7 @@ interface IGroupViewProps {
 
 /** The charts and the table of the GPUs, or of the workers. */
 export function GroupView(props: IGroupViewProps): JSX.Element {
-  const { group, styles, hidden, times, range, index, plots } = props;
+  const { group, styles, hidden, times, range, index, charts } = props;
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
   const isDrawn = (_: unknown, number: number): boolean =>
@@ -53,8 +52,8 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
               series={figure.series.filter(isDrawn)}
               range={range}
               format={value => formatValue(value, figure.unit, trans, units)}
-              plotRef={plot =>
-                plot ? plots.set(title, plot) : plots.delete(title)
+              chartRef={chart =>
+                chart ? charts.set(title, chart) : charts.delete(title)
               }
               onZoom={props.onZoom}
               onCursor={props.onCursor}

@@ -1,9 +1,9 @@
 import React, { useCallback, useMemo, useRef, useState } from 'react';
-import uPlot from 'uplot';
 
 import { ConnectionNotice } from '../views/connectionNotice';
 import { useGpuDask } from '../views/context';
 import { Notice } from '../views/notice';
+import { IChart } from './chart';
 import { csvOf, pngOf, save } from './exports';
 import { groupsOf, IGroup, ISubjects, namesKey, subjectsOf } from './figures';
 import { GroupView } from './groupView';
@@ -33,7 +33,7 @@ function HistoryView({ past }: { past: Past }): JSX.Element {
   const [zoom, setZoom] = useState<IRange | null>(null);
   const [cursor, setCursor] = useState<number | null>(null);
   const [chosen, setChosen] = useState<ReadonlyMap<string, boolean>>(new Map());
-  const plots = useRef(new Map<string, uPlot>());
+  const charts = useRef(new Map<string, IChart>());
 
   const { times } = past;
   const subjects = useMemo(
@@ -74,10 +74,11 @@ function HistoryView({ past }: { past: Past }): JSX.Element {
     save(new Blob([text], { type: 'text/csv' }), 'gpu-history.csv');
   };
   const savePng = async (): Promise<void> => {
+    charts.current.forEach(chart => chart.draw());
     const picture = {
-      plots: [...plots.current].map(([title, plot]) => ({
+      plots: [...charts.current].map(([title, { canvas }]) => ({
         title,
-        canvas: plot.ctx.canvas
+        canvas
       })),
       lines: shown(groups, hidden)
         .flatMap(group => group.subjects)
@@ -118,7 +119,7 @@ function HistoryView({ past }: { past: Past }): JSX.Element {
             times={times}
             range={range}
             index={cursor ?? times.length - 1}
-            plots={plots.current}
+            charts={charts.current}
             onToggle={toggle}
             onZoom={setZoom}
             onCursor={setCursor}
