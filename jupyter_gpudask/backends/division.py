@@ -83,5 +83,8 @@ def _warn_of_frames(make: Callable[..., Any], expression: Any) -> Any:
 
 
 def _has_floats(meta: Any) -> bool:
+    """Of a frame, a series or an index; a number, which has been computed from one, is no column."""
+    if not getattr(meta, "ndim", 0):
+        return False
     dtypes = meta.dtypes if meta.ndim > 1 else [meta.dtype]
-    return any(dtype.kind == "f" for dtype in dtypes)
+    return any(getattr(dtype, "kind", "") == "f" for dtype in dtypes)

@@ -48,6 +48,7 @@ def test_every_creation_function_is_looked_at(name):
         (lambda frame: frame[["a", "b"]] % 0.3, True),
         (lambda frame: frame.a // 2, False),
         (lambda frame: frame.b * 2, False),
+        (lambda frame: frame.b.sum() // 0.1, False),
     ],
 )
 def test_a_quotient_that_cudf_rounds_is_told(operation, warned, monkeypatch, recwarn):

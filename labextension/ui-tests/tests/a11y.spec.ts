@@ -10,16 +10,7 @@ import {
   runFromPalette,
   uploadNotebook
 } from './panel';
-import { IScene, playScene } from './replay';
-
-const FAILED = {
-  status: 'failed',
-  reason: 'GPU 0 is held by other.ipynb.',
-  fix: 'Stop that cluster, or choose another GPU.',
-  log: 'Traceback: …',
-  state: null,
-  engine: null
-};
+import { FAILED, IScene, playScene } from './replay';
 
 const SCENES: { [name: string]: IScene } = {
   'no GPU': {

@@ -13,7 +13,7 @@ import {
   runFromPalette,
   uploadNotebook
 } from './panel';
-import { IScene, playScene } from './replay';
+import { FAILED, IScene, playScene } from './replay';
 
 const VIEWPORT = { width: 1100, height: 800 };
 
@@ -41,14 +41,7 @@ const SCENES: { [name: string]: IScene } = {
   failed: {
     gpus: 2,
     workers: 2,
-    cluster: {
-      status: 'failed',
-      reason: 'GPU 0 is held by other.ipynb.',
-      fix: 'Stop that cluster, or choose another GPU.',
-      log: 'Traceback: …',
-      state: null,
-      engine: null
-    }
+    cluster: FAILED
   },
   'no-cluster': { gpus: 2, workers: null },
   'no-gpu': {

@@ -20,6 +20,16 @@ export interface IScene {
   isLost?: boolean;
 }
 
+/** What is about a cluster that did not start. */
+export const FAILED = {
+  status: 'failed',
+  reason: 'GPU 0 is held by other.ipynb.',
+  fix: 'Stop that cluster, or choose another GPU.',
+  log: 'Traceback: …',
+  state: null,
+  engine: null
+};
+
 /** Between 0 and 1, the same in each run. */
 function wave(time: number, number: number): number {
   return (1 + Math.sin(time / (9 + number) + number)) / 2;
