@@ -11,10 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+import pytest
 from jupyter_client.manager import KernelManager
 
 FAKE_GPUS = Path(__file__).parent / "fake_gpus"
 FAKE_CUPY = Path(__file__).parent / "fake_cupy"
+
+# `GPUDASK_TEST_ENGINE=cuda pytest server` gives the clusters of the server's tests real GPUs.
+ON_GPUS = os.environ.get("GPUDASK_TEST_ENGINE") == "cuda"
+ONE_WORKER = {"engine": "cuda", "gpus": 1, "share": True} if ON_GPUS else {"engine": "cpu", "workers": 1}
+START_ONE = f"%gpudask start {'--gpus 1 --share yes' if ON_GPUS else '--cpu 1'}"
+without_gpus = pytest.mark.skipif(ON_GPUS, reason="what is so on the CPU, or where there is no GPU")
 
 
 def fake_gpu_environment(*, cupy: bool = False, **settings: str) -> dict[str, str]:

@@ -75,6 +75,20 @@ def test_frames_are_cudf_and_agree_with_pandas(gpu, tmp_path):
     kernel.ok("pd.testing.assert_series_equal(means.to_pandas().sort_index(), frame.groupby('key').value.mean())")
 
 
+@pytest.mark.parametrize("sign", ["//", "%"])
+def test_a_quotient_that_cudf_rounds_otherwise_than_pandas_is_warned_of_at_its_line(gpu, sign):
+    kernel = gpu()
+    cell = f"""%%gpudask
+import pandas as pd, dask.dataframe as dd
+df = dd.from_pandas(pd.DataFrame({{"f": [1.0, 2.0], "i": [7, 8]}}), npartitions=1)
+whole = (df.i {sign} 2).compute().to_arrow().to_pylist()
+rounded = df.f {sign} 0.1"""
+    reply = kernel.ok(cell)
+    assert f"cuDF rounds the quotient of x {sign} y first: 1.0 // 0.1 is 10, and 9 in pandas." in reply.printed
+    assert reply.printed.count("RuntimeWarning") == 1
+    assert kernel.ok("whole").value == ("[3, 4]" if sign == "//" else "[1, 0]")
+
+
 def test_only_the_workers_and_the_kernel_have_a_cuda_context_and_none_is_left(gpu):
     before = contexts()
     kernel = gpu()

@@ -18,10 +18,8 @@ from typing import Any
 import psutil
 import pytest
 import websocket
-from helpers import Kernel, pids_of_session, wait_until
+from helpers import ONE_WORKER, Kernel, pids_of_session, wait_until
 from jupyter_client import BlockingKernelClient
-
-CPU = {"engine": "cpu", "workers": 1}
 
 
 @dataclass
@@ -159,7 +157,7 @@ class Server:
 
     def start(self, kernel, **options):
         """Order a cluster and wait until it is ready, or failed."""
-        answer = self.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": CPU | options})
+        answer = self.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": ONE_WORKER | options})
         assert answer.status == 202, answer.text
         return self.settled(kernel)
 

@@ -1,4 +1,4 @@
-"""What is left of the dead, at most 5 seconds later: nothing. Fake GPUs, so that there are leases to be left."""
+"""What is left of the dead, at most 5 seconds later: nothing. The GPUs, which have leases, are fake or real ones."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import psutil
 import pytest
-from helpers import fake_gpu_environment, pids_of_session, wait_until
+from helpers import ON_GPUS, fake_gpu_environment, pids_of_session, wait_until
 
 
 @pytest.fixture
@@ -15,9 +15,8 @@ def server(own_server, tmp_path):
     folders = {name: tmp_path / name for name in ("runtime", "tmp")}
     for folder in folders.values():
         folder.mkdir()
-    environment = fake_gpu_environment(
-        JUPYTER_RUNTIME_DIR=str(folders["runtime"]), TMPDIR=str(folders["tmp"]), FAKE_GPUS="2"
-    )
+    environment = dict(os.environ) if ON_GPUS else fake_gpu_environment(FAKE_GPUS="2")
+    environment |= {"JUPYTER_RUNTIME_DIR": str(folders["runtime"]), "TMPDIR": str(folders["tmp"])}
     server = own_server("--AsyncIOLoopKernelRestarter.restart_limit=0", environment=environment)
     server.folders = folders
     return server

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
-from helpers import pids_of_session, wait_until
+from helpers import ON_GPUS, START_ONE, pids_of_session, wait_until
 
 from jupyter_gpudask.cluster import launcher
 from jupyter_gpudask.models import PROTOCOL_VERSION, ClusterSpec
@@ -153,11 +153,12 @@ def test_after_the_death_of_a_part_the_rest_works_and_says_why(own_server, gone)
 
 
 def test_a_worker_out_of_memory_is_told_with_its_reason_and_comes_back(server):
+    limit, size = ("4GB", 10**10) if ON_GPUS else ("400MB", 10**9)
     kernel = server.kernel()
-    pid = server.start(kernel, memory_limit="400MB")["pid"]
+    pid = server.start(kernel, memory_limit=limit)["pid"]
     worker = server.cluster(kernel)["state"]["workers"][0]["pid"]
-    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1 --memory-limit 400MB")
-    kernel.ok("def grow():\n    import time\n    held = bytearray(10**9)\n    time.sleep(5)\n    return len(held)")
+    kernel.ok(f"%load_ext jupyter_gpudask\nstarted = {START_ONE} --memory-limit {limit}")
+    kernel.ok(f"def grow():\n    import time\n    held = bytearray({size})\n    time.sleep(5)\n    return len(held)")
     reply = kernel.run("started.client.submit(grow, retries=0).result()")
     assert reply.error == "KilledWorker"
     assert "memory budget" in server.fetch(f"clusters/{kernel.id}/logs").body["logs"]["supervisor"]
@@ -170,7 +171,7 @@ def test_a_worker_out_of_memory_is_told_with_its_reason_and_comes_back(server):
 
 def test_the_death_of_a_kernel_that_started_its_cluster_itself_leaves_the_cluster_to_the_server(server):
     kernel = server.kernel()
-    kernel.ok("%load_ext jupyter_gpudask\n%gpudask start --cpu 1")
+    kernel.ok(f"%load_ext jupyter_gpudask\n{START_ONE}")
     pid = server.cluster(kernel)["pid"]
     os.kill(kernel.pid, signal.SIGKILL)
     kernel.disconnect()

@@ -6,7 +6,7 @@ import time
 
 import psutil
 import pytest
-from helpers import pids_of_session, wait_until
+from helpers import ONE_WORKER, pids_of_session, wait_until
 
 
 def pids(kernel, server):
@@ -51,7 +51,7 @@ def test_a_kernel_that_crashes_or_exits_and_that_jupyter_restarts_keeps_its_work
 def test_a_kernel_that_is_shut_down_takes_its_cluster_with_it_also_while_that_starts(server, gone):
     for wait in (True, False):
         kernel = server.kernel("doomed.ipynb")
-        body = {"kernel_id": kernel.id, "spec": {"engine": "cpu", "workers": 1}}
+        body = {"kernel_id": kernel.id, "spec": ONE_WORKER}
         server.fetch("clusters", "POST", body)
         if wait:
             server.settled(kernel)

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from helpers import wait_until
+from helpers import ON_GPUS, START_ONE, wait_until
 
 from jupyter_gpudask.cluster.rendezvous import bind_socket, connect_socket, peer_of
 from jupyter_gpudask.server.kernel_socket import KernelSocket
@@ -32,7 +32,7 @@ def test_the_magic_gets_the_cluster_that_the_browser_started(server, kernel):
     assert kernel.run("%gpudask status").error_value.startswith("This kernel has no cluster.")
     pid = server.start(kernel)["pid"]
     assert "running" in kernel.ok("%gpudask status").value
-    assert "it runs already" in kernel.ok("%gpudask start --cpu 1").value
+    assert "it runs already" in kernel.ok(START_ONE).value
     assert "other options" in kernel.run("%gpudask start --cpu 2").error_value
     cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
     assert "10" in cell.value
@@ -44,8 +44,8 @@ def test_the_magic_gets_the_cluster_that_the_browser_started(server, kernel):
 
 def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_own_environment(server, kernel):
     kernel.ok("import os, sys; os.environ['COLOUR'] = 'green'; sys.path.insert(0, '/a/folder')")
-    started = kernel.ok("started = %gpudask start --cpu 1\nstarted").value
-    assert "CPU stand-in" in started
+    started = kernel.ok(f"started = {START_ONE}\nstarted").value
+    assert ("CPU stand-in" in started) is not ON_GPUS
     assert "dashboard" not in started
     cluster = server.cluster(kernel)
     assert (cluster["status"], cluster["spec"]["workers"], server.supervisors()) == ("ready", 1, [cluster["pid"]])
@@ -55,7 +55,7 @@ def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_ow
 
 
 def test_a_cell_is_told_that_the_browser_closed_its_cluster_and_gets_a_new_one(server, kernel):
-    kernel.ok("%gpudask start --cpu 1")
+    kernel.ok(START_ONE)
     server.fetch(f"clusters/{kernel.id}", "DELETE")
     assert "The cluster was closed" in kernel.run("%gpudask status").error_value
     cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
@@ -64,7 +64,7 @@ def test_a_cell_is_told_that_the_browser_closed_its_cluster_and_gets_a_new_one(s
 
 
 def test_a_cell_uses_the_cluster_that_the_browser_restarted(server, kernel):
-    kernel.ok("%gpudask start --cpu 1")
+    kernel.ok(START_ONE)
     server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": {"threads": 1}})
     server.settled(kernel)
     cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
@@ -75,20 +75,20 @@ def test_a_cell_uses_the_cluster_that_the_browser_restarted(server, kernel):
 def test_a_cluster_that_was_idle_says_so_in_the_next_cell(own_server):
     server = own_server("--GpuDask.idle_timeout=1")
     kernel = server.kernel()
-    kernel.ok(f"{LOAD}\n%gpudask start --cpu 1")
+    kernel.ok(f"{LOAD}\n{START_ONE}")
     wait_until(lambda: server.cluster(kernel)["status"] == "closed", 15)
     cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
     assert any("closed after 1 seconds without work" in text for text in cell.displayed)
 
 
 def test_a_restarted_kernel_gets_its_warm_cluster_back_empty(server, kernel):
-    kernel.ok("%gpudask start --cpu 1")
+    kernel.ok(START_ONE)
     kernel.ok("%%gpudask\nimport dask.array as da\nx = da.ones(2**24, chunks=2**22).persist()")
     before = server.cluster(kernel)
     server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
     kernel.disconnect()
     kernel.ok(LOAD)
-    kernel.ok("%gpudask start --cpu 1")
+    kernel.ok(START_ONE)
     tasks = "get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster.client"
     held = kernel.ok(f"{tasks}.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))")
     assert held.value == "0"
@@ -104,7 +104,7 @@ def test_an_interrupted_start_leaves_nothing(server, kernel):
         wait_until(server.supervisors)
         os.kill(kernel.pid, 2)
 
-    reply = kernel.run("%gpudask start --cpu 1", on_display=interrupt)
+    reply = kernel.run(START_ONE, on_display=interrupt)
     assert reply.error == "KeyboardInterrupt"
     wait_until(lambda: not server.supervisors())
     wait_until(lambda: server.cluster(kernel) is None)

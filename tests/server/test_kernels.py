@@ -5,7 +5,7 @@ import os
 import sys
 
 import pytest
-from helpers import wait_until
+from helpers import ONE_WORKER, wait_until
 
 
 def add_kernelspec(server, name, argv, language="python", **environment):
@@ -29,7 +29,7 @@ def server_with_kernels(server_in):
 def test_a_cluster_has_the_interpreter_and_the_variables_of_its_kernel(server_with_kernels, name, colour):
     server = server_with_kernels
     kernel_id = server.fetch("kernels", "POST", {"name": name}, prefix="api/").body["id"]
-    body = {"kernel_id": kernel_id, "spec": {"engine": "cpu", "workers": 1}}
+    body = {"kernel_id": kernel_id, "spec": ONE_WORKER}
     wait_until(lambda: any(kernel_id in text for text in command_lines()), 20)
     server.fetch("clusters", "POST", body)
     wait_until(lambda: server.fetch(f"clusters/{kernel_id}").body["status"] != "starting", 40)

@@ -7,7 +7,7 @@ import sys
 
 import psutil
 import pytest
-from helpers import pids_of_session
+from helpers import ONE_WORKER, pids_of_session
 
 from jupyter_gpudask.errors import (
     ClusterExistsError,
@@ -20,8 +20,6 @@ from jupyter_gpudask.errors import (
 from jupyter_gpudask.server.kernels import Interpreter
 from jupyter_gpudask.server.manager import ClusterManager
 from jupyter_gpudask.server.policy import Policy
-
-CPU = {"engine": "cpu", "workers": 1}
 
 
 class NamedKernels:
@@ -74,7 +72,7 @@ async def becomes(cluster, *statuses, limit=30):
 
 
 def spec(manager, **options):
-    return manager.policy.spec(CPU | options)
+    return manager.policy.spec(ONE_WORKER | options)
 
 
 def test_a_cluster_goes_from_starting_to_ready_to_gone():

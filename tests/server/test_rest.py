@@ -1,16 +1,16 @@
 """The REST interface of a real server, with real kernels and supervisors."""
 
 import pytest
-from helpers import wait_until
+from helpers import ONE_WORKER, wait_until, without_gpus
 
 
 def test_a_cluster_is_ordered_read_scaled_restarted_and_closed(server, gone):
     kernel = server.kernel("analysis.ipynb")
-    answer = server.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": {"engine": "cpu", "workers": 1}})
+    answer = server.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": ONE_WORKER})
     assert (answer.status, answer.body["status"]) == (202, "starting")
     assert answer.headers["Location"] == f"/a%40b/gpudask/api/clusters/{kernel.id}"
     ready = server.settled(kernel)
-    assert (ready["status"], ready["engine"], ready["workers_ready"]) == ("ready", "cpu", 1)
+    assert (ready["status"], ready["engine"], ready["workers_ready"]) == ("ready", ONE_WORKER["engine"], 1)
     assert (ready["name"], ready["notebooks"]) == ("analysis.ipynb", ["analysis.ipynb"])
     assert ready["state"]["workers"][0]["memory"] > 0
     assert ready["dashboard"] == f"gpudask/dashboard/{kernel.id}/"
@@ -68,13 +68,14 @@ def test_a_second_order_of_the_same_cluster_changes_nothing_and_of_another_is_a_
     first = server.start(kernel)
     assert first["name"] == "python3"
     order = {"kernel_id": kernel.id, "spec": first["spec"] | {"threads": 1}}
-    assert server.fetch("clusters", "POST", order | {"spec": {"engine": "cpu", "workers": 1}}).status == 202
+    assert server.fetch("clusters", "POST", order | {"spec": ONE_WORKER}).status == 202
     answer = server.fetch("clusters", "POST", order)
     assert (answer.status, answer.body["kind"]) == (409, "ClusterExistsError")
     assert server.cluster(kernel)["pid"] == first["pid"]
     server.fetch(f"clusters/{kernel.id}", "DELETE")
 
 
+@without_gpus
 def test_the_server_says_why_it_has_no_gpus_and_what_a_cluster_is_by_default(server):
     gpus = server.fetch("gpus").body
     assert gpus["gpus"] == []

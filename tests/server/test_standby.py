@@ -7,7 +7,7 @@ import sys
 
 import psutil
 import pytest
-from helpers import wait_until
+from helpers import START_ONE, wait_until
 
 from jupyter_gpudask.server.kernels import Interpreter
 from jupyter_gpudask.server.standby import Standby
@@ -31,9 +31,9 @@ def test_the_next_cluster_is_that_of_the_supervisor_that_waits_and_another_one_w
     if who == "browser":
         assert server.start(kernel)["pid"] == pid
     else:
-        kernel.ok("%load_ext jupyter_gpudask\nimport os\nos.environ['JPY_COLOUR'] = 'green'\n%gpudask start --cpu 1")
+        kernel.ok(f"%load_ext jupyter_gpudask\nimport os\nos.environ['JPY_COLOUR'] = 'green'\n{START_ONE}")
         assert server.cluster(kernel)["pid"] == pid
-    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1")
+    kernel.ok(f"%load_ext jupyter_gpudask\nstarted = {START_ONE}")
     seen = kernel.ok("started.client.run_on_scheduler(lambda: __import__('os').environ.get('JPY_COLOUR'))").value
     assert seen == ("'green'" if who == "kernel" else None)
     wait_until(lambda: len(server.supervisors()) == 2, 20)
@@ -45,7 +45,7 @@ def test_the_next_cluster_is_that_of_the_supervisor_that_waits_and_another_one_w
 def test_it_is_not_for_a_kernel_with_other_variables(server):
     kernel = server.kernel()
     pid = waiting(server)
-    kernel.ok("%load_ext jupyter_gpudask\nimport os\nos.environ['OMP_NUM_THREADS'] = '3'\n%gpudask start --cpu 1")
+    kernel.ok(f"%load_ext jupyter_gpudask\nimport os\nos.environ['OMP_NUM_THREADS'] = '3'\n{START_ONE}")
     assert server.cluster(kernel)["pid"] != pid
 
 

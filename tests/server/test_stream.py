@@ -7,7 +7,7 @@ import time
 import psutil
 import pytest
 import websocket
-from helpers import fake_gpu_environment, wait_until
+from helpers import fake_gpu_environment, wait_until, without_gpus
 
 from jupyter_gpudask.models.stream import StreamMessage
 
@@ -33,6 +33,7 @@ def threads(server):
     return psutil.Process(server.pid).num_threads()
 
 
+@without_gpus
 def test_a_full_state_comes_first_and_then_only_what_has_changed(server):
     kernel = server.kernel("watched.ipynb")
     stream = server.socket("stream")
