@@ -74,6 +74,7 @@ def main() -> int:
     """Run the cycles; 1 if something has grown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=200)
+    parser.add_argument("--warm-up", type=int, default=60, help="cycles before those")
     parser.add_argument("--engine", choices=SPECS, default="cpu")
     parser.add_argument("--kernels", type=int, default=1, help="how many of them start and stop at the same time")
     parser.add_argument("--out", type=Path)
@@ -89,8 +90,8 @@ def main() -> int:
         finally:
             server.terminate()
             server.wait(30)
-    # The first cycles import and open what stays, the threads of Python's pool among it.
-    first = next(sample for sample in samples if sample["cycles"] >= min(20, options.cycles))
+    # The first cycles import and open what stays, and fill Python's pool of threads, which has a limit.
+    first = next(sample for sample in samples if sample["cycles"] >= options.warm_up)
     last = samples[-1]
     grown = {name: last[name] - first[name] for name in first}
     result = {"samples": samples, "grown": grown}
@@ -112,9 +113,10 @@ def run(server: subprocess.Popen, folder: Path, options: argparse.Namespace) -> 
     time.sleep(10)  # the kernels' own start
     samples, opened = [look(process, 0)], Counter()
     with ThreadPoolExecutor(options.kernels) as pool:
-        for cycle in range(options.kernels, options.cycles + 1, options.kernels):
+        last = options.warm_up + options.cycles
+        for cycle in range(options.kernels, last + 1, options.kernels):
             list(pool.map(lambda kernel_id: start_and_stop(url, kernel_id, SPECS[options.engine]), kernels))
-            if cycle + options.kernels > options.cycles or cycle // 20 > samples[-1]["cycles"] // 20:
+            if cycle + options.kernels > last or cycle // 20 > samples[-1]["cycles"] // 20:
                 samples.append(look(process, cycle))
                 print(dict(descriptors(process) - opened), flush=True)
                 opened = descriptors(process)

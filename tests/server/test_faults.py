@@ -159,7 +159,7 @@ def test_a_worker_out_of_memory_is_told_with_its_reason_and_comes_back(server):
     worker = server.cluster(kernel)["state"]["workers"][0]["pid"]
     kernel.ok(f"%load_ext jupyter_gpudask\nstarted = {START_ONE} --memory-limit {limit}")
     kernel.ok(f"def grow():\n    import time\n    held = bytearray({size})\n    time.sleep(5)\n    return len(held)")
-    reply = kernel.run("started.client.submit(grow, retries=0).result()")
+    reply = kernel.run("started.client.submit(grow, retries=0).result()", timeout=200)
     assert reply.error == "KilledWorker"
     assert "memory budget" in server.fetch(f"clusters/{kernel.id}/logs").body["logs"]["supervisor"]
     wait_until(lambda: server.cluster(kernel)["state"]["workers"], 15)

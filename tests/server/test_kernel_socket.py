@@ -48,7 +48,7 @@ def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_ow
     assert ("CPU stand-in" in started) is not ON_GPUS
     assert "dashboard" not in started
     cluster = server.cluster(kernel)
-    assert (cluster["status"], cluster["spec"]["workers"], server.supervisors()) == ("ready", 1, [cluster["pid"]])
+    assert (cluster["status"], cluster["workers_ready"], server.supervisors()) == ("ready", 1, [cluster["pid"]])
     look = "def look():\n    import os, sys\n    return os.environ.get('COLOUR'), sys.path[0], sys.executable\n"
     found = kernel.ok(f"{look}started.client.submit(look).result()").value
     assert found == str(("green", "/a/folder", sys.executable))

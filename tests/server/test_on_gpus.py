@@ -179,6 +179,26 @@ def test_the_magic_takes_two_gpus_and_both_work(server, notebooks):
     assert set(leases().values()) == {"magic.ipynb"}
 
 
+@two_gpus
+def test_a_cluster_that_is_scaled_keeps_its_lease_and_gives_up_the_device_memory(server, notebooks):
+    kernel = notebooks("a.ipynb")
+    cluster = ready(server, kernel, gpus=2)
+
+    def running():
+        return {worker["pid"] for worker in server.cluster(kernel)["state"]["workers"] if worker["pid"]}
+
+    wait_until(lambda: len(running()) == 2, 20)
+    for count in (1, 2):
+        before = running()
+        assert server.fetch(f"clusters/{kernel.id}/scale", "POST", {"workers": count}).status == 202
+        wait_until(lambda count=count: len(running()) == count, 60)
+        wait_until(lambda before=before: not (before - running()) & set(contexts()), 5)
+        wait_until(lambda: running() <= set(contexts()), 20)
+        assert set(leases()) == set(cluster["gpus"])
+    refused = server.fetch(f"clusters/{kernel.id}/scale", "POST", {"workers": 3})
+    assert (refused.status, "this cluster holds 2" in refused.body["message"]) == (409, True)
+
+
 def test_those_who_share_hold_one_gpu_and_who_does_not_is_refused(server, notebooks):
     first, second, third = (notebooks(f"{name}.ipynb") for name in "abc")
     (held,) = ready(server, first, gpus=1, share=True)["gpus"]
