@@ -162,11 +162,25 @@ def test_a_worker_out_of_memory_is_told_with_its_reason_and_comes_back(server):
     reply = kernel.run("started.client.submit(grow, retries=0).result()", timeout=200)
     assert reply.error == "KilledWorker"
     assert "memory budget" in server.fetch(f"clusters/{kernel.id}/logs").body["logs"]["supervisor"]
-    wait_until(lambda: server.cluster(kernel)["state"]["workers"], 15)
+    wait_until(lambda: server.cluster(kernel)["state"]["workers"], 30)
     again = server.cluster(kernel)
     assert (again["status"], again["pid"]) == ("ready", pid)
     assert again["state"]["workers"][0]["pid"] != worker
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+
+
+def test_a_worker_that_dies_again_and_again_comes_back_each_time(own_server):
+    """Dask gives one up that is down at the end of a pause after any of its deaths; without a pause that is always."""
+    server = own_server(environment={**os.environ, "DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "0"})
+    kernel = server.kernel()
+    server.start(kernel)
+    died = {None}
+    for _ in range(3):
+        wait_until(lambda: {worker["pid"] for worker in server.cluster(kernel)["state"]["workers"]} - died, 60)
+        worker = server.cluster(kernel)["state"]["workers"][0]["pid"]
+        os.kill(worker, signal.SIGKILL)
+        died.add(worker)
+    wait_until(lambda: {worker["pid"] for worker in server.cluster(kernel)["state"]["workers"]} - died, 60)
 
 
 def test_the_death_of_a_kernel_that_started_its_cluster_itself_leaves_the_cluster_to_the_server(server):
