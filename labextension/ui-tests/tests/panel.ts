@@ -61,14 +61,16 @@ export async function uploadNotebook(
 /** Wait until the notebook's kernel is there and idle. */
 export async function expectIdleKernel(page: Page): Promise<void> {
   await expect(
-    page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+    page
+      .locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+      .filter({ visible: true })
   ).toBeVisible({ timeout: 30000 });
 }
 
-/** The card of the cluster of analysis.ipynb. */
-export function clusterCard(page: Page): Locator {
+/** The card of the cluster of a notebook. */
+export function clusterCard(page: Page, name = 'analysis.ipynb'): Locator {
   return gpuDaskPanel(page).getByRole('listitem', {
-    name: 'Cluster of analysis.ipynb'
+    name: `Cluster of ${name}`
   });
 }
 
@@ -86,28 +88,33 @@ export async function openAnalysis(
   await page.sidebar.openTab('jupyter-gpudask-panel');
 }
 
-/** Start a cluster of two workers on the CPU for analysis.ipynb, and wait until it is ready. */
-export async function startOnCpu(page: Page): Promise<void> {
+/** Start a cluster on the CPU for the notebook in front, and wait until it is ready. */
+export async function startOnCpu(
+  page: Page,
+  name = 'analysis.ipynb',
+  workers = 2
+): Promise<void> {
   await gpuDaskPanel(page)
-    .getByRole('button', { name: 'Options…: analysis.ipynb' })
+    .getByRole('button', { name: `Options…: ${name}` })
     .click();
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Runs on').selectOption('cpu');
-  await dialog.getByLabel('Workers').fill('2');
+  await dialog.getByLabel('Workers').fill(`${workers}`);
   await dialog.getByRole('button', { name: 'Start' }).click();
-  await expect(clusterCard(page).getByText('ready')).toBeVisible({
+  await expect(clusterCard(page, name).getByText('ready')).toBeVisible({
     timeout: 60000
   });
 }
 
-/** What the server says of the cluster of analysis.ipynb. */
-export async function clusterOnServer(request: APIRequestContext): Promise<{
+/** What the server says of the cluster of a notebook. */
+export async function clusterOnServer(
+  request: APIRequestContext,
+  notebook = 'analysis.ipynb'
+): Promise<{
   pid: number;
   state: { workers: { pid: number }[] };
 }> {
   const reply = await request.get('/gpudask/api/clusters');
   const { clusters } = await reply.json();
-  return clusters.find(
-    ({ name }: { name: string }) => name === 'analysis.ipynb'
-  );
+  return clusters.find(({ name }: { name: string }) => name === notebook);
 }

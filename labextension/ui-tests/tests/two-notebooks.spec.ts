@@ -1,0 +1,110 @@
+/**
+ * Two notebooks with a cluster each, and what the buttons of one card leave alone.
+ */
+import { expect, test } from '@jupyterlab/galata';
+
+import {
+  clusterCard,
+  clusterOnServer,
+  expectIdleKernel,
+  gpuDaskPanel,
+  openAnalysis,
+  startOnCpu,
+  uploadNotebook
+} from './panel';
+
+test.describe.configure({ timeout: 180000 });
+
+test('each notebook has its own card, and what is done to one cluster leaves the other alone', async ({
+  page,
+  request,
+  tmpPath
+}, testInfo) => {
+  await uploadNotebook(request, `${tmpPath}/other.ipynb`);
+  await page.notebook.openByPath(`${tmpPath}/other.ipynb`);
+  await expectIdleKernel(page);
+  await openAnalysis(page, request, tmpPath);
+  await startOnCpu(page);
+  const cards = gpuDaskPanel(page)
+    .getByRole('list', { name: 'Clusters' })
+    .locator('> li');
+  const ours = clusterCard(page);
+  const other = clusterCard(page, 'other.ipynb');
+
+  // The cluster of the notebook in front is the first; without one, it is offered one.
+  await page.activity.activateTab('other.ipynb');
+  await expect(gpuDaskPanel(page)).toContainText(
+    'other.ipynb has no cluster yet.'
+  );
+  await startOnCpu(page, 'other.ipynb', 1);
+  await expect(cards).toHaveCount(2);
+  await expect(cards.first()).toHaveAccessibleName('Cluster of other.ipynb');
+  await page.activity.activateTab('analysis.ipynb');
+  await expect(cards.first()).toHaveAccessibleName('Cluster of analysis.ipynb');
+
+  await page.notebook.setCell(
+    0,
+    'code',
+    '%load_ext jupyter_gpudask\nimport time\nstarted = %gpudask start\n' +
+      'waits = started.client.map(lambda _: time.sleep(60), range(3), pure=False)'
+  );
+  await page.notebook.runCell(0);
+  await expect(ours.getByText('2 running, 1 waiting')).toBeVisible({
+    timeout: 30000
+  });
+  await page.screenshot({ path: testInfo.outputPath('two.png') });
+
+  await ours.getByRole('button', { name: 'Logs' }).click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog).toContainText('Logs of the cluster of analysis.ipynb');
+  await dialog.getByRole('button', { name: 'Close' }).click();
+
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await ours.getByRole('button', { name: 'Copy code' }).click();
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  expect(copied).toContain('client = cluster.client');
+
+  const before = (await clusterOnServer(request)).pid;
+  const othersPid = (await clusterOnServer(request, 'other.ipynb')).pid;
+  const restart = ours.getByRole('button', { name: 'Restart' });
+  await restart.click();
+  await expect(dialog).toContainText('3 tasks are not done');
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  expect((await clusterOnServer(request)).pid).toBe(before);
+
+  await restart.click();
+  await dialog.getByRole('button', { name: 'Restart' }).click();
+  await expect(restart).toBeHidden();
+  await expect(ours.getByText('ready')).toBeVisible({ timeout: 60000 });
+  await expect(ours.getByText('2 running, 1 waiting')).toBeHidden();
+  expect((await clusterOnServer(request)).pid).not.toBe(before);
+
+  // A cluster that has ended is started with other options from its card.
+  process.kill((await clusterOnServer(request)).pid, 'SIGKILL');
+  await ours.getByRole('button', { name: 'Start with options…' }).click({
+    timeout: 20000
+  });
+  await dialog.getByLabel('Runs on').selectOption('cpu');
+  await dialog.getByLabel('Workers').fill('1');
+  await page.screenshot({ path: testInfo.outputPath('again.png') });
+  await dialog.getByRole('button', { name: 'Start' }).click();
+  await expect(ours.getByText('ready')).toBeVisible({ timeout: 60000 });
+  await expect(
+    ours.getByRole('list', { name: 'Workers' }).getByRole('listitem')
+  ).toHaveCount(1);
+
+  expect((await clusterOnServer(request, 'other.ipynb')).pid).toBe(othersPid);
+  await other.getByRole('button', { name: 'Stop' }).click();
+  await expect(other).toBeHidden({ timeout: 20000 });
+  await expect(ours.getByText('ready')).toBeVisible();
+});
+
+test('where no notebook is open, one is made', async ({ page }) => {
+  await page.sidebar.openTab('jupyter-gpudask-panel');
+  await gpuDaskPanel(page)
+    .getByRole('button', { name: 'New notebook' })
+    .click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Select' }).click();
+  await expect(gpuDaskPanel(page)).toContainText('has no cluster yet.');
+});
