@@ -34,7 +34,8 @@ export class HistoryTab extends MainAreaWidget<LiveWidget> {
     this.addClass('jp-GpuDask-history');
     this.toolbar.hide();
     this.title.label = gpuDask.trans.__('GPU history');
-    this.title.icon = historyIcon;
+    // Notebook 7's area below the notebook does not centre it.
+    this.title.icon = historyIcon.bindprops({ stylesheet: 'mainAreaTab' });
     this.title.closable = true;
   }
 

@@ -1,4 +1,4 @@
-import { expect, test } from '@playwright/test';
+import { expect, Page, test } from '@playwright/test';
 
 import {
   expectBothSections,
@@ -9,6 +9,12 @@ import {
 } from './panel';
 
 const NOTEBOOK = 'gpudask-panel.ipynb';
+
+async function chooseTheme(page: Page, name: string): Promise<void> {
+  await page.getByRole('menuitem', { name: 'Settings', exact: true }).click();
+  await page.locator('.lm-Menu-item', { hasText: /^Theme$/ }).hover();
+  await page.locator('.lm-Menu-item', { hasText: name }).first().click();
+}
 
 test.describe('in a Notebook 7 notebook', () => {
   test.beforeEach(async ({ page, request }) => {
@@ -45,6 +51,37 @@ test.describe('in a Notebook 7 notebook', () => {
     await expect(
       gpuDaskPanel(page).getByText(`${NOTEBOOK} has no cluster yet.`)
     ).toBeVisible();
+  });
+
+  test('the panel and the history follow the theme', async ({
+    page
+  }, testInfo) => {
+    await runFromPalette(page, 'Show GPU Dask panel');
+    await expectBothSections(page);
+    await runFromPalette(page, 'Show GPU History');
+    const parts = [
+      gpuDaskPanel(page),
+      page.locator('#jupyter-gpudask-history')
+    ];
+    const colours = async () =>
+      Promise.all(
+        parts.map(async part =>
+          part.evaluate(node => getComputedStyle(node).color)
+        )
+      );
+    const light = await colours();
+    await chooseTheme(page, 'JupyterLab Dark');
+    try {
+      await expect.poll(colours).not.toEqual(light);
+      const dark = await colours();
+      expect(dark.every((colour, i) => colour !== light[i])).toBe(true);
+      await expect(parts[1].getByRole('img').first()).toBeVisible();
+      await page.screenshot({ path: testInfo.outputPath('dark.png') });
+    } finally {
+      // The server keeps it, and the other tests have the same server.
+      await chooseTheme(page, 'JupyterLab Light');
+      await expect.poll(colours).toEqual(light);
+    }
   });
 
   test('the history opens below the notebook', async ({ page }, testInfo) => {
