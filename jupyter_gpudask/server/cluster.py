@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 
 ChangeCallback = Callable[["KernelCluster"], None]
 
+_NOW = 0.2
+"""Seconds for which a state is that of now."""
+
 
 class KernelCluster:
     """A cluster that is starting, ready, closing, closed or failed, in this order, and never goes back.
@@ -136,7 +139,7 @@ class KernelCluster:
 
     async def refresh(self) -> None:
         """Have its state of now, as far as it tells."""
-        if self.process is not None and (self.state is None or time.time() - self.state.time > 1):
+        if self.process is not None and (self.state is None or time.time() - self.state.time > _NOW):
             try:
                 self.state = await self.process.state()
             except GpuDaskError as error:

@@ -22,6 +22,9 @@ import { scaleDialog } from './views/scaleDialog';
 import { startDialog } from './views/startDialog';
 import { holderName, tasksOf } from './words';
 
+/** Milliseconds that a cluster may take to say what it does. */
+const PATIENCE = 2000;
+
 export class ClusterActions {
   constructor(
     private readonly _model: GpuDaskModel,
@@ -144,7 +147,7 @@ export class ClusterActions {
     action: string
   ): Promise<boolean> {
     const trans = this._trans;
-    const { running, waiting } = tasksOf(cluster);
+    const { running, waiting } = tasksOf(await this._now(cluster));
     const tasks = running + waiting;
     if (tasks === 0) {
       return true;
@@ -162,6 +165,18 @@ export class ClusterActions {
       ]
     });
     return result.button.accept;
+  }
+
+  /** What was shown may be a second old, or from before the panel was hidden. */
+  private async _now(cluster: ICluster): Promise<ICluster> {
+    if (cluster.status !== 'ready') {
+      return cluster;
+    }
+    const shown = new Promise<ICluster>(resolve =>
+      setTimeout(() => resolve(cluster), PATIENCE)
+    );
+    const asked = this._rest.cluster(cluster.kernel_id).catch(() => cluster);
+    return Promise.race([asked, shown]);
   }
 
   private async _try(title: string, act: () => Promise<void>): Promise<void> {

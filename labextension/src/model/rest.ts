@@ -46,6 +46,11 @@ export class RestClient {
     return (await (await this._request('clusters')).json()).clusters;
   }
 
+  /** That of a kernel, with what it does now. */
+  async cluster(kernelId: string): Promise<ICluster> {
+    return (await this._request(clusterPath(kernelId))).json();
+  }
+
   /** Order a cluster; it is starting when this returns. */
   async create(
     kernelId: string,
