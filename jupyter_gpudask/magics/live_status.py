@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from typing import TYPE_CHECKING, Any
+
+from IPython.display import display, update_display
 
 from ..errors import GpuDaskError
 from .views import Note, StatusView
@@ -20,10 +23,12 @@ _INTERVAL = 1.0
 class LiveStatusView(StatusView):
     """What each worker is doing, again each second while it is the newest of its kind that is shown.
 
+    After that it is a plain table, for JupyterLab has no figures for a widget whose kernel is gone.
+
     Parameters
     ----------
     state
-        The figures to begin with; what a front end without widgets shows, and a saved notebook.
+        The figures to begin with; what a front end without widgets shows, and a notebook that is saved meanwhile.
     read
         Gives the figures of now.
 
@@ -38,10 +43,15 @@ class LiveStatusView(StatusView):
     def __init__(self, state: ClusterState, read: Callable[[], ClusterState]) -> None:
         super().__init__(state)
         self._read = read
+        self._display_id = uuid.uuid4().hex
+        self._last: dict[str, Any] | None = None
         self.widget: Any = None
 
+    def _ipython_display_(self) -> None:
+        display(self._repr_mimebundle_(), raw=True, display_id=self._display_id)
+
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
-        return {**super()._repr_mimebundle_(**options), **self._live_bundle()}
+        return self._last or {**super()._repr_mimebundle_(**options), **self._live_bundle()}
 
     def _live_bundle(self) -> dict[str, Any]:
         import ipywidgets
@@ -54,10 +64,19 @@ class LiveStatusView(StatusView):
         return {kind: data for kind, data in bundle.items() if kind != "text/plain"}
 
     def _refresh(self) -> None:
+        shown = StatusView(self.state)
+        text = str(shown)
         while LiveStatusView._newest is self:
             time.sleep(_INTERVAL)
             try:
-                self.widget.value = StatusView(self._read()).to_html()
+                shown = StatusView(self._read())
             except GpuDaskError as error:
-                self.widget.value += Note(error.reason).to_html()
-                return
+                note = Note(error.reason)
+                text = f"{shown}\n{note}"
+                self.widget.value += note.to_html()
+                break
+            text = str(shown)
+            self.widget.value = shown.to_html()
+        self._last = {"text/plain": text, "text/html": self.widget.value}
+        update_display(self._last, raw=True, display_id=self._display_id)
+        self.widget.close()

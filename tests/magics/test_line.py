@@ -279,10 +279,23 @@ def test_a_status_that_is_shown_in_a_notebook_goes_on_and_says_when_the_cluster_
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("import time\nstarted = %gpudask start --cpu 1", timeout=60)
     shown = kernel.ok("shown = %gpudask status\nshown")
-    assert "running" in shown.value
+    assert "running" in shown.displayed[0]
     assert "<table" in shown.html[0]  # what a saved notebook keeps
     assert kernel.ok("'application/vnd.jupyter.widget-view+json' in shown._repr_mimebundle_()").value == "True"
     kernel.ok("before = shown.widget.value\nbusy = started.client.submit(time.sleep, 4)\ntime.sleep(2.5)")
     assert kernel.ok("before != shown.widget.value, '>1<' in shown.widget.value").value == "(True, True)"
-    kernel.ok("%gpudask stop\ntime.sleep(1.5)")
-    assert "This kernel has no cluster." in kernel.ok("shown.widget.value").value
+    over = kernel.ok("%gpudask stop\ntime.sleep(1.5)")
+    assert "running" in over.displayed[-1]
+    assert "This kernel has no cluster." in over.displayed[-1]
+    assert "<table" in over.html[-1]
+    assert kernel.ok("sorted(shown._repr_mimebundle_())").value == "['text/html', 'text/plain']"
+
+
+def test_only_the_newest_status_goes_on_and_the_older_ones_stay_as_they_were(kernel):
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("import time\nstarted = %gpudask start --cpu 1", timeout=60)
+    kernel.ok("older = %gpudask status\nolder")
+    both = kernel.ok("newer = %gpudask status\ndisplay(newer)\ntime.sleep(2.5)")
+    assert all("running" in text for text in both.displayed)
+    kinds = "'application/vnd.jupyter.widget-view+json' in {}._repr_mimebundle_()"
+    assert kernel.ok(f"{kinds.format('older')}, {kinds.format('newer')}").value == "(False, True)"

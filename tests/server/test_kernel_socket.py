@@ -31,7 +31,7 @@ def kernel(server):
 def test_the_magic_gets_the_cluster_that_the_browser_started(server, kernel):
     assert kernel.run("%gpudask status").error_value.startswith("This kernel has no cluster.")
     pid = server.start(kernel)["pid"]
-    assert "running" in kernel.ok("%gpudask status").value
+    assert "running" in kernel.ok("%gpudask status").displayed[0]
     assert "it runs already" in kernel.ok(START_ONE).value
     assert "other options" in kernel.run("%gpudask start --cpu 2").error_value
     cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
