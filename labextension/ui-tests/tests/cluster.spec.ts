@@ -88,6 +88,11 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   );
   await page.screenshot({ path: testInfo.outputPath('ready.png') });
 
+  await page.sidebar.openTab('filebrowser');
+  await expect(panel).toBeHidden();
+  await page.locator('.jp-GpuDask-statusItem').click();
+  await expect(panel).toBeVisible();
+
   await panel.getByRole('button', { name: 'Dashboard' }).click();
   const dashboard = page.frameLocator('iframe[title="Dask: analysis.ipynb"]');
   await expect(dashboard.locator('canvas').first()).toBeVisible({
@@ -107,7 +112,8 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
     page.getByRole('tab', { name: 'Dask: analysis.ipynb' })
   ).toBeVisible();
 
-  await panel.getByRole('button', { name: 'Stop' }).click();
+  await toolbar.getByRole('button').click();
+  await page.getByRole('menuitem', { name: 'Stop Cluster' }).click();
   await expect(panel.getByText('has no cluster yet.')).toBeVisible({
     timeout: 20000
   });
