@@ -222,7 +222,7 @@ def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "right") -> str:
     """A table for notebooks."""
-    style = f'style="text-align: {align}; padding: 0.2em 0.6em"'  # a widget's own style has no room between cells
+    style = f'style="text-align: {align}; padding: 0.1em 0.4em"'  # a widget's own style has no room between cells
     head = "".join(f'<th scope="col" {style}>{escape(cell)}</th>' for cell in heads)
     body = "".join("<tr>" + "".join(f"<td {style}>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
