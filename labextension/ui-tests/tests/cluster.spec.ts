@@ -112,9 +112,7 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
     page.getByRole('tab', { name: 'Dask: analysis.ipynb' })
   ).toBeVisible();
 
-  await page.activity.activateTab('analysis.ipynb');
-  await toolbar.getByRole('button').click();
-  await page.getByRole('menuitem', { name: 'Stop Cluster' }).click();
+  await panel.getByRole('button', { name: 'Stop' }).click();
   await expect(panel.getByText('has no cluster yet.')).toBeVisible({
     timeout: 20000
   });

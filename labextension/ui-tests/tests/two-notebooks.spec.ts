@@ -97,6 +97,13 @@ test('each notebook has its own card, and what is done to one cluster leaves the
   await other.getByRole('button', { name: 'Stop' }).click();
   await expect(other).toBeHidden({ timeout: 20000 });
   await expect(ours.getByText('ready')).toBeVisible();
+  await page
+    .locator('.jp-GpuDask-toolbarButton')
+    .filter({ visible: true })
+    .getByRole('button')
+    .click();
+  await page.getByRole('menuitem', { name: 'Stop Cluster' }).click();
+  await expect(ours).toBeHidden({ timeout: 20000 });
 });
 
 test('where no notebook is open, one is made', async ({ page }) => {
