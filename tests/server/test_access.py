@@ -1,11 +1,15 @@
 """Who gets in, and who does not."""
 
 import http.cookiejar
+import os
+import subprocess
+import sys
 import urllib.request
 
 import psutil
 import pytest
 import websocket
+from helpers import pids_of_session
 
 PATHS = ["gpus", "profiles", "clusters", "clusters/x", "clusters/x/logs", "openapi.json"]
 
@@ -73,3 +77,53 @@ def test_no_secret_is_in_the_environment_or_the_command_line_of_a_process(server
         text = " ".join(process.cmdline()) + " ".join(f"{k}={v}" for k, v in process.environ().items())
         assert "PRIVATE KEY" not in text
         assert server.token not in text
+
+
+STRANGER = """
+import asyncio, os, sys, urllib.request
+from distributed.core import rpc
+from distributed.security import Security
+
+credentials = Security.temporary()
+os.setuid(int(sys.argv[1]))
+
+async def ask(port, scheme, security):
+    address, arguments = f"{scheme}://127.0.0.1:{port}", security.get_connection_args("client")
+    try:
+        async with rpc(address, connection_args=arguments, timeout=3) as server:
+            return address, await asyncio.wait_for(server.identity(), 3)
+    except Exception:
+        return None
+
+def read(port, path):
+    url = f"http://127.0.0.1:{port}{path}"
+    try:
+        with urllib.request.urlopen(url, timeout=3) as page:
+            return url, page.read()[:100]
+    except Exception:
+        return None
+
+async def main(ports):
+    pages = ("/", "/status", "/info/main/workers.html", "/metrics", "/json/counts.json")
+    tries = [ask(port, *how) for port in ports for how in (("tcp", Security()), ("tls", credentials))]
+    tries += [asyncio.to_thread(read, port, page) for port in ports for page in pages]
+    print([answer for answer in await asyncio.gather(*tries) if answer])
+
+asyncio.run(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_user_of_the_machine_learns_nothing_at_any_port_of_a_cluster(server):
+    kernel = server.kernel()
+    cluster = server.start(kernel)
+    ports = {
+        str(connection.laddr.port)
+        for pid in pids_of_session(cluster["pid"])
+        for connection in psutil.Process(pid).net_connections(kind="inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert len(ports) >= 3  # scheduler, dashboard, worker
+    command = [sys.executable, "-c", STRANGER, "65534", *ports]
+    assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout == "[]\n"
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
