@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from .directory import ClusterDirectory
 
 
-_NEVER = "10000 days"
-
-
 class HostedCluster:
     """A Dask cluster in this process, and its workers under it.
 
@@ -70,10 +67,6 @@ class HostedCluster:
         dask.config.set(
             {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
         )
-        if self._order.made_by is None:
-            # Dask gives a worker up that is not there 15 s after a death, also if it has died again since and is just
-            # being started. Its nanny, which is in this process, knows better.
-            dask.config.set({"distributed.deploy.lost-worker-timeout": _NEVER})
         if spec.protocol == "tcp":
             from distributed import Security
 

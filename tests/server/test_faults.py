@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
-from helpers import ON_GPUS, START_ONE, pids_of_session, wait_until
+from helpers import ON_GPUS, ONE_WORKER, START_ONE, pids_of_session, wait_until
 
 from jupyter_gpudask.cluster import launcher
 from jupyter_gpudask.models import PROTOCOL_VERSION, ClusterSpec
@@ -169,11 +169,16 @@ def test_a_worker_out_of_memory_is_told_with_its_reason_and_comes_back(server):
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
-def test_a_worker_that_dies_again_and_again_comes_back_each_time(own_server):
+@pytest.mark.parametrize("profile", ["", "local"])
+def test_a_worker_that_dies_again_and_again_comes_back_each_time(own_server, profile):
     """Dask gives one up that is down at the end of a pause after any of its deaths; without a pause that is always."""
-    server = own_server(environment={**os.environ, "DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "0"})
+    profiles = {"local": {"class": "distributed.LocalCluster", "options": {"n_workers": 1}}}
+    environment = {**os.environ, "DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "0"}
+    server = own_server(f"--GpuDask.profiles={profiles!r}", environment=environment)
     kernel = server.kernel()
-    server.start(kernel)
+    order = {"kernel_id": kernel.id, "profile": profile, "spec": {} if profile else ONE_WORKER}
+    assert server.fetch("clusters", "POST", order).status == 202
+    assert server.settled(kernel)["status"] == "ready"
     died = {None}
     for _ in range(3):
         wait_until(lambda: {worker["pid"] for worker in server.cluster(kernel)["state"]["workers"]} - died, 60)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import dask.config
+
 from .plan import Plan, check_pool_fits, has_usable_gpus, make_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ...models import ClusterClass, ClusterSpec
+
+_NEVER = "10000 days"
 
 __all__ = ["Plan", "check_pool_fits", "make_plan", "open_cluster", "warm_up"]
 
@@ -61,9 +65,22 @@ def open_cluster(
     if made_by is not None:
         from .configured import make_cluster as make_configured
 
-        return make_configured(made_by, common)
+        return _that_starts_workers_again(make_configured(made_by, common))
     if plan.engine == "cuda":
         from .cuda import make_cluster
     else:
         from .cpu import make_cluster
-    return make_cluster(spec, plan, common)
+    return _that_starts_workers_again(make_cluster(spec, plan, common))
+
+
+def _that_starts_workers_again(cluster: Any) -> Any:
+    """The same cluster; if its workers are on this machine, their nannies start them again whenever they die.
+
+    Dask gives a worker up that is not there 15 s after a death, also if it has died again since and is just being
+    started.
+    """
+    from distributed import LocalCluster
+
+    if isinstance(cluster, LocalCluster):
+        dask.config.set({"distributed.deploy.lost-worker-timeout": _NEVER})
+    return cluster
