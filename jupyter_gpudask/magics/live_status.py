@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display, update_display
 
 from ..errors import GpuDaskError
+from ..models.notebook import LIVE_OUTPUT
 from .views import Note, StatusView
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class LiveStatusView(StatusView):
     Parameters
     ----------
     state
-        The figures to begin with; what a front end without widgets shows, and a notebook that is saved meanwhile.
+        The figures to begin with; what a front end without widgets shows, and a notebook that is saved meanwhile, for
+        the server extension leaves the widget out.
     read
         Gives the figures of now.
 
@@ -48,7 +50,8 @@ class LiveStatusView(StatusView):
         self.widget: Any = None
 
     def _ipython_display_(self) -> None:
-        display(self._repr_mimebundle_(), raw=True, display_id=self._display_id)
+        live = {} if self._last else {LIVE_OUTPUT: {"live": True}}
+        display(self._repr_mimebundle_(), metadata=live, raw=True, display_id=self._display_id)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
         return self._last or {**super()._repr_mimebundle_(**options), **self._live_bundle()}

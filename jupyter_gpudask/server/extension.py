@@ -19,6 +19,7 @@ from .manager import ClusterManager
 from .openapi import describe_api
 from .policy import Policy, RestartPolicy
 from .proxy import DASHBOARD
+from .saving import leave_out_widgets
 from .stream import STREAM
 from .watch import Watch
 
@@ -74,7 +75,7 @@ class GpuDask(ExtensionApp):
     _socket: KernelSocket | None = None
 
     def initialize_settings(self) -> None:
-        """Make the manager, and have it follow the server's kernels."""
+        """Make the manager, have it follow the server's kernels, and have widgets left out of saved notebooks."""
         app = self.serverapp
         assert app is not None
         self.manager = ClusterManager(ServerKernels(app.kernel_manager, app.session_manager), self._policy())
@@ -83,6 +84,7 @@ class GpuDask(ExtensionApp):
         self.settings["gpudask_watch"] = self._watch
         self.settings["gpudask_manager"] = self.manager
         self.settings["gpudask_api"] = describe_api(app.base_url)
+        app.contents_manager.register_pre_save_hook(leave_out_widgets)
 
     async def _start_jupyter_server_extension(self, _: Any) -> None:
         """Listen for kernels; called when the server's loop runs."""
