@@ -70,8 +70,8 @@ def test_a_cluster_from_start_to_stop(kernel):
     assert kernel.supervisor() == supervisor
 
     status = kernel.ok("%gpudask")
-    assert status.value.splitlines()[0].split()[:3] == ["worker", "GPU", "busy"]
-    assert len(status.value.splitlines()) == 3
+    assert status.displayed[0].splitlines()[0].split()[:3] == ["worker", "GPU", "busy"]
+    assert len(status.displayed[0].splitlines()) == 3
     assert status.html[0].count("<tr>") == 3
     assert kernel.ok("state = %gpudask status\nlen(state.state.workers)").value == "2"
     kernel.ok("started.client.submit(print, 'heard in the log').result()")
