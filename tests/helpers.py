@@ -75,8 +75,15 @@ class Kernel:
     """A real kernel, driven as a notebook drives it."""
 
     def __init__(self, environment: dict[str, str] | None = None) -> None:
+        try:
+            self._start(environment or dict(os.environ))
+        except RuntimeError:  # Jupyter chooses its ports before it binds them, and somebody else has one of them now
+            self.shutdown()
+            self._start(environment or dict(os.environ))
+
+    def _start(self, environment: dict[str, str]) -> None:
         self.manager = KernelManager(kernel_name="python3")
-        self.manager.start_kernel(env=environment or dict(os.environ), stderr=subprocess.DEVNULL)
+        self.manager.start_kernel(env=environment, stderr=subprocess.DEVNULL)
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=60)
