@@ -46,6 +46,14 @@ def pids_of_session(session: int) -> list[int]:
     return pids
 
 
+def command_line(process: psutil.Process) -> list[str]:
+    """Of a process that may have ended meanwhile: nothing then."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 def wait_until(condition, limit: float = 10.0) -> float:
     """Wait until `condition()` is true; the seconds it took, or a failure of the test."""
     began = time.monotonic()

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from distributed import Client, Security, rpc
-from helpers import pids_of_session, wait_until
+from helpers import command_line, pids_of_session, wait_until
 
 from jupyter_gpudask.cluster.connection import connect
 from jupyter_gpudask.cluster.launcher import ClusterProcess
@@ -305,7 +305,7 @@ def test_a_cluster_that_does_not_come_up_fails_loudly_and_leaves_nothing(options
         with_cluster(use, options)
     assert leftover_directories() == []
     assert not [
-        child for child in psutil.Process().children(recursive=True) if "jupyter_gpudask" in str(child.cmdline())
+        child for child in psutil.Process().children(recursive=True) if "jupyter_gpudask" in str(command_line(child))
     ]
 
 

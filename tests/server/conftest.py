@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 import websocket
-from helpers import ONE_WORKER, Kernel, pids_of_session, wait_until
+from helpers import ONE_WORKER, Kernel, command_line, pids_of_session, wait_until
 from jupyter_client import BlockingKernelClient
 
 
@@ -69,13 +69,6 @@ class NotebookKernel(Kernel):
         if "client" in self.__dict__:
             self.client.stop_channels()
             del self.client
-
-
-def command_line(process):
-    try:
-        return process.cmdline()
-    except psutil.Error:  # it has ended meanwhile
-        return []
 
 
 class Server:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import psutil
 import pytest
-from helpers import ON_GPUS, fake_gpu_environment, pids_of_session, wait_until
+from helpers import ON_GPUS, command_line, fake_gpu_environment, pids_of_session, wait_until
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_of_a_killed_server_nothing_is_left(server, gone):
     wait_until(lambda: len(server.supervisors()) == 2)
     supervisors, ports = server.supervisors(), ports_of(pid)
     children = psutil.Process(server.pid).children(recursive=True)
-    kernels = [child for child in children if "ipykernel" in " ".join(child.cmdline())]
+    kernels = [child for child in children if "ipykernel" in " ".join(command_line(child))]
     assert left_of(server, "socket")
     assert len(ports) >= 3  # scheduler, dashboard, nanny
     os.kill(server.pid, signal.SIGKILL)

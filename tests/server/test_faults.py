@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
-from helpers import ON_GPUS, ONE_WORKER, START_ONE, pids_of_session, wait_until
+from helpers import ON_GPUS, ONE_WORKER, START_ONE, command_line, pids_of_session, wait_until
 
 from jupyter_gpudask.cluster import launcher
 from jupyter_gpudask.models import PROTOCOL_VERSION, ClusterSpec
@@ -73,7 +73,7 @@ def outcome_of(body, tmp_path, start_timeout=120.0):
         stop.set()
         pause = await measuring
         await manager.close_all()
-        assert str(program) not in str([child.cmdline() for child in psutil.Process().children()])
+        assert str(program) not in str([command_line(child) for child in psutil.Process().children()])
         return cluster.end, pause
 
     return asyncio.run(run())

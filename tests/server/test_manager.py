@@ -7,7 +7,7 @@ import sys
 
 import psutil
 import pytest
-from helpers import ONE_WORKER, pids_of_session, without_gpus
+from helpers import ONE_WORKER, command_line, pids_of_session, without_gpus
 
 from jupyter_gpudask.errors import (
     ClusterExistsError,
@@ -61,7 +61,7 @@ def with_manager(use, **policy):
 
 
 def supervisors():
-    return [child.pid for child in psutil.Process().children() if "jupyter_gpudask.cluster" in child.cmdline()]
+    return [child.pid for child in psutil.Process().children() if "jupyter_gpudask.cluster" in command_line(child)]
 
 
 async def becomes(cluster, *statuses, limit=30):

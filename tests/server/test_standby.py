@@ -7,7 +7,7 @@ import sys
 
 import psutil
 import pytest
-from helpers import START_ONE, wait_until
+from helpers import START_ONE, command_line, wait_until
 
 from jupyter_gpudask.server.kernels import Interpreter
 from jupyter_gpudask.server.standby import Standby
@@ -78,7 +78,7 @@ class Kernels:
 
 def test_there_is_one_at_most_and_none_after_the_close():
     def children():
-        return [child.pid for child in psutil.Process().children() if "--standby" in child.cmdline()]
+        return [child.pid for child in psutil.Process().children() if "--standby" in command_line(child)]
 
     async def run():
         kernels = Kernels()
