@@ -3,7 +3,7 @@
  */
 import { expect, test } from '@jupyterlab/galata';
 
-import { gpuDaskPanel, openAnalysis } from './panel';
+import { gpuDaskPanel, openAnalysis, submitTasks } from './panel';
 
 test.describe.configure({ timeout: 120000 });
 
@@ -43,13 +43,7 @@ test('a cluster on the CPU is started with options, watched, and stopped', async
     .getByRole('button', { name: 'CPU stand-in' });
   await expect(button).toBeVisible();
 
-  await page.notebook.setCell(
-    0,
-    'code',
-    '%load_ext jupyter_gpudask\nimport time\nstarted = %gpudask start\n' +
-      'waits = started.client.map(lambda _: time.sleep(5), range(9), pure=False)'
-  );
-  await page.notebook.runCell(0);
+  await submitTasks(page, 9, 5);
   await expect(card.getByText('2 running, 7 waiting')).toBeVisible({
     timeout: 30000
   });

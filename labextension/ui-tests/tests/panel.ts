@@ -106,6 +106,21 @@ export async function startOnCpu(
   });
 }
 
+/** Give the cluster of the notebook in front tasks that take so many seconds each. */
+export async function submitTasks(
+  page: IJupyterLabPageFixture,
+  count: number,
+  seconds: number
+): Promise<void> {
+  await page.notebook.setCell(
+    0,
+    'code',
+    '%load_ext jupyter_gpudask\nimport time\nstarted = %gpudask start\n' +
+      `waits = started.client.map(lambda _: time.sleep(${seconds}), range(${count}), pure=False)`
+  );
+  await page.notebook.runCell(0);
+}
+
 /** What the server says of the cluster of a notebook. */
 export async function clusterOnServer(
   request: APIRequestContext,

@@ -10,6 +10,7 @@ import {
   gpuDaskPanel,
   openAnalysis,
   startOnCpu,
+  submitTasks,
   uploadNotebook
 } from './panel';
 
@@ -42,13 +43,7 @@ test('each notebook has its own card, and what is done to one cluster leaves the
   await page.activity.activateTab('analysis.ipynb');
   await expect(cards.first()).toHaveAccessibleName('Cluster of analysis.ipynb');
 
-  await page.notebook.setCell(
-    0,
-    'code',
-    '%load_ext jupyter_gpudask\nimport time\nstarted = %gpudask start\n' +
-      'waits = started.client.map(lambda _: time.sleep(60), range(3), pure=False)'
-  );
-  await page.notebook.runCell(0);
+  await submitTasks(page, 3, 60);
   await expect(ours.getByText('2 running, 1 waiting')).toBeVisible({
     timeout: 30000
   });
