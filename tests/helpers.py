@@ -35,11 +35,17 @@ def fake_gpu_environment(*, cupy: bool = False, **settings: str) -> dict[str, st
 
 
 def pids_of_session(session: int) -> list[int]:
-    """Processes, zombies apart, of the session that a supervisor leads."""
+    """Processes of the session that a supervisor leads, but for zombies.
+
+    A killed one is a zombie as soon as its first thread has ended. Its others may need a second to give device memory
+    back; until then it has its ports still, and counts.
+    """
     pids = []
     for process in psutil.process_iter():
         try:
-            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
+            if os.getsid(process.pid) != session:
+                continue
+            if process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1:
                 pids.append(process.pid)
         except (OSError, psutil.NoSuchProcess):
             continue
