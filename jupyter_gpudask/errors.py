@@ -90,8 +90,8 @@ class KernelUnsuitableError(GpuDaskError):
     """A kernel cannot have a cluster from this server: it is not Python, or not on this machine."""
 
 
-class ClusterStartError(GpuDaskError):
-    """A cluster did not come up; nothing of it is left behind.
+class LoggedError(GpuDaskError):
+    """Base of the errors that have a log to show.
 
     Parameters
     ----------
@@ -101,17 +101,24 @@ class ClusterStartError(GpuDaskError):
         The last lines of the log of the worker, or of the supervisor, that failed.
     """
 
+    _SHOWN = 20
+
     def __init__(self, reason: str, fix: str = "", log: str = "") -> None:
         super().__init__(reason, fix)
         self.log = log
 
     def __str__(self) -> str:
-        text = super().__str__()
-        return f"{text}\n{self.log}" if self.log else text
+        return "\n".join([super().__str__(), *self.log.splitlines()[-self._SHOWN :]])
 
 
-class ClusterLostError(GpuDaskError):
+class ClusterStartError(LoggedError):
+    """A cluster did not come up; nothing of it is left behind."""
+
+
+class ClusterLostError(LoggedError):
     """A cluster that was up is gone: its supervisor ended without being asked to."""
+
+    _SHOWN = 5
 
 
 class ClusterExistsError(GpuDaskError):

@@ -66,9 +66,9 @@ class Channel:
         return parse_command(b"(too long)" if too_long else line)
 
     def send(self, event: Event) -> None:
-        """Write one event; a state that the parent is too slow to read is left out, for a newer one will come."""
+        """Write one event; one of the states that come by themselves is left out where the parent is too slow."""
         behind = self._transport.get_write_buffer_size() > _UNREAD_LIMIT
-        if self._transport.is_closing() or (behind and isinstance(event, StateReport)):
+        if self._transport.is_closing() or (behind and isinstance(event, StateReport) and event.answers is None):
             return
         self._transport.write(event.model_dump_json().encode() + b"\n")
 

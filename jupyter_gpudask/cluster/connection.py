@@ -8,9 +8,11 @@ from distributed import Client, Security
 from distributed.client import AllExit
 
 from .sealing import SealingClient
+from .worker import PATH_PLUGIN, PathPlugin
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sequence
 
     from ..models import Ready
 
@@ -40,6 +42,11 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
     loop: Any = client.loop
     loop.asyncio_loop.set_exception_handler(_handle_loop_exception)
     return client
+
+
+def import_from(client: Client, path: Sequence[str]) -> None:
+    """Have the workers, also those to come, import modules from the folders of `path` before any others."""
+    client.register_plugin(PathPlugin(path), name=PATH_PLUGIN)
 
 
 def _handle_loop_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -8,6 +8,10 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _PREFIX = "jupyter-gpudask-"
 _LOCK = "in-use.lock"
@@ -41,9 +45,15 @@ class ClusterDirectory:
         os.close(self._lock)
 
 
-def remove_stale_directories() -> None:
-    """Remove the folders of supervisors that were killed: those of ours that nobody holds the lock of."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+def temporary_folders(environment: Mapping[str, str]) -> set[Path]:
+    """Where a process with these variables makes its folder. Source: `tempfile.gettempdir`."""
+    named = (environment.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    return {Path(tempfile.gettempdir()), *map(Path, filter(None, named))}
+
+
+def remove_stale_directories(place: Path | None = None) -> None:
+    """Remove the folders of supervisors that were killed: those of ours in `place` that nobody holds the lock of."""
+    for folder in (place or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*"):
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
         except OSError:  # not ours, or of another user, or just being made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import errors
-from ..errors import ClusterStartError, GpuDaskError, ProtocolError
+from ..errors import ClusterStartError, GpuDaskError, LoggedError, ProtocolError
 from ..models import parse_event
 
 if TYPE_CHECKING:
@@ -41,8 +41,10 @@ async def read_event(reader: asyncio.StreamReader) -> Event | None:
 def error_of(failure: Failed) -> GpuDaskError:
     """The exception of `errors` that `failure` tells of."""
     kind = getattr(errors, failure.kind, ClusterStartError)
-    if kind is ClusterStartError or not (isinstance(kind, type) and issubclass(kind, GpuDaskError)):
-        return ClusterStartError(failure.reason, failure.fix, failure.log)
+    if not (isinstance(kind, type) and issubclass(kind, GpuDaskError)):
+        kind = ClusterStartError
+    if issubclass(kind, LoggedError):
+        return kind(failure.reason, failure.fix, failure.log)
     error: GpuDaskError = kind.__new__(kind)
     GpuDaskError.__init__(error, failure.reason, failure.fix)
     return error

@@ -20,7 +20,7 @@ from .figures import Status, read_state
 from .leases import HeldLease, LeaseFolder
 from .shortages import ShortagePlugin
 from .start import wait_for_workers
-from .worker import LOGS_VARIABLE, PathPlugin
+from .worker import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ class HostedCluster:
         scheduler = self._cluster.scheduler
         scheduler.add_plugin(ShortagePlugin(scheduler, self._shortages))
         plugin = dumps(PathPlugin(self._order.path))
-        await scheduler.register_worker_plugin(comm=None, plugin=plugin, name="gpudask-path", idempotent=True)
+        await scheduler.register_worker_plugin(comm=None, plugin=plugin, name=PATH_PLUGIN, idempotent=True)
         return Ready(
             engine=plan.engine,
             stand_in=plan.stand_in,
@@ -134,12 +134,14 @@ class HostedCluster:
 
     async def close(self, grace: float) -> None:
         """Close it within `grace` seconds; raises if it does not."""
-        try:
-            if self._cluster is not None:
-                await asyncio.wait_for(self._cluster.close(timeout=grace), grace)
-        finally:
-            if self._lease is not None:
-                self._lease.release()
+        if self._cluster is not None:
+            await asyncio.wait_for(self._cluster.close(timeout=grace), grace)
+
+    def release(self) -> None:
+        """Give its GPUs back, now that no process of it is left."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release()
 
     def _choose(self) -> Plan:
         """Decide on the GPUs, and hold them."""

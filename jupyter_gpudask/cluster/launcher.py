@@ -9,17 +9,19 @@ import re
 import signal
 import sys
 from collections import deque
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ..models import Close, ClusterSpec, Start
-from .directory import remove_stale_directories
+from .directory import remove_stale_directories, temporary_folders
 from .leases import LeaseFolder
+from .lifeline import kill_session
 from .link import LINE_LIMIT, ClusterLink, LostCallback, ProgressCallback
 from .process import ChildProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from pathlib import Path
 
     from ..models import ClusterClass
 
@@ -45,6 +47,7 @@ class ClusterProcess(ClusterLink):
     def __init__(self, process: ChildProcess, spec: ClusterSpec) -> None:
         super().__init__(spec, process.stdout, process.stdin)
         self._process = process
+        self._temporary_folders: set[Path] = set()
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._draining = asyncio.create_task(self._drain_log())
 
@@ -103,13 +106,14 @@ class ClusterProcess(ClusterLink):
             dashboard_secret=dashboard_secret,
         )
         cluster = cls(standby or await start_supervisor(python, environment), spec)
+        cluster._temporary_folders = temporary_folders(environment or os.environ)
         try:
             with contextlib.suppress(ClusterLostError):  # ended already: what follows says how
                 cluster._send(order)
             async with asyncio.timeout(spec.start_timeout + _SILENCE_LIMIT):
                 cluster.ready = await cluster._wait_until_ready(on_progress)
         except BaseException as error:
-            await asyncio.shield(cluster.close())
+            await _finish(cluster.close())
             if isinstance(error, TimeoutError):
                 raise ClusterStartError("The cluster's process says nothing.", log=cluster.log(20)) from None
             raise
@@ -187,17 +191,18 @@ class ClusterProcess(ClusterLink):
 
     async def _clear_away(self) -> None:
         """Make sure that nothing of the supervisor's session is left."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        await _in_thread(lambda: kill_session(self.pid))
         with contextlib.suppress(TimeoutError):  # a pipe that is full is never closed
             await asyncio.wait_for(self._skip_events(), _END_LIMIT)
         await self._process.wait()
         self._draining.cancel()
         self._process.close()
-        try:
-            await asyncio.to_thread(_clear_away_what_the_dead_left)
-        except RuntimeError:  # the interpreter ends, and starts no more threads
-            _clear_away_what_the_dead_left()
+        await _in_thread(self._clear_away_files)
+
+    def _clear_away_files(self) -> None:
+        for folder in self._temporary_folders:
+            remove_stale_directories(folder)
+        LeaseFolder().clear_away()
 
     def _note(self, text: str) -> None:
         self._log.append(text)
@@ -211,16 +216,28 @@ class ClusterProcess(ClusterLink):
     def _lost(self) -> ClusterLostError:
         if self._failure is not None:
             return super()._lost()
-        text = self.log(5)
-        return ClusterLostError(
-            f"The cluster's process {self._end()}; what its workers held is lost.",
-            "Type: %gpudask restart" + (f"\n{text}" if text else ""),
-        )
+        reason = f"The cluster's process {self._end()}; what its workers held is lost."
+        return ClusterLostError(reason, "Type: %gpudask restart", self.log())
 
 
-def _clear_away_what_the_dead_left() -> None:
-    remove_stale_directories()
-    LeaseFolder().clear_away()
+async def _in_thread(work: Callable[[], None]) -> None:
+    try:
+        await asyncio.to_thread(work)
+    except RuntimeError:  # the interpreter ends, and starts no more threads
+        work()
+
+
+async def _finish(work: Coroutine[Any, Any, None]) -> None:
+    """Do all of `work`, however often this is cancelled meanwhile."""
+    task, cancelled = asyncio.create_task(work), False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 async def start_supervisor(python: str, environment: Mapping[str, str] | None, *options: str) -> ChildProcess:

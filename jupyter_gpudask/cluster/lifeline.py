@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import threading
 import time
+from typing import TYPE_CHECKING
 
 import psutil
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _PR_SET_PDEATHSIG = 1
 _GRACE = 2.0
+
+_last_acts: list[Callable[[], None]] = []
 
 
 def watch_parent(parent: int) -> None:
@@ -29,26 +36,46 @@ def _wait_for_parent(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)  # the graceful way, if the loop still turns
     time.sleep(_GRACE)
     end_session()
+    for act in _last_acts:
+        with contextlib.suppress(Exception):  # the loop may be at the same, and this process has no time left
+            act()
     os._exit(1)
+
+
+def before_forced_end(act: Callable[[], None]) -> None:
+    """Have `act` called, by a thread, when this process is ended because its loop did not end it."""
+    _last_acts.append(act)
 
 
 def end_session() -> None:
     """Kill every other process of this session, and every descendant, and wait until they are gone."""
     me, session = os.getpid(), os.getsid(0)
-    doomed = {child.pid: child for child in psutil.Process(me).children(recursive=True)}
+    doomed = psutil.Process(me).children(recursive=True)
     if session == me:  # else the session is that of whoever ran us by hand
-        for process in psutil.process_iter():
-            try:
-                if os.getsid(process.pid) == session and process.pid != me:
-                    doomed[process.pid] = process
-            except OSError:
-                continue
-    for process in doomed.values():
-        try:
+        doomed += _processes_of(session)
+    for process in doomed:
+        with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-        except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(doomed.values(), timeout=2)
+    psutil.wait_procs(set(doomed), timeout=2)
+
+
+def kill_session(session: int) -> None:
+    """Kill what a dead supervisor has left: every process of its session, whatever its process group is."""
+    with contextlib.suppress(OSError):
+        os.killpg(session, signal.SIGKILL)  # all in one go, also those that are just being forked
+    for process in _processes_of(session):
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+
+
+def _processes_of(session: int) -> list[psutil.Process]:
+    """Those of a session, without this process."""
+    found = []
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError, psutil.NoSuchProcess):
+            if os.getsid(pid) == session and pid != os.getpid():
+                found.append(psutil.Process(pid))
+    return found
 
 
 def die_with_parent() -> None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProtocolError
 from ..models import (
+    Answer,
     Closed,
     ClusterSpec,
     ClusterState,
@@ -42,7 +43,7 @@ ProgressCallback = Callable[[Progress], None]
 LostCallback = Callable[[ClusterLostError], None]
 StateCallback = Callable[[ClusterState], None]
 
-_E = TypeVar("_E", bound=Event)
+_A = TypeVar("_A", StateReport, LogText)
 
 
 class ClusterLink:
@@ -75,8 +76,9 @@ class ClusterLink:
         self._closing = False
         self._ended = False
         self._failure: Failed | None = None
-        self._answers: asyncio.Queue[Event] = asyncio.Queue()
+        self._answers: asyncio.Queue[Answer | Closed] = asyncio.Queue()
         self._asking = asyncio.Lock()
+        self._asked = 0
         self._reading: asyncio.Task[None] | None = None
 
     @property
@@ -157,22 +159,21 @@ class ClusterLink:
                 case other:
                     raise ProtocolError(f"The cluster's process sent {other.type} before its cluster was up.")
 
-    async def _ask(self, question: Command, kind: type[_E]) -> _E:
+    async def _ask(self, question: Command, kind: type[_A]) -> _A:
         if not self.running:
             raise self._lost()
         async with self._asking:
-            while not self._answers.empty():  # what came too late for an earlier question
-                self._answers.get_nowait()
-            self._send(question)
+            self._asked = asked = self._asked + 1
+            self._send(question.model_copy(update={"id": asked}))
             try:
                 async with asyncio.timeout(_ANSWER_LIMIT):
                     while True:
                         match await self._answers.get():
-                            case Refused(reason=reason, fix=fix):
-                                raise GpuDaskError(reason, fix)
                             case Closed():
                                 raise self._lost()
-                            case answer if isinstance(answer, kind):
+                            case Refused() as refused if refused.answers in {asked, None}:
+                                raise GpuDaskError(refused.reason, refused.fix)
+                            case answer if isinstance(answer, kind) and answer.answers == asked:
                                 return answer
             except TimeoutError:
                 raise ClusterLostError(
@@ -215,7 +216,7 @@ class ClusterLink:
             self._failure = event
         if isinstance(event, StateReport) and self._on_state is not None:
             self._on_state(event.state)
-        if self._asking.locked():
+        if self._asking.locked() and isinstance(event, Answer):
             self._answers.put_nowait(event)
 
     def _note(self, text: str) -> None:
@@ -232,5 +233,5 @@ class ClusterLink:
     def _lost(self) -> ClusterLostError:
         """What to tell when the cluster ended by itself."""
         if self._failure is not None:
-            return ClusterLostError(self._failure.reason, self._failure.fix)
+            return ClusterLostError(self._failure.reason, self._failure.fix, self._failure.log)
         return ClusterLostError("The cluster is gone; what its workers held is lost.", "Type: %gpudask restart")

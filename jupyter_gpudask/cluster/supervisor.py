@@ -27,6 +27,7 @@ from ..models import (
 )
 from .directory import ClusterDirectory, tail, worker_log
 from .hosting import HostedCluster
+from .lifeline import before_forced_end, end_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +79,7 @@ class Supervisor:
             self._fail(ClusterStartError(f"No folder for the cluster can be made: {error}.", "Look at TMPDIR."))
             return
         self._cluster = HostedCluster(first, self._directory)
+        before_forced_end(self._leave_nothing)
         grace = _ORPHAN_GRACE
         starting = asyncio.create_task(self._start())
         listening = asyncio.create_task(self._listen())
@@ -138,26 +140,31 @@ class Supervisor:
                 command = await self._channel.receive()
                 if command is None or isinstance(command, Close):
                     return command is not None
-                await self._carry_out(command)
             except GpuDaskError as error:
                 self._channel.send(Refused(reason=error.reason, fix=error.fix))
+                continue
+            try:
+                await self._carry_out(command)
+            except GpuDaskError as error:
+                self._channel.send(Refused(answers=command.id, reason=error.reason, fix=error.fix))
 
     async def _carry_out(self, command: Command) -> None:
         match command:
             case SendState():
-                self._report()
+                self._report(command)
             case Watch(interval=interval):
                 self._watch(interval)
             case SendLogs(worker=worker, lines=lines):
-                self._channel.send(LogText(worker=worker, text=tail(worker_log(self._directory.logs, worker), lines)))
+                text = tail(worker_log(self._directory.logs, worker), lines)
+                self._channel.send(LogText(answers=command.id, worker=worker, text=text))
             case Scale(workers=workers):
                 self._check_ready()
                 self._cluster.scale(workers)
-                self._report()
+                self._report(command)
             case Empty():
                 self._check_ready()
                 await self._cluster.empty()
-                self._report()
+                self._report(command)
             case _:
                 raise ProtocolError("A cluster is started once.")
 
@@ -165,9 +172,10 @@ class Supervisor:
         if self._status == "starting":
             raise ProtocolError("The cluster is still starting.")
 
-    def _report(self) -> None:
+    def _report(self, asked: Command | None = None) -> None:
         self._check_ready()
-        self._channel.send(StateReport(state=self._cluster.state(self._status)))
+        state = self._cluster.state(self._status)
+        self._channel.send(StateReport(answers=None if asked is None else asked.id, state=state))
 
     def _watch(self, interval: float) -> None:
         if self._watching is not None:
@@ -186,6 +194,11 @@ class Supervisor:
             await self._cluster.close(grace)
         except Exception:
             logger.exception("The cluster did not close in %s s; its processes are killed", grace)
-        self._directory.remove()
+        await asyncio.to_thread(end_session)  # no lease may be given up before its GPU is
+        self._leave_nothing()
         self._channel.send(Closed())
         await self._channel.flush()
+
+    def _leave_nothing(self) -> None:
+        self._cluster.release()
+        self._directory.remove()

@@ -46,6 +46,10 @@ def _redirect_output(worker: Worker) -> None:
         os.close(log)
 
 
+PATH_PLUGIN = "gpudask-path"
+"""The name of the one `PathPlugin` that a cluster has; another one takes its place."""
+
+
 class PathPlugin(WorkerPlugin):
     """Has the worker import modules from where the kernel does, in the same order.
 

@@ -210,8 +210,7 @@ class Session:
         from .home import start_cluster
 
         started: list[ServerCluster | ClusterProcess] = []
-        path = [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - of a text, which may be empty
-
+        path = _import_path()
         preparation = Preparation(spec)
 
         def hear(progress: Progress) -> None:
@@ -246,9 +245,10 @@ class Session:
         preparation = Preparation(joined.spec)
         preparation.learn(joined.ready)
         preparation.wait(lambda: None)
-        from ..cluster.connection import connect
+        from ..cluster.connection import connect, import_from
 
         self._cluster = RunningCluster(joined, connect(joined.ready))
+        import_from(self._cluster.client, _import_path())  # who started it may not have known
         self._lost, self._options = None, joined.spec.model_dump(exclude_defaults=True)
         return self._cluster
 
@@ -275,6 +275,11 @@ class Session:
         if cluster is not None:
             # So that a cell that waits for a result is told now, and not when the client gives up reconnecting.
             threading.Thread(target=cluster.client.close, kwargs={"timeout": 1}, daemon=True).start()
+
+
+def _import_path() -> list[str]:
+    """Where this kernel imports from."""
+    return [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - of a text, which may be empty
 
 
 @cache

@@ -3,6 +3,7 @@
 from .maker import ClassProfile, ClusterClass
 from .messages import (
     PROTOCOL_VERSION,
+    Answer,
     Close,
     Closed,
     Command,
@@ -27,6 +28,7 @@ from .state import ClusterState, GpuProcess, GpuState, TlsCredentials, WorkerSta
 
 __all__ = [
     "PROTOCOL_VERSION",
+    "Answer",
     "ClassProfile",
     "Close",
     "Closed",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import ProtocolError
-from .messages import PROTOCOL_VERSION
+from .messages import PROTOCOL_VERSION, Folders, Variables
 
 
 class Join(BaseModel):
@@ -33,8 +33,8 @@ class Join(BaseModel):
     kernel_id: str
     options: dict[str, Any] | None = None
     python: str
-    environment: dict[str, str]
-    path: tuple[str, ...] = ()
+    environment: Variables
+    path: Folders = ()
 
     def __repr__(self) -> str:  # an environment can hold secrets
         return f"Join(kernel_id={self.kernel_id!r})"

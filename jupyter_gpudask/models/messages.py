@@ -2,24 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..errors import ProtocolError
 from .maker import ClusterClass
 from .spec import ClusterSpec
 from .state import ClusterState, GpuState, TlsCredentials
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """Raised with every change that an older parent or supervisor would misread."""
+
+
+def _variables(environment: object) -> object:
+    if not isinstance(environment, Mapping):
+        return environment
+    return {name: value for name, value in environment.items() if _is_text(name) and _is_text(value)}
+
+
+def _folders(path: object) -> object:
+    return tuple(folder for folder in path if _is_text(folder)) if isinstance(path, list | tuple) else path
+
+
+def _is_text(value: object) -> bool:
+    """Whether JSON can carry it: what Linux gives us need not be UTF-8, for which Python has surrogates."""
+    try:
+        return not isinstance(value, str) or value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+Variables = Annotated[dict[str, str], BeforeValidator(_variables)]
+"""Environment variables; those that are not UTF-8 are left out."""
+
+Folders = Annotated[tuple[str, ...], BeforeValidator(_folders)]
+"""Folders to import from; those that are not UTF-8 are left out."""
 
 
 class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Start(_Message):
+class _Command(_Message):
+    id: int = 0
+
+
+class _Answer(_Message):
+    """`answers` is the `id` of the command that this answers, and `None` where no command asked for it."""
+
+    answers: int | None = None
+
+
+class Start(_Command):
     """The first command: make this cluster.
 
     Attributes
@@ -49,11 +85,11 @@ class Start(_Message):
     spec: ClusterSpec
     made_by: ClusterClass | None = None
     parent: int
-    path: tuple[str, ...] = ()
+    path: Folders = ()
     holder: str = ""
     kernel_id: str = ""
     max_workers: int | None = None
-    environment: dict[str, str] | None = None
+    environment: Variables | None = None
     dashboard_secret: str | None = None
 
     def __repr__(self) -> str:  # never in a log or a traceback
@@ -62,20 +98,20 @@ class Start(_Message):
     __str__ = __repr__
 
 
-class SendState(_Message):
+class SendState(_Command):
     """Report the state once."""
 
     type: Literal["send_state"] = "send_state"
 
 
-class Watch(_Message):
+class Watch(_Command):
     """Report the state every `interval` seconds; 0 ends that."""
 
     type: Literal["watch"] = "watch"
     interval: float = Field(1.0, ge=0, le=3600)
 
 
-class SendLogs(_Message):
+class SendLogs(_Command):
     """Send the last `lines` lines of the log of the worker of that name."""
 
     type: Literal["send_logs"] = "send_logs"
@@ -83,20 +119,20 @@ class SendLogs(_Message):
     lines: int = Field(50, ge=1, le=10_000)
 
 
-class Scale(_Message):
+class Scale(_Command):
     """Have `workers` workers; on GPUs, as many of those that the cluster holds. The answer is a state."""
 
     type: Literal["scale"] = "scale"
     workers: int = Field(ge=1, le=256)
 
 
-class Empty(_Message):
+class Empty(_Command):
     """Forget every result, task, actor and name; the workers stay. The answer is a state."""
 
     type: Literal["empty"] = "empty"
 
 
-class Close(_Message):
+class Close(_Command):
     """Close the cluster and end."""
 
     type: Literal["close"] = "close"
@@ -159,14 +195,14 @@ class Ready(_Message):
     spec: ClusterSpec | None = None
 
 
-class StateReport(_Message):
+class StateReport(_Answer):
     """The state of the cluster."""
 
     type: Literal["state"] = "state"
     state: ClusterState
 
 
-class LogText(_Message):
+class LogText(_Answer):
     """The end of a log, as asked for."""
 
     type: Literal["logs"] = "logs"
@@ -174,7 +210,7 @@ class LogText(_Message):
     text: str
 
 
-class Refused(_Message):
+class Refused(_Answer):
     """A command was not understood or could not be carried out; the cluster goes on."""
 
     type: Literal["refused"] = "refused"
@@ -197,6 +233,8 @@ class Closed(_Message):
 
     type: Literal["closed"] = "closed"
 
+
+Answer = StateReport | LogText | Refused
 
 Event = Progress | Ready | StateReport | LogText | Refused | Failed | Closed
 

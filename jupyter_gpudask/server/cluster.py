@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import time
@@ -90,7 +91,6 @@ class KernelCluster:
         made_by: ClusterClass | None,
         standby: Standby,
         max_workers: int | None,
-        interval: float,
     ) -> None:
         """Start it; afterwards it is ready, or it failed. Cancelled, it leaves nothing behind."""
         try:
@@ -110,14 +110,19 @@ class KernelCluster:
                 on_lost=self._on_lost,
             )
         except (GpuDaskError, OSError) as error:
-            self._fail(error if isinstance(error, GpuDaskError) else ClusterStartError(f"It did not start: {error}."))
+            self.fail(error if isinstance(error, GpuDaskError) else ClusterStartError(f"It did not start: {error}."))
             return
         if not process.running:  # it came up and went down before anybody looked
-            self._fail(ClusterLostError("The cluster ended as soon as it was up.", "Restart it."))
+            self.fail(ClusterLostError("The cluster ended as soon as it was up.", "Restart it.", log=process.log()))
             return
         self.process = process
-        process.watch(interval, self._on_state)
+        self.busy_at = time.monotonic()  # the time that the start took is no time without work
         self._become("ready")
+
+    def fail(self, error: GpuDaskError) -> None:
+        """From now on it has failed, because of `error`."""
+        self.end = error
+        self._become("failed")
 
     def mark_closing(self, why: GpuDaskError | None) -> None:
         """From now on it is being closed, because of `why`; `close` does it."""
@@ -135,7 +140,8 @@ class KernelCluster:
     def watch(self, interval: float) -> None:
         """Ask for the state of the workers every `interval` seconds."""
         if self.process is not None and self.process.running:
-            self.process.watch(interval, self._on_state)
+            with contextlib.suppress(ClusterLostError):  # it is about to end, and whoever waits for it will be told
+                self.process.watch(interval, self._on_state)
 
     async def refresh(self) -> None:
         """Have its state of now, as far as it tells."""
@@ -159,10 +165,6 @@ class KernelCluster:
         self.status, self.since = status, time.time()
         self._tell()
 
-    def _fail(self, error: GpuDaskError) -> None:
-        self.end = error
-        self._become("failed")
-
     def _tell(self) -> None:
         for observer in list(self._observers):
             observer(self)
@@ -174,7 +176,7 @@ class KernelCluster:
     def _on_lost(self, loss: ClusterLostError) -> None:
         self.process = None
         if self.alive:
-            self._fail(loss)
+            self.fail(loss)
 
     def _on_state(self, state: ClusterState) -> None:
         self.state = state

@@ -142,10 +142,13 @@ class _Conversation:
             raise ProtocolError("The kernel sent a line without end.") from None
 
     async def _answer(self, cluster: KernelCluster, line: bytes) -> None:
+        asked = None
         try:
-            await self._carry_out(cluster, parse_command(line))
+            command = parse_command(line)
+            asked = command.id
+            await self._carry_out(cluster, command)
         except GpuDaskError as error:
-            self._send(Refused(reason=error.reason, fix=error.fix))
+            self._send(Refused(answers=asked, reason=error.reason, fix=error.fix))
 
     async def _carry_out(self, cluster: KernelCluster, command: Command) -> None:
         manager, kernel_id = self._manager, cluster.kernel_id
@@ -157,7 +160,8 @@ class _Conversation:
             case Empty():
                 await manager.empty(cluster)
             case SendLogs(worker=worker, lines=lines):
-                self._send(LogText(worker=worker, text=(await manager.logs(kernel_id, lines)).get(worker, "")))
+                text = (await manager.logs(kernel_id, lines)).get(worker, "")
+                self._send(LogText(answers=command.id, worker=worker, text=text))
                 return
             case Close():
                 self._over = True
@@ -168,7 +172,7 @@ class _Conversation:
                 raise ProtocolError(f"A kernel does not say {command.type}.")
         if cluster.state is None:
             raise ClusterLostError("The cluster does not answer.", "Type: %gpudask restart")
-        self._send(StateReport(state=cluster.state))
+        self._send(StateReport(answers=command.id, state=cluster.state))
 
     def _tell_change(self, cluster: KernelCluster) -> None:
         if self._over:

@@ -143,7 +143,10 @@ def _interpreter_of(pid: int, connection_file: str) -> Interpreter:
     """Of the innermost process with `connection_file` in its command line: what is around it may be a launcher."""
     try:
         kernel = psutil.Process(_innermost(pid, connection_file))
-        environment, program = kernel.environ(), kernel.cmdline()[0]
+        environment, command = kernel.environ(), kernel.cmdline()
+        if connection_file not in command:  # the kernel is dead, and the pid is somebody else's
+            raise ProcessLookupError
+        program = command[0]
     except (psutil.Error, OSError, IndexError):
         raise KernelUnsuitableError("This kernel's process cannot be looked at.", "Restart the kernel.") from None
     python = shutil.which(program, path=environment.get("PATH"))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
+
+from jupyter_server.utils import ensure_async
 
 from ..errors import ClusterLostError, GpuDaskError
 
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_LOOK_INTERVAL = 2.0
 _KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
 
 
@@ -56,8 +60,20 @@ class KernelFollower:
 
     def _follow(self, kernel_id: str) -> None:
         if kernel_id in self._kernels:
-            self._kernels.add_restart_callback(kernel_id, lambda: self._ended(kernel_id), "dead")
+            if getattr(self._kernels.get_kernel(kernel_id), "autorestart", True):
+                self._kernels.add_restart_callback(kernel_id, lambda: self._ended(kernel_id), "dead")
+            else:
+                self._manager.spawn(self._look_after(kernel_id))
             self._manager.spawn(self._manager.standby.prepare(kernel_id))
+
+    async def _look_after(self, kernel_id: str) -> None:
+        """Follow a kernel that nobody restarts when it dies, and of whose death nobody is told."""
+        dead = 0
+        while kernel_id in self._kernels:
+            dead = 0 if await ensure_async(self._kernels.get_kernel(kernel_id).is_alive()) else dead + 1
+            if dead == 2:  # once can be in the middle of a restart
+                self._ended(kernel_id)
+            await asyncio.sleep(_LOOK_INTERVAL)
 
     def _restarted(self, kernel_id: str) -> None:
         """Do with the cluster what the policy says, now that nothing of the old kernel is left."""
@@ -78,8 +94,8 @@ class KernelFollower:
         try:
             await self._manager.empty(cluster)
         except GpuDaskError as error:
-            logger.warning("The cluster of kernel %s cannot be emptied, and is restarted: %s", kernel_id, error)
-            if self._manager.clusters.get(kernel_id) is cluster:
+            if self._manager.clusters.get(kernel_id) is cluster and cluster.alive:
+                logger.warning("The cluster of kernel %s cannot be emptied, and is restarted: %s", kernel_id, error)
                 self._manager.restart(kernel_id, {})
 
     def _ended(self, kernel_id: str) -> None:

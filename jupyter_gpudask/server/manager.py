@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ..errors import (
     ClusterExistsError,
     ClusterLostError,
+    ClusterStartError,
     GpuDaskError,
     KernelNotFoundError,
     LimitError,
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from ..models import ClusterSpec
     from .kernels import Interpreter, Kernels
     from .policy import Policy
+
+logger = logging.getLogger(__name__)
 
 _LOG_LINES = 200
 
@@ -204,15 +208,19 @@ class ClusterManager:
     async def _start(self, cluster: KernelCluster, interpreter: Interpreter | None) -> None:
         kernel_id = cluster.kernel_id
         async with self._lock(kernel_id):
-            names = (await self.kernels.notebooks()).get(kernel_id, (f"kernel {self.kernels.name(kernel_id)}",))
-            await cluster.start(
-                _given(interpreter) if interpreter is not None else self.kernels.interpreter(kernel_id),
-                holder=", ".join(names),
-                made_by=self.policy.made_by(cluster.spec.profile),
-                standby=self.standby,
-                max_workers=self.policy.max_workers,
-                interval=self._interval,
-            )
+            try:
+                names = (await self.kernels.notebooks()).get(kernel_id, (f"kernel {self.kernels.name(kernel_id)}",))
+                await cluster.start(
+                    _given(interpreter) if interpreter is not None else self.kernels.interpreter(kernel_id),
+                    holder=", ".join(names),
+                    made_by=self.policy.made_by(cluster.spec.profile),
+                    standby=self.standby,
+                    max_workers=self.policy.max_workers,
+                )
+            except Exception as error:  # what nobody foresaw must not leave it starting for ever
+                logger.exception("The cluster of kernel %s did not start", kernel_id)
+                cluster.fail(ClusterStartError(f"It did not start: {type(error).__name__}: {error}."))
+            cluster.watch(self._interval)  # which may have changed while it started
         self.spawn(self.standby.prepare(kernel_id))
 
     def _closing(self, cluster: KernelCluster, why: GpuDaskError | None) -> Awaitable[None]:

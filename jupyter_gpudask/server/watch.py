@@ -67,7 +67,7 @@ class Watch:
     def join(self, watcher: Watcher, since: float = 0.0) -> None:
         """Send `watcher` a full state with the figures since that moment, and then what changes."""
         self._watchers[watcher] = since
-        if self._looking is None:
+        if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
 
     def leave(self, watcher: Watcher) -> None:
