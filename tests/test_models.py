@@ -1,9 +1,24 @@
 import json
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from jupyter_gpudask.errors import ProtocolError, SpecError
-from jupyter_gpudask.models import ClusterSpec, Progress, Start, TlsCredentials, Watch, parse_command, parse_event
+from jupyter_gpudask.models import (
+    ClusterSpec,
+    ClusterState,
+    Command,
+    Event,
+    GpuState,
+    Progress,
+    Start,
+    TlsCredentials,
+    Watch,
+    WorkerState,
+    parse_command,
+    parse_event,
+)
 
 
 def test_a_spec_has_a_default_for_everything():
@@ -73,3 +88,28 @@ def test_credentials_never_show():
     credentials = TlsCredentials(ca="ca", certificate="cert", key="secret")
     assert "secret" not in f"{credentials} {credentials!r}"
     assert json.loads(credentials.model_dump_json())["key"] == "secret"
+
+
+def test_what_is_not_utf_8_is_left_out_of_an_order():
+    order = Start(
+        spec=ClusterSpec(), parent=1, path=["/a", "/\udce9"], environment={"A": "1", "B": "\udce9", "\udce9": "2"}
+    )
+    same = parse_command(order.model_dump_json())
+    assert (same.path, same.environment) == (("/a",), {"A": "1"})
+
+
+def test_the_documented_protocol_is_the_one_that_is_spoken():
+    text = (Path(__file__).parents[1] / "docs" / "supervisor.md").read_text()
+    exchange = text[text.index("### An exchange") :].split("```")[1].strip().splitlines()
+    for line in exchange:
+        parse, message = (parse_command, line[2:]) if line.startswith("> ") else (parse_event, line[2:])
+        if '"interval": -1' in line:
+            with pytest.raises(ProtocolError):
+                parse(message)
+        else:
+            spoken = json.loads(parse(message).model_dump_json(exclude_unset=line.startswith(">")))
+            assert spoken == json.loads(message)
+    tables = text[text.index("## The protocol") : text.index("### An exchange")]
+    for model in (*get_args(Command), *get_args(Event), GpuState, WorkerState, ClusterState):
+        for name in set(model.model_fields) - {"type"}:
+            assert f"`{name}`" in tables, (model, name)

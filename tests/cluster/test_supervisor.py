@@ -17,6 +17,7 @@ from helpers import command_line, pids_of_session, wait_until
 
 from jupyter_gpudask.cluster.connection import connect
 from jupyter_gpudask.cluster.launcher import ClusterProcess
+from jupyter_gpudask.cluster.supervisor import Supervisor
 from jupyter_gpudask.errors import ClusterLostError, ClusterStartError
 from jupyter_gpudask.models import PROTOCOL_VERSION, ClusterSpec
 
@@ -161,6 +162,7 @@ def test_a_worker_that_is_stuck_in_compiled_code_does_not_outlive_a_killed_super
 
 PARENT = """
 import asyncio, os, sys, time
+from distributed.protocol.pickle import dumps
 from jupyter_gpudask.cluster.launcher import ClusterProcess
 from jupyter_gpudask.models import PROTOCOL_VERSION, ClusterSpec
 
@@ -169,6 +171,11 @@ async def main():
     if "fork" in sys.argv and os.fork() == 0:   # a child that holds the pipe open, as multiprocessing's do
         time.sleep(20)
         os._exit(0)
+    if "busy" in sys.argv:   # what holds up its loop, so that it cannot end in good order
+        from jupyter_gpudask.cluster.connection import connect
+        client = await asyncio.to_thread(connect, cluster.ready)
+        client.loop.add_callback(client.scheduler.run_function, function=dumps(time.sleep), args=dumps((30,)))
+        await asyncio.sleep(0.5)
     print(cluster.pid, flush=True)
     await asyncio.sleep(60)
 
@@ -177,7 +184,8 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(
-    ("number", "arguments"), [(signal.SIGKILL, []), (signal.SIGTERM, []), (signal.SIGKILL, ["fork"])]
+    ("number", "arguments"),
+    [(signal.SIGKILL, []), (signal.SIGTERM, []), (signal.SIGKILL, ["fork"]), (signal.SIGKILL, ["busy"])],
 )
 def test_nothing_outlives_the_parent_by_three_seconds(number, arguments):
     with subprocess.Popen([sys.executable, "-c", PARENT, *arguments], stdout=subprocess.PIPE, text=True) as parent:
@@ -383,3 +391,31 @@ def test_the_environment_and_the_resources_reach_the_workers():
 
     options = CPU | {"environment": "COLOUR=green", "resources": "GPU=1", "threads": 3}
     assert with_cluster(use, options) == [("green", {"GPU": 1.0}, 3)]
+
+
+def test_no_lease_is_given_back_while_a_process_of_the_cluster_may_hold_its_gpu(monkeypatch):
+    done = []
+
+    class Cluster:
+        async def close(self, grace):
+            done.append("close")
+            raise TimeoutError
+
+        def release(self):
+            done.append("release")
+
+    class Quiet:
+        def send(self, event):
+            pass
+
+        async def flush(self):
+            pass
+
+        def remove(self):
+            done.append("remove")
+
+    monkeypatch.setattr("jupyter_gpudask.cluster.supervisor.end_session", lambda: done.append("end"))
+    supervisor = Supervisor(Quiet(), lambda parent: None)
+    supervisor._cluster, supervisor._directory = Cluster(), Quiet()
+    asyncio.run(supervisor._close(0.1))
+    assert done == ["close", "end", "release", "remove"]

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import psutil
 import pytest
 from helpers import ON_GPUS, ONE_WORKER, START_ONE, pids_of_session, wait_until
 
@@ -78,4 +79,18 @@ def test_the_death_of_a_kernel_that_started_its_cluster_itself_leaves_the_cluste
     kernel.ok("%load_ext jupyter_gpudask\n%gpudask status")
     assert server.cluster(kernel)["pid"] == pid
     assert pids_of_session(pid)
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+
+
+def test_a_killed_supervisor_leaves_no_folder_and_no_process_of_a_task(server, tmp_path):
+    """Neither a folder where the server does not look by itself, nor a process in a group of its own."""
+    kernel = server.kernel()
+    kernel.ok(f"%load_ext jupyter_gpudask\nimport os, subprocess\nos.environ['TMPDIR'] = {str(tmp_path)!r}")
+    kernel.ok(f"started = {START_ONE}\nsleep = lambda: subprocess.Popen(['sleep', '777'], process_group=0).pid")
+    child = psutil.Process(int(kernel.ok("print(started.client.submit(sleep).result())").printed))
+    assert list(tmp_path.glob("jupyter-gpudask-*"))
+    os.kill(server.cluster(kernel)["pid"], signal.SIGKILL)
+    wait_until(lambda: not child.is_running(), 5)
+    wait_until(lambda: not list(tmp_path.glob("jupyter-gpudask-*")), 5)
+    assert server.cluster(kernel)["status"] == "failed"
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")

@@ -100,8 +100,9 @@ def test_two_notebooks_on_one_kernel_share_its_cluster(server):
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
-def test_a_kernel_that_is_dead_for_good_takes_its_cluster_with_it(own_server, gone):
-    server = own_server("--KernelRestarter.restart_limit=0", "--AsyncIOLoopKernelRestarter.restart_limit=0")
+@pytest.mark.parametrize("option", ["AsyncIOLoopKernelRestarter.restart_limit=0", "KernelManager.autorestart=False"])
+def test_a_kernel_that_is_dead_for_good_takes_its_cluster_with_it(own_server, option, gone):
+    server = own_server(f"--{option}")
     kernel = server.kernel()
     pid = server.start(kernel)["pid"]
     os.kill(kernel.pid, signal.SIGKILL)

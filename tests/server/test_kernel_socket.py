@@ -30,12 +30,15 @@ def kernel(server):
 
 def test_the_magic_gets_the_cluster_that_the_browser_started(server, kernel):
     assert kernel.run("%gpudask status").error_value.startswith("This kernel has no cluster.")
+    kernel.ok("import sys; sys.path.insert(0, '/a/folder')")
     pid = server.start(kernel)["pid"]
     assert "running" in kernel.ok("%gpudask status").displayed[0]
     assert "it runs already" in kernel.ok(START_ONE).value
     assert "other options" in kernel.run("%gpudask start --cpu 2").error_value
     cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
     assert "10" in cell.value
+    path = kernel.ok(f"started = {START_ONE}\nset(started.client.run(lambda: sys.path[0]).values())").value
+    assert path == "{'/a/folder'}"
     assert "supervisor" in kernel.ok("%gpudask logs").value
     assert server.supervisors() == [pid]
     kernel.ok("%gpudask stop")
@@ -44,6 +47,7 @@ def test_the_magic_gets_the_cluster_that_the_browser_started(server, kernel):
 
 def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_own_environment(server, kernel):
     kernel.ok("import os, sys; os.environ['COLOUR'] = 'green'; sys.path.insert(0, '/a/folder')")
+    kernel.ok("os.environb[b'NO_TEXT'] = b'\\xe9'")
     started = kernel.ok(f"started = {START_ONE}\nstarted").value
     assert ("CPU stand-in" in started) is not ON_GPUS
     assert "dashboard" not in started

@@ -7,6 +7,9 @@ import sys
 import pytest
 from helpers import ONE_WORKER, wait_until
 
+from jupyter_gpudask.errors import KernelUnsuitableError
+from jupyter_gpudask.server.kernels import _interpreter_of
+
 
 def add_kernelspec(server, name, argv, language="python", **environment):
     folder = server.root.parent / "data" / "kernels" / name
@@ -60,3 +63,8 @@ def command_lines():
             continue
         if "ipykernel_launcher" in text:
             yield text
+
+
+def test_the_pid_of_a_dead_kernel_may_be_that_of_another_process():
+    with pytest.raises(KernelUnsuitableError, match="cannot be looked at"):
+        _interpreter_of(os.getpid(), "kernel-1234.json")
