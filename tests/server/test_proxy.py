@@ -1,11 +1,13 @@
 """Dask's dashboards through the server, and nothing else through it."""
 
+import contextlib
 import http.server
 import re
 import threading
 
 import pytest
 import websocket
+from bokeh.util.token import get_token_payload
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +33,31 @@ def test_pages_and_what_they_load_come_through(server, kernel):
         assert page(server, kernel, f"/{path.decode()}").status == 200
 
 
+def session_token(page):
+    """Bokeh's, which a page has for its WebSocket."""
+    return re.search(r'"token":"([^"]+)"', page.text.decode())[1]
+
+
+def listen(server, kernel, *subprotocols, query=""):
+    """Open the WebSocket of a page, and close it when it has answered."""
+    path = f"{kernel.id}/status/ws{query}"
+    options = {"prefix": "gpudask/dashboard/", "subprotocols": subprotocols, "origin": server.url}
+    with contextlib.closing(server.socket(path, **options)) as plots:
+        assert plots.subprotocol in subprotocols
+        assert "ACK" in plots.recv()
+
+
 def test_the_plots_own_socket_comes_through(server, kernel):
-    text = page(server, kernel).text.decode()
-    start = text.index('"token":"') + len('"token":"')
-    token = text[start : text.index('"', start)]
-    plots = server.socket(
-        f"{kernel.id}/status/ws", prefix="gpudask/dashboard/", subprotocols=["bokeh", token], origin=server.url
-    )
-    assert "ACK" in plots.recv()
-    plots.close()
+    listen(server, kernel, "bokeh", session_token(page(server, kernel)))
+
+
+def test_what_opens_the_dashboard_is_not_in_its_pages(server, kernel):
+    """Bokeh puts the headers that it sees into the token of the page."""
+    status = page(server, kernel)
+    headers = get_token_payload(session_token(status))["headers"]
+    assert "Host" in headers
+    assert "gpudask-secret" not in str(headers).lower()
+    assert b"gpudask-secret" not in status.text.lower()
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
