@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote_plus
 
 from jupyter_server.utils import ensure_async
 from jupyter_server_proxy.handlers import ProxyHandler
@@ -17,7 +18,18 @@ if TYPE_CHECKING:
 _HOST = "127.0.0.1"
 _SECRET_HEADER = "X-Gpudask-Secret"  # noqa: S105 - its name
 # What a browser sends to Jupyter is not for others to see.
-_PRIVATE_HEADERS = ("Cookie", "Authorization", "X-Xsrftoken", _SECRET_HEADER)
+_PRIVATE_HEADERS = (
+    "Cookie",
+    "Authorization",
+    "X-Xsrftoken",
+    "X-Csrftoken",
+    "Referer",
+    "Sec-WebSocket-Protocol",  # the client of a WebSocket makes its own, of what `select_subprotocol` lets through
+    _SECRET_HEADER,
+)
+_TOKEN_ARGUMENT = "token"  # noqa: S105 - its name
+# https://github.com/jupyter/enhancement-proposals/pull/121
+_TOKEN_SUBPROTOCOL = "v1.token.websocket.jupyter.org"  # noqa: S105 - its name
 
 
 class DashboardHandler(ProxyHandler):  # type: ignore[misc]
@@ -43,6 +55,7 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
             raise web.HTTPError(405)
         kernel_id = self.path_kwargs.pop("kernel_id")
         path = self.path_kwargs.pop("path") or "/status"
+        self.request.query = _without_token(self.request.query)  # what is passed on; the user is known by now
         self._cluster = self._find(kernel_id)
         self.proxy_base = f"{PREFIX}/{kernel_id}"
         assert self._cluster.ready is not None
@@ -71,6 +84,11 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
 
     post = put = patch = delete = options = web.authenticated(_refuse)
 
+    def select_subprotocol(self, subprotocols: list[str]) -> str | None:
+        """The first that is not Jupyter's; those that are do not reach the dashboard, for one may be its token."""
+        others = [name for name in subprotocols if not name.startswith(_TOKEN_SUBPROTOCOL)]
+        return cast("str | None", super().select_subprotocol(others))
+
     def proxy_request_headers(self) -> Any:
         """The headers of the request, without what is Jupyter's and with what opens the dashboard."""
         headers = super().proxy_request_headers()
@@ -85,6 +103,12 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
         if cluster is None or cluster.ready is None or cluster.ready.dashboard_port is None:
             raise web.HTTPError(404, "This kernel has no cluster that is ready.")
         return cluster
+
+
+def _without_token(query: str) -> str:
+    """A query without Jupyter's token, and with all else as it was written."""
+    arguments = query.split("&")
+    return "&".join(one for one in arguments if unquote_plus(one.partition("=")[0]) != _TOKEN_ARGUMENT)
 
 
 DASHBOARD = [(rf"{PREFIX}/(?P<kernel_id>[\w-]+)(?P<path>/.*|)", DashboardHandler)]

@@ -8,6 +8,7 @@ import threading
 import pytest
 import websocket
 from bokeh.util.token import get_token_payload
+from helpers import START_ONE
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,43 @@ def test_what_opens_the_dashboard_is_not_in_its_pages(server, kernel):
     assert "Host" in headers
     assert "gpudask-secret" not in str(headers).lower()
     assert b"gpudask-secret" not in status.text.lower()
+
+
+RECORD = f"""
+%load_ext jupyter_gpudask
+started = {START_ONE}
+client = started.client
+def record(dask_scheduler):
+    application = dask_scheduler.http_application
+    find_handler, dask_scheduler.seen = application.find_handler, []
+    def find_and_record(request, **options):
+        handler = find_handler(request, **options)
+        dask_scheduler.seen.append((request.uri, dict(request.headers)))
+        return handler
+    application.find_handler = find_and_record
+client.run_on_scheduler(record)
+"""
+
+
+def test_what_a_browser_shows_jupyter_does_not_reach_the_dashboard_and_all_else_does(server, kernel):
+    kernel.ok(RECORD)
+    private = {
+        "Referer": f"{server.url}lab?token={server.token}",
+        "Cookie": f"a={server.token}",
+        "X-XSRFToken": server.token,
+        "X-CSRFToken": server.token,
+        "Sec-WebSocket-Protocol": f"v1.token.websocket.jupyter.org.{server.token}",
+    }
+    query = "?b=2&a=%2B+1&a=1&c&d=&tokens=x%3By"
+    tokens = f"?token={server.token}&b=2&a=%2B+1&a=1&c&%74oken={server.token}&d=&tokens=x%3By&token={server.token}"
+    status = page(server, kernel, f"/status{tokens}", headers=private)
+    jupyters = "v1.token.websocket.jupyter.org"
+    listen(server, kernel, jupyters, f"{jupyters}.{server.token}", "bokeh", session_token(status), query=tokens)
+    seen = kernel.ok("client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.seen)").value
+    assert f"/status{query}'" in seen
+    assert f"/status/ws{query}'" in seen
+    assert server.token not in seen
+    assert "gpudask-secret" not in seen.lower()
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
