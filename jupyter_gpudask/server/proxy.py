@@ -64,6 +64,8 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
     async def http_get(self, port: str, path: str) -> None:
         """A page. Not ``localhost``: that can be ``::1`` too, where the port is somebody else's."""
         await self.proxy(_HOST, port, path)
+        # Jupyter's own headers gave way to the dashboard's, which has none against being framed.
+        self.set_header("Content-Security-Policy", self.content_security_policy)
 
     async def open(self, port: str, path: str) -> None:
         """A WebSocket."""

@@ -98,6 +98,13 @@ def test_what_a_browser_shows_jupyter_does_not_reach_the_dashboard_and_all_else_
     assert "gpudask-secret" not in seen.lower()
 
 
+def test_pages_can_be_framed_where_those_of_jupyter_can(server, kernel):
+    policy = server.fetch("login", prefix="").headers["Content-Security-Policy"]
+    assert "frame-ancestors 'self'" in policy
+    for path in ("/status", "/individual-plots.json", "/nothing"):
+        assert page(server, kernel, path).headers.get_all("Content-Security-Policy") == [policy]
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_a_dashboard_is_only_looked_at(server, kernel, method):
     assert page(server, kernel, method=method).status in (403, 405)
