@@ -113,4 +113,7 @@ def _without_token(query: str) -> str:
     return "&".join(one for one in arguments if unquote_plus(one.partition("=")[0]) != _TOKEN_ARGUMENT)
 
 
-DASHBOARD = [(rf"{PREFIX}/(?P<kernel_id>[\w-]+)(?P<path>/.*|)", DashboardHandler)]
+# A panel that looks at plots is no user at work.
+_SETTINGS = {"update_last_activity": False}
+
+DASHBOARD = [(rf"{PREFIX}/(?P<kernel_id>[\w-]+)(?P<path>/.*|)", DashboardHandler, _SETTINGS)]

@@ -1,6 +1,7 @@
 """Dask's dashboards through the server, and nothing else through it."""
 
 import contextlib
+import datetime as dt
 import http.server
 import re
 import threading
@@ -50,6 +51,13 @@ def listen(server, kernel, *subprotocols, query=""):
 
 def test_the_plots_own_socket_comes_through(server, kernel):
     listen(server, kernel, "bokeh", session_token(page(server, kernel)))
+
+
+def test_an_open_dashboard_is_no_user_at_work(server, kernel):
+    before = dt.datetime.now(dt.UTC)
+    listen(server, kernel, "bokeh", session_token(page(server, kernel)))
+    last = server.fetch("status", prefix="api/").body["last_activity"]
+    assert dt.datetime.fromisoformat(last) < before
 
 
 def test_what_opens_the_dashboard_is_not_in_its_pages(server, kernel):
