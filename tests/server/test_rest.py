@@ -59,7 +59,7 @@ def test_what_cannot_be_is_refused_with_the_reason(server, method, path, body, s
 
 
 def test_a_body_that_is_no_json_is_a_bad_request(server):
-    for data in (b"{", b"\xff", b'{"kernel_id": NaN}'):
+    for data in (b"{", b"\xff", b'{"kernel_id": NaN}', b'{"spec": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"):
         assert server.fetch("clusters", "POST", data=data).status == 400
 
 
