@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 RestartPolicy = Literal["keep", "renew", "stop"]
 
+_CHOICE = frozenset({"engine", "gpus", "workers"})
+"""The options that choose GPUs or the stand-in."""
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -43,13 +46,15 @@ class Policy:
         LimitError
             The administrator does not allow it.
         """
+        if not profile and not options.get("profile"):
+            options = self._defaults_beside(options) | dict(options)
         profile = profile or ClusterSpec.parse({"profile": options.get("profile", "")}, strict=True).profile
         if profile and profile not in self.profiles:
             raise ProfileNotFoundError(profile, self.profiles)
         options = {name: value for name, value in options.items() if name != "profile"}
         if (by_class := self._class_profile(profile)) is not None:
             return self.check(_spec_of_class(profile, by_class, options))
-        base = {name: value for name, value in self._base(profile).items() if not _is_replaced(name, options)}
+        base = _without_replaced({"share": self.share} | self._options(profile), options)
         return self.check(ClusterSpec.parse(base | options, strict=True))
 
     def made_by(self, profile: str) -> ClusterClass | None:
@@ -63,7 +68,7 @@ class Policy:
             return self.spec(options)
         if spec.profile:
             return self.spec({"start_timeout": spec.start_timeout} | dict(options), spec.profile)
-        base = {name: value for name, value in spec.model_dump().items() if not _is_replaced(name, options)}
+        base = _without_replaced(spec.model_dump(), options)
         return self.check(ClusterSpec.parse(base | dict(options), strict=True))
 
     def check(self, spec: ClusterSpec) -> ClusterSpec:
@@ -104,15 +109,25 @@ class Policy:
             name = ".".join(str(part) for part in first["loc"])
             raise SpecError(f"profile {profile}: {name}", entry.get(name), "what docs/server.md says") from None
 
-    def _base(self, profile: str) -> dict[str, Any]:
-        options = dict(self.profiles[profile]) if profile else dict(self.default_spec)
-        options.pop("title", None)
-        return {"share": self.share} | options
+    def _options(self, profile: str) -> dict[str, Any]:
+        options = {name: value for name, value in self.profiles.get(profile, {}).items() if name != "title"}
+        if "profile" in options:
+            raise SpecError(f"profile {profile}: profile", options["profile"], "the options of this one")
+        return options
+
+    def _defaults_beside(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """What is taken as given where `options` name no profile."""
+        defaults = {name: value for name, value in self.default_spec.items() if name != "title"}
+        # A class decides where its workers are; who chooses that does without the class.
+        if _CHOICE & options.keys() and self._class_profile(defaults.get("profile", "")) is not None:
+            del defaults["profile"]
+        return _without_replaced(defaults, options)
 
 
-def _is_replaced(name: str, options: Mapping[str, Any]) -> bool:
-    """Whether a choice of GPUs or of the stand-in takes the place of the other one in a profile."""
-    return name in ("engine", "gpus", "workers") and bool({"engine", "gpus", "workers"} & options.keys())
+def _without_replaced(base: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` without its choice of GPUs or of the stand-in where `options` have one, which takes its place."""
+    replaced = _CHOICE if _CHOICE & options.keys() else frozenset()
+    return {name: value for name, value in base.items() if name not in replaced}
 
 
 def _spec_of_class(profile: str, by_class: ClassProfile, options: Mapping[str, Any]) -> ClusterSpec:

@@ -2,8 +2,10 @@
 
 import pytest
 from helpers import pids_of_session, wait_until
+from traitlets import TraitError
 
 from jupyter_gpudask.errors import ProfileNotFoundError, SpecError
+from jupyter_gpudask.server.extension import GpuDask
 from jupyter_gpudask.server.policy import Policy
 
 PROFILES = {
@@ -137,6 +139,49 @@ def test_what_the_administrator_allows_holds_for_classes_too():
 def test_a_profile_that_cannot_be_is_refused_when_the_server_starts(entry):
     with pytest.raises(SpecError, match="profile odd"):
         Policy(profiles={"odd": entry}).listed_profiles()
+
+
+def test_the_default_can_be_a_profile_and_what_differs_from_it():
+    policy = Policy(default_spec={"profile": "small", "threads": 2}, profiles=PROFILES)
+    spec = policy.spec({})
+    assert (spec.profile, spec.engine, spec.workers, spec.threads) == ("", "cpu", 1, 2)
+    assert policy.spec({"pool": 0.5}).model_copy(update={"pool": None}) == spec
+    assert policy.spec({"threads": 3}) == spec.model_copy(update={"threads": 3})
+    assert (policy.spec({"gpus": 1}).engine, policy.spec({"gpus": 1}).threads) == ("auto", 2)
+    assert policy.spec({}, "small").threads == 1
+    assert policy.spec({"profile": ""}).workers is None
+    assert Policy(default_spec={"profile": "small", "gpus": 1}, profiles=PROFILES).spec({}).gpus == 1
+
+
+def test_the_default_can_be_a_class_unless_other_workers_are_chosen():
+    profiles = {"queue": {"class": "a.B", "engine": "cuda", "start_timeout": 600}}
+    policy = Policy(default_spec={"profile": "queue"}, profiles=profiles)
+    spec = policy.spec({})
+    assert (spec.profile, spec.engine, spec.start_timeout) == ("queue", "cuda", 600)
+    assert policy.made_by(spec.profile).path == "a.B"
+    assert policy.changed(spec, {}) == spec
+    assert policy.spec({"start_timeout": 60}).profile == "queue"
+    assert Policy(default_spec={"profile": "queue", "start_timeout": 9}, profiles=profiles).spec({}).start_timeout == 9
+    with pytest.raises(SpecError, match="without the profile queue"):
+        policy.spec({"threads": 2})
+    for options in ({"engine": "cpu", "workers": 1}, {"gpus": 2}, {"profile": "", "threads": 2}):
+        assert policy.spec(options) == Policy().spec(options)
+
+
+@pytest.mark.parametrize(
+    ("default_spec", "profiles"),
+    [
+        ({"profile": "nowhere"}, {"small": {}}),
+        ({"profile": 3}, {"small": {}}),
+        ({"profile": "a", "threads": 2}, {"a": {"class": "a.B"}}),
+        ({"profile": "a", "thread": 2}, {"a": {}}),
+        ({}, {"a": {"profile": "small"}, "small": {}}),
+    ],
+)
+def test_a_default_or_a_profile_by_another_that_cannot_be_is_refused_when_the_server_starts(default_spec, profiles):
+    settings = GpuDask(default_spec=default_spec, profiles=profiles)
+    with pytest.raises(TraitError, match="The configuration of GpuDask cannot be used: "):
+        settings._policy()
 
 
 def test_more_workers_than_the_administrator_allows_are_refused_also_to_his_own_classes(own_server):
