@@ -128,6 +128,11 @@ class HostedCluster:
         """Forget what it computed and keeps."""
         await empty(self._cluster.scheduler)
 
+    def rename(self, holder: str) -> None:
+        """From now on `holder` holds its GPUs, in the words that others are told."""
+        if self._lease is not None:
+            self._lease.rename(holder)
+
     async def finished(self) -> None:
         """Wait until a client has shut it down."""
         await self._cluster.scheduler.finished()

@@ -21,6 +21,7 @@ from ..models import (
     Progress,
     Ready,
     Refused,
+    Rename,
     Scale,
     SendLogs,
     SendState,
@@ -133,6 +134,16 @@ class ClusterLink:
         self._on_state = on_state
         if self.running:
             self._send(Watch(interval=interval))
+
+    def rename(self, holder: str) -> None:
+        """Have others told that `holder` holds the GPUs.
+
+        Raises
+        ------
+        ClusterLostError
+            The cluster is gone.
+        """
+        self._send(Rename(holder=holder))
 
     def _begin_reading(self, on_lost: LostCallback | None) -> None:
         """Read what comes from now on; `on_lost` is called once if the cluster ends without being asked to."""

@@ -18,6 +18,7 @@ from ..models import (
     Failed,
     LogText,
     Refused,
+    Rename,
     Scale,
     SendLogs,
     SendState,
@@ -165,6 +166,8 @@ class Supervisor:
                 self._check_ready()
                 await self._cluster.empty()
                 self._report(command)
+            case Rename(holder=holder):
+                await asyncio.to_thread(self._cluster.rename, holder)
             case _:
                 raise ProtocolError("A cluster is started once.")
 

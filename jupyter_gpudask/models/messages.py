@@ -132,13 +132,20 @@ class Empty(_Command):
     type: Literal["empty"] = "empty"
 
 
+class Rename(_Command):
+    """From now on others are told that this holds the GPUs; there is no answer."""
+
+    type: Literal["rename"] = "rename"
+    holder: str
+
+
 class Close(_Command):
     """Close the cluster and end."""
 
     type: Literal["close"] = "close"
 
 
-Command = Start | SendState | Watch | SendLogs | Scale | Empty | Close
+Command = Start | SendState | Watch | SendLogs | Scale | Empty | Rename | Close
 
 
 class Progress(_Message):

@@ -66,6 +66,7 @@ class KernelCluster:
         self.state: ClusterState | None = None
         self.busy_at = time.monotonic()
         self.secret = secrets.token_urlsafe(32)
+        self._holder = ""
         self._observers: list[ChangeCallback] = [on_change]
 
     @property
@@ -93,6 +94,7 @@ class KernelCluster:
         max_workers: int | None,
     ) -> None:
         """Start it; afterwards it is ready, or it failed. Cancelled, it leaves nothing behind."""
+        self._holder = holder
         try:
             self.interpreter = found = await interpreter
             process = await ClusterProcess.start(
@@ -142,6 +144,13 @@ class KernelCluster:
         if self.process is not None and self.process.running:
             with contextlib.suppress(ClusterLostError):  # it is about to end, and whoever waits for it will be told
                 self.process.watch(interval, self._on_state)
+
+    def rename(self, holder: str) -> None:
+        """Have others told that `holder` holds its GPUs, unless they are."""
+        if self.status == "ready" and self.process is not None and holder != self._holder:
+            self._holder = holder
+            with contextlib.suppress(ClusterLostError):
+                self.process.rename(holder)
 
     async def refresh(self) -> None:
         """Have its state of now, as far as it tells."""

@@ -189,6 +189,11 @@ class ClusterManager:
         for cluster in self.clusters.values():
             cluster.watch(self._interval)
 
+    def rename(self, notebooks: Mapping[str, tuple[str, ...]]) -> None:
+        """Have every cluster go by the names that its notebooks have now."""
+        for kernel_id, cluster in self.clusters.items():
+            cluster.rename(self._holder(kernel_id, notebooks))
+
     async def close_all(self) -> None:
         """Close everything; the server ends."""
         for cluster in list(self.clusters.values()):
@@ -202,6 +207,9 @@ class ClusterManager:
         """Do `work` beside everything else; what goes wrong is logged."""
         self._others.spawn(work)
 
+    def _holder(self, kernel_id: str, notebooks: Mapping[str, tuple[str, ...]]) -> str:
+        return ", ".join(notebooks.get(kernel_id, (f"kernel {self.kernels.name(kernel_id)}",)))
+
     def _lock(self, kernel_id: str) -> asyncio.Lock:
         return self._locks.setdefault(kernel_id, asyncio.Lock())
 
@@ -209,10 +217,11 @@ class ClusterManager:
         kernel_id = cluster.kernel_id
         async with self._lock(kernel_id):
             try:
-                names = (await self.kernels.notebooks()).get(kernel_id, (f"kernel {self.kernels.name(kernel_id)}",))
+                notebooks = await self.kernels.notebooks()
+                self.rename(notebooks)  # those that hold what it may want, for a refusal names them
                 await cluster.start(
                     _given(interpreter) if interpreter is not None else self.kernels.interpreter(kernel_id),
-                    holder=", ".join(names),
+                    holder=self._holder(kernel_id, notebooks),
                     made_by=self.policy.made_by(cluster.spec.profile),
                     standby=self.standby,
                     max_workers=self.policy.max_workers,

@@ -114,6 +114,7 @@ class Watch:
 
     async def _look_once(self, thread: ThreadPoolExecutor) -> None:
         notebooks = await self._manager.kernels.notebooks()
+        self._manager.rename(notebooks)
         processes = self._manager.kernels.processes(notebooks)
         async with self._reading:
             composing = asyncio.get_running_loop().run_in_executor(

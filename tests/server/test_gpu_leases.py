@@ -24,6 +24,9 @@ def test_notebooks_of_one_server_and_of_two_respect_each_others_leases(servers):
     assert free != held
     holders = {gpu["uuid"]: [holder["name"] for holder in gpu["holders"]] for gpu in here.fetch("gpus").body["gpus"]}
     assert holders == {held: ["theirs.ipynb"], free: ["other.ipynb"]}
+    (session,) = [each for each in here.fetch("sessions", prefix="api/").body if each["path"] == "other.ipynb"]
+    here.fetch(f"sessions/{session['id']}", "PATCH", {"path": "renamed.ipynb"}, prefix="api/")
+    assert "is held by renamed.ipynb" in start(here, mine, gpus="all")["reason"]
     for server, kernel in ((there, theirs), (here, other)):
         assert server.fetch(f"clusters/{kernel.id}", "DELETE").status == 204
     here.fetch(f"clusters/{mine.id}/restart", "POST", {})
