@@ -29,9 +29,7 @@ class ClusterDirectory:
 
     def __init__(self) -> None:
         remove_stale_directories()
-        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        self._lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path, self._lock = _make()
         self.logs.mkdir()
 
     @property
@@ -43,6 +41,17 @@ class ClusterDirectory:
         """Remove it and what is in it."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+
+
+def _make() -> tuple[Path, int]:
+    """A new folder, and the lock that is held on it."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        lock = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (path / _LOCK).exists():
+            return path, lock
+        os.close(lock)  # until it was locked it looked like one of the dead, and another process has removed it
 
 
 def temporary_folders(environment: Mapping[str, str]) -> set[Path]:

@@ -1,5 +1,6 @@
 """The folder of a cluster, and nobody else's."""
 
+import fcntl
 import subprocess
 import sys
 
@@ -25,3 +26,20 @@ def test_a_folder_is_removed_when_its_process_is_gone_and_not_before(tmp_path, m
     assert directory.logs.is_dir()
     directory.remove()
     assert [path.name for path in tmp_path.iterdir()] == [mine.name]
+
+
+def test_a_folder_that_is_removed_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    flock, others = fcntl.flock, [remove_stale_directories]
+
+    def flock_after_another_process(lock, how):
+        if how == fcntl.LOCK_EX and others:
+            others.pop()()
+        flock(lock, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock_after_another_process)
+    directory = ClusterDirectory()
+    assert not others
+    remove_stale_directories()
+    assert list(tmp_path.iterdir()) == [directory.path]
+    directory.remove()
