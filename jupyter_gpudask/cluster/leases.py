@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import tempfile
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _SUFFIX = ".lease"
+_UNFINISHED = ".unfinished"
 _MUTEX = "mutex"
 
 
@@ -36,7 +38,7 @@ class Lease:
     kernel_id
         The kernel whose cluster it is; empty where that is not known.
     pid
-        Of the process that holds them.
+        Of the process that holds them, on its own host and in its own container.
     share
         Whether it lets others hold them too.
     """
@@ -61,10 +63,12 @@ class HeldLease:
     """A lease of this process; it ends with `release`, or with the process."""
 
     def __init__(self, lease: Lease, folder: Path) -> None:
-        self._path = folder / f"{lease.pid}{_SUFFIX}"
-        self._lock = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        # The pid alone is not unique: containers, and hosts, may share a home.
+        self._lock, name = tempfile.mkstemp(_UNFINISHED, f"{lease.pid}-", folder)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.write(self._lock, json.dumps(asdict(lease)).encode())
+        # A reader must not find it before that, and take it for one of the dead or for none.
+        self._path = Path(name).rename(Path(name).with_suffix(_SUFFIX))
 
     def release(self) -> None:
         """Give the GPUs back."""
@@ -91,7 +95,7 @@ class LeaseFolder:
         mutex = os.open(self._path / _MUTEX, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(mutex, fcntl.LOCK_EX)
-            for path in self._files():
+            for path in [*self._files(), *self._path.glob(f"*{_UNFINISHED}")]:
                 if not _is_held(path):
                     path.unlink(missing_ok=True)
             yield self.read()

@@ -45,7 +45,9 @@ class GpuReader:
         except GpuUnavailableError as error:
             self._log(error.reason)
             return GpuList(reason=error.reason, fix=error.fix)
-        leases = LeaseFolder().read()
+        here = {gpu.uuid for gpu in gpus}
+        # Those of other hosts that share the home hold other GPUs, and their pids mean nothing here.
+        leases = [lease for lease in LeaseFolder().read() if here.intersection(lease.gpus)]
         supervisors = {lease.pid: lease.kernel_id for lease in leases if lease.kernel_id} | dict(supervisors)
         reason = self._missing(gpus)
         self._log(reason)

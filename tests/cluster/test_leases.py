@@ -47,6 +47,42 @@ def test_a_lease_that_is_given_back_leaves_no_file(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mutex"]
 
 
+def test_holders_with_the_same_pid_as_of_two_containers_do_not_meet(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "getpid", lambda: 57)
+    folder = LeaseFolder(tmp_path)
+    leases = []
+    for gpu in ("GPU-0", "GPU-1"):
+        with folder.choosing():
+            leases.append(folder.take([gpu], holder="", kernel_id="", share=False))
+    assert sorted(lease.gpus for lease in folder.read()) == [("GPU-0",), ("GPU-1",)]
+    leases[0].release()
+    assert [lease.gpus for lease in folder.read()] == [("GPU-1",)]
+    leases[1].release()
+
+
+def test_a_lease_is_not_read_before_it_is_complete(tmp_path, monkeypatch):
+    folder, seen, write = LeaseFolder(tmp_path), [], os.write
+
+    def write_while_others_look(*arguments):
+        folder.clear_away()  # which would wait for the mutex, had it found anything
+        seen.append(list(tmp_path.glob("*.lease")))
+        return write(*arguments)
+
+    with folder.choosing():
+        monkeypatch.setattr(os, "write", write_while_others_look)
+        lease = folder.take(["GPU-0"], holder="", kernel_id="", share=False)
+    assert seen == [[]]
+    assert [lease.gpus for lease in folder.read()] == [("GPU-0",)]
+    lease.release()
+
+
+def test_what_is_left_of_one_who_died_while_taking_a_lease_is_removed(tmp_path):
+    (tmp_path / "57-abc.unfinished").touch()
+    with LeaseFolder(tmp_path).choosing() as leases:
+        assert leases == []
+    assert [path.name for path in tmp_path.iterdir()] == ["mutex"]
+
+
 GPUS = [GpuState(index=i, uuid=f"GPU-{i}", name="H200", memory_total=100, memory_used=i) for i in range(4)]
 
 

@@ -1,9 +1,14 @@
 """What the server says of GPUs that cannot be asked, or not everything."""
 
 import json
+import os
 
 import pytest
 from helpers import fake_gpu_environment
+
+from jupyter_gpudask.cluster.leases import Lease, LeaseFolder
+from jupyter_gpudask.models import GpuProcess, GpuState
+from jupyter_gpudask.server.gpu_reader import GpuReader
 
 READ = """
 import json, logging, sys
@@ -38,6 +43,15 @@ print([(user.kernel_id, user.notebook) for user in users])
 def test_a_kernel_is_named_by_its_notebook_and_a_worker_belongs_to_its_cluster(run_python):
     seen = run_python(KERNEL, fake_gpu_environment())
     assert eval(seen) == [("a", "analysis.ipynb"), ("b", None)]  # noqa: S307
+
+
+@pytest.mark.parametrize(("leased", "kernel_id"), [("GPU-here", "a"), ("GPU-of-another-host", None)])
+def test_a_lease_tells_whose_a_process_is_where_its_gpus_are(monkeypatch, leased, kernel_id):
+    gpu = GpuState(index=0, uuid="GPU-here", name="H200", processes=(GpuProcess(pid=os.getpid()),))
+    lease = Lease((leased,), "a.ipynb", "a", os.getsid(0), share=False)
+    monkeypatch.setattr("jupyter_gpudask.server.gpu_reader.list_gpus", lambda: [gpu])
+    monkeypatch.setattr(LeaseFolder, "read", lambda _: [lease])
+    assert GpuReader().read({}).gpus[0].users[0].kernel_id == kernel_id
 
 
 @pytest.fixture
