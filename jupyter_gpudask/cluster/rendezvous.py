@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import struct
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _PREFIX, _SUFFIX = "gpudask-", ".sock"
 
 
 def socket_path(runtime: Path, server: int) -> Path:
-    """The socket of the server with that pid.
+    """The socket of the server with that pid, in this container of this host: others may share the folder.
 
     Parameters
     ----------
@@ -25,12 +26,15 @@ def socket_path(runtime: Path, server: int) -> Path:
     server
         The pid; a kernel has it as ``JPY_PARENT_PID``.
     """
-    return runtime / f"{_PREFIX}{server}{_SUFFIX}"
+    return runtime / f"{_PREFIX}{_place()}-{server}{_SUFFIX}"
 
 
 def bind_socket(path: Path) -> socket.socket:
-    """A socket at `path` that only this user can connect to; those that the dead have left are removed."""
-    for other in path.parent.glob(f"{_PREFIX}*{_SUFFIX}"):
+    """A socket at `path` that only this user can connect to; those that the dead have left here are removed.
+
+    One of another host does not answer, whoever lives, and stays.
+    """
+    for other in path.parent.glob(f"{_PREFIX}{_place()}-*{_SUFFIX}"):
         if other == path or not _answers(other):
             other.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -65,6 +69,18 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, uid, _ = struct.unpack("3i", credentials)
     return pid, uid
+
+
+def _place() -> str:
+    """Where a pid means one process: some characters for this run of this host's Linux and this namespace of pids.
+
+    Source: random(4), boot_id; pid_namespaces(7).
+    """
+    try:
+        host = Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:  # some sandboxes have none
+        host = os.uname().nodename
+    return hashlib.sha256(f"{host} {Path('/proc/self/ns/pid').readlink()}".encode()).hexdigest()[:12]
 
 
 def _answers(path: Path) -> bool:

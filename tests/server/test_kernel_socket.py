@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from helpers import ON_GPUS, START_ONE, wait_until
 
-from jupyter_gpudask.cluster.rendezvous import bind_socket, connect_socket, peer_of
+from jupyter_gpudask.cluster.rendezvous import bind_socket, connect_socket, peer_of, socket_path
 from jupyter_gpudask.server.kernel_socket import KernelSocket
 
 LOAD = "%load_ext jupyter_gpudask"
@@ -115,7 +115,7 @@ def test_an_interrupted_start_leaves_nothing(server, kernel):
 
 
 def socket_of(server):
-    return server.runtime / f"gpudask-{server.pid}.sock"
+    return socket_path(server.runtime, server.pid)
 
 
 def test_only_its_user_can_open_the_socket(server):
@@ -171,10 +171,26 @@ def test_what_is_no_kernel_gets_a_sentence(server, line):
 def test_a_socket_of_the_dead_is_removed_and_one_of_the_living_is_not(tmp_path):
     folder = tmp_path / ("a-long-name-" * 9)
     folder.mkdir()
-    dead, living = folder / "gpudask-1.sock", folder / "gpudask-2.sock"
+    dead, living, new = (socket_path(folder, pid) for pid in (1, 2, 3))
     bind_socket(dead).close()
-    with bind_socket(living), bind_socket(folder / "gpudask-3.sock"):
-        assert sorted(path.name for path in folder.iterdir()) == ["gpudask-2.sock", "gpudask-3.sock"]
+    with bind_socket(living), bind_socket(new):
+        assert set(folder.iterdir()) == {living, new}
         with connect_socket(living) as caller:
             assert peer_of(caller) == (os.getpid(), os.getuid())
     assert connect_socket(dead) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("readlink", Path("pid:[1]")), ("read_text", "b1c5e6ab-of-another-host")],
+    ids=["container", "host"],
+)
+def test_a_socket_of_another_container_or_host_with_the_same_home_is_left(tmp_path, monkeypatch, name, answer):
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(Path, name, lambda _: answer)
+        theirs = socket_path(tmp_path, 7)
+        bind_socket(theirs).close()  # which from here looks dead, as on NFS the living of another host do
+    mine = socket_path(tmp_path, 7)
+    with bind_socket(mine):
+        assert set(tmp_path.iterdir()) == {theirs, mine}
+        assert mine != theirs
