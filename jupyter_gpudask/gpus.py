@@ -37,7 +37,8 @@ def list_gpus() -> list[GpuState]:
     Returns
     -------
     list of GpuState
-        In the order of the PCI bus; a figure that a GPU does not tell is `None`.
+        In the order of the PCI bus; a figure that a GPU does not tell is `None`. One that does not tell its UUID, by
+        which it would be chosen and held, is left out as one that does not answer.
 
     Raises
     ------
@@ -48,8 +49,8 @@ def list_gpus() -> list[GpuState]:
         gpus: list[GpuState] = []
         for index in range(pynvml.nvmlDeviceGetCount()):
             handle = _ask(pynvml.nvmlDeviceGetHandleByIndex, index)
-            if handle is not None:
-                gpus.extend(_read(index, part) for part in _mig_instances(handle) or [handle])
+            parts = [] if handle is None else _mig_instances(handle) or [handle]
+            gpus.extend(gpu for part in parts if (gpu := _read(index, part)) is not None)
         return gpus
 
 
@@ -202,14 +203,17 @@ def _mig_instances(handle: Any) -> list[Any]:
     return [instance for instance in instances if instance is not None]
 
 
-def _read(index: int, handle: Any) -> GpuState:
+def _read(index: int, handle: Any) -> GpuState | None:
+    uuid = _ask(pynvml.nvmlDeviceGetUUID, handle)
+    if uuid is None:
+        return None
     memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
     utilization = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
     power = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
     nvlink, pcie = _traffic(handle)
     return GpuState(
         index=index,
-        uuid=_ask(pynvml.nvmlDeviceGetUUID, handle) or f"GPU-{index}",
+        uuid=uuid,
         name=_ask(pynvml.nvmlDeviceGetName, handle) or "NVIDIA GPU",
         memory_total=None if memory is None else memory.total,
         memory_used=None if memory is None else memory.used,

@@ -26,7 +26,7 @@ class GpuReader:
     """Reads the GPUs, and logs a trouble once, not each time."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, str] = {}
+        self._seen: dict[str, GpuState] = {}
         self._reason = ""
 
     def read(self, supervisors: Mapping[int, str], kernels: Mapping[int, KernelProcess] | None = None) -> GpuList:
@@ -59,8 +59,14 @@ class GpuReader:
 
     def _missing(self, gpus: Sequence[GpuState]) -> str:
         """What to say of GPUs that were there."""
-        self._seen |= {gpu.uuid: f"GPU {gpu.index} ({gpu.name})" for gpu in gpus}
-        missing = [name for uuid, name in self._seen.items() if all(gpu.uuid != uuid for gpu in gpus)]
+        # Where one answers by another UUID, MIG was switched; but not by that of its neighbour, which moves up when a
+        # GPU is taken out.
+        answering = {gpu.index for gpu in gpus if self._seen.get(gpu.uuid, gpu).index == gpu.index}
+        others = {uuid: gpu for uuid, gpu in self._seen.items() if gpu.index not in answering}
+        self._seen = {gpu.uuid: gpu for gpu in gpus} | others
+        missing = [
+            f"GPU {gpu.index} ({gpu.name})" for uuid, gpu in others.items() if all(gpu.uuid != uuid for gpu in gpus)
+        ]
         return f"{' and '.join(missing)} no longer answer{'s' if len(missing) == 1 else ''}." if missing else ""
 
     def _log(self, reason: str) -> None:

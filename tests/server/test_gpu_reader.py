@@ -99,6 +99,38 @@ def test_a_gpu_that_falls_off_the_bus_is_named_and_the_others_go_on(read):
     assert logged == ["GPU 0 (NVIDIA H200) no longer answers.", "The GPUs answer again."]
 
 
+def test_a_gpu_that_is_taken_out_is_missed_although_its_neighbour_moves_up(read):
+    seen, logged = read(
+        "if step: pynvml.nvmlDeviceGetCount, pynvml.nvmlDeviceGetHandleByIndex = lambda: 1, lambda i: i + 1"
+    )
+    assert [len(look["gpus"]) for look in seen] == [2, 1, 1, 1]
+    assert logged == ["GPU 0 (NVIDIA H200) no longer answers."]
+
+
+def test_a_gpu_that_does_not_tell_its_uuid_once_is_missed_only_then(read):
+    no = "(_ for _ in ()).throw(pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN))"
+    seen, logged = read(
+        "uuid = pynvml.nvmlDeviceGetUUID if step == 0 else uuid; "
+        f"pynvml.nvmlDeviceGetUUID = lambda h: {no} if (step, h) == (1, 0) else uuid(h)"
+    )
+    assert [len(look["gpus"]) for look in seen] == [2, 1, 2, 2]
+    assert logged == ["GPU 0 (NVIDIA H200) no longer answers.", "The GPUs answer again."]
+
+
+def test_a_gpu_of_which_mig_is_switched_is_not_missed(read):
+    """Whole, cut in two, with one of these taken away, and whole again."""
+    mig = (
+        "uuid = pynvml.nvmlDeviceGetUUID if step == 0 else uuid; count = [0, 2, 1, 0][step]; "
+        "pynvml.nvmlDeviceGetMigMode = lambda h: (int(h == 0), 0); "
+        "pynvml.nvmlDeviceGetMaxMigDeviceCount = lambda h: count; "
+        "pynvml.nvmlDeviceGetMigDeviceHandleByIndex = lambda h, n: 10 + n; "
+        "pynvml.nvmlDeviceGetUUID = lambda h: uuid(h) if h < 10 else f'MIG-{h}'"
+    )
+    seen, logged = read(mig)
+    assert [len(look["gpus"]) for look in seen] == [2, 3, 2, 2]
+    assert logged == []
+
+
 def test_each_mig_instance_is_a_gpu_of_its_own(read):
     mig = (
         "pynvml.nvmlDeviceGetMigMode = lambda h: (1, 1); pynvml.nvmlDeviceGetMaxMigDeviceCount = lambda h: 3; "
