@@ -16,7 +16,7 @@ from .errors import GpuUnavailableError
 from .models import GpuProcess, GpuState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _T = TypeVar("_T")
 
@@ -52,6 +52,23 @@ def list_gpus() -> list[GpuState]:
             parts = [] if handle is None else _mig_instances(handle) or [handle]
             gpus.extend(gpu for part in parts if (gpu := _read(index, part)) is not None)
         return gpus
+
+
+def read_use(gpus: Iterable[GpuState]) -> list[GpuState]:
+    """Memory and utilization of these GPUs now, and nothing else of them, for each figure takes NVML its time.
+
+    Returns
+    -------
+    list of GpuState
+        In the same order; all other figures are `None`, and those too of a GPU that no longer answers.
+
+    Raises
+    ------
+    GpuUnavailableError
+        NVML cannot be asked; the message says why.
+    """
+    with _nvml():
+        return [_read_use(gpu) for gpu in gpus]
 
 
 def visible_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]:
@@ -226,6 +243,20 @@ def _read(index: int, handle: Any) -> GpuState | None:
             GpuProcess(pid=process.pid, memory=process.usedGpuMemory)
             for process in _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
         ),
+    )
+
+
+def _read_use(gpu: GpuState) -> GpuState:
+    handle = _ask(pynvml.nvmlDeviceGetHandleByUUID, gpu.uuid)
+    memory = None if handle is None else _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    utilization = None if handle is None else _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    return GpuState(
+        index=gpu.index,
+        uuid=gpu.uuid,
+        name=gpu.name,
+        memory_total=None if memory is None else memory.total,
+        memory_used=None if memory is None else memory.used,
+        utilization=None if utilization is None else utilization.gpu,
     )
 
 

@@ -65,6 +65,43 @@ def test_nvml_tells_every_figure(run_python):
     assert second["processes"] == []
 
 
+READ_USE = """
+import json, pynvml
+from jupyter_gpudask import gpus
+held, asked = [*gpus.list_gpus()[1:2], gpus.GpuState(index=9, uuid="GPU-lost", name="H200", memory_used=1)], []
+
+def asks(name, answer):
+    return lambda *arguments: asked.append([name.removeprefix("nvmlDeviceGet"), *arguments]) or answer(*arguments)
+
+def by_uuid(uuid):
+    if uuid == "GPU-lost":
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+    return 1
+
+pynvml.nvmlDeviceGetHandleByUUID = by_uuid
+for name in dir(pynvml):
+    if name.startswith("nvmlDeviceGet"):
+        setattr(pynvml, name, asks(name, getattr(pynvml, name)))
+print(json.dumps([asked, [gpu.model_dump(exclude_defaults=True) for gpu in gpus.read_use(held)]]))
+"""
+
+
+def test_the_use_of_some_gpus_is_read_by_asking_those_alone_and_nothing_else_of_them(run_python):
+    asked, (held, lost) = json.loads(run_python(READ_USE, fake_gpu_environment(FAKE_GPUS="8")))
+    uuid = held["uuid"]
+    by_uuid = "HandleByUUID"
+    assert asked == [[by_uuid, uuid], ["MemoryInfo", 1], ["UtilizationRates", 1], [by_uuid, "GPU-lost"]]
+    assert held == {
+        "index": 1,
+        "uuid": uuid,
+        "name": "NVIDIA H200",
+        "memory_total": 140 * 2**30,
+        "memory_used": 2**30,
+        "utilization": 37,
+    }
+    assert lost == {"index": 9, "uuid": "GPU-lost", "name": "H200"}
+
+
 def test_what_went_over_the_links_is_told_by_those_that_count_it(run_python):
     first, _ = json.loads(run_python(ASK, fake_gpu_environment(FAKE_TRAFFIC=str(2**20))))
     assert first["nvlink_bytes"] == pytest.approx(time.time() * 2**20, rel=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +21,7 @@ Status = Literal["starting", "ready", "closing", "closed"]
 _UNFINISHED_STATES = ("waiting", "queued", "no-worker", "processing")
 
 
-def read_state(cluster: Any, plan: Plan, status: Status, shortages: Mapping[str, int]) -> ClusterState:
+async def read_state(cluster: Any, plan: Plan, status: Status, shortages: Mapping[str, int]) -> ClusterState:
     """What each worker is doing now. It asks no worker, and takes no CUDA context.
 
     Parameters
@@ -34,7 +35,8 @@ def read_state(cluster: Any, plan: Plan, status: Status, shortages: Mapping[str,
     shortages
         How many tasks failed for want of device memory, by the name of the worker.
     """
-    devices = _devices(plan)
+    # The loop is the scheduler's, too, and NVML may take tens of milliseconds for a GPU.
+    devices = await asyncio.to_thread(_devices, plan) if plan.gpus else {}
     scheduler = cluster.scheduler
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
     pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
@@ -55,10 +57,8 @@ def read_state(cluster: Any, plan: Plan, status: Status, shortages: Mapping[str,
 
 
 def _devices(plan: Plan) -> Mapping[str, GpuState]:
-    if plan.engine != "cuda":
-        return {}
     try:
-        return {gpu.uuid: gpu for gpu in gpus.list_gpus()}
+        return {gpu.uuid: gpu for gpu in gpus.read_use(plan.gpus)}
     except GpuUnavailableError:
         return {gpu.uuid: GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name) for gpu in plan.gpus}
 

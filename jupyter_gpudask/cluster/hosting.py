@@ -101,9 +101,9 @@ class HostedCluster:
             pid=os.getpid(),
         )
 
-    def state(self, status: Status) -> ClusterState:
+    async def state(self, status: Status) -> ClusterState:
         """What its workers do now."""
-        return read_state(self._cluster, self._plan, status, self._shortages)
+        return await read_state(self._cluster, self._plan, status, self._shortages)
 
     def scale(self, workers: int) -> None:
         """Have `workers` workers from now on; those that are new come later.
@@ -131,7 +131,8 @@ class HostedCluster:
     def rename(self, holder: str) -> None:
         """From now on `holder` holds its GPUs, in the words that others are told."""
         if self._lease is not None:
-            self._lease.rename(holder)
+            with LeaseFolder().choosing():
+                self._lease.rename(holder)
 
     async def finished(self) -> None:
         """Wait until a client has shut it down."""

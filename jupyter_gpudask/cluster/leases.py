@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -63,17 +63,29 @@ class HeldLease:
     """A lease of this process; it ends with `release`, or with the process."""
 
     def __init__(self, lease: Lease, folder: Path) -> None:
-        # The pid alone is not unique: containers, and hosts, may share a home.
-        self._lock, name = tempfile.mkstemp(_UNFINISHED, f"{lease.pid}-", folder)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(self._lock, json.dumps(asdict(lease)).encode())
-        # A reader must not find it before that, and take it for one of the dead or for none.
-        self._path = Path(name).rename(Path(name).with_suffix(_SUFFIX))
+        self._lease = lease
+        unfinished, self._lock = self._write(folder)
+        self._path = unfinished.rename(unfinished.with_suffix(_SUFFIX))
 
     def release(self) -> None:
         """Give the GPUs back."""
         self._path.unlink(missing_ok=True)
         os.close(self._lock)
+
+    def rename(self, holder: str) -> None:
+        """From now on `holder` holds the GPUs; inside `choosing`."""
+        self._lease, before = replace(self._lease, holder=holder), self._lock
+        unfinished, self._lock = self._write(self._path.parent)
+        unfinished.replace(self._path)
+        os.close(before)
+
+    def _write(self, folder: Path) -> tuple[Path, int]:
+        """A file that is locked and complete, and that readers do not find yet: they would take it for one of the dead."""
+        # The pid alone is not unique: containers, and hosts, may share a home.
+        lock, name = tempfile.mkstemp(_UNFINISHED, f"{self._lease.pid}-", folder)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(lock, json.dumps(asdict(self._lease)).encode())
+        return Path(name), lock
 
 
 class LeaseFolder:

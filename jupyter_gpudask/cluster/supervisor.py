@@ -152,7 +152,7 @@ class Supervisor:
     async def _carry_out(self, command: Command) -> None:
         match command:
             case SendState():
-                self._report(command)
+                await self._report(command)
             case Watch(interval=interval):
                 self._watch(interval)
             case SendLogs(worker=worker, lines=lines):
@@ -161,11 +161,11 @@ class Supervisor:
             case Scale(workers=workers):
                 self._check_ready()
                 self._cluster.scale(workers)
-                self._report(command)
+                await self._report(command)
             case Empty():
                 self._check_ready()
                 await self._cluster.empty()
-                self._report(command)
+                await self._report(command)
             case Rename(holder=holder):
                 await asyncio.to_thread(self._cluster.rename, holder)
             case _:
@@ -175,9 +175,9 @@ class Supervisor:
         if self._status == "starting":
             raise ProtocolError("The cluster is still starting.")
 
-    def _report(self, asked: Command | None = None) -> None:
+    async def _report(self, asked: Command | None = None) -> None:
         self._check_ready()
-        state = self._cluster.state(self._status)
+        state = await self._cluster.state(self._status)
         self._channel.send(StateReport(answers=None if asked is None else asked.id, state=state))
 
     def _watch(self, interval: float) -> None:
@@ -188,7 +188,7 @@ class Supervisor:
     async def _report_every(self, interval: float) -> None:
         while True:
             if self._status == "ready":
-                self._report()
+                await self._report()
             await asyncio.sleep(interval)
 
     async def _close(self, grace: float) -> None:
