@@ -117,6 +117,7 @@ class Watch:
         self._manager.rename(notebooks)
         processes = self._manager.kernels.processes(notebooks)
         async with self._reading:
+            before = self._last.time if self._last else 0.0
             composing = asyncio.get_running_loop().run_in_executor(
                 thread, self._compose, notebooks, processes, set(self._watchers.values())
             )
@@ -125,7 +126,8 @@ class Watch:
             # A watcher that came meanwhile, or is behind, gets everything next time.
             message = changes if since is None else fulls.get(since)
             if message is not None and watcher in self._watchers:
-                self._watchers[watcher] = None if watcher.send(message) else since or self._last.time
+                lacks = before if since is None else since
+                self._watchers[watcher] = None if watcher.send(message) else lacks
                 await asyncio.sleep(0)  # to send to all in one go would take milliseconds
 
     def _compose(
