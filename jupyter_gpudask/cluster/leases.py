@@ -80,7 +80,7 @@ class HeldLease:
         os.close(before)
 
     def _write(self, folder: Path) -> tuple[Path, int]:
-        """A file that is locked and complete, and that readers do not find yet: they would take it for one of the dead."""
+        """A file that is locked and complete, which readers do not find before it has its name."""
         # The pid alone is not unique: containers, and hosts, may share a home.
         lock, name = tempfile.mkstemp(_UNFINISHED, f"{self._lease.pid}-", folder)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
