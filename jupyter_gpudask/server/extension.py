@@ -31,7 +31,8 @@ class GpuDask(ExtensionApp):
     load_other_extensions = True
 
     default_spec = Dict(
-        help="The options of a cluster for which nothing else is said, such as {'gpus': 1, 'pool': 0.5}."
+        help="""The options of a cluster for which nothing else is said, such as {'gpus': 1, 'pool': 0.5}, or
+        {'profile': 'small'} for those of a profile."""
     ).tag(config=True)
     profiles = Dict(
         value_trait=Dict(),

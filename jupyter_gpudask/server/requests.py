@@ -65,6 +65,7 @@ class GpuDaskHandler(APIHandler):
         """
         try:
             content = json.loads(self.request.body or b"{}", parse_constant=_refuse, parse_float=_parse_number)
+            json.dumps(content, ensure_ascii=False).encode()  # half a character can be read, and never be sent again
         except (ValueError, RecursionError):  # the second for what is nested deeper than Python's parser goes
             raise web.HTTPError(400, "The body is not JSON.") from None
         if not isinstance(content, dict):

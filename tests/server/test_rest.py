@@ -59,7 +59,9 @@ def test_what_cannot_be_is_refused_with_the_reason(server, method, path, body, s
 
 
 def test_a_body_that_is_no_json_is_a_bad_request(server):
-    for data in (b"{", b"\xff", b'{"kernel_id": NaN}', b'{"spec": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"):
+    nested = b'{"spec": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"
+    half = b'{"kernel_id": "k", "spec": {"\\ud800": 1}}'
+    for data in (b"{", b"\xff", b'{"kernel_id": NaN}', nested, half):
         assert server.fetch("clusters", "POST", data=data).status == 400
 
 
