@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from distributed import Client, Security
 from distributed.client import AllExit
+from distributed.protocol.pickle import dumps
 
 from .sealing import SealingClient
 from .worker import PATH_PLUGIN, PathPlugin
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..models import Ready
+
+
+_ANSWER_LIMIT = 3.0
 
 
 def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0) -> Client:
@@ -45,8 +50,19 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
 
 
 def import_from(client: Client, path: Sequence[str]) -> None:
-    """Have the workers, also those to come, import modules from the folders of `path` before any others."""
-    client.register_plugin(PathPlugin(path), name=PATH_PLUGIN)
+    """Have the workers, also those to come, import modules from the folders of `path` before any others.
+
+    One that does not answer within some seconds does so when it can.
+    """
+    scheduler: Any = client.scheduler
+    with contextlib.suppress(OSError, TimeoutError):
+        client.sync(
+            scheduler.register_worker_plugin,
+            plugin=dumps(PathPlugin(path)),
+            name=PATH_PLUGIN,
+            idempotent=False,
+            callback_timeout=_ANSWER_LIMIT,
+        )
 
 
 def _handle_loop_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

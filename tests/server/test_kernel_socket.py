@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -101,6 +102,15 @@ def test_a_restarted_kernel_gets_its_warm_cluster_back_empty(server, kernel):
         before["pid"],
         before["state"]["workers"][0]["pid"],
     )
+
+
+def test_a_worker_that_hangs_does_not_keep_the_kernel_from_its_cluster(server, kernel):
+    worker = server.start(kernel)["state"]["workers"][0]["pid"]
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        assert "running" in kernel.ok("%gpudask status", timeout=15).displayed[0]
+    finally:
+        os.kill(worker, signal.SIGCONT)
 
 
 def test_an_interrupted_start_leaves_nothing(server, kernel):
