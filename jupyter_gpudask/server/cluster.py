@@ -104,7 +104,7 @@ class KernelCluster:
                 path=found.path,
                 holder=holder,
                 made_by=made_by,
-                standby=standby.take(found),
+                standby=await standby.take(found),
                 kernel_id=self.kernel_id,
                 max_workers=max_workers,
                 dashboard_secret=self.secret,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from pathlib import Path
@@ -12,6 +13,8 @@ from ..cluster.launcher import start_supervisor
 from ..errors import GpuDaskError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..cluster.process import ChildProcess
     from .kernels import Interpreter, Kernels
 
@@ -42,6 +45,7 @@ class Standby:
         self._wanted = wanted
         self._lock = asyncio.Lock()
         self._interpreter: Interpreter | None = None
+        self._packages: Mapping[Path, int] = {}
         self._process: ChildProcess | None = None
 
     async def prepare(self, kernel_id: str) -> None:
@@ -51,18 +55,19 @@ class Standby:
                 return
             try:
                 interpreter = await self._kernels.interpreter(kernel_id)
-                if self._suits(interpreter):
+                packages = await asyncio.to_thread(_packages, interpreter)
+                if self._suits(interpreter, packages):
                     return
                 await self._end()
                 self._process = await start_supervisor(interpreter.python, interpreter.environment, "--standby")
             except GpuDaskError as error:
                 logger.info("There is no standby for kernel %s: %s", kernel_id, error)
             else:
-                self._interpreter = interpreter
+                self._interpreter, self._packages = interpreter, packages
 
-    def take(self, interpreter: Interpreter) -> ChildProcess | None:
+    async def take(self, interpreter: Interpreter) -> ChildProcess | None:
         """The process, if it is for kernels like this; it is the caller's from now on."""
-        if not self._suits(interpreter):
+        if not self._suits(interpreter, await asyncio.to_thread(_packages, interpreter)):
             return None
         process, self._process = self._process, None
         return process
@@ -78,9 +83,11 @@ class Standby:
         if process is not None:
             await process.kill()
 
-    def _suits(self, interpreter: Interpreter) -> bool:
+    def _suits(self, interpreter: Interpreter, packages: Mapping[Path, int]) -> bool:
         mine, process = self._interpreter, self._process
         if mine is None or process is None or process.returncode is not None:
+            return False
+        if packages != self._packages:  # it has imported what was installed before
             return False
         return _program(mine) == _program(interpreter) and _variables(mine) == _variables(interpreter)
 
@@ -88,6 +95,16 @@ class Standby:
 def _program(interpreter: Interpreter) -> tuple[Path, str]:
     """The environment that an interpreter belongs to, and what it is; ``python`` and ``python3`` are one."""
     return Path(interpreter.python).parent, os.path.realpath(interpreter.python)
+
+
+def _packages(interpreter: Interpreter) -> dict[Path, int]:
+    """When something was last installed into each folder of packages that belongs to an interpreter, or removed."""
+    places = (Path(interpreter.python).parent.parent, Path(interpreter.environment.get("HOME", "/")) / ".local")
+    found = {}
+    with contextlib.suppress(OSError):  # those that cannot be looked at cannot be installed into
+        for folder in (folder for place in places for folder in place.glob("lib*/python3*/*-packages")):
+            found[folder] = folder.stat().st_mtime_ns
+    return found
 
 
 def _variables(interpreter: Interpreter) -> dict[str, str]:

@@ -70,10 +70,39 @@ def test_one_that_was_killed_is_not_used(server):
 
 class Kernels:
     def __init__(self):
-        self.environment = dict(os.environ)
+        self.python, self.environment = sys.executable, dict(os.environ)
 
     async def interpreter(self, kernel_id):
-        return Interpreter(sys.executable, self.environment)
+        return Interpreter(self.python, self.environment)
+
+
+def test_it_is_not_used_after_something_was_installed(tmp_path, monkeypatch):
+    packages = tmp_path / "lib" / "python3.12" / "site-packages"
+    packages.mkdir(parents=True)
+    os.utime(packages, (0, 0))
+    kernels = Kernels()
+    kernels.python = str(tmp_path / "bin" / "python")
+
+    class Process:
+        returncode = None
+
+        async def kill(self):
+            self.returncode = -9
+
+    async def start(*_):
+        return Process()
+
+    monkeypatch.setattr("jupyter_gpudask.server.standby.start_supervisor", start)
+
+    async def run():
+        standby, interpreter = Standby(kernels, wanted=True), await kernels.interpreter("k")
+        await standby.prepare("k")
+        (packages / "another").mkdir()
+        assert await standby.take(interpreter) is None
+        await standby.prepare("k")
+        assert isinstance(await standby.take(interpreter), Process)
+
+    asyncio.run(run())
 
 
 def test_there_is_one_at_most_and_none_after_the_close():
@@ -88,7 +117,7 @@ def test_there_is_one_at_most_and_none_after_the_close():
         kernels.environment = {**os.environ, "COLOUR": "green"}
         await standby.prepare("k")
         second = children()
-        assert standby.take(Interpreter(sys.executable, dict(os.environ))) is None
+        assert await standby.take(Interpreter(sys.executable, dict(os.environ))) is None
         await standby.close()
         await standby.prepare("k")
         return first, second, children()
