@@ -28,10 +28,14 @@ FIND_CHROMIUM = for name in "$${CHROMIUM_PATH:-}" chromium chromium-browser goog
 # The port 8888 is often taken by somebody's own Jupyter.
 FREE_PORT = $(VENV)/bin/python -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'
 
-.PHONY: help demo lab test lint build clean chromium FORCE
+# In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name. Two processes share the files of tests, which
+# wait for processes most of the time; on a machine with GPUs they would share these too.
+PYTEST = $(VENV)/bin/pytest $(if $(CUDA_EXTRA),,--numprocesses 2 --dist loadfile)
+
+.PHONY: help demo lab test coverage lint build clean chromium FORCE
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.installed ## run binder/quickstart.ipynb, on the GPUs where there are some, and print what ran where
 	$(VENV)/bin/python binder/run_demo.py
@@ -39,13 +43,13 @@ demo: $(VENV)/.installed ## run binder/quickstart.ipynb, on the GPUs where there
 lab: $(VENV)/.installed ## open JupyterLab on the demo notebooks
 	$(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) binder/quickstart.ipynb
 
-# In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name. Two processes share the files of tests, which
-# wait for processes most of the time; on a machine with GPUs they would share these too.
 test: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run all tests: pytest, jest, and Galata in a browser
-	cd tests && COVERAGE_FILE=$(abspath .coverage) $(VENV)/bin/pytest --cov=jupyter_gpudask \
-		$(if $(CUDA_EXTRA),,--numprocesses 2 --dist loadfile)
+	cd tests && $(PYTEST)
 	jlpm test
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) GPUDASK_TEST_PORT=$$($(FREE_PORT)) JUPYTER=$(VENV)/bin/jupyter jlpm test
+
+coverage: $(VENV)/.test-tools ## run pytest, and show the lines that no test runs
+	cd tests && COVERAGE_FILE=$(abspath .coverage) $(PYTEST) --cov=jupyter_gpudask --cov-report=term-missing:skip-covered
 
 lint: $(VENV)/.installed ## check style and types
 	$(VENV)/bin/ruff check
