@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from distributed import Client, Security
@@ -13,7 +15,6 @@ from .sealing import SealingClient
 from .worker import PATH_PLUGIN, PathPlugin
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Sequence
 
     from ..models import Ready
@@ -43,6 +44,7 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
             tls_client_cert=credentials.certificate,
             tls_client_key=credentials.key,
         )
+    logging.getLogger("distributed.client").addFilter(_is_trouble)
     client = SealingClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
     loop: Any = client.loop
     loop.asyncio_loop.set_exception_handler(_handle_loop_exception)
@@ -63,6 +65,11 @@ def import_from(client: Client, path: Sequence[str]) -> None:
             idempotent=False,
             callback_timeout=_ANSWER_LIMIT,
         )
+
+
+def _is_trouble(record: logging.LogRecord) -> bool:
+    """Whether something went wrong: a client that is closed while it tries to connect again logs that as an error."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def _handle_loop_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -158,6 +158,11 @@ def test_a_supervisor_that_dies_is_told_and_the_next_cell_starts_another(kernel)
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("started = %gpudask start --cpu 1 --resources GPU=2 --environment A=b\nimport os, signal")
     pid = kernel.supervisor()
+    kernel.ok(
+        "import logging\nlogged = []\n"
+        "class Keep(logging.Handler):\n    def emit(self, record): logged.append(record.getMessage())\n"
+        "logging.getLogger('distributed.client').addHandler(Keep())"
+    )
     reply = kernel.run(f"os.kill({pid}, signal.SIGKILL)\nstarted.client.submit(abs, -1, pure=False).result()")
     assert reply.status == "error"
     assert "killed by SIGKILL" in kernel.run("%gpudask status").printed
@@ -165,6 +170,7 @@ def test_a_supervisor_that_dies_is_told_and_the_next_cell_starts_another(kernel)
     cell = kernel.ok("%%gpudask\n1 + 1")
     assert "killed by SIGKILL" in cell.displayed[0]
     assert cell.value == "2"
+    assert kernel.ok("logged").value == "[]"
     kernel.ok("from distributed import default_client\ndef look(dask_worker): return dask_worker.state.total_resources")
     assert kernel.ok("list(default_client().run(look).values())").value == "[{'GPU': 2.0}]", "with the same options"
 
