@@ -29,8 +29,9 @@ FIND_CHROMIUM = for name in "$${CHROMIUM_PATH:-}" chromium chromium-browser goog
 FREE_PORT = $(VENV)/bin/python -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'
 
 # In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name. Two processes share the files of tests, which
-# wait for processes most of the time; on a machine with GPUs they would share these too.
-PYTEST = $(VENV)/bin/pytest $(if $(CUDA_EXTRA),,--numprocesses 2 --dist loadfile)
+# wait for processes most of the time; on a machine with GPUs they would share these too. The file with the longest set-up comes
+# first, so that no process is left with it at the end.
+PYTEST = $(VENV)/bin/pytest test_binder.py . $(if $(CUDA_EXTRA),,--numprocesses 2 --dist loadfile --no-loadscope-reorder)
 
 .PHONY: help demo lab test coverage lint build clean chromium FORCE
 

@@ -90,6 +90,7 @@ def binder(tmp_path_factory):
     variables |= {
         "PATH": os.pathsep.join([str(prefix / "bin"), *path]),
         "VIRTUAL_ENV": str(prefix),
+        "PIP_NO_COMPILE": "1",  # which takes longer than all that is run there
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
         "JUPYTER_DATA_DIR": str(folder / "data"),
         "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
