@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -50,6 +51,11 @@ def pids_of_session(session: int) -> list[int]:
         except (OSError, psutil.NoSuchProcess):
             continue
     return pids
+
+
+def leftover_directories():
+    """Folders of clusters in the folder for temporary files."""
+    return [path for path in Path(tempfile.gettempdir()).glob("jupyter-gpudask-*") if path.is_dir()]
 
 
 def command_line(process: psutil.Process) -> list[str]:

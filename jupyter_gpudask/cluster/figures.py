@@ -36,7 +36,7 @@ async def read_state(cluster: Any, plan: Plan, status: Status, shortages: Mappin
         How many tasks failed for want of device memory, by the name of the worker.
     """
     # The loop is the scheduler's, too, and NVML may take tens of milliseconds for a GPU.
-    devices = await asyncio.to_thread(_devices, plan) if plan.gpus else {}
+    devices = await asyncio.to_thread(_devices, plan) if plan.engine == "cuda" else {}
     scheduler = cluster.scheduler
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
     pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
@@ -58,7 +58,8 @@ async def read_state(cluster: Any, plan: Plan, status: Status, shortages: Mappin
 
 def _devices(plan: Plan) -> Mapping[str, GpuState]:
     try:
-        return {gpu.uuid: gpu for gpu in gpus.read_use(plan.gpus)}
+        # A class of the administrator's decides on its GPUs by itself, and may name its workers after them.
+        return {gpu.uuid: gpu for gpu in (gpus.read_use(plan.gpus) if plan.gpus else gpus.list_gpus())}
     except GpuUnavailableError:
         return {gpu.uuid: GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name) for gpu in plan.gpus}
 

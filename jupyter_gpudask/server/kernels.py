@@ -147,7 +147,7 @@ def _interpreter_of(pid: int, connection_file: str) -> Interpreter:
         if connection_file not in command:  # the kernel is dead, and the pid is somebody else's
             raise ProcessLookupError
         program = command[0]
-    except (psutil.Error, OSError, IndexError):
+    except (psutil.Error, OSError):
         raise KernelUnsuitableError("This kernel's process cannot be looked at.", "Restart the kernel.") from None
     python = shutil.which(program, path=environment.get("PATH"))
     if python is None:
