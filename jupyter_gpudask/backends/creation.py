@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import dask.dataframe as dd
+import dask.datasets
 from dask.array.backends import array_creation_dispatch
+from dask.bag import Bag
 from dask.base import is_dask_collection
 from dask.dataframe.backends import dataframe_creation_dispatch
+from dask.dataframe.io import demo
 
 from .interception import calling_frame, intercept
 from .placement import can_move, place_of, to_gpu
@@ -62,12 +65,16 @@ FRAME_FUNCTIONS = (
     "from_map",
     "from_pandas",
     "read_fwf",
+    "read_hdf",
     "read_sql",
     "read_sql_query",
     "read_sql_table",
     "read_table",
 )
 """Of `dask.dataframe`: likewise."""
+
+ELSEWHERE = (dask.datasets.timeseries, demo.make_timeseries, demo.with_spec, Bag.to_dataframe)
+"""Of other modules: frames, likewise."""
 
 
 def install_creation_functions() -> None:
@@ -76,6 +83,8 @@ def install_creation_functions() -> None:
         intercept(getattr(da, name), _finishing(_array_to_gpu))
     for name in FRAME_FUNCTIONS:
         intercept(getattr(dd, name), _finishing(_frame_to_gpu))
+    for function in ELSEWHERE:
+        intercept(function, _finishing(_frame_to_gpu))
 
 
 @cache

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dask._collections import new_collection
+from dask.dataframe.dask_expr._collection import to_datetime
+from dask.dataframe.dask_expr._expr import ToDatetime
 from dask.dataframe.dask_expr.io import parquet
 from dask.dataframe.dask_expr.io.bag import to_bag
 from dask.dataframe.dask_expr.io.records import to_records
@@ -20,8 +23,10 @@ def install_frame_backend() -> None:
     """Mend what Dask does with frames, in every cell; a second time does nothing.
 
     ``to_parquet`` of a pandas frame writes as pandas does. Bags and records are Python's and NumPy's, and made of the
-    partitions on the host: of cuDF's, Dask makes a bag of ``None``.
+    partitions on the host: of cuDF's, Dask makes a bag of ``None``. Dask's ``to_datetime`` has metadata of one row,
+    which cuDF does not take for a column of a frame without rows.
     """
+    intercept(to_datetime, _without_rows)
     intercept(to_bag, _from_host)
     intercept(to_records, _from_host)
     _install_parquet()
@@ -30,6 +35,17 @@ def install_frame_backend() -> None:
 def _from_host(make: Callable[..., Any], frame: Any, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     return make(to_host(frame), *args, **kwargs)
+
+
+def _without_rows(make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    times = make(*args, **kwargs)
+    expression = times.expr
+    meta = expression._meta  # noqa: SLF001
+    if not isinstance(expression, ToDatetime) or not len(meta):
+        return times
+    meta = meta.iloc[:0] if hasattr(meta, "iloc") else meta[:0]
+    return new_collection(ToDatetime(expression.frame, kwargs=expression.operand("kwargs"), meta=meta))
 
 
 def _install_parquet() -> None:

@@ -7,16 +7,20 @@ from functools import cache
 from .arrays import install_array_backend
 from .company import install_company
 from .computing import install_computing
+from .conversion import install_conversion
 from .creation import install_creation_functions
 from .division import install_division
 from .elementwise import install_elementwise
+from .extremes import install_extremes
 from .frames import install_frame_backend
 from .metas import install_metas
 from .mixing import install_mixing
+from .parquet import install_parquet_indexes
 from .quantiles import install_quantiles
 from .random_numbers import install_random_numbers
 from .seed import install_seed
 from .shuffling import install_shuffling
+from .time_labels import install_time_labels
 
 
 @cache
@@ -26,6 +30,10 @@ def install_backends() -> None:
     install_random_numbers()
     install_seed()
     install_frame_backend()
+    install_parquet_indexes()
+    install_time_labels()
+    install_extremes()
+    install_conversion()
     install_shuffling()
     install_creation_functions()
     install_company()

@@ -1,0 +1,94 @@
+"""Indexes of frames that cuDF reads from several files at once, numbered in each file as pandas numbers its rows.
+
+dask_cudf 26.10 gives a worker several small files as one partition, whose rows cuDF numbers through: 0 to 2,999 for two
+files of 1,500 rows, where pandas has 0 to 1,499 twice. Rows of part of a file it numbers as in the file, and rows that
+a filter has left keep their numbers; pandas numbers both from 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def install_parquet_indexes() -> None:
+    """Have dask_cudf number rows as pandas does; without dask_cudf, and a second time, nothing changes."""
+    try:
+        from dask_cudf.io import parquet
+    except ImportError:  # frames are made of pandas here
+        return
+    if hasattr(parquet.CudfEngine, "numbers_rows_as_pandas"):
+        return
+    from .parquet_engine import PandasIndexEngine, load_multiple_files
+
+    parquet.CudfEngine = PandasIndexEngine  # the name by which `read_parquet` of dask_cudf finds it
+    parquet.CudfFusedParquetIO._load_multiple_files = classmethod(load_multiple_files)  # noqa: SLF001
+
+
+def numbered_as_pandas(
+    frame: Any, ranges: Callable[[], Sequence[range]], *, concatenated: Callable[[Sequence[range]], Any]
+) -> Any:
+    """`frame` with the rows of each range numbered by it; as it is if it has an index of its own, or other rows.
+
+    Parameters
+    ----------
+    frame
+        Of cuDF, read at once from what `ranges` tells of.
+    ranges
+        Called if they are needed, for they are read from the files.
+    concatenated
+        Makes an index of several ranges.
+    """
+    if frame.index.name is not None or type(frame.index).__name__ != "RangeIndex":
+        return frame
+    found = _joined(ranges())
+    if sum(map(len, found)) != len(frame):
+        return frame
+    if len(found) == 1:
+        (only,) = found
+        frame.index = type(frame.index)(only.start, only.stop, only.step)
+    else:
+        frame.index = concatenated(found)
+    return frame
+
+
+def rows_of_file(footer: Any, row_groups: Sequence[int] | None) -> range:
+    """How pandas numbers what is read of a file.
+
+    Parameters
+    ----------
+    footer
+        Its `pyarrow.parquet.FileMetaData`.
+    row_groups
+        Which of its row groups are read; `None` for all.
+    """
+    groups = range(footer.num_row_groups) if row_groups is None else row_groups
+    count = sum(footer.row_group(group).num_rows for group in groups)
+    written = _range_of_pandas((footer.metadata or {}).get(b"pandas"))
+    # As pyarrow: a range of another length than the table is not its index.
+    return written if written is not None and len(written) == count else range(count)
+
+
+def _range_of_pandas(metadata: bytes | None) -> range | None:
+    """The range that a frame had for an index when pandas wrote it."""
+    import json
+
+    columns = json.loads(metadata).get("index_columns", []) if metadata else []
+    if len(columns) == 1 and isinstance(columns[0], dict) and columns[0].get("kind") == "range":
+        return range(columns[0]["start"], columns[0]["stop"], columns[0]["step"])
+    return None
+
+
+def _joined(ranges: Sequence[range]) -> list[range]:
+    """The same numbers in as few ranges as can be."""
+    joined: list[range] = []
+    for each in ranges:
+        if not each:
+            continue
+        if joined and joined[-1].step == each.step and joined[-1].stop == each.start:
+            joined[-1] = range(joined[-1].start, each.stop, each.step)
+        else:
+            joined.append(each)
+    return joined or [range(0)]
