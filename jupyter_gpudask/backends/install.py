@@ -21,6 +21,7 @@ from .random_numbers import install_random_numbers
 from .seed import install_seed
 from .shuffling import install_shuffling
 from .time_labels import install_time_labels
+from .user_functions import install_user_functions
 
 
 @cache
@@ -42,4 +43,5 @@ def install_backends() -> None:
     install_elementwise()
     install_division()
     install_mixing()
+    install_user_functions()
     install_computing()

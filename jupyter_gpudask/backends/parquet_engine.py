@@ -35,8 +35,7 @@ class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
         read = super().read_partition
         if kwargs.get("filters") is not None and not index:
             # How many rows of each file are left can be seen of each file alone.
-            frames = [_renumbered(read(fs, piece, columns, index, *args, **kwargs)) for piece in several]
-            return cudf.concat(frames) if len(frames) > 1 else frames[0]
+            return _numbered_anew([read(fs, piece, columns, index, *args, **kwargs) for piece in several])
         frame = read(fs, pieces, columns, index, *args, **kwargs)
         if len(several) == 1 and several[0][1] in (None, [None]):
             return frame
@@ -46,8 +45,7 @@ class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
 def load_multiple_files(cls: Any, frag_filters: Any, *args: Any, **kwargs: Any) -> Any:
     """As that of ``CudfFusedParquetIO``, for ``filesystem="arrow"``."""
     if frag_filters[0][1] is not None:
-        frames = [_renumbered(_load_multiple_files(cls, [each], *args, **kwargs)) for each in frag_filters]
-        return cudf.concat(frames)
+        return _numbered_anew([_load_multiple_files(cls, [each], *args, **kwargs) for each in frag_filters])
     frame = _load_multiple_files(cls, frag_filters, *args, **kwargs)
     fragments = [getattr(wrapper, "fragment", wrapper) for wrapper, _ in frag_filters]
     return numbered_as_pandas(
@@ -68,10 +66,12 @@ def _rows_of(fs: Any, pieces: Sequence[Any]) -> list[range]:
     return rows
 
 
-def _renumbered(frame: Any) -> Any:
-    """Rows that a filter has left, numbered from 0, unless their index is one of the file's columns."""
-    is_number = frame.index.name is None and frame.index.dtype.kind in "iu"
-    return frame.reset_index(drop=True) if is_number else frame
+def _numbered_anew(frames: Sequence[Any]) -> Any:
+    """One frame of those that a filter has left of each file, numbered from 0 in each unless it has an index."""
+    frame = cudf.concat(frames) if len(frames) > 1 else frames[0]
+    if frame.index.name is None and frame.index.dtype.kind in "iu":
+        frame.index = _concatenated([range(len(each)) for each in frames])
+    return frame
 
 
 def _concatenated(ranges: Sequence[range]) -> Any:

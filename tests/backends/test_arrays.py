@@ -113,7 +113,7 @@ def test_each_backend_gives_its_own_data_when_the_other_is_persisted(first):
         with switched_to(backend, "pandas"):
             return [make() for make in (ARRAYS | draws).values()]
 
-    with Client(processes=False, dashboard_address=None, threads_per_worker=1, n_workers=1) as client:
+    with Client(processes=False, dashboard_address=":0", threads_per_worker=1, n_workers=1) as client:
         kept = client.persist(make("numpy" if first == "cpu" else "cupy"))
         wait(kept)
         for backend, kind in (("numpy", np.ndarray), ("cupy", cupy.ndarray)):
@@ -174,7 +174,7 @@ def test_blocks_on_gpus_are_cut_anew_by_tasks_and_others_as_dask_chooses():
     def way(array):
         return "p2p" if any("p2p" in str(key) for key in dict(array.rechunk((1000, 10)).__dask_graph__())) else "tasks"
 
-    with Client(processes=False, dashboard_address=None, n_workers=1):
+    with Client(processes=False, dashboard_address=":0", n_workers=1):
         with switched_to("cupy", "pandas"):
             inside = da.ones((1000, 1000), chunks=(10, 1000))
         outside = da.ones((1000, 1000), chunks=(10, 1000))

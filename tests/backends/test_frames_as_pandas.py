@@ -14,7 +14,7 @@ from dask.dataframe.io.demo import make_timeseries
 from jupyter_gpudask.backends import switched_to
 from jupyter_gpudask.backends.placement import place_of
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*You did not provide metadata")]
 
 cudf = pytest.importorskip("cudf", reason="needs cuDF and a GPU")
 
@@ -53,7 +53,7 @@ def files(tmp_path):
     def write(pieces, **options):
         for number, piece in enumerate(pieces):
             pq.write_table(pa.Table.from_pandas(piece), tmp_path / f"{number}.parquet", **options)
-        return str(tmp_path / "*.parquet")
+        return str(tmp_path)
 
     return write
 
@@ -64,8 +64,7 @@ def files(tmp_path):
 def test_rows_of_several_files_have_the_index_that_pandas_has(files, numbering, columns, filesystem):
     frame = pd.DataFrame({"v": np.arange(6000.0), "w": np.arange(6000) % 7})
     if numbering == "named":
-        frame = frame.rename_axis("row").set_index(frame.index.to_numpy() * 2)
-        frame.index.name = "row"
+        frame = frame.assign(row=np.arange(6000) * 2).set_index("row")
     pieces = [frame.iloc[start : start + 1500] for start in range(0, 6000, 1500)]
     if numbering == "anew":
         pieces = [piece.reset_index(drop=True) for piece in pieces]
@@ -73,9 +72,9 @@ def test_rows_of_several_files_have_the_index_that_pandas_has(files, numbering, 
     if numbering == "none of pandas":
         for number, piece in enumerate(pieces):
             table = pa.Table.from_pandas(piece).replace_schema_metadata(None)
-            pq.write_table(table, path.replace("*", str(number)))
+            pq.write_table(table, f"{path}/{number}.parquet")
     assert_same(lambda: dd.read_parquet(path, columns=columns, filesystem=filesystem).compute())
-    assert_same(lambda: int(dd.read_parquet(path, columns=columns, filesystem=filesystem).index.max().compute()))
+    assert_same(lambda: dd.read_parquet(path, columns=columns, filesystem=filesystem).index.compute().max())
 
 
 @pytest.mark.parametrize("filesystem", ["fsspec", "arrow"])
@@ -102,7 +101,14 @@ def test_parts_of_a_time_become_columns():
     assert_same(compute)
 
 
-@pytest.mark.parametrize("meta", [{}, {"meta": ("name", "i8")}], ids=["guessed", "given"])
+METAS = {
+    "guessed": {},
+    "given": {"meta": ("name", "i8")},
+    "of pandas": {"meta": pd.Series([], dtype="i8", name="name")},
+}
+
+
+@pytest.mark.parametrize("meta", METAS.values(), ids=METAS)
 def test_a_column_is_set_by_a_dictionary(meta):
     def compute():
         frame = dd.from_pandas(HOURS, npartitions=2)
@@ -186,7 +192,7 @@ def test_two_groups_of_a_filtered_frame_are_persisted_together(files, choose, pe
     "make",
     [
         lambda: dask.datasets.timeseries(end="2000-01-03", freq="1h", seed=1),
-        lambda: make_timeseries("2000-01-01", "2000-01-03", {"x": float}, freq="1h", partition_freq="1d", seed=1),
+        lambda: make_timeseries("2000-01-01", "2000-01-03", {"x": float}, freq="1h", partition_freq="1D", seed=1),
         lambda: dask.bag.from_sequence([{"a": 1}, {"a": 2}]).to_dataframe(meta={"a": "i8"}),
     ],
 )
@@ -205,3 +211,19 @@ def test_numpy_gets_a_numpy_array():
     assert given[0].tolist() == list(range(6))
     assert given[1].shape == (300, 1)
     assert given[2].tolist() == HOURS.x.tolist()
+
+
+def test_frames_of_a_users_function_are_where_its_metadata_says():
+    def double(part):
+        return part * 2
+
+    with switched_to("cupy", "cudf"), dask.config.set(scheduler="sync"):
+        frame = dd.from_pandas(HOURS[["x", "g"]], npartitions=2)
+        on_host = frame.map_partitions(double, meta=HOURS[["x", "g"]].iloc[:0])
+        on_gpu = frame.map_partitions(double, meta={"x": "f8", "g": "i8"})
+        back = frame.map_partitions(lambda part: part.to_pandas(), meta={"x": "f8", "g": "i8"})
+        parts = [on_host.compute(), on_gpu.compute(), back.compute()]
+    assert [place_of(each) for each in (on_host, on_gpu, back)] == ["host", "gpu", "gpu"]
+    assert [place_of(each) for each in parts] == ["host", "gpu", "gpu"]
+    pd.testing.assert_frame_equal(parts[0], HOURS[["x", "g"]] * 2)
+    pd.testing.assert_frame_equal(parts[1].to_pandas(), HOURS[["x", "g"]] * 2)

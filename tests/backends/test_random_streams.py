@@ -45,7 +45,7 @@ def everything():
 def test_the_numbers_do_not_depend_on_the_workers(everything, workers):
     arrays, here = everything
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         futures = client.compute(list(arrays.values()))
