@@ -1,5 +1,6 @@
-# Everything happens in .venv, which `make` fills itself; the package in it is always the built wheel.
-# An empty file (a stamp) marks each finished step, so that a step is repeated only after what it reads has changed.
+# Everything happens in .venv, which `make` fills itself; the package in it is the built wheel, or after `make develop` the
+# working folder. An empty file (a stamp) marks each finished step, so that a step is repeated only after what it reads has
+# changed.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -12,6 +13,8 @@ VENV := $(abspath .venv)
 export PATH := $(VENV)/bin:$(PATH)
 UI := labextension/ui-tests
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+# One line for each step, and what its command prints only if it fails.
+STEP := @.ci/step
 
 SOURCES := package.json yarn.lock tsconfig.json install.json pyproject.toml README.md LICENSE $(shell \
 	find jupyter_gpudask labextension/schema labextension/src labextension/style -type f \
@@ -33,21 +36,28 @@ FREE_PORT = $(VENV)/bin/python -c 'import socket; s = socket.socket(); s.bind(("
 # first, so that no process is left with it at the end.
 PYTEST = $(VENV)/bin/pytest test_binder.py . $(if $(CUDA_EXTRA),,--numprocesses 2 --dist loadfile --no-loadscope-reorder)
 
-.PHONY: help demo lab test coverage lint build clean chromium FORCE
+EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
+
+.PHONY: help demo lab test test-fast develop coverage lint build clean chromium FORCE
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.installed ## run binder/quickstart.ipynb, on the GPUs where there are some, and print what ran where
-	$(VENV)/bin/python binder/run_demo.py
+	@echo 'Running binder/quickstart.ipynb'
+	@$(VENV)/bin/python binder/run_demo.py
 
 lab: $(VENV)/.installed ## open JupyterLab on the demo notebooks
 	$(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) binder/quickstart.ipynb
 
 test: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run all tests: pytest, jest, and Galata in a browser
-	cd tests && $(PYTEST)
-	jlpm test
+	.ci/together 'jlpm test' 'cd tests && $(PYTEST)'
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) GPUDASK_TEST_PORT=$$($(FREE_PORT)) JUPYTER=$(VENV)/bin/jupyter jlpm test
+
+test-fast: $(VENV)/.developed ## run the tests that start no cluster, of the working folder: pytest in part, and jest
+	.ci/together 'jlpm test' 'cd tests && $(PYTEST) -m "not cluster and not gpu"'
+
+develop: $(VENV)/.developed ## install the working folder: a changed Python file counts at once, with nothing to build
 
 coverage: $(VENV)/.test-tools ## run pytest, and show the lines that no test runs
 	cd tests && COVERAGE_FILE=$(abspath .coverage) $(PYTEST) --cov=jupyter_gpudask --cov-report=term-missing:skip-covered
@@ -73,15 +83,15 @@ $(VENV)/.tools: pyproject.toml
 		{ echo 'Python 3.11 or newer is needed: install it, or name it, as in "make PYTHON=python3.12".' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo 'This Python has no venv module: install it (on Debian: apt-get install python3-venv).' >&2; exit 1; }
-	test -x $(VENV)/bin/pip || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' > $@.txt
-	$(PIP) --requirement $@.txt
+	@test -x $(VENV)/bin/pip || $(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' > $@.txt
+	$(STEP) 'Installing the tools of the build into .venv' $(PIP) --requirement $@.txt
 	@touch $@
 
 node_modules/.installed: package.json yarn.lock .yarnrc.yml | $(VENV)/.tools
 	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null || \
 		{ echo 'Node.js 20 or newer is needed, as "node" on the PATH: see https://nodejs.org/download.' >&2; exit 1; }
-	jlpm install --immutable
+	$(STEP) 'Installing the packages of the front end' jlpm install --immutable
 	@touch $@
 
 # Written only when it changes: a file that was removed is a change too.
@@ -90,28 +100,39 @@ dist/.sources: FORCE
 	@echo $(SOURCES) | cmp -s - $@ || echo $(SOURCES) > $@
 
 dist/.built: $(SOURCES) dist/.sources node_modules/.installed
-	rm -f dist/*.whl
-	jlpm clean:all
-	jlpm build:prod
-	$(VENV)/bin/python -m build --wheel
+	@rm -f dist/*.whl
+	@jlpm clean:all >/dev/null
+	$(STEP) 'Building the front end' jlpm build:prod
+	$(STEP) 'Building the wheel' $(VENV)/bin/python -m build --wheel
 	@touch $@
 
 # pip leaves an installed package alone if its version is that of the wheel, hence the first line.
 $(VENV)/.installed: dist/.built
-	$(PIP) --force-reinstall --no-deps dist/*.whl
-	$(PIP) "$$(echo dist/*.whl)[demo$(CUDA_EXTRA)]"
+	$(STEP) 'Installing the wheel' $(PIP) --force-reinstall --no-deps dist/*.whl
+	$(STEP) 'Installing what it needs' $(PIP) "$$(echo dist/*.whl)[demo$(CUDA_EXTRA)]"
+	@rm -f $(VENV)/.developed
 	@touch $@
 
 $(VENV)/.test-tools: $(VENV)/.installed
-	$(PIP) "$$(echo dist/*.whl)[$(if $(CUDA_EXTRA),test-with-gpu,test)]"
+	$(STEP) 'Installing what the tests need' $(PIP) "$$(echo dist/*.whl)[$(EXTRA)]"
+	@touch $@
+
+# The front end is built once, where there is none; JupyterLab finds it by a link. The wheel is installed anew by what needs it.
+$(VENV)/.developed: pyproject.toml package.json node_modules/.installed
+	@[ -e jupyter_gpudask/labextension/package.json ] || .ci/step 'Building the front end' jlpm build
+	$(STEP) 'Installing the working folder' $(PIP) --no-build-isolation --editable ".[$(EXTRA),demo$(CUDA_EXTRA)]"
+	@rm -rf $(VENV)/share/jupyter/labextensions/jupyter-gpudask
+	@ln -s $(abspath jupyter_gpudask/labextension) $(VENV)/share/jupyter/labextensions/jupyter-gpudask
+	@rm -f $(VENV)/.installed $(VENV)/.test-tools
 	@touch $@
 
 $(UI)/node_modules/.installed: $(UI)/package.json $(UI)/yarn.lock $(UI)/.yarnrc.yml | node_modules/.installed
-	cd $(UI) && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 jlpm install --immutable
+	@cd $(UI) && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 ../../.ci/step 'Installing the packages of the browser tests' jlpm install --immutable
 	@touch $@
 
 chromium:
 	@[ -n "$$($(FIND_CHROMIUM))" ] || { \
 		sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-		$$sudo apt-get update && $$sudo apt-get install --yes --no-install-recommends chromium && [ -n "$$($(FIND_CHROMIUM))" ]; \
+		.ci/step 'Looking for Chromium among the packages of Debian' $$sudo apt-get update && \
+		.ci/step 'Installing Chromium' $$sudo apt-get install --yes --no-install-recommends chromium && [ -n "$$($(FIND_CHROMIUM))" ]; \
 	} || { echo 'The browser tests need Chromium: install it or Google Chrome, or set CHROMIUM_PATH to its program.' >&2; exit 1; }
