@@ -65,7 +65,6 @@ FRAME_FUNCTIONS = (
     "from_map",
     "from_pandas",
     "read_fwf",
-    "read_hdf",
     "read_sql",
     "read_sql_query",
     "read_sql_table",
