@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import dask.config
 from distributed.protocol.pickle import dumps
 
-from ..errors import GpuUnavailableError, LimitError, ProfileNotFoundError
+from ..errors import ClusterStartError, GpuUnavailableError, LimitError, ProfileNotFoundError
 from ..models import ClusterState, Progress, Ready, Start, TlsCredentials
 from .dashboard import guard_dashboard
 from .emptying import empty
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .directory import ClusterDirectory
+
+logger = logging.getLogger(__name__)
 
 
 class HostedCluster:
@@ -129,10 +132,14 @@ class HostedCluster:
         await empty(self._cluster.scheduler)
 
     def rename(self, holder: str) -> None:
-        """From now on `holder` holds its GPUs, in the words that others are told."""
-        if self._lease is not None:
+        """From now on `holder` holds its GPUs, in the words that others are told, if that can be written."""
+        if self._lease is None:
+            return
+        try:
             with LeaseFolder().choosing():
                 self._lease.rename(holder)
+        except OSError as error:
+            logger.warning("Others are not told that %s holds the GPUs now: %s", holder, error)
 
     async def finished(self) -> None:
         """Wait until a client has shut it down."""
@@ -162,14 +169,25 @@ class HostedCluster:
             plan = make_plan(order.spec)
             self._check_limit(plan.workers)
             return plan
-        with folder.choosing() as leases:
-            plan = make_plan(order.spec, leases)
-            self._check_limit(plan.workers)
-            check_pool_fits(plan)
-            if plan.gpus:
-                uuids = [gpu.uuid for gpu in plan.gpus]
-                self._lease = folder.take(uuids, holder=order.holder, kernel_id=order.kernel_id, share=order.spec.share)
+        try:
+            with folder.choosing() as leases:
+                plan = make_plan(order.spec, leases)
+                self._check_limit(plan.workers)
+                check_pool_fits(plan)
+                if plan.gpus:
+                    self._lease = self._hold(plan, folder)
+        except OSError as error:
+            plan = make_plan(order.spec)
+            if plan.gpus:  # what others cannot see would not keep them off these GPUs
+                raise ClusterStartError(
+                    f"No lease of the GPUs can be written in {folder.path}: {error.strerror}.", "Free some space there."
+                ) from None
         return plan
+
+    def _hold(self, plan: Plan, folder: LeaseFolder) -> HeldLease:
+        order = self._order
+        uuids = [gpu.uuid for gpu in plan.gpus]
+        return folder.take(uuids, holder=order.holder, kernel_id=order.kernel_id, share=order.spec.share)
 
     def _check_limit(self, workers: int) -> None:
         limit = self._order.max_workers

@@ -62,9 +62,16 @@ class KernelSocket:
         self._serving: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Listen from now on."""
+        """Listen from now on, if there can be such a socket; without it kernels start clusters of their own."""
+        try:
+            bound = bind_socket(self._path)
+        except OSError as error:
+            logger.warning(
+                "Kernels cannot ask for clusters: no socket can be made at %s: %s.", self._path, error.strerror
+            )
+            return
         self._remover = await ChildProcess.start([*_REMOVER, str(self._path)], None, limit=LINE_LIMIT)
-        self._server = await asyncio.start_unix_server(self._serve, sock=bind_socket(self._path), limit=LINE_LIMIT)
+        self._server = await asyncio.start_unix_server(self._serve, sock=bound, limit=LINE_LIMIT)
 
     async def close(self) -> None:
         """Listen no more, and let go of every kernel."""
