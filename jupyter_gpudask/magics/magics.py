@@ -88,6 +88,7 @@ class GpuDaskMagics(Magics):
         --start-timeout SECONDS
                                in which all workers must be up (120)
         --engine NAME          auto (the default), cuda or cpu
+        --dashboard            show Dask's dashboard where no Jupyter server does, at an address with a token
         --profile NAME         what the administrator of the Jupyter server has set up under that name
 
         The value of ``start`` has the Dask client as ``client``; it is also Dask's default.

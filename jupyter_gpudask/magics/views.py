@@ -103,7 +103,8 @@ class ClusterView(View):
         elif self._ready.credentials is None:
             lines.append("This cluster has no TLS: whoever finds its ports can use it.")
         if self._ready.dashboard_port:
-            lines.append(f"Dask's dashboard: http://127.0.0.1:{self._ready.dashboard_port}/status")
+            address = f"http://127.0.0.1:{self._ready.dashboard_port}/status?token={self._ready.dashboard_token}"
+            lines.append(f"Dask's dashboard: {address}")
         return lines
 
 

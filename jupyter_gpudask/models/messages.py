@@ -12,7 +12,7 @@ from .maker import ClusterClass
 from .spec import ClusterSpec
 from .state import ClusterState, GpuState, TlsCredentials
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Raised with every change that an older parent or supervisor would misread."""
 
 
@@ -77,7 +77,8 @@ class Start(_Command):
     environment
         The variables of the supervisor from now on; `None` leaves those that it was started with.
     dashboard_secret
-        If given, Dask's dashboard answers only requests whose header ``X-Gpudask-Secret`` is this.
+        If given, Dask's dashboard answers requests whose header ``X-Gpudask-Secret`` is this, whatever the spec says
+        of it.
     """
 
     type: Literal["start"] = "start"
@@ -178,7 +179,9 @@ class Ready(_Message):
     credentials
         What a client must show; ``None`` where the protocol knows no TLS.
     dashboard_port
-        Of Dask's dashboard, on the loopback address.
+        Of Dask's dashboard, on the loopback address; `None` where that is off.
+    dashboard_token
+        What opens it to a browser, as the argument ``token`` of its address; empty where no browser can open it.
     gpus
         The GPUs of the workers.
     workers
@@ -196,6 +199,7 @@ class Ready(_Message):
     address: str
     credentials: TlsCredentials | None
     dashboard_port: int | None
+    dashboard_token: str = Field("", repr=False)
     gpus: tuple[GpuState, ...] = ()
     workers: int
     pid: int
