@@ -110,7 +110,7 @@ class HostedCluster:
 
     async def state(self, status: Status) -> ClusterState:
         """What its workers do now."""
-        return await read_state(self._cluster, self._plan, status, self._shortages)
+        return await read_state(self._cluster, self._plan, status, self._shortages, gpu_metrics=self._order.gpu_metrics)
 
     def scale(self, workers: int) -> None:
         """Have `workers` workers from now on; those that are new come later.

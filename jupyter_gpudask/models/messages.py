@@ -76,6 +76,8 @@ class Start(_Command):
         More than this many workers are refused; `None` for no limit.
     environment
         The variables of the supervisor from now on; `None` leaves those that it was started with.
+    gpu_metrics
+        Whether states have the metrics of the GPUs; a parent that reads these itself asks for none.
     dashboard_secret
         If given, Dask's dashboard answers requests whose header ``X-Gpudask-Secret`` is this, whatever the spec says
         of it.
@@ -91,6 +93,7 @@ class Start(_Command):
     kernel_id: str = ""
     max_workers: int | None = None
     environment: Variables | None = None
+    gpu_metrics: bool = True
     dashboard_secret: str | None = None
 
     def __repr__(self) -> str:  # never in a log or a traceback

@@ -4,7 +4,8 @@ It stands at the edge of the machine only. dask-cuda, its nannies, environments 
 cuDF and RMM are empty names, so that their presence can be checked and they cannot decide a result. With the folder
 `fake_cupy` on PYTHONPATH too, the CuPy is the stand-in there, which computes.
 
-``FAKE_NVML_LOG`` is a file to which each opening and closing of NVML, and each look at a GPU's memory, adds a line.
+``FAKE_NVML_LOG`` is a file to which each opening and closing of NVML, and each look at a GPU's memory, adds a line,
+with the pid and the calling module.
 ``FAKE_NVML_DELAY`` is how many seconds each figure takes (0).
 ``FAKE_TRAFFIC_TYPE`` is NVML's type of these counters (64 bits).
 ``FAKE_TRAFFIC`` is how many bytes a second each sends and receives, over NVLink and over PCIe (0); -1 for GPUs that do
@@ -127,7 +128,8 @@ def slowly(answer):
 def logged(name, answer):
     def log_and_answer(*arguments):
         log = os.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(log, f"{os.getpid()} {name}\n".encode())
+        caller = sys._getframe(1).f_globals["__name__"]
+        os.write(log, f"{os.getpid()} {caller} {name}\n".encode())
         os.close(log)
         return answer(*arguments)
 

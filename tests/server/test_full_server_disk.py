@@ -9,6 +9,7 @@ from jupyter_gpudask.cluster.leases import LeaseFolder
 from jupyter_gpudask.server.kernel_socket import KernelSocket
 from jupyter_gpudask.server.manager import ClusterManager
 from jupyter_gpudask.server.policy import Policy
+from jupyter_gpudask.server.watch import Watch
 
 
 class NoKernels:
@@ -53,7 +54,8 @@ def test_saving_and_renaming_a_notebook_on_a_full_disk_leaves_its_cluster_as_it_
 def test_a_socket_that_cannot_be_made_is_one_line_in_the_log_and_leaves_nothing(tmp_path, caplog):
     async def run(path):
         before = len(psutil.Process().children())
-        socket = KernelSocket(ClusterManager(NoKernels(), Policy()), path)
+        manager = ClusterManager(NoKernels(), Policy())
+        socket = KernelSocket(manager, Watch(manager, 0), path)
         await socket.open()
         children = len(psutil.Process().children()) - before
         await socket.close()
