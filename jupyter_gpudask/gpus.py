@@ -7,16 +7,16 @@ NVML reads all of it without a CUDA context. Its numbers follow the PCI bus, as 
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pynvml
 
 from .errors import GpuUnavailableError
 from .models import GpuProcess, GpuState
+from .nvml import open_nvml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _T = TypeVar("_T")
 
@@ -45,12 +45,15 @@ def list_gpus() -> list[GpuState]:
     GpuUnavailableError
         NVML cannot be asked; the message says why.
     """
-    with _nvml():
+    with open_nvml() as nvml:
         gpus: list[GpuState] = []
         for index in range(pynvml.nvmlDeviceGetCount()):
             handle = _ask(pynvml.nvmlDeviceGetHandleByIndex, index)
             parts = [] if handle is None else _mig_instances(handle) or [handle]
-            gpus.extend(gpu for part in parts if (gpu := _read(index, part)) is not None)
+            found = [gpu for part in parts if (gpu := _read(index, part)) is not None]
+            if len(found) < max(1, len(parts)):  # one that comes back is seen by NVML that was opened since
+                nvml.close_soon()
+            gpus.extend(found)
         return gpus
 
 
@@ -67,7 +70,7 @@ def read_use(gpus: Iterable[GpuState]) -> list[GpuState]:
     GpuUnavailableError
         NVML cannot be asked; the message says why.
     """
-    with _nvml():
+    with open_nvml():
         return [_read_use(gpu) for gpu in gpus]
 
 
@@ -163,7 +166,7 @@ def cuda_driver_version() -> int:
     GpuUnavailableError
         NVML cannot be asked.
     """
-    with _nvml():
+    with open_nvml():
         return int(pynvml.nvmlSystemGetCudaDriverVersion()) // 1000
 
 
@@ -175,32 +178,8 @@ def driver_version() -> str:
     GpuUnavailableError
         NVML cannot be asked.
     """
-    with _nvml():
+    with open_nvml():
         return str(pynvml.nvmlSystemGetDriverVersion())
-
-
-@contextmanager
-def _nvml() -> Iterator[None]:
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        raise _unavailable(error) from None
-    try:
-        yield
-    except pynvml.NVMLError as error:
-        raise _unavailable(error) from None
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _unavailable(error: pynvml.NVMLError) -> GpuUnavailableError:
-    if isinstance(error, pynvml.NVMLError_LibraryNotFound):
-        return GpuUnavailableError("This machine has no NVIDIA driver.", "Install one, or use the CPU stand-in.")
-    if isinstance(error, pynvml.NVMLError_DriverNotLoaded):
-        return GpuUnavailableError("The NVIDIA driver is installed but not loaded.", "Type in a shell: nvidia-smi")
-    if isinstance(error, pynvml.NVMLError_NoPermission):
-        return GpuUnavailableError("This user may not talk to the NVIDIA driver.", "Ask the administrator.")
-    return GpuUnavailableError(f"The NVIDIA driver answers: {error}.", "Type in a shell: nvidia-smi")
 
 
 def _ask(function: Callable[..., _T], *arguments: Any) -> _T | None:

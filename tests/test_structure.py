@@ -14,7 +14,8 @@ ALLOWED = {
     "models": set(),
     "errors": set(),
     "quantities": set(),
-    "gpus": set(),
+    "nvml": set(),
+    "gpus": {"nvml"},
     "cluster": {"gpus"},
     "backends": set(),
     "magics": {"gpus", "cluster", "backends"},
@@ -29,7 +30,7 @@ ONLY = {
     "cupy": ["backends/"],
     "cudf": ["backends/", "cluster/worker.py"],
     "rmm": ["cluster/allocator.py", "backends/memory.py"],
-    "pynvml": ["gpus.py"],
+    "pynvml": ["gpus.py", "nvml.py"],
 }
 
 # The server and the kernel load these at once; they must stay light.

@@ -30,7 +30,11 @@ class ClusterDirectory:
     def __init__(self) -> None:
         remove_stale_directories()
         self.path, self._lock = _make()
-        self.logs.mkdir()
+        try:
+            self.logs.mkdir()
+        except OSError:
+            self.remove()
+            raise
 
     @property
     def logs(self) -> Path:
@@ -47,7 +51,11 @@ def _make() -> tuple[Path, int]:
     """A new folder, and the lock that is held on it."""
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        lock = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            lock = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError:
+            path.rmdir()
+            raise
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (path / _LOCK).exists():
             return path, lock

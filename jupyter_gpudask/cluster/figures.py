@@ -21,7 +21,9 @@ Status = Literal["starting", "ready", "closing", "closed"]
 _UNFINISHED_STATES = ("waiting", "queued", "no-worker", "processing")
 
 
-async def read_state(cluster: Any, plan: Plan, status: Status, shortages: Mapping[str, int]) -> ClusterState:
+async def read_state(
+    cluster: Any, plan: Plan, status: Status, shortages: Mapping[str, int], *, gpu_metrics: bool = True
+) -> ClusterState:
     """What each worker is doing now. It asks no worker, and takes no CUDA context.
 
     Parameters
@@ -34,9 +36,13 @@ async def read_state(cluster: Any, plan: Plan, status: Status, shortages: Mappin
         The supervisor's word for it.
     shortages
         How many tasks failed for want of device memory, by the name of the worker.
+    gpu_metrics
+        Whether NVML is asked about its GPUs.
     """
-    # The loop is the scheduler's, too, and NVML may take tens of milliseconds for a GPU.
-    devices = await asyncio.to_thread(_devices, plan) if plan.engine == "cuda" else {}
+    devices = _silent_devices(plan)
+    if plan.engine == "cuda" and gpu_metrics:
+        # The loop is the scheduler's, too, and NVML may take tens of milliseconds for a GPU.
+        devices = await asyncio.to_thread(_devices, plan)
     scheduler = cluster.scheduler
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
     pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
@@ -53,7 +59,15 @@ async def read_state(cluster: Any, plan: Plan, status: Status, shortages: Mappin
         tasks_unfinished=sum(
             group.states[state] for group in scheduler.task_groups.values() for state in _UNFINISHED_STATES
         ),
+        workers_wanted=len(cluster.plan),
+        gpus=tuple(gpu.uuid for gpu in plan.gpus if gpu.uuid in cluster.plan),
+        held=_held_bytes(scheduler),
     )
+
+
+def _held_bytes(scheduler: Any) -> int:
+    wanted = {task for client in scheduler.clients.values() for task in client.wants_what}
+    return sum(task.get_nbytes() for task in wanted if task.state == "memory")
 
 
 def _devices(plan: Plan) -> Mapping[str, GpuState]:
@@ -61,7 +75,11 @@ def _devices(plan: Plan) -> Mapping[str, GpuState]:
         # A class of the administrator's decides on its GPUs by itself, and may name its workers after them.
         return {gpu.uuid: gpu for gpu in (gpus.read_use(plan.gpus) if plan.gpus else gpus.list_gpus())}
     except GpuUnavailableError:
-        return {gpu.uuid: GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name) for gpu in plan.gpus}
+        return _silent_devices(plan)
+
+
+def _silent_devices(plan: Plan) -> Mapping[str, GpuState]:
+    return {gpu.uuid: GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name) for gpu in plan.gpus}
 
 
 def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None, shortages: int) -> WorkerState:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import secrets
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import dask.config
 from distributed.protocol.pickle import dumps
 
-from ..errors import GpuUnavailableError, LimitError, ProfileNotFoundError
+from ..errors import ClusterStartError, GpuUnavailableError, LimitError, ProfileNotFoundError
 from ..models import ClusterState, Progress, Ready, Start, TlsCredentials
-from .dashboard import guard_dashboard
+from .dashboard import check_guard, guard_by_header, guard_by_token
 from .emptying import empty
 from .engines import Plan, check_pool_fits, make_plan, open_cluster
 from .figures import Status, read_state
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .directory import ClusterDirectory
+
+logger = logging.getLogger(__name__)
 
 
 class HostedCluster:
@@ -71,8 +75,7 @@ class HostedCluster:
             from distributed import Security
 
             self._security = Security.temporary()
-        if self._order.dashboard_secret is not None:
-            guard_dashboard(self._order.dashboard_secret)
+        token = self._guard_dashboard()
         opening = asyncio.create_task(self._open())
         await asyncio.sleep(0)
         if self._cluster is None:
@@ -90,12 +93,16 @@ class HostedCluster:
         scheduler.add_plugin(ShortagePlugin(scheduler, self._shortages))
         plugin = dumps(PathPlugin(self._order.path))
         await scheduler.register_worker_plugin(comm=None, plugin=plugin, name=PATH_PLUGIN, idempotent=True)
+        http_server = scheduler.http_server
+        if http_server is not None:
+            await check_guard(http_server.address, http_server.port)
         return Ready(
             engine=plan.engine,
             stand_in=plan.stand_in,
             address=self._cluster.scheduler_address,
             credentials=self._credentials(),
-            dashboard_port=getattr(self._cluster.scheduler.http_server, "port", None),
+            dashboard_port=http_server.port if http_server is not None and self._has_dashboard else None,
+            dashboard_token=token,
             gpus=plan.gpus,
             workers=plan.workers,
             pid=os.getpid(),
@@ -103,7 +110,7 @@ class HostedCluster:
 
     async def state(self, status: Status) -> ClusterState:
         """What its workers do now."""
-        return await read_state(self._cluster, self._plan, status, self._shortages)
+        return await read_state(self._cluster, self._plan, status, self._shortages, gpu_metrics=self._order.gpu_metrics)
 
     def scale(self, workers: int) -> None:
         """Have `workers` workers from now on; those that are new come later.
@@ -129,10 +136,14 @@ class HostedCluster:
         await empty(self._cluster.scheduler)
 
     def rename(self, holder: str) -> None:
-        """From now on `holder` holds its GPUs, in the words that others are told."""
-        if self._lease is not None:
+        """From now on `holder` holds its GPUs, in the words that others are told, if that can be written."""
+        if self._lease is None:
+            return
+        try:
             with LeaseFolder().choosing():
                 self._lease.rename(holder)
+        except OSError as error:
+            logger.warning("Others are not told that %s holds the GPUs now: %s", holder, error)
 
     async def finished(self) -> None:
         """Wait until a client has shut it down."""
@@ -162,14 +173,39 @@ class HostedCluster:
             plan = make_plan(order.spec)
             self._check_limit(plan.workers)
             return plan
-        with folder.choosing() as leases:
-            plan = make_plan(order.spec, leases)
-            self._check_limit(plan.workers)
-            check_pool_fits(plan)
-            if plan.gpus:
-                uuids = [gpu.uuid for gpu in plan.gpus]
-                self._lease = folder.take(uuids, holder=order.holder, kernel_id=order.kernel_id, share=order.spec.share)
+        try:
+            with folder.choosing() as leases:
+                plan = make_plan(order.spec, leases)
+                self._check_limit(plan.workers)
+                check_pool_fits(plan)
+                if plan.gpus:
+                    self._lease = self._hold(plan, folder)
+        except OSError as error:
+            plan = make_plan(order.spec)
+            if plan.gpus:  # what others cannot see would not keep them off these GPUs
+                raise ClusterStartError(
+                    f"No lease of the GPUs can be written in {folder.path}: {error.strerror}.", "Free some space there."
+                ) from None
         return plan
+
+    def _hold(self, plan: Plan, folder: LeaseFolder) -> HeldLease:
+        order = self._order
+        uuids = [gpu.uuid for gpu in plan.gpus]
+        return folder.take(uuids, holder=order.holder, kernel_id=order.kernel_id, share=order.spec.share)
+
+    @property
+    def _has_dashboard(self) -> bool:
+        return self._order.dashboard_secret is not None or self._order.spec.dashboard
+
+    def _guard_dashboard(self) -> str:
+        """Close it to all but the Jupyter server, or who has the token that this gives, or to everybody."""
+        secret = self._order.dashboard_secret
+        if secret is None and self._order.spec.dashboard:
+            token = secrets.token_hex(24)
+            guard_by_token(token)
+            return token
+        guard_by_header(secret or secrets.token_hex(24))
+        return ""
 
     def _check_limit(self, workers: int) -> None:
         limit = self._order.max_workers
@@ -181,7 +217,9 @@ class HostedCluster:
     async def _open(self) -> None:
         order = self._order
         # Made and awaited in one go: dask-cuda schedules work while it is made that needs what awaiting sets up.
-        cluster = open_cluster(order.spec, self._plan, self._security, self._directory.path, order.made_by)
+        cluster = open_cluster(
+            order.spec, self._plan, self._security, self._directory.path, order.made_by, dashboard=self._has_dashboard
+        )
         if order.made_by is not None:
             self._plan = replace(self._plan, workers=len(cluster.plan))
             self._check_limit(self._plan.workers)

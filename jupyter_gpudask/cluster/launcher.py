@@ -62,6 +62,7 @@ class ClusterProcess(ClusterLink):
         holder: str = "",
         kernel_id: str = "",
         max_workers: int | None = None,
+        gpu_metrics: bool = True,
         dashboard_secret: str | None = None,
         made_by: ClusterClass | None = None,
         standby: ChildProcess | None = None,
@@ -80,7 +81,7 @@ class ClusterProcess(ClusterLink):
             Variables of the supervisor, by default those of this process.
         path
             Folders from which workers can import modules besides those of their environment.
-        holder, kernel_id, max_workers, dashboard_secret, made_by
+        holder, kernel_id, max_workers, gpu_metrics, dashboard_secret, made_by
             See `Start`.
         standby
             A supervisor that waits for its order, to be used instead of a new one.
@@ -103,6 +104,7 @@ class ClusterProcess(ClusterLink):
             kernel_id=kernel_id,
             max_workers=max_workers,
             environment=None if standby is None or environment is None else dict(environment),
+            gpu_metrics=gpu_metrics,
             dashboard_secret=dashboard_secret,
         )
         cluster = cls(standby or await start_supervisor(python, environment), spec)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import tempfile
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from jupyter_core.paths import jupyter_runtime_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+logger = logging.getLogger(__name__)
 
 _SUFFIX = ".lease"
 _UNFINISHED = ".unfinished"
@@ -64,28 +67,46 @@ class HeldLease:
 
     def __init__(self, lease: Lease, folder: Path) -> None:
         self._lease = lease
-        unfinished, self._lock = self._write(folder)
+        unfinished, self._lock = _write(lease, folder)
         self._path = unfinished.rename(unfinished.with_suffix(_SUFFIX))
 
     def release(self) -> None:
         """Give the GPUs back."""
-        self._path.unlink(missing_ok=True)
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:  # without its lock it is no lease, and whoever takes one next removes it
+            logger.warning("The lease %s cannot be removed: %s", self._path, error)
         os.close(self._lock)
 
     def rename(self, holder: str) -> None:
-        """From now on `holder` holds the GPUs; inside `choosing`."""
-        self._lease, before = replace(self._lease, holder=holder), self._lock
-        unfinished, self._lock = self._write(self._path.parent)
-        unfinished.replace(self._path)
-        os.close(before)
+        """From now on `holder` holds the GPUs; inside `choosing`.
 
-    def _write(self, folder: Path) -> tuple[Path, int]:
-        """A file that is locked and complete, which readers do not find before it has its name."""
-        # The pid alone is not unique: containers, and hosts, may share a home.
-        lock, name = tempfile.mkstemp(_UNFINISHED, f"{self._lease.pid}-", folder)
+        Raises
+        ------
+        OSError
+            It cannot be written; the lease is as it was.
+        """
+        lease = replace(self._lease, holder=holder)
+        unfinished, lock = _write(lease, self._path.parent)
+        unfinished.replace(self._path)
+        os.close(self._lock)
+        self._lease, self._lock = lease, lock
+
+
+def _write(lease: Lease, folder: Path) -> tuple[Path, int]:
+    """A file that is locked and complete, which readers do not find before it has its name."""
+    # The pid alone is not unique: containers, and hosts, may share a home.
+    lock, name = tempfile.mkstemp(_UNFINISHED, f"{lease.pid}-", folder)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(lock, json.dumps(asdict(self._lease)).encode())
-        return Path(name), lock
+        content = json.dumps(asdict(lease)).encode()
+        while content:
+            content = content[os.write(lock, content) :]
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        os.close(lock)
+        raise
+    return Path(name), lock
 
 
 class LeaseFolder:
@@ -95,19 +116,30 @@ class LeaseFolder:
     ----------
     path
         By default a folder in Jupyter's runtime folder.
+
+    Attributes
+    ----------
+    path
+        The folder that they are in.
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path or Path(jupyter_runtime_dir()) / "gpudask-leases"
+        self.path = path or Path(jupyter_runtime_dir()) / "gpudask-leases"
 
     @contextmanager
     def choosing(self) -> Iterator[list[Lease]]:
-        """The leases there are, while nobody else takes any; those of the dead are cleared away."""
-        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mutex = os.open(self._path / _MUTEX, os.O_CREAT | os.O_RDWR, 0o600)
+        """The leases there are, while nobody else takes any; those of the dead are cleared away.
+
+        Raises
+        ------
+        OSError
+            There is no such folder and none can be made, or it cannot be written to.
+        """
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mutex = os.open(self.path / _MUTEX, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(mutex, fcntl.LOCK_EX)
-            for path in [*self._files(), *self._path.glob(f"*{_UNFINISHED}")]:
+            for path in [*self._files(), *self.path.glob(f"*{_UNFINISHED}")]:
                 if not _is_held(path):
                     path.unlink(missing_ok=True)
             yield self.read()
@@ -117,7 +149,7 @@ class LeaseFolder:
     def take(self, gpus: Sequence[str], *, holder: str, kernel_id: str, share: bool) -> HeldLease:
         """Hold GPUs of these UUIDs from now on; inside `choosing`."""
         lease = Lease(tuple(gpus), holder or f"process {os.getppid()}", kernel_id, os.getpid(), share)
-        return HeldLease(lease, self._path)
+        return HeldLease(lease, self.path)
 
     def read(self) -> list[Lease]:
         """The leases of the living."""
@@ -126,12 +158,15 @@ class LeaseFolder:
 
     def clear_away(self) -> None:
         """Remove what the dead have left."""
-        if any(not _is_held(path) for path in self._files()):
-            with self.choosing():
-                pass
+        try:
+            if any(not _is_held(path) for path in self._files()):
+                with self.choosing():
+                    pass
+        except OSError as error:  # they hold nothing, and whoever takes a lease next removes them
+            logger.warning("Leases of the dead cannot be removed from %s: %s", self.path, error)
 
     def _files(self) -> list[Path]:
-        return sorted(self._path.glob(f"*{_SUFFIX}"))
+        return sorted(self.path.glob(f"*{_SUFFIX}"))
 
 
 def _is_held(path: Path) -> bool:

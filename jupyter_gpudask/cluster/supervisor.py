@@ -77,7 +77,8 @@ class Supervisor:
         try:
             self._directory = ClusterDirectory()
         except OSError as error:
-            self._fail(ClusterStartError(f"No folder for the cluster can be made: {error}.", "Look at TMPDIR."))
+            reason = f"No folder for the cluster can be made: {error}."
+            self._fail(ClusterStartError(reason, "Free some space there, or set TMPDIR to another folder."))
             return
         self._cluster = HostedCluster(first, self._directory)
         before_forced_end(self._leave_nothing)
@@ -148,6 +149,9 @@ class Supervisor:
                 await self._carry_out(command)
             except GpuDaskError as error:
                 self._channel.send(Refused(answers=command.id, reason=error.reason, fix=error.fix))
+            except Exception as error:  # whatever Dask or the system raises: the cluster goes on
+                logger.exception("The command %s failed", command.type)
+                self._channel.send(Refused(answers=command.id, reason=f"{type(error).__name__}: {error}."))
 
     async def _carry_out(self, command: Command) -> None:
         match command:

@@ -14,6 +14,7 @@ from distributed import WorkerPlugin
 from .allocator import pool_figures
 from .directory import worker_log
 from .lifeline import die_with_parent
+from .output import send_output_to
 from .sealing import seal_all_clients
 
 if TYPE_CHECKING:
@@ -30,20 +31,11 @@ FIGURES = "gpudask"
 
 async def dask_setup(worker: Worker) -> None:
     """Prepare the worker; Dask calls this before the worker joins the scheduler."""
-    _redirect_output(worker)
+    if logs := os.environ.get(LOGS_VARIABLE):
+        send_output_to(worker_log(Path(logs), worker.name))
     die_with_parent()
     seal_all_clients()
     await worker.plugin_add(plugin=FiguresPlugin(), name=FIGURES)
-
-
-def _redirect_output(worker: Worker) -> None:
-    if logs := os.environ.get(LOGS_VARIABLE):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        log = os.open(worker_log(Path(logs), worker.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        os.close(log)
 
 
 PATH_PLUGIN = "gpudask-path"

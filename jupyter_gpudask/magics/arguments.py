@@ -25,6 +25,7 @@ START_OPTIONS = {
     "--environment": "a variable NAME=VALUE for each worker; may be repeated",
     "--start-timeout": "seconds in which all workers must be up",
     "--engine": "auto, cuda or cpu",
+    "--dashboard": "whether browsers can open Dask's dashboard, where no Jupyter server shows it: yes or no",
     "--profile": "a profile of the Jupyter server, by its name",
 }
 """Options of ``%gpudask start`` that take one value, with what each means."""
@@ -103,7 +104,8 @@ def parse_line(line: str) -> LineArguments:
     parser.add_argument("number", nargs="?", type=int)
     parser.add_argument("--cpu", nargs="?", const="")
     parser.add_argument("--lines", default=20, type=int)
-    for option in START_OPTIONS:
+    parser.add_argument("--dashboard", nargs="?", const="yes")
+    for option in START_OPTIONS.keys() - {"--dashboard"}:
         parser.add_argument(option, action="append" if option in _REPEATED else "store")
     given = _parsed(parser, line)
     given = {name: value for name, value in given.items() if value is not None}

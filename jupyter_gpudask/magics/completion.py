@@ -15,6 +15,7 @@ _VALUES = {
     "--spilling": ("dask", "cudf", "off"),
     "--protocol": ("tcp", "ucx"),
     "--share": ("yes", "no"),
+    "--dashboard": ("yes", "no"),
     "--engine": ("auto", "cuda", "cpu"),
     "--gpus": ("all",),
     "--pool": ("none",),

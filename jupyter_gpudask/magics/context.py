@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from IPython.core.displayhook import DisplayHook
 from IPython.display import display
 
-from ..errors import ReportError
 from .footer import Footer
 from .interrupt import take_back_if_interrupted
+from .report import report_to
 from .views import Note
 
 if TYPE_CHECKING:
@@ -71,7 +70,8 @@ def cell_context(
         if footer and not DisplayHook.semicolon_at_end_of_expression(source):
             stack.enter_context(Footer(shell, session, cluster, backends, watch.on_host))
         stack.enter_context(_advice(shell))
-        stack.enter_context(_report(arguments.report))
+        if arguments.report is not None:
+            stack.enter_context(report_to(arguments.report))
         stack.enter_context(take_back_if_interrupted(shell, cluster.client))
         stack.enter_context(switched_to(*backends, watch))
         if on_gpus:
@@ -96,16 +96,3 @@ def _advice(shell: InteractiveShell) -> Iterator[None]:
                 display(note)
             else:
                 sys.stdout.write(f"{note}\n")
-
-
-def _report(file: str | None) -> AbstractContextManager[object]:
-    if file is None:
-        return nullcontext()
-    path = Path(file).expanduser()
-    if path.is_dir() or not path.parent.is_dir():
-        raise ReportError(
-            f"--report {file!r} is no file that can be written.", "Give a file name in a folder that exists."
-        )
-    from distributed import performance_report
-
-    return performance_report(filename=str(path))

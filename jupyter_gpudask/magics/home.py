@@ -121,7 +121,7 @@ async def start_cluster(
     if place is None or connection is None:
         holder = Path(os.environ.get("JPY_SESSION_NAME", "")).name
         return await ClusterProcess.start(spec, path=path, holder=holder, on_progress=on_progress, on_lost=on_lost)
-    options = spec.model_dump(exclude_unset=True)
+    options = spec.model_dump(exclude_unset=True, exclude={"dashboard"})  # which that server shows
     order = _join(place[0]).model_copy(update={"options": options, "path": tuple(path)})
     return await ServerCluster.join(connection, order, on_progress=on_progress, on_lost=on_lost)
 

@@ -88,6 +88,7 @@ class GpuDaskMagics(Magics):
         --start-timeout SECONDS
                                in which all workers must be up (120)
         --engine NAME          auto (the default), cuda or cpu
+        --dashboard            show Dask's dashboard where no Jupyter server does, at an address with a token
         --profile NAME         what the administrator of the Jupyter server has set up under that name
 
         The value of ``start`` has the Dask client as ``client``; it is also Dask's default.
@@ -197,7 +198,8 @@ class GpuDaskMagics(Magics):
         return cluster, new
 
     def _start(self, arguments: LineArguments) -> View:
-        return ClusterView(*self._launch(arguments.options))
+        cluster, new = self._launch(arguments.options)
+        return ClusterView(cluster, new, None if new else self.session.state())
 
     def _stop(self, _: LineArguments) -> View:
         return Note("The cluster is closed." if self.session.stop() else "There was no cluster.")

@@ -12,7 +12,7 @@ from .maker import ClusterClass
 from .spec import ClusterSpec
 from .state import ClusterState, GpuState, TlsCredentials
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Raised with every change that an older parent or supervisor would misread."""
 
 
@@ -76,8 +76,11 @@ class Start(_Command):
         More than this many workers are refused; `None` for no limit.
     environment
         The variables of the supervisor from now on; `None` leaves those that it was started with.
+    gpu_metrics
+        Whether states have the metrics of the GPUs; a parent that reads these itself asks for none.
     dashboard_secret
-        If given, Dask's dashboard answers only requests whose header ``X-Gpudask-Secret`` is this.
+        If given, Dask's dashboard answers requests whose header ``X-Gpudask-Secret`` is this, whatever the spec says
+        of it.
     """
 
     type: Literal["start"] = "start"
@@ -90,6 +93,7 @@ class Start(_Command):
     kernel_id: str = ""
     max_workers: int | None = None
     environment: Variables | None = None
+    gpu_metrics: bool = True
     dashboard_secret: str | None = None
 
     def __repr__(self) -> str:  # never in a log or a traceback
@@ -178,7 +182,9 @@ class Ready(_Message):
     credentials
         What a client must show; ``None`` where the protocol knows no TLS.
     dashboard_port
-        Of Dask's dashboard, on the loopback address.
+        Of Dask's dashboard, on the loopback address; `None` where that is off.
+    dashboard_token
+        What opens it to a browser, as the argument ``token`` of its address; empty where no browser can open it.
     gpus
         The GPUs of the workers.
     workers
@@ -196,6 +202,7 @@ class Ready(_Message):
     address: str
     credentials: TlsCredentials | None
     dashboard_port: int | None
+    dashboard_token: str = Field("", repr=False)
     gpus: tuple[GpuState, ...] = ()
     workers: int
     pid: int

@@ -74,6 +74,9 @@ class ClusterSpec(BaseModel):
         Dask's abstract resources of each worker, besides ``{"GPU": 1}``, which each has unless another amount is given.
     environment
         Variables set in each worker.
+    dashboard
+        Whether browsers can open Dask's dashboard by a token; with a Jupyter server they open it through that,
+        whatever is said here.
     start_timeout
         Seconds in which all workers must be up.
     profile
@@ -135,6 +138,7 @@ class ClusterSpec(BaseModel):
         },
     )
     start_timeout: float = Field(120.0, gt=0, le=3600, description="seconds above 0 and up to 3600")
+    dashboard: bool = Field(default=False, description="yes or no")
     profile: str = Field("", max_length=100, description="the name of a profile of the Jupyter server")
 
     @field_validator("resources")

@@ -107,6 +107,7 @@ class KernelCluster:
                 standby=await standby.take(found),
                 kernel_id=self.kernel_id,
                 max_workers=max_workers,
+                gpu_metrics=False,  # which the server reads once for all
                 dashboard_secret=self.secret,
                 on_progress=self._on_progress,
                 on_lost=self._on_lost,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..models.api import ClusterInfo
+from .gpu_metrics import with_gpu_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from ..models import GpuState
     from .cluster import KernelCluster
     from .kernels import Kernels
 
@@ -16,9 +18,15 @@ DASHBOARD = "gpudask/dashboard"
 """Where Dask's dashboards are, after the server's base URL."""
 
 
-def describe(cluster: KernelCluster, notebooks: Mapping[str, tuple[str, ...]], kernels: Kernels) -> ClusterInfo:
-    """The cluster, without anything that would let somebody into it."""
+def describe(
+    cluster: KernelCluster,
+    notebooks: Mapping[str, tuple[str, ...]],
+    kernels: Kernels,
+    gpus: Iterable[GpuState],
+) -> ClusterInfo:
+    """The cluster on these GPUs, without anything that would let somebody into it."""
     ready, progress, end = cluster.ready, cluster.progress, cluster.end
+    state = cluster.state if ready else None
     paths = notebooks.get(cluster.kernel_id, ())
     return ClusterInfo(
         kernel_id=cluster.kernel_id,
@@ -37,5 +45,5 @@ def describe(cluster: KernelCluster, notebooks: Mapping[str, tuple[str, ...]], k
         gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),
         pid=ready.pid if ready else None,
         dashboard=f"{DASHBOARD}/{cluster.kernel_id}/" if ready and ready.dashboard_port else None,
-        state=cluster.state if ready else None,
+        state=None if state is None else with_gpu_metrics(state, gpus),
     )

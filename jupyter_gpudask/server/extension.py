@@ -91,7 +91,7 @@ class GpuDask(ExtensionApp):
         """Listen for kernels; called when the server's loop runs."""
         app = self.serverapp
         assert app is not None
-        self._socket = KernelSocket(self.manager, socket_path(Path(app.runtime_dir), os.getpid()))
+        self._socket = KernelSocket(self.manager, self._watch, socket_path(Path(app.runtime_dir), os.getpid()))
         await self._socket.open()
 
     def initialize_handlers(self) -> None:

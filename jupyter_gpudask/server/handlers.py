@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
@@ -17,11 +16,7 @@ from ..models.api import (
     RestartCluster,
     ScaleCluster,
 )
-from .describe import describe
 from .requests import API, GpuDaskHandler
-
-if TYPE_CHECKING:
-    from .watch import Watch
 
 _KERNEL = r"(?P<kernel_id>[^/]+)"
 
@@ -33,8 +28,7 @@ class GpusHandler(GpuDaskHandler):
     @authorized
     async def get(self) -> None:
         """List them."""
-        watch: Watch = self.settings["gpudask_watch"]
-        self.answer(await watch.gpus())
+        self.answer(await self.watch.gpus())
 
 
 class ProfilesHandler(GpuDaskHandler):
@@ -55,10 +49,7 @@ class ClustersHandler(GpuDaskHandler):
     @authorized
     async def get(self) -> None:
         """List them."""
-        manager = self.manager
-        notebooks = await manager.kernels.notebooks()
-        clusters = [describe(cluster, notebooks, manager.kernels) for cluster in manager.clusters.values()]
-        self.answer(ClusterList(clusters=tuple(clusters)))
+        self.answer(ClusterList(clusters=await self.watch.describe(*self.manager.clusters.values())))
 
     @web.authenticated
     @authorized

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from .cluster import KernelCluster
     from .manager import ClusterManager
+    from .watch import Watch
 
 logger = logging.getLogger(__name__)
 
@@ -50,21 +51,31 @@ class KernelSocket:
     ----------
     manager
         Whose clusters they ask for.
+    watch
+        What knows the metrics of the GPUs.
     path
         Where the socket is.
     """
 
-    def __init__(self, manager: ClusterManager, path: Path) -> None:
+    def __init__(self, manager: ClusterManager, watch: Watch, path: Path) -> None:
         self._manager = manager
+        self._watch = watch
         self._path = path
         self._server: asyncio.Server | None = None
         self._remover: ChildProcess | None = None
         self._serving: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Listen from now on."""
+        """Listen from now on, if there can be such a socket; without it kernels start clusters of their own."""
+        try:
+            bound = bind_socket(self._path)
+        except OSError as error:
+            logger.warning(
+                "Kernels cannot ask for clusters: no socket can be made at %s: %s.", self._path, error.strerror
+            )
+            return
         self._remover = await ChildProcess.start([*_REMOVER, str(self._path)], None, limit=LINE_LIMIT)
-        self._server = await asyncio.start_unix_server(self._serve, sock=bind_socket(self._path), limit=LINE_LIMIT)
+        self._server = await asyncio.start_unix_server(self._serve, sock=bound, limit=LINE_LIMIT)
 
     async def close(self) -> None:
         """Listen no more, and let go of every kernel."""
@@ -85,7 +96,7 @@ class KernelSocket:
         try:
             pid, uid = peer_of(writer.get_extra_info("socket"))
             if uid == os.getuid():
-                await _Conversation(self._manager, reader, writer).run()
+                await _Conversation(self._manager, self._watch, reader, writer).run()
             else:
                 logger.warning("Process %s of user %s was refused at the kernels' socket.", pid, uid)
         except (ConnectionError, TimeoutError):
@@ -98,8 +109,11 @@ class KernelSocket:
 class _Conversation:
     """With one kernel, about one cluster."""
 
-    def __init__(self, manager: ClusterManager, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, manager: ClusterManager, watch: Watch, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._manager = manager
+        self._watch = watch
         self._reader = reader
         self._writer = writer
         self._told_ready = False
@@ -172,7 +186,7 @@ class _Conversation:
                 raise ProtocolError(f"A kernel does not say {command.type}.")
         if cluster.state is None:
             raise ClusterLostError("The cluster does not answer.", "Type: %gpudask restart")
-        self._send(StateReport(answers=command.id, state=cluster.state))
+        self._send(StateReport(answers=command.id, state=await self._watch.with_gpu_metrics(cluster.state)))
 
     def _tell_change(self, cluster: KernelCluster) -> None:
         if self._over:

@@ -23,10 +23,10 @@ from ..errors import (
     SpecError,
 )
 from ..models.api import Problem
-from .describe import describe
 
 if TYPE_CHECKING:
     from .manager import ClusterManager
+    from .watch import Watch
 
 API = "gpudask/api"
 
@@ -55,6 +55,11 @@ class GpuDaskHandler(APIHandler):
         """The clusters."""
         return cast("ClusterManager", self.settings["gpudask_manager"])
 
+    @property
+    def watch(self) -> Watch:
+        """What the clusters and the GPUs do."""
+        return cast("Watch", self.settings["gpudask_watch"])
+
     def body(self, model: type[_M]) -> _M:
         """The body of the request.
 
@@ -79,8 +84,7 @@ class GpuDaskHandler(APIHandler):
 
     async def answer_cluster(self, kernel_id: str, status: HTTPStatus = HTTPStatus.OK) -> None:
         """Send what there is to say of a kernel's cluster, and where it can be read."""
-        notebooks = await self.manager.kernels.notebooks()
-        info = describe(self.manager.get(kernel_id), notebooks, self.manager.kernels)
+        (info,) = await self.watch.describe(self.manager.get(kernel_id))
         if status is not HTTPStatus.OK:
             self.set_header("Location", f"{self.base_url}{API}/clusters/{kernel_id}")
         self.answer(info, status)

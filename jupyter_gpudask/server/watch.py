@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from .describe import describe
+from .gpu_metrics import with_gpu_metrics
 from .gpu_reader import GpuReader
 from .history import History
 
 if TYPE_CHECKING:
-    from ..models.api import ClusterInfo, GpuList
+    from ..models import ClusterState
+    from ..models.api import ClusterInfo, GpuInfo, GpuList
+    from .cluster import KernelCluster
     from .kernels import KernelProcess
     from .manager import ClusterManager
 
@@ -59,6 +62,8 @@ class Watch:
         self._manager = manager
         self._reader = GpuReader()
         self._reading = asyncio.Lock()
+        self._gpus: GpuList | None = None
+        self._read_at = 0.0
         self._history = History(history)
         self._watchers: dict[Watcher, float | None] = {}
         self._last: _Look | None = None
@@ -77,14 +82,32 @@ class Watch:
             self._looking.cancel()
             self._looking = None
 
-    async def gpus(self) -> GpuList:
-        """The GPUs, as they were at most a second ago."""
-        if self._looking is not None and self._last is not None and time.time() - self._last.time < _INTERVAL:
-            return self._last.gpus
+    async def gpus(self, max_age: float = 0.0) -> GpuList:
+        """The GPUs, as they were at most `max_age` seconds ago; while somebody watches, at most a second ago."""
+        if self._looking is not None:
+            max_age = max(max_age, _INTERVAL)
         kernels = self._manager.kernels
         processes = kernels.processes(await kernels.notebooks())
         async with self._reading:
-            return await asyncio.to_thread(self._reader.read, self._supervisors(), processes)
+            if self._gpus is None or time.monotonic() - self._read_at >= max_age:
+                self._gpus = await asyncio.to_thread(self._reader.read, self._supervisors(), processes)
+                self._read_at = time.monotonic()
+            return self._gpus
+
+    async def describe(self, *clusters: KernelCluster) -> tuple[ClusterInfo, ...]:
+        """What there is to say of some clusters."""
+        gpus = await self._gpus_of(*(cluster.state for cluster in clusters))
+        notebooks = await self._manager.kernels.notebooks()
+        return tuple(describe(cluster, notebooks, self._manager.kernels, gpus) for cluster in clusters)
+
+    async def with_gpu_metrics(self, state: ClusterState) -> ClusterState:
+        """A state with the metrics of its GPUs, as they were at most a second ago."""
+        return with_gpu_metrics(state, await self._gpus_of(state))
+
+    async def _gpus_of(self, *states: ClusterState | None) -> Sequence[GpuInfo]:
+        if any(state is not None and state.engine == "cuda" for state in states):
+            return (await self.gpus(_INTERVAL)).gpus
+        return ()
 
     async def stop(self) -> None:
         """Look no more, whoever watches."""
@@ -122,6 +145,7 @@ class Watch:
                 thread, self._compose, notebooks, processes, set(self._watchers.values())
             )
             self._last, changes, fulls = await composing
+            self._gpus, self._read_at = self._last.gpus, time.monotonic()
         for watcher, since in list(self._watchers.items()):
             # A watcher that came meanwhile, or is behind, gets everything next time.
             message = changes if since is None else fulls.get(since)
@@ -137,7 +161,7 @@ class Watch:
         manager, last = self._manager, self._last
         gpus = self._reader.read(self._supervisors(), processes)
         clusters = list(manager.clusters.values())
-        infos = {cluster.kernel_id: describe(cluster, notebooks, manager.kernels) for cluster in clusters}
+        infos = {cluster.kernel_id: describe(cluster, notebooks, manager.kernels, gpus.gpus) for cluster in clusters}
         look = _Look(time.time(), gpus, infos)
         self._history.add(look.time, gpus, infos.values())
         changed = [kernel_id for kernel_id, info in infos.items() if not last or last.infos.get(kernel_id) != info]

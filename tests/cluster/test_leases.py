@@ -149,7 +149,7 @@ def test_two_clusters_with_gpus_respect_each_other(tmp_path, monkeypatch):
         folder = LeaseFolder(tmp_path / "gpudask-leases")
         assert [lease.pid for lease in folder.read()] == [first.pid]
         os.kill(first.pid, signal.SIGKILL)
-        await asyncio.to_thread(wait_until, lambda: not list(folder._path.glob("*.lease")), 5)
+        await asyncio.to_thread(wait_until, lambda: not list(folder.path.glob("*.lease")), 5)
         await first.close()
 
     asyncio.run(run())

@@ -4,6 +4,8 @@ It stands at the edge of the machine only. dask-cuda, its nannies, environments 
 cuDF and RMM are empty names, so that their presence can be checked and they cannot decide a result. With the folder
 `fake_cupy` on PYTHONPATH too, the CuPy is the stand-in there, which computes.
 
+``FAKE_NVML_LOG`` is a file to which each opening and closing of NVML, and each look at a GPU's memory, adds a line,
+with the pid and the calling module.
 ``FAKE_NVML_DELAY`` is how many seconds each figure takes (0).
 ``FAKE_TRAFFIC_TYPE`` is NVML's type of these counters (64 bits).
 ``FAKE_TRAFFIC`` is how many bytes a second each sends and receives, over NVLink and over PCIe (0); -1 for GPUs that do
@@ -28,6 +30,7 @@ COUNT = int(os.environ.get("FAKE_GPUS", "2"))
 TOTAL = 140 * 2**30
 NAMES = os.environ.get("FAKE_GPU_NAMES", "NVIDIA H200").split(",")
 USED = int(os.environ.get("FAKE_GPU_USED", str(2**30)))
+LOG = os.environ.get("FAKE_NVML_LOG", "")
 DELAY = float(os.environ.get("FAKE_NVML_DELAY", "0"))
 TRAFFIC = int(os.environ.get("FAKE_TRAFFIC", "0"))
 ERROR = os.environ.get("FAKE_NVML_ERROR", "")
@@ -122,8 +125,23 @@ def slowly(answer):
     return wait_and_answer
 
 
+def logged(name, answer):
+    def log_and_answer(*arguments):
+        log = os.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        caller = sys._getframe(1).f_globals["__name__"]
+        os.write(log, f"{os.getpid()} {caller} {name}\n".encode())
+        os.close(log)
+        return answer(*arguments)
+
+    return log_and_answer
+
+
 for name, answer in ANSWERS.items():
-    setattr(pynvml, name, slowly(answer) if DELAY and name in SLOW else answer)
+    if DELAY and name in SLOW:
+        answer = slowly(answer)  # noqa: PLW2901
+    if LOG and name in ("nvmlInit", "nvmlShutdown", "nvmlDeviceGetMemoryInfo"):
+        answer = logged(name, answer)  # noqa: PLW2901
+    setattr(pynvml, name, answer)
 
 
 def fail(*_):

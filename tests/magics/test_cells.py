@@ -207,6 +207,7 @@ def test_help_shows_usage_with_examples(gpu_kernel):
         ("%gpudask ", {"start", "gpus", "logs"}),
         ("%gpudask start --", {"--gpus", "--pool", "--cpu"}),
         ("%gpudask start --gpus 2 --spilling ", {"dask", "cudf", "off"}),
+        ("%gpudask start --dash", {"--dashboard"}),
         ("%%gpudask --", {"--array", "--dataframe"}),
         ("%%gpudask --array ", {"cupy", "numpy"}),
         ("%%gpud", {"%%gpudask"}),

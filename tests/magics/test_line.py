@@ -1,5 +1,6 @@
 """`%gpudask` on a real kernel and a real CPU cluster, and where there is no notebook."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -80,7 +81,10 @@ def test_a_cluster_from_start_to_stop(kernel):
     bad = kernel.run("%gpudask restart --cpu 0")
     assert "--cpu '0' is not allowed" in bad.printed
     assert kernel.supervisor() == supervisor
-    kernel.ok("%gpudask restart --cpu 1")
+    assert "dashboard" not in kernel.ok("started").value
+    restarted = kernel.ok("%gpudask restart --cpu 1 --dashboard").value
+    address = restarted.partition("Dask's dashboard: ")[2]
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/status\?token=\w{48}", address)
     assert kernel.supervisor() != supervisor
     assert pids_of_session(supervisor) == []
     assert kernel.ok("status = %gpudask status\nlen(status.state.workers)").value == "1"

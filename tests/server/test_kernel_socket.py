@@ -151,7 +151,7 @@ def test_another_user_who_gets_as_far_as_the_socket_is_refused(caplog):
     """As if the folder and the mode of the socket were open: Linux's word on who calls is what counts."""
 
     async def run(path):
-        listening = KernelSocket(None, path)
+        listening = KernelSocket(None, None, path)
         await listening.open()
         path.chmod(0o666)
         stranger = await asyncio.create_subprocess_exec(

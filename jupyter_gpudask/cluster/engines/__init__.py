@@ -29,7 +29,13 @@ def warm_up() -> None:
 
 
 def open_cluster(
-    spec: ClusterSpec, plan: Plan, security: Any, directory: Path, made_by: ClusterClass | None = None
+    spec: ClusterSpec,
+    plan: Plan,
+    security: Any,
+    directory: Path,
+    made_by: ClusterClass | None = None,
+    *,
+    dashboard: bool = True,
 ) -> Any:
     """Make the cluster of `plan`, not awaited yet.
 
@@ -43,6 +49,8 @@ def open_cluster(
         Where workers keep their scratch space.
     made_by
         The class that the administrator has configured, if that makes it.
+    dashboard
+        Whether Dask's dashboard is loaded, which takes half a second.
 
     Returns
     -------
@@ -55,6 +63,7 @@ def open_cluster(
         "host": "127.0.0.1",
         "scheduler_port": 0,
         "dashboard_address": "127.0.0.1:0",
+        "scheduler_kwargs": {"dashboard": dashboard},
         "worker_dashboard_address": None,
         "local_directory": str(directory),
         "preload": ["jupyter_gpudask.cluster.worker"],
