@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .completion import complete
-from .magics import GpuDaskMagics
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # nothing of IPython is imported before `load`: scripts, which have none, use this package too
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Configurable
+
+    from .magics import GpuDaskMagics
 
 _MAGICS = ("gpudask", "_gpudask_cell", "_gpudask_compare")
 
 
 def load(shell: InteractiveShell) -> None:
     """Register the magics in `shell`; a second time does nothing."""
+    from .completion import complete
+    from .magics import GpuDaskMagics
+
     if _loaded(shell) is not None:
         return
     magics = GpuDaskMagics(shell)
@@ -37,7 +39,7 @@ def unload(shell: InteractiveShell) -> None:
     for kind in shell.magics_manager.magics.values():
         for name in _MAGICS:
             kind.pop(name, None)
-    shell.magics_manager.registry.pop(GpuDaskMagics.__name__, None)
+    shell.magics_manager.registry.pop(type(magics).__name__, None)
 
 
 def _configurables(shell: InteractiveShell) -> list[Configurable]:
@@ -47,5 +49,5 @@ def _configurables(shell: InteractiveShell) -> list[Configurable]:
 
 
 def _loaded(shell: InteractiveShell) -> GpuDaskMagics | None:
-    magics = shell.magics_manager.registry.get(GpuDaskMagics.__name__)
-    return magics if isinstance(magics, GpuDaskMagics) else None
+    magics: GpuDaskMagics | None = shell.magics_manager.registry.get("GpuDaskMagics")
+    return magics

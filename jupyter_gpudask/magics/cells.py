@@ -20,7 +20,7 @@ from IPython.core.error import UsageError
 if TYPE_CHECKING:
     from types import FrameType
 
-    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
 _HEAD = "%%gpudask"
 
@@ -39,6 +39,7 @@ class Cells:
     def __init__(self, shell: InteractiveShell, line_magic: str) -> None:
         self._shell = shell
         self._line_magic = line_magic
+        self._last_blank: ExecutionResult | None = None
         self._of_thread = threading.local()  # a subshell of the kernel runs its cells in a thread of its own
 
     @property
@@ -93,5 +94,13 @@ class Cells:
         self._running.append(ExitStack())
 
     def _end(self) -> None:
-        if self._running:  # a blank cell ends without having begun
+        if not self._is_end_of_blank_cell() and self._running:
             self._running.pop().close()
+
+    def _is_end_of_blank_cell(self) -> bool:
+        """Whether the event is that of a blank cell, for which IPython fires ``post_execute`` alone."""
+        result = self._shell.last_execution_result
+        if result is None or result is self._last_blank or not result.info or result.info.raw_cell.strip():
+            return False
+        self._last_blank = result  # one that is cut off by an interrupt leaves the result of the one before
+        return True

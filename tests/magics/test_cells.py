@@ -129,6 +129,49 @@ def test_a_nested_run_cell_does_not_end_the_switch(gpu_kernel):
     assert gpu_kernel.ok("inner").value == "1"
 
 
+NESTED = {
+    "blank": "get_ipython().run_cell('  ')",
+    "two blank ones": "get_ipython().run_cell('')\nget_ipython().run_cell('\\n')",
+    "a comment": "get_ipython().run_cell('# nothing')",
+    "a magic only": "get_ipython().run_cell('%pwd')",
+    "one that fails": "get_ipython().run_cell('1 / 0')",
+    "one with a syntax error": "get_ipython().run_cell('1 = = 2')",
+    "one that exits": "get_ipython().run_cell('raise SystemExit')",
+    "silent": "get_ipython().run_cell('1', silent=True)",
+    "blank and silent": "get_ipython().run_cell(' ', silent=True)",
+    "blank in one that is not": "get_ipython().run_cell('get_ipython().run_cell(\"  \")')",
+    "a switched one with a blank one in it": "get_ipython().run_cell('%%gpudask\\nget_ipython().run_cell(\"  \")')",
+    "a file of cells": "%run nested.ipy",
+    "a file of Python": "%run nested.py",
+    "blank after an await": "import asyncio\nawait asyncio.sleep(0)\nget_ipython().run_cell('  ')",
+    "blank in a task": (
+        "import asyncio\nasync def run(): get_ipython().run_cell('  ')\ntask = asyncio.create_task(run())\nawait task"
+    ),
+}
+
+
+@pytest.mark.parametrize("nested", NESTED.values(), ids=NESTED)
+def test_a_cell_within_the_cell_does_not_end_its_switch(gpu_kernel, tmp_path, nested):
+    gpu_kernel.ok(f"%cd -q {tmp_path}")
+    for name in ("nested.ipy", "nested.py"):
+        (tmp_path / name).write_text("inner = 1\n\n\n")
+    gpu_kernel.run(f"%%gpudask\n{nested}\nafter = {BACKENDS}")
+    assert gpu_kernel.ok("after").value == ON
+    gpu_kernel.ok("del after")
+
+
+def test_a_cell_that_fails_after_a_blank_one_ends_its_switch(gpu_kernel):
+    gpu_kernel.ok("  ")
+    gpu_kernel.run("%%gpudask\nimport asyncio\nawait asyncio.sleep(0)\nraise asyncio.CancelledError")
+    assert_off(gpu_kernel)
+    blank = "get_ipython().run_cell('  ')"
+    for end in ("1 / 0", "raise KeyboardInterrupt", "import asyncio\nraise asyncio.CancelledError", "raise SystemExit"):
+        gpu_kernel.run(f"%%gpudask\n{blank}\n{end}")
+        assert_off(gpu_kernel)
+        gpu_kernel.run(f"%%gpudask\nimport asyncio\nawait asyncio.sleep(0)\n{blank}\n{end}")
+        assert_off(gpu_kernel)
+
+
 def test_a_gpudask_cell_inside_another_keeps_the_outer_one(gpu_kernel):
     cell = (
         f"%%gpudask --array numpy\ninner = get_ipython().run_cell('%%gpudask\\n{BACKENDS}').result\n(inner, {BACKENDS})"
