@@ -123,7 +123,7 @@ async def compare_runs(
     with session.aside(ClusterSpec.parse({"engine": "cpu"})) as aside, ExitStack() as stack:
         stack.enter_context(default_client.computing_on(aside.client))
         stack.enter_context(switched_to("numpy", "pandas"))
-        where = f"the {describe_cluster('cpu', aside.ready.workers, ())} with NumPy and pandas"
+        where = f"the {describe_cluster(aside.ready)} with NumPy and pandas"
         cpu = await _run(body, file, copied(shell.user_ns, body), aside.client, where)
         if cpu.error is not None:
             raise cpu.error
@@ -135,7 +135,7 @@ async def compare_runs(
         stack.enter_context(switched_to(*backends, Watch(to_host=arguments.to_host)))
         outside = host_collections(body, namespace, backends)
         stack.enter_context(moved(arguments.move, namespace, mentioned=list(outside)))
-        where = f"{describe_cluster('cuda', cluster.ready.workers, cluster.ready.gpus)} with {' and '.join(backends)}"
+        where = f"{describe_cluster(cluster.ready, session.state())} with {' and '.join(backends)}"
         gpu = await _run(body, file, namespace, cluster.client, where)
     told.update(Note("Ran on the CPU, then on the GPUs."))
     return ComparisonView(cpu, gpu, {} if gpu.error else _compare(cpu.results, gpu.results))

@@ -192,12 +192,12 @@ class GpuDaskMagics(Magics):
             progress.abandon()
             raise
         if new:
-            ready = cluster.ready
-            progress.finish(f"Started: {describe_cluster(ready.engine, ready.workers, ready.gpus)}")
+            progress.finish(f"Started: {describe_cluster(cluster.ready)}")
         return cluster, new
 
     def _start(self, arguments: LineArguments) -> View:
-        return ClusterView(*self._launch(arguments.options))
+        cluster, new = self._launch(arguments.options)
+        return ClusterView(cluster, None if new else self.session.state())
 
     def _stop(self, _: LineArguments) -> View:
         return Note("The cluster is closed." if self.session.stop() else "There was no cluster.")
@@ -205,7 +205,7 @@ class GpuDaskMagics(Magics):
     def _restart(self, arguments: LineArguments) -> View:
         options = self.session.options_of_restart(arguments.options)
         self.session.stop()
-        return ClusterView(*self._launch(options))
+        return ClusterView(self._launch(options)[0])
 
     def _scale(self, arguments: LineArguments) -> View:
         assert arguments.number is not None
