@@ -88,7 +88,13 @@ class ComparisonView(View):
 
 
 async def compare_runs(
-    shell: InteractiveShell, session: Session, cluster: RunningCluster, arguments: CellArguments, body: str
+    shell: InteractiveShell,
+    session: Session,
+    cluster: RunningCluster,
+    arguments: CellArguments,
+    body: str,
+    *,
+    file: str,
 ) -> ComparisonView:
     """Run `body` on workers of the CPU, then on the GPUs, and compare.
 
@@ -103,7 +109,9 @@ async def compare_runs(
     arguments
         Of the ``%%gpudask`` line.
     body
-        The code, with as many blank lines above it as the cell has lines before it.
+        The code of the cell, in which the ``%%gpudask`` line is a comment or blank.
+    file
+        The file name that tracebacks know it by.
 
     Raises
     ------
@@ -116,7 +124,6 @@ async def compare_runs(
     from ..backends import Watch, default_client, host_collections, moved, switched_to
     from ..models import ClusterSpec
 
-    file = shell.compile.cache(body, shell.execution_count)
     ast.parse(body, file)
     _refuse_what_is_elsewhere(body, shell.user_ns)
     told = display(Note("Running on the CPU ..."), display_id=True)

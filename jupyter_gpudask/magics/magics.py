@@ -137,7 +137,8 @@ class GpuDaskMagics(Magics):
     def enter_cell(self, line: str) -> None:
         """Switch the running cell to the GPUs; what a ``%%gpudask`` line is turned into."""
         with _as_usage_errors():
-            self.cells.enter(self._cell_context(parse_cell(line), self.cells.running_source()))
+            _, source = self.cells.show_as_written(line)
+            self.cells.enter(self._cell_context(parse_cell(line), source))
 
     @no_var_expand
     @line_magic("_gpudask_compare")  # type: ignore[arg-type]
@@ -151,9 +152,11 @@ class GpuDaskMagics(Magics):
         """
         __tracebackhide__ = True
         arguments, _, body = text.partition("\n")
+        file, source = self.cells.show_as_written(arguments, body)
         with _as_usage_errors():
             parsed = parse_cell(arguments)
-            comparing = compare_runs(self._shell, self.session, self._cluster_for_cell(), parsed, "\n" + body)
+            cluster = self._cluster_for_cell()
+            comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file)
             if _should_be_async(body):
                 return comparing
             try:

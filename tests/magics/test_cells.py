@@ -1,5 +1,7 @@
 """A `%%gpudask` cell is an ordinary cell, and its switch ends with it: on a real kernel."""
 
+import ast
+import re
 import threading
 import time
 
@@ -72,6 +74,27 @@ def test_an_error_is_shown_once_with_the_right_line_and_without_our_frames(gpu_k
     assert "line 4" in plain
     assert f"In[{reply.count}]" in plain
     assert "jupyter_gpudask/" not in plain
+
+
+def plain(reply):
+    return re.sub(r"\x1b\[[\d;]*m", "", reply.traceback)
+
+
+@pytest.mark.parametrize("head", ["%%gpudask", "%%gpudask --array numpy", "%%gpudask --array numpy\n%%gpudask"])
+def test_tracebacks_the_debugger_and_inspect_show_the_line_that_was_typed(gpu_kernel, head):
+    first = head.count("\n") + 2
+    cell = f"{head}\ndef fail(number):\n    return 1 + int(number)\nfail('x')"
+    reply = gpu_kernel.run(cell)
+    shown = [line.split(" ", 1)[1].strip() for line in plain(reply).splitlines() if "%%gpudask" in line]
+    assert shown[-1].endswith(head.splitlines()[-1])
+    assert f"Cell In[{reply.count}], line {first + 2}\n" in plain(reply)
+    assert f"----> {first + 2} fail('x')" in plain(reply)
+    assert f"----> {first + 1}     return 1 + int(number)" in plain(reply)
+    assert "run_line_magic" not in plain(reply)
+    kept = gpu_kernel.ok("import inspect, linecache\nprint(''.join(linecache.getlines(fail.__code__.co_filename)))")
+    assert kept.printed.strip().replace("# ", "") == cell
+    ast.parse(kept.printed)  # as debuggers and others do
+    assert gpu_kernel.ok("print(inspect.getsource(fail))").printed.startswith("def fail(number):\n    return")
 
 
 def test_a_syntax_error_is_shown_once_at_its_line(gpu_kernel):
