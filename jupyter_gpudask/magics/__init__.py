@@ -15,7 +15,6 @@ _MAGICS = ("gpudask", "_gpudask_cell", "_gpudask_compare")
 
 def load(shell: InteractiveShell) -> None:
     """Register the magics in `shell`; a second time does nothing."""
-    from .completion import complete
     from .magics import GpuDaskMagics
 
     if _loaded(shell) is not None:
@@ -24,8 +23,7 @@ def load(shell: InteractiveShell) -> None:
     shell.register_magics(magics)
     magics.cells.install()
     _configurables(shell).append(magics.settings)
-    for name in ("%gpudask", "%%gpudask"):
-        shell.set_hook("complete_command", complete, str_key=name)
+    shell.Completer.custom_matchers.append(magics.matcher)
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -36,6 +34,7 @@ def unload(shell: InteractiveShell) -> None:
     magics.session.stop()
     magics.cells.uninstall()
     _configurables(shell).remove(magics.settings)
+    shell.Completer.custom_matchers.remove(magics.matcher)
     for kind in shell.magics_manager.magics.values():
         for name in _MAGICS:
             kind.pop(name, None)

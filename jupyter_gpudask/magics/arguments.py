@@ -45,7 +45,8 @@ COMMANDS = {
 ARRAYS = ("cupy", "numpy")
 DATAFRAMES = ("cudf", "pandas")
 
-_REPEATED = frozenset({"--resources", "--environment"})
+REPEATED_OPTIONS = frozenset({"--resources", "--environment"})
+"""Those of them that may be given several times."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def parse_line(line: str) -> LineArguments:
     parser.add_argument("--cpu", nargs="?", const="")
     parser.add_argument("--lines", default=20, type=int)
     for option in START_OPTIONS:
-        parser.add_argument(option, action="append" if option in _REPEATED else "store")
+        parser.add_argument(option, action="append" if option in REPEATED_OPTIONS else "store")
     given = _parsed(parser, line)
     given = {name: value for name, value in given.items() if value is not None}
     command, lines, number = given.pop("command"), given.pop("lines"), given.pop("number", None)

@@ -14,6 +14,7 @@ from ..errors import GpuDaskError
 from .arguments import CellArguments, LineArguments, parse_cell, parse_line
 from .cells import Cells
 from .compare import compare_runs
+from .completion import make_matcher
 from .context import cell_context
 from .progress import StartDisplay
 from .session import process_session
@@ -47,6 +48,7 @@ class GpuDaskMagics(Magics):
         self.session = process_session()
         self.cells = Cells(shell, "_gpudask_cell")
         self.settings = GpuDask(parent=shell)
+        self.matcher = make_matcher(shell.user_ns)
 
     @no_var_expand
     @line_magic("gpudask")  # type: ignore[arg-type]

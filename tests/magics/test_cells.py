@@ -266,22 +266,62 @@ def test_help_shows_usage_with_examples(gpu_kernel):
         assert "--array NAME" in text if name == "%%gpudask" else "%gpudask start --gpus 2" in text
 
 
+COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs"]
+START = ["--cpu", "--gpus", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads", "--share"]
+START += ["--protocol", "--resources", "--environment", "--start-timeout", "--engine", "--profile"]
+CELL = ["--array", "--dataframe", "--move", "--to-host", "--report", "--compare"]
+
+
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    ("code", "expected"),
     [
-        ("%gpudask st", {"start", "stop", "status"}),
-        ("%gpudask ", {"start", "gpus", "logs"}),
-        ("%gpudask start --", {"--gpus", "--pool", "--cpu"}),
-        ("%gpudask start --gpus 2 --spilling ", {"dask", "cudf", "off"}),
-        ("%%gpudask --", {"--array", "--dataframe"}),
-        ("%%gpudask --array ", {"cupy", "numpy"}),
-        ("%%gpud", {"%%gpudask"}),
+        ("%gpudask ", COMMANDS),
+        ("%gpudask st", ["start", "stop", "status"]),
+        ("%gpudask start --", START),
+        ("%gpudask start ", START),
+        ("%gpudask start --gp", ["--gpus"]),
+        ("%gpudask start --gpus 2 --resources GPU=1 --", [option for option in START if option != "--gpus"]),
+        ("%gpudask start --gpus 2 --spilling ", ["dask", "cudf", "off"]),
+        ("%gpudask start --spilling=c", ["cudf"]),
+        ("%gpudask logs --", ["--lines"]),
+        ("  %gpudask re", ["restart"]),
+        ("cluster = %gpudask st", ["start", "stop", "status"]),
+        ("cluster = %gpudask start --sp", ["--spilling", "--spill-threshold"]),
+        ("first = 1\n%gpudask start --prot", ["--protocol"]),
+        ("gpudask sto", ["stop"]),
+        ("%%gpudask --", CELL),
+        ("%%gpudask ", CELL),
+        ("%%gpudask --to-host --co", ["--compare"]),
+        ("%%gpudask --array ", ["cupy", "numpy"]),
+        ("%%gpudask --array=c", ["cupy"]),
+        ("%%gpudask --move ", ["all", "collection", "other_one"]),
+        ("%%gpudask --move collection,o", ["other_one"]),
     ],
 )
-def test_completion_offers_what_can_stand_there(gpu_kernel, line, expected):
-    matches = gpu_kernel.client.complete(line, reply=True, timeout=20)["content"]["matches"]
-    assert expected <= set(matches)
-    assert not any(match.startswith("--") for match in matches) or "--" in line
+def test_completion_offers_what_can_stand_there_and_nothing_else(gpu_kernel, code, expected):
+    gpu_kernel.ok("import dask.bag\ncollection = other_one = dask.bag.from_sequence([1])")
+    for text, position in ((code, len(code)), (f"{code}\nrest = 1", len(code))):
+        content = gpu_kernel.client.complete(text, cursor_pos=position, reply=True, timeout=20)["content"]
+        assert content["matches"] == expected
+        assert content["cursor_end"] == position
+        typed = code[content["cursor_start"] : position]
+        assert all(match.startswith(typed) for match in expected)
+    gpu_kernel.ok("del collection, other_one")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("%%gpud", "%%gpudask"),
+        ("%%gpudask\nimport th", "threading"),
+        ("gpudask_value = 1\ngpudask_v", "gpudask_value"),
+        ("%%gpudask --report ./nest", "./nested.ipy"),
+    ],
+)
+def test_completion_elsewhere_is_ipythons(gpu_kernel, tmp_path, code, expected):
+    (tmp_path / "nested.ipy").touch()
+    gpu_kernel.ok(f"%cd -q {tmp_path}")
+    assert expected in gpu_kernel.client.complete(code, reply=True, timeout=20)["content"]["matches"]
 
 
 def test_the_array_expressions_of_dask_are_refused_with_the_fix(gpu_kernel):
