@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import GpuUnavailableError
+from ..installation import pip_install
 from ..quantities import format_bytes
 from .views import View, format_table
 
@@ -163,7 +164,7 @@ def _check_packages() -> Iterator[Finding]:
         answers = dict(zip(there, pool.map(try_library, there), strict=True))
     for name, title in _GPU_LIBRARIES.items():
         works, text = answers.get(name, (False, "is not installed."))
-        fix = "" if works else f'Type: %pip install "jupyter_gpudask[{extra}]" and restart the kernel.'
+        fix = "" if works else f"Type: {pip_install(extra)} and restart the kernel."
         yield Finding(title, "ok" if works else "problem", text, fix)
 
 
