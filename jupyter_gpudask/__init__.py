@@ -24,7 +24,7 @@ __all__ = ["__version__", "gpu", "load_ipython_extension", "unload_ipython_exten
 
 
 def __getattr__(name: str) -> Any:
-    if name == "gpu":  # IPython, and what else a server does not need, is imported with it
+    if name == "gpu":  # imports what a server does not need
         from .magics.scripts import gpu
 
         return gpu

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from .installation import pip_install
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -48,7 +50,7 @@ class GpuPackagesMissingError(GpuDaskError):
         names = ", ".join(missing)
         super().__init__(
             f"This machine has a GPU, but this Python environment lacks {names}.",
-            f'Type: %pip install "jupyter_gpudask[{extra}]" and restart the kernel, or start with --cpu.',
+            f"Type: {pip_install(extra)} and restart the kernel, or start with --cpu.",
         )
 
 

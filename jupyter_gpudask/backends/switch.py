@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import dask.config
 
 from ..errors import BackendUnavailableError
+from ..installation import pip_install
 from .config import Overlay
 from .inheritance import install_inheritance
 
@@ -72,7 +73,7 @@ def check_backends(array: str, dataframe: str) -> None:
     if missing:
         raise BackendUnavailableError(
             f"This kernel cannot import {' and '.join(missing)}, which the cell needs.",
-            'Type: %pip install "jupyter_gpudask[cu13]" (cu12 for CUDA 12) and restart the kernel.',
+            f"Type: {pip_install('cu13')} (cu12 for CUDA 12) and restart the kernel.",
         )
     if array != "numpy" and dask.config.get("array.query-planning", False):
         raise BackendUnavailableError(

@@ -11,7 +11,9 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
+from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, GpuUnavailableError
+from ..gpus import cuda_driver_version
+from ..installation import pip_install
 from ..models import Close, ClusterSpec, Start
 from .directory import remove_stale_directories, temporary_folders
 from .leases import LeaseFolder
@@ -167,7 +169,7 @@ class ClusterProcess(ClusterLink):
         if re.search("No module named '?jupyter_gpudask", log):
             return ClusterStartError(
                 "The kernel's environment has no jupyter_gpudask.",
-                "Type in the notebook: %pip install jupyter_gpudask, and restart the kernel.",
+                f"Type in the notebook: {pip_install(await asyncio.to_thread(_extra))} and restart the kernel.",
             )
         return ClusterStartError(f"The cluster's process {self._end()}.", log=log)
 
@@ -220,6 +222,14 @@ class ClusterProcess(ClusterLink):
             return super()._lost()
         reason = f"The cluster's process {self._end()}; what its workers held is lost."
         return ClusterLostError(reason, "Type: %gpudask restart", self.log())
+
+
+def _extra() -> str:
+    """The extra of this package that fits the driver; none where there is no driver."""
+    try:
+        return "cu13" if cuda_driver_version() >= 13 else "cu12"
+    except GpuUnavailableError:
+        return ""
 
 
 async def _in_thread(work: Callable[[], None]) -> None:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .completion import complete
-from .magics import GpuDaskMagics
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # nothing of IPython is imported before `load`: scripts, which have none, use this package too
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Configurable
+
+    from .magics import GpuDaskMagics
 
 _MAGICS = ("gpudask", "_gpudask_cell", "_gpudask_compare")
 
 
 def load(shell: InteractiveShell) -> None:
     """Register the magics in `shell`; a second time does nothing."""
+    from .magics import GpuDaskMagics
+
     if _loaded(shell) is not None:
         return
     magics = GpuDaskMagics(shell)
     shell.register_magics(magics)
     magics.cells.install()
     _configurables(shell).append(magics.settings)
-    for name in ("%gpudask", "%%gpudask"):
-        shell.set_hook("complete_command", complete, str_key=name)
+    shell.Completer.custom_matchers.append(magics.matcher)
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -34,10 +34,11 @@ def unload(shell: InteractiveShell) -> None:
     magics.session.stop()
     magics.cells.uninstall()
     _configurables(shell).remove(magics.settings)
+    shell.Completer.custom_matchers.remove(magics.matcher)
     for kind in shell.magics_manager.magics.values():
         for name in _MAGICS:
             kind.pop(name, None)
-    shell.magics_manager.registry.pop(GpuDaskMagics.__name__, None)
+    shell.magics_manager.registry.pop(type(magics).__name__, None)
 
 
 def _configurables(shell: InteractiveShell) -> list[Configurable]:
@@ -47,5 +48,5 @@ def _configurables(shell: InteractiveShell) -> list[Configurable]:
 
 
 def _loaded(shell: InteractiveShell) -> GpuDaskMagics | None:
-    magics = shell.magics_manager.registry.get(GpuDaskMagics.__name__)
-    return magics if isinstance(magics, GpuDaskMagics) else None
+    magics: GpuDaskMagics | None = shell.magics_manager.registry.get("GpuDaskMagics")
+    return magics

@@ -46,7 +46,8 @@ COMMANDS = {
 ARRAYS = ("cupy", "numpy")
 DATAFRAMES = ("cudf", "pandas")
 
-_REPEATED = frozenset({"--resources", "--environment"})
+REPEATED_OPTIONS = frozenset({"--resources", "--environment"})
+"""Those of them that may be given several times."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def parse_line(line: str) -> LineArguments:
     parser.add_argument("--lines", default=20, type=int)
     parser.add_argument("--dashboard", nargs="?", const="yes")
     for option in START_OPTIONS.keys() - {"--dashboard"}:
-        parser.add_argument(option, action="append" if option in _REPEATED else "store")
+        parser.add_argument(option, action="append" if option in REPEATED_OPTIONS else "store")
     given = _parsed(parser, line)
     given = {name: value for name, value in given.items() if value is not None}
     command, lines, number = given.pop("command"), given.pop("lines"), given.pop("number", None)

@@ -20,7 +20,7 @@ from IPython.core.error import UsageError
 if TYPE_CHECKING:
     from types import FrameType
 
-    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
 _HEAD = "%%gpudask"
 
@@ -39,6 +39,7 @@ class Cells:
     def __init__(self, shell: InteractiveShell, line_magic: str) -> None:
         self._shell = shell
         self._line_magic = line_magic
+        self._last_blank: ExecutionResult | None = None
         self._of_thread = threading.local()  # a subshell of the kernel runs its cells in a thread of its own
 
     @property
@@ -67,13 +68,39 @@ class Cells:
             raise UsageError("%%gpudask switches a cell, and no cell is running here.")
         self._running[-1].enter_context(context)
 
-    def running_source(self) -> str:
-        """The code of the running cell, line for line as the user wrote it."""
+    def show_as_written(self, arguments: str, body: str = "") -> tuple[str, str]:
+        """Have tracebacks, the debugger and `inspect` show the ``%%gpudask`` line, and not the call in its place.
+
+        It becomes a comment, for they must be able to parse the code.
+
+        Parameters
+        ----------
+        arguments
+            Of the ``%%gpudask`` line.
+        body
+            What of the cell is in the call, too.
+
+        Returns
+        -------
+        (str, str)
+            The file name that IPython gave the running cell, and its code, line for line as the user wrote it.
+        """
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
         while frame is not None and frame.f_globals is not self._shell.user_ns:
             frame = frame.f_back
-        # IPython keeps the code of each cell there, for tracebacks.
-        return "" if frame is None else "".join(linecache.getlines(frame.f_code.co_filename))
+        if frame is None:
+            return "<cell>", f"\n{body}"
+        file = frame.f_code.co_filename
+        lines = linecache.getlines(file)  # IPython keeps the code of each cell there
+        if not lines:  # what `%%time` runs, say
+            return file, f"\n{body}"
+        lines[frame.f_lineno - 1 : frame.f_lineno] = [
+            f"# {_HEAD} {arguments}".rstrip() + "\n",
+            *body.splitlines(keepends=True),
+        ]
+        source = "".join(lines)
+        linecache.cache[file] = (len(source), None, lines, file)
+        return file, source
 
     def rewrite(self, lines: list[str]) -> list[str]:
         """Turn the first line of a ``%%gpudask`` cell into a statement; leave every other cell as it is."""
@@ -93,5 +120,13 @@ class Cells:
         self._running.append(ExitStack())
 
     def _end(self) -> None:
-        if self._running:  # a blank cell ends without having begun
+        if not self._is_end_of_blank_cell() and self._running:
             self._running.pop().close()
+
+    def _is_end_of_blank_cell(self) -> bool:
+        """Whether the event is that of a blank cell, for which IPython fires ``post_execute`` alone."""
+        result = self._shell.last_execution_result
+        if result is None or result is self._last_blank or not result.info or result.info.raw_cell.strip():
+            return False
+        self._last_blank = result  # one that is cut off by an interrupt leaves the result of the one before
+        return True

@@ -88,7 +88,13 @@ class ComparisonView(View):
 
 
 async def compare_runs(
-    shell: InteractiveShell, session: Session, cluster: RunningCluster, arguments: CellArguments, body: str
+    shell: InteractiveShell,
+    session: Session,
+    cluster: RunningCluster,
+    arguments: CellArguments,
+    body: str,
+    *,
+    file: str,
 ) -> ComparisonView:
     """Run `body` on workers of the CPU, then on the GPUs, and compare.
 
@@ -103,7 +109,9 @@ async def compare_runs(
     arguments
         Of the ``%%gpudask`` line.
     body
-        The code, with as many blank lines above it as the cell has lines before it.
+        The code of the cell, in which the ``%%gpudask`` line is a comment or blank.
+    file
+        The file name that tracebacks know it by.
 
     Raises
     ------
@@ -116,14 +124,13 @@ async def compare_runs(
     from ..backends import Watch, default_client, host_collections, moved, switched_to
     from ..models import ClusterSpec
 
-    file = shell.compile.cache(body, shell.execution_count)
     ast.parse(body, file)
     _refuse_what_is_elsewhere(body, shell.user_ns)
     told = display(Note("Running on the CPU ..."), display_id=True)
     with session.aside(ClusterSpec.parse({"engine": "cpu"})) as aside, ExitStack() as stack:
         stack.enter_context(default_client.computing_on(aside.client))
         stack.enter_context(switched_to("numpy", "pandas"))
-        where = f"the {describe_cluster('cpu', aside.ready.workers, ())} with NumPy and pandas"
+        where = f"the {describe_cluster(aside.ready)} with NumPy and pandas"
         cpu = await _run(body, file, copied(shell.user_ns, body), aside.client, where)
         if cpu.error is not None:
             raise cpu.error
@@ -135,7 +142,7 @@ async def compare_runs(
         stack.enter_context(switched_to(*backends, Watch(to_host=arguments.to_host)))
         outside = host_collections(body, namespace, backends)
         stack.enter_context(moved(arguments.move, namespace, mentioned=list(outside)))
-        where = f"{describe_cluster('cuda', cluster.ready.workers, cluster.ready.gpus)} with {' and '.join(backends)}"
+        where = f"{describe_cluster(cluster.ready, session.state())} with {' and '.join(backends)}"
         gpu = await _run(body, file, namespace, cluster.client, where)
     told.update(Note("Ran on the CPU, then on the GPUs."))
     return ComparisonView(cpu, gpu, {} if gpu.error else _compare(cpu.results, gpu.results))

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import GpuUnavailableError
+from ..installation import pip_install
 from ..quantities import format_bytes
 from .views import View, format_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from ..backends import Examined
     from ..models import GpuState
     from .running import RunningCluster
 
@@ -95,8 +96,17 @@ def examine(cluster: RunningCluster | None) -> DoctorView:
     cluster
         The kernel's cluster, if it has one.
     """
+    from ..backends import examine_process
+
+    workers: dict[str, Examined] = {} if cluster is None else cluster.ask_workers(examine_process, _PATIENCE)
     return DoctorView(
-        [*_check_driver(), *_check_packages(), *_check_settings(), *_check_kernel(cluster), *_check_workers(cluster)]
+        [
+            *_check_driver(),
+            *_check_packages(workers.values()),
+            *_check_settings(),
+            *_check_kernel(cluster),
+            *_check_workers(cluster, workers),
+        ]
     )
 
 
@@ -149,8 +159,8 @@ def _describe_holder(pid: int) -> str:
         return f"pid {pid}"
 
 
-def _check_packages() -> Iterator[Finding]:
-    from ..backends import try_library
+def _check_packages(workers: Iterable[Examined]) -> Iterator[Finding]:
+    from ..backends import examine_process, try_libraries
     from ..gpus import cuda_driver_version
 
     try:
@@ -158,12 +168,14 @@ def _check_packages() -> Iterator[Finding]:
     except GpuUnavailableError:
         yield Finding("GPU packages", "note", "were not tried: they need a driver.")
         return
+    here = examine_process(compute=False).place
+    # A worker of this environment has imported most of them, which takes seconds.
+    answers = {name: (True, own.versions[name]) for own in workers if own.place == here for name in own.working}
     there = [name for name in _GPU_LIBRARIES if importlib.util.find_spec(name) is not None]
-    with ThreadPoolExecutor(2) as pool:
-        answers = dict(zip(there, pool.map(try_library, there), strict=True))
+    answers |= try_libraries([name for name in there if name not in answers])
     for name, title in _GPU_LIBRARIES.items():
         works, text = answers.get(name, (False, "is not installed."))
-        fix = "" if works else f'Type: %pip install "jupyter_gpudask[{extra}]" and restart the kernel.'
+        fix = "" if works else f"Type: {pip_install(extra)} and restart the kernel."
         yield Finding(title, "ok" if works else "problem", text, fix)
 
 
@@ -193,21 +205,20 @@ def _pids(gpu: GpuState) -> set[int]:
     return {process.pid for process in gpu.processes}
 
 
-def _check_workers(cluster: RunningCluster | None) -> Iterator[Finding]:
+def _check_workers(cluster: RunningCluster | None, workers: dict[str, Examined]) -> Iterator[Finding]:
     if cluster is None:
         yield Finding("cluster", "note", "This kernel has none.", "Type: %gpudask start")
         return
-    from ..backends import loaded_versions
+    from ..backends import examine_process
 
-    here, there = loaded_versions(), cluster.ask_workers(loaded_versions, _PATIENCE)
-    silent = cluster.ready.workers - len(there)
+    here, there = examine_process(compute=False).versions, [own.versions for own in workers.values()]
+    asked = len(cluster.client.scheduler_info(-1)["workers"])
+    silent = asked - len(there)
     if silent > 0:
-        yield Finding(
-            "workers", "problem", f"{silent} of {cluster.ready.workers} do not answer.", "Type: %gpudask logs"
-        )
+        yield Finding("workers", "problem", f"{silent} of {asked} do not answer.", "Type: %gpudask logs")
     differ = {
         f"{name} is {version} in the kernel and {versions[name]} in a worker"
-        for versions in there.values()
+        for versions in there
         for name, version in here.items()
         if versions.get(name, version) != version
     }

@@ -14,6 +14,7 @@ from ..errors import GpuDaskError
 from .arguments import CellArguments, LineArguments, parse_cell, parse_line
 from .cells import Cells
 from .compare import compare_runs
+from .completion import make_matcher
 from .context import cell_context
 from .progress import StartDisplay
 from .session import process_session
@@ -47,6 +48,7 @@ class GpuDaskMagics(Magics):
         self.session = process_session()
         self.cells = Cells(shell, "_gpudask_cell")
         self.settings = GpuDask(parent=shell)
+        self.matcher = make_matcher(shell.user_ns)
 
     @no_var_expand
     @line_magic("gpudask")  # type: ignore[arg-type]
@@ -138,7 +140,8 @@ class GpuDaskMagics(Magics):
     def enter_cell(self, line: str) -> None:
         """Switch the running cell to the GPUs; what a ``%%gpudask`` line is turned into."""
         with _as_usage_errors():
-            self.cells.enter(self._cell_context(parse_cell(line), self.cells.running_source()))
+            _, source = self.cells.show_as_written(line)
+            self.cells.enter(self._cell_context(parse_cell(line), source))
 
     @no_var_expand
     @line_magic("_gpudask_compare")  # type: ignore[arg-type]
@@ -152,9 +155,11 @@ class GpuDaskMagics(Magics):
         """
         __tracebackhide__ = True
         arguments, _, body = text.partition("\n")
+        file, source = self.cells.show_as_written(arguments, body)
         with _as_usage_errors():
             parsed = parse_cell(arguments)
-            comparing = compare_runs(self._shell, self.session, self._cluster_for_cell(), parsed, "\n" + body)
+            cluster = self._cluster_for_cell()
+            comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file)
             if _should_be_async(body):
                 return comparing
             try:
@@ -193,13 +198,12 @@ class GpuDaskMagics(Magics):
             progress.abandon()
             raise
         if new:
-            ready = cluster.ready
-            progress.finish(f"Started: {describe_cluster(ready.engine, ready.workers, ready.gpus)}")
+            progress.finish(f"Started: {describe_cluster(cluster.ready)}")
         return cluster, new
 
     def _start(self, arguments: LineArguments) -> View:
         cluster, new = self._launch(arguments.options)
-        return ClusterView(cluster, new, None if new else self.session.state())
+        return ClusterView(cluster, None if new else self.session.state())
 
     def _stop(self, _: LineArguments) -> View:
         return Note("The cluster is closed." if self.session.stop() else "There was no cluster.")
@@ -207,7 +211,7 @@ class GpuDaskMagics(Magics):
     def _restart(self, arguments: LineArguments) -> View:
         options = self.session.options_of_restart(arguments.options)
         self.session.stop()
-        return ClusterView(*self._launch(options))
+        return ClusterView(self._launch(options)[0])
 
     def _scale(self, arguments: LineArguments) -> View:
         assert arguments.number is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from ..cluster.launcher import ClusterProcess
     from ..models import ClusterSpec, Ready
     from .home import ServerCluster
+
+
+_FORGET_LIMIT = 0.1
 
 
 @dataclass
@@ -42,11 +46,12 @@ class RunningCluster:
         return getattr(self.client, "tasks_submitted", 0)
 
     def forget_peaks(self) -> None:
-        """Have `take_peaks` tell of what happens from now on; does not wait."""
+        """Have `take_peaks` tell of what happens from now on; workers that are busy are not waited for."""
         if self.ready.engine == "cuda" and self.client.status == "running":
             from ..cluster.allocator import take_peak
 
-            self._ask(take_peak, wait=False)
+            with suppress(Exception):  # a figure that cannot be had must not end a cell with an error
+                self._ask(take_peak).result(_FORGET_LIMIT)
 
     def take_peaks(self, limit: float) -> dict[str, int]:
         """The most device memory that each worker's allocator had handed out, in bytes, since this was asked last.

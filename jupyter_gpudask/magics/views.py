@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from ..models import ClusterState, GpuState, WorkerState
+    from ..models import ClusterState, GpuState, Ready, WorkerState
     from .running import RunningCluster
 
 _DASH = "–"
@@ -71,18 +71,23 @@ class StartProgress(View):
 class ClusterView(View):
     """A cluster that was started, or runs already.
 
+    Parameters
+    ----------
+    cluster
+        The cluster.
+    state
+        What it is doing now, if it runs already.
+
     Attributes
     ----------
     client
         The Dask client, which is also Dask's default.
     """
 
-    def __init__(self, cluster: RunningCluster, new: bool, state: ClusterState | None = None) -> None:
+    def __init__(self, cluster: RunningCluster, state: ClusterState | None = None) -> None:
         self.client: Client = cluster.client
-        self._ready = cluster.ready
-        self._new = new
+        self._ready, self._state = cluster.ready, state
         self._spec = cluster.spec
-        self._state = state
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -93,8 +98,8 @@ class ClusterView(View):
         return f"<div><b>{escape(first)}</b>" + "".join(f"<br>{escape(line)}" for line in rest) + "</div>"
 
     def _lines(self) -> list[str]:
-        lines = [describe_cluster(self._ready.engine, self._ready.workers, self._ready.gpus, self._state)]
-        if not self._new:
+        lines = [describe_cluster(self._ready, self._state)]
+        if self._state is not None:
             lines[0] += ": it runs already"
         if self._ready.stand_in:
             lines.append(f"{self._ready.stand_in} Cells run on NumPy and pandas.")
@@ -108,20 +113,25 @@ class ClusterView(View):
         return lines
 
 
-def describe_cluster(engine: str, workers: int, gpus: Sequence[GpuState], state: ClusterState | None = None) -> str:
+def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
     """A cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU stand-in, 4 workers``.
 
-    With the `state` after a ``scale``, the GPUs that have a worker too: ``1 of 2 × NVIDIA H200``.
+    Parameters
+    ----------
+    ready
+        What came up at its start.
+    state
+        What it is doing now; it may have been scaled.
     """
+    workers, gpus = ready.workers, ready.gpus
     if state is not None and state.workers_wanted:
         workers = state.workers_wanted
-    if engine == "cpu":
+    if ready.engine == "cpu":
         return f"CPU stand-in, {workers} worker{'s' if workers != 1 else ''}"
     if not gpus:
         return f"{workers} GPU worker{'s' if workers != 1 else ''}"
     names = sorted({gpu.name for gpu in gpus})
-    scaled = f"{workers} of " if workers < len(gpus) else ""
-    return f"{scaled}{len(gpus)} × {' and '.join(names)}"
+    return f"{workers} × {' and '.join(names)}"
 
 
 class StatusView(View):

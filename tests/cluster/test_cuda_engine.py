@@ -85,7 +85,7 @@ def test_a_gpu_without_the_packages_is_an_error_with_the_command_and_no_stand_in
     with pytest.raises(GpuPackagesMissingError) as raised:
         start({}, FAKE_GPU_PACKAGES="cupy,rmm")
     assert "lacks cuDF, dask-cudf" in str(raised.value)
-    assert 'jupyter_gpudask[cu13]"' in str(raised.value)
+    assert '%pip install "jupyter_gpudask[cu13]' in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """`%gpudask doctor` and `%gpudask free`, on real kernels, with and without pretend GPUs."""
 
+import os
+
 import pytest
 from helpers import Kernel, fake_gpu_environment
 
@@ -42,6 +44,51 @@ def test_each_thing_that_must_be_right_has_a_line(gpu_kernel):
     assert found["cuDF"][0] == "problem"  # an empty name here
     assert "%pip install" in found["cuDF"][2]
     assert found["versions"] == ("ok", "The kernel and 2 workers have the same.", "")
+
+
+def test_libraries_that_a_worker_has_computed_with_are_not_imported_anew(gpu_kernel):
+    gpu_kernel.ok("import dask.array as da\nstarted = %gpudask start")
+    gpu_kernel.ok("%%gpudask --dataframe pandas\nda.ones(3).sum().compute()")
+    gpu_kernel.ok("import os\npath = os.environ.pop('PYTHONPATH')")  # a new process would find no CuPy
+    gpu_kernel.ok("examined = %gpudask doctor\nos.environ['PYTHONPATH'] = path")
+    assert findings(gpu_kernel)["CuPy"] == ("ok", "14.2.0", "")
+
+
+def test_a_worker_that_was_scaled_away_is_not_missed(gpu_kernel):
+    gpu_kernel.ok("started = %gpudask start")
+    gpu_kernel.ok("%gpudask scale 1")
+    gpu_kernel.ok("examined = %gpudask doctor")
+    assert findings(gpu_kernel)["versions"][0] == "ok"
+    assert "workers" not in findings(gpu_kernel)
+    gpu_kernel.ok("%gpudask scale 2")
+
+
+BROKEN = {
+    "cudf": "raise ImportError('libcudf.so does not fit\\n  this driver')",
+    "dask_cudf": "__version__ = '26.10'",
+    "cupy": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",
+    "rmm": "print('hello')\nimport time\ntime.sleep(30)",
+    "dask_cuda": "import os\nos.write(2, b'out of luck\\n')\nos._exit(3)",
+}
+TRY = """
+import os
+from jupyter_gpudask.backends import try_libraries
+os.environ["PYTHONPATH"] = os.environ["BROKEN"]
+print(sorted(try_libraries(["cudf", "dask_cudf", "cupy", "rmm", "dask_cuda"], limit=4).items()))
+"""
+
+
+def test_each_library_that_fails_is_named_with_its_own_failure_and_the_others_are_tried(tmp_path, run_python):
+    for name, code in BROKEN.items():
+        (tmp_path / f"{name}.py").write_text(code)
+    printed = run_python(TRY, {**os.environ, "BROKEN": str(tmp_path)})
+    assert eval(printed) == [  # noqa: S307
+        ("cudf", (False, "  this driver")),
+        ("cupy", (False, "was killed by SIGSEGV")),
+        ("dask_cuda", (False, "out of luck")),
+        ("dask_cudf", (True, "26.10")),
+        ("rmm", (False, "no answer for 4 s")),
+    ]
 
 
 def test_versions_that_differ_between_kernel_and_workers_are_named(gpu_kernel):

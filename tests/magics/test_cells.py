@@ -1,5 +1,7 @@
 """A `%%gpudask` cell is an ordinary cell, and its switch ends with it: on a real kernel."""
 
+import ast
+import re
 import threading
 import time
 
@@ -74,6 +76,27 @@ def test_an_error_is_shown_once_with_the_right_line_and_without_our_frames(gpu_k
     assert "jupyter_gpudask/" not in plain
 
 
+def plain(reply):
+    return re.sub(r"\x1b\[[\d;]*m", "", reply.traceback)
+
+
+@pytest.mark.parametrize("head", ["%%gpudask", "%%gpudask --array numpy", "%%gpudask --array numpy\n%%gpudask"])
+def test_tracebacks_the_debugger_and_inspect_show_the_line_that_was_typed(gpu_kernel, head):
+    first = head.count("\n") + 2
+    cell = f"{head}\ndef fail(number):\n    return 1 + int(number)\nfail('x')"
+    reply = gpu_kernel.run(cell)
+    shown = [line.split(" ", 1)[1].strip() for line in plain(reply).splitlines() if "%%gpudask" in line]
+    assert shown[-1].endswith(head.splitlines()[-1])
+    assert f"Cell In[{reply.count}], line {first + 2}\n" in plain(reply)
+    assert f"----> {first + 2} fail('x')" in plain(reply)
+    assert f"----> {first + 1}     return 1 + int(number)" in plain(reply)
+    assert "run_line_magic" not in plain(reply)
+    kept = gpu_kernel.ok("import inspect, linecache\nprint(''.join(linecache.getlines(fail.__code__.co_filename)))")
+    assert kept.printed.strip().replace("# ", "") == cell
+    ast.parse(kept.printed)  # as debuggers and others do
+    assert gpu_kernel.ok("print(inspect.getsource(fail))").printed.startswith("def fail(number):\n    return")
+
+
 def test_a_syntax_error_is_shown_once_at_its_line(gpu_kernel):
     reply = gpu_kernel.run("%%gpudask\nx = 1\ny = = 2")
     assert (reply.error, reply.errors_shown) == ("SyntaxError", 1)
@@ -127,6 +150,49 @@ def test_a_nested_run_cell_does_not_end_the_switch(gpu_kernel):
     reply = gpu_kernel.ok(f"%%gpudask\nget_ipython().run_cell('inner = 1')\n{BACKENDS}")
     assert reply.value == ON
     assert gpu_kernel.ok("inner").value == "1"
+
+
+NESTED = {
+    "blank": "get_ipython().run_cell('  ')",
+    "two blank ones": "get_ipython().run_cell('')\nget_ipython().run_cell('\\n')",
+    "a comment": "get_ipython().run_cell('# nothing')",
+    "a magic only": "get_ipython().run_cell('%pwd')",
+    "one that fails": "get_ipython().run_cell('1 / 0')",
+    "one with a syntax error": "get_ipython().run_cell('1 = = 2')",
+    "one that exits": "get_ipython().run_cell('raise SystemExit')",
+    "silent": "get_ipython().run_cell('1', silent=True)",
+    "blank and silent": "get_ipython().run_cell(' ', silent=True)",
+    "blank in one that is not": "get_ipython().run_cell('get_ipython().run_cell(\"  \")')",
+    "a switched one with a blank one in it": "get_ipython().run_cell('%%gpudask\\nget_ipython().run_cell(\"  \")')",
+    "a file of cells": "%run nested.ipy",
+    "a file of Python": "%run nested.py",
+    "blank after an await": "import asyncio\nawait asyncio.sleep(0)\nget_ipython().run_cell('  ')",
+    "blank in a task": (
+        "import asyncio\nasync def run(): get_ipython().run_cell('  ')\ntask = asyncio.create_task(run())\nawait task"
+    ),
+}
+
+
+@pytest.mark.parametrize("nested", NESTED.values(), ids=NESTED)
+def test_a_cell_within_the_cell_does_not_end_its_switch(gpu_kernel, tmp_path, nested):
+    gpu_kernel.ok(f"%cd -q {tmp_path}")
+    for name in ("nested.ipy", "nested.py"):
+        (tmp_path / name).write_text("inner = 1\n\n\n")
+    gpu_kernel.run(f"%%gpudask\n{nested}\nafter = {BACKENDS}")
+    assert gpu_kernel.ok("after").value == ON
+    gpu_kernel.ok("del after")
+
+
+def test_a_cell_that_fails_after_a_blank_one_ends_its_switch(gpu_kernel):
+    gpu_kernel.ok("  ")
+    gpu_kernel.run("%%gpudask\nimport asyncio\nawait asyncio.sleep(0)\nraise asyncio.CancelledError")
+    assert_off(gpu_kernel)
+    blank = "get_ipython().run_cell('  ')"
+    for end in ("1 / 0", "raise KeyboardInterrupt", "import asyncio\nraise asyncio.CancelledError", "raise SystemExit"):
+        gpu_kernel.run(f"%%gpudask\n{blank}\n{end}")
+        assert_off(gpu_kernel)
+        gpu_kernel.run(f"%%gpudask\nimport asyncio\nawait asyncio.sleep(0)\n{blank}\n{end}")
+        assert_off(gpu_kernel)
 
 
 def test_a_gpudask_cell_inside_another_keeps_the_outer_one(gpu_kernel):
@@ -200,23 +266,62 @@ def test_help_shows_usage_with_examples(gpu_kernel):
         assert "--array NAME" in text if name == "%%gpudask" else "%gpudask start --gpus 2" in text
 
 
+COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs"]
+START = ["--cpu", "--gpus", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads", "--share"]
+START += ["--protocol", "--resources", "--environment", "--start-timeout", "--engine", "--dashboard", "--profile"]
+CELL = ["--array", "--dataframe", "--move", "--to-host", "--report", "--compare"]
+
+
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    ("code", "expected"),
     [
-        ("%gpudask st", {"start", "stop", "status"}),
-        ("%gpudask ", {"start", "gpus", "logs"}),
-        ("%gpudask start --", {"--gpus", "--pool", "--cpu"}),
-        ("%gpudask start --gpus 2 --spilling ", {"dask", "cudf", "off"}),
-        ("%gpudask start --dash", {"--dashboard"}),
-        ("%%gpudask --", {"--array", "--dataframe"}),
-        ("%%gpudask --array ", {"cupy", "numpy"}),
-        ("%%gpud", {"%%gpudask"}),
+        ("%gpudask ", COMMANDS),
+        ("%gpudask st", ["start", "stop", "status"]),
+        ("%gpudask start --", START),
+        ("%gpudask start ", START),
+        ("%gpudask start --gp", ["--gpus"]),
+        ("%gpudask start --gpus 2 --resources GPU=1 --", [option for option in START if option != "--gpus"]),
+        ("%gpudask start --gpus 2 --spilling ", ["dask", "cudf", "off"]),
+        ("%gpudask start --spilling=c", ["cudf"]),
+        ("%gpudask logs --", ["--lines"]),
+        ("  %gpudask re", ["restart"]),
+        ("cluster = %gpudask st", ["start", "stop", "status"]),
+        ("cluster = %gpudask start --sp", ["--spilling", "--spill-threshold"]),
+        ("first = 1\n%gpudask start --prot", ["--protocol"]),
+        ("gpudask sto", ["stop"]),
+        ("%%gpudask --", CELL),
+        ("%%gpudask ", CELL),
+        ("%%gpudask --to-host --co", ["--compare"]),
+        ("%%gpudask --array ", ["cupy", "numpy"]),
+        ("%%gpudask --array=c", ["cupy"]),
+        ("%%gpudask --move ", ["all", "collection", "other_one"]),
+        ("%%gpudask --move collection,o", ["other_one"]),
     ],
 )
-def test_completion_offers_what_can_stand_there(gpu_kernel, line, expected):
-    matches = gpu_kernel.client.complete(line, reply=True, timeout=20)["content"]["matches"]
-    assert expected <= set(matches)
-    assert not any(match.startswith("--") for match in matches) or "--" in line
+def test_completion_offers_what_can_stand_there_and_nothing_else(gpu_kernel, code, expected):
+    gpu_kernel.ok("import dask.bag\ncollection = other_one = dask.bag.from_sequence([1])")
+    for text, position in ((code, len(code)), (f"{code}\nrest = 1", len(code))):
+        content = gpu_kernel.client.complete(text, cursor_pos=position, reply=True, timeout=20)["content"]
+        assert content["matches"] == expected
+        assert content["cursor_end"] == position
+        typed = code[content["cursor_start"] : position]
+        assert all(match.startswith(typed) for match in expected)
+    gpu_kernel.ok("del collection, other_one")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("%%gpud", "%%gpudask"),
+        ("%%gpudask\nimport th", "threading"),
+        ("gpudask_value = 1\ngpudask_v", "gpudask_value"),
+        ("%%gpudask --report ./nest", "./nested.ipy"),
+    ],
+)
+def test_completion_elsewhere_is_ipythons(gpu_kernel, tmp_path, code, expected):
+    (tmp_path / "nested.ipy").touch()
+    gpu_kernel.ok(f"%cd -q {tmp_path}")
+    assert expected in gpu_kernel.client.complete(code, reply=True, timeout=20)["content"]["matches"]
 
 
 def test_the_array_expressions_of_dask_are_refused_with_the_fix(gpu_kernel):

@@ -91,7 +91,10 @@ def test_a_cell_that_awaits_is_compared_too(kernel):
 def test_an_error_of_the_cell_is_the_users_at_its_line(kernel):
     reply = kernel.run(f"{CELL}\nx = 1\n1 / 0")
     assert (reply.error, reply.errors_shown) == ("ZeroDivisionError", 1)
-    assert "line 3" in re.sub(r"\x1b\[[\d;]*m", "", reply.traceback)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", reply.traceback)
+    assert f"Cell In[{reply.count}], line 3\n" in plain
+    assert CELL in plain
+    assert "run_line_magic" not in plain
 
 
 def test_a_failure_on_the_gpus_alone_is_shown_beside_the_time_of_the_cpu(kernel):

@@ -248,6 +248,49 @@ def test_the_footer_says_what_the_cell_did(kernel):
     assert "color: var(--jp-ui-font-color2" in reply.html[-1]
 
 
+RMM = """
+import types
+class Counters:
+    stack = [[0, 0], [0, 0]]
+    def push_statistics(self): self.stack.append([0, 0])
+    def get_statistics(self):
+        return types.SimpleNamespace(current_bytes=self.stack[-1][0], peak_bytes=self.stack[-1][1])
+    def pop_statistics(self):
+        current, peak = self.stack.pop()
+        before = self.stack[-1][0]
+        self.stack[-1] = [before + current, max(self.stack[-1][1], before + peak)]
+def count():
+    import rmm
+    rmm.counters, rmm.before = Counters(), dict(vars(rmm.statistics))
+    for name in ("push_statistics", "pop_statistics", "get_statistics"):
+        setattr(rmm.statistics, name, getattr(rmm.counters, name))
+def count_no_more():
+    import rmm
+    vars(rmm.statistics).update(rmm.before)
+    for name in ("push_statistics", "pop_statistics", "get_statistics"):
+        vars(rmm.statistics).pop(name)
+def use_for_a_while(gib):
+    import rmm
+    rmm.counters.stack[-1][1] = max(rmm.counters.stack[-1][1], gib * 2**30)
+"""
+
+
+def test_the_peak_is_that_of_the_cell_alone(kernel):
+    kernel.ok(f"{RMM}\nclient.run(count)")
+    kernel.ok("client.submit(use_for_a_while, 100).result()")
+    reply = kernel.ok(f"{CELL}\nclient.submit(use_for_a_while, 2, pure=False).result()")
+    kernel.ok("client.run(count_no_more)")
+    assert "at most 2.0 GiB in use on GPU " in footer(reply)
+
+
+def test_a_cell_leaves_nothing_in_the_logs(kernel):
+    kernel.ok("client.submit(print, 'the last line of a log').result()")
+    before = kernel.ok("%gpudask logs --lines 1000").value
+    assert "the last line of a log" in before
+    kernel.ok(f"{CELL}\nda.ones(4, chunks=2).sum().compute()")
+    assert kernel.ok("%gpudask logs --lines 1000").value == before
+
+
 @pytest.mark.parametrize("cell", ["1 + 1", "x = da.ones(4)", "da.ones(4).sum().compute();"])
 def test_there_is_no_footer_without_work_or_after_a_semicolon(kernel, cell):
     assert kernel.ok(f"{CELL}\n{cell}").displayed == []
@@ -291,3 +334,12 @@ def test_under_an_error_of_the_gpu_library_stands_how_to_do_without_it(kernel):
     for code in ("da.ones(4, chunks=2).no_such_thing", "[].index(1)", "int('x')", "da.ones(4).reshape(5)"):
         reply = kernel.run(f"{CELL}\n{code}")
         assert (reply.status, reply.displayed) == ("error", []), code
+
+
+def test_after_a_change_of_scale_the_gpus_that_have_a_worker_are_named(kernel):
+    cell = f"{CELL}\nda.ones(4, chunks=2).sum().compute()"
+    kernel.ok("%gpudask scale 1")
+    assert " on 1 × NVIDIA H200 · " in footer(kernel.ok(cell))
+    assert kernel.ok("%gpudask start").value.startswith("1 × NVIDIA H200: it runs already")
+    kernel.ok("%gpudask scale 2")
+    assert " on 2 × NVIDIA H200 · " in footer(kernel.ok(cell))

@@ -77,6 +77,16 @@ except TypeError as error:
     assert errors == ""
 
 
+def test_a_script_imports_nothing_of_ipython():
+    printed, _ = run("""
+import sys
+with jupyter_gpudask.gpu(dataframe="pandas", gpus=1) as client:
+    print(kind(), client.submit(lambda: "IPython" in __import__("sys").modules).result())
+print(sorted({name.partition(".")[0] for name in sys.modules} & {"IPython", "traitlets", "ipywidgets", "jedi"}))
+""")
+    assert printed == ["cupy False", "[]"]
+
+
 def test_an_error_of_the_gpu_library_says_how_to_do_without_it():
     printed, _ = run("""
 import traceback

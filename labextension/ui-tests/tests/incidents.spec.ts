@@ -94,12 +94,12 @@ const LACKING = [
   {
     kernel: 'without-package',
     reason: 'The kernel’s environment has no jupyter_gpudask.',
-    command: '%pip install jupyter_gpudask'
+    command: /^%pip install "jupyter_gpudask\[cu13\]( @ [^"]+)?"$/
   },
   {
     kernel: 'without-gpu-packages',
     reason: 'This machine has a GPU, but this Python environment lacks CuPy',
-    command: '%pip install "jupyter_gpudask[cu13]"'
+    command: /^%pip install "jupyter_gpudask\[cu13\]( @ [^"]+)?"$/
   }
 ];
 

@@ -1,0 +1,71 @@
+"""What to type to install the package, from where it came from, in processes that find it installed in several ways."""
+
+import json
+
+import pytest
+from helpers import fake_gpu_environment
+
+SCRIPT = """
+import importlib.metadata
+from jupyter_gpudask.installation import pip_install
+print(importlib.metadata.distribution("jupyter_gpudask").read_text("direct_url.json"))
+print(pip_install("cu13"))
+print(pip_install())
+"""
+WHEEL = "file:///builds/jupyter_gpudask-0.1.0-py3-none-any.whl"
+COMMIT = "0123456789012345678901234567890123456789"
+
+
+@pytest.mark.parametrize(
+    ("source", "requirement"),
+    [
+        ({}, ""),
+        ({"url": WHEEL, "archive_info": {}}, f" @ {WHEEL}"),
+        ({"url": "file:///home/me/source", "dir_info": {"editable": True}}, " @ file:///home/me/source"),
+        (
+            {"url": "https://example.org/it.git", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
+            f" @ git+https://example.org/it.git@{COMMIT}",
+        ),
+        (
+            {"url": "https://example.org/it.zip", "archive_info": {}, "subdirectory": "python"},
+            " @ https://example.org/it.zip#subdirectory=python",
+        ),
+    ],
+)
+def test_the_command_names_where_the_package_came_from(tmp_path, run_python, source, requirement):
+    folder = tmp_path / "jupyter_gpudask-0.1.0.dist-info"  # the first on the path is the one that counts
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.4\nName: jupyter_gpudask\nVersion: 0.1.0\n")
+    if source:
+        (folder / "direct_url.json").write_text(json.dumps(source))
+    printed = run_python(f"import sys; sys.path.insert(0, {str(tmp_path)!r}){SCRIPT}").splitlines()
+    assert printed[1:] == [
+        f'%pip install "jupyter_gpudask[cu13]{requirement}"',
+        f'%pip install "jupyter_gpudask{requirement}"',
+    ]
+
+
+LACKING = """
+import asyncio
+from jupyter_gpudask.cluster.launcher import ClusterProcess
+from jupyter_gpudask.errors import ClusterStartError
+from jupyter_gpudask.models import ClusterSpec
+from pathlib import Path
+python = Path("python")
+python.write_text("#!/bin/sh\\necho No module named jupyter_gpudask >&2; exit 1")
+python.chmod(0o700)
+try:
+    asyncio.run(ClusterProcess.start(ClusterSpec.parse({}), python=str(python.absolute())))
+except ClusterStartError as error:
+    print(error.fix)
+"""
+
+
+@pytest.mark.parametrize(("driver", "name"), [("", "jupyter_gpudask[cu13]"), ("LIBRARY_NOT_FOUND", "jupyter_gpudask")])
+def test_for_an_environment_without_the_package_the_extra_is_that_of_the_driver(
+    tmp_path, monkeypatch, run_python, driver, name
+):
+    monkeypatch.chdir(tmp_path)
+    fix = run_python(LACKING, fake_gpu_environment(FAKE_NVML_ERROR=driver))
+    assert fix.startswith(f'Type in the notebook: %pip install "{name}')
+    assert fix.strip().endswith('" and restart the kernel.')
