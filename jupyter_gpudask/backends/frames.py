@@ -9,7 +9,7 @@ from dask.dataframe.dask_expr.io.bag import to_bag
 from dask.dataframe.dask_expr.io.records import to_records
 from dask.utils import typename
 
-from .interception import intercept
+from .interception import bind, intercept
 from .placement import to_host
 
 if TYPE_CHECKING:
@@ -24,23 +24,20 @@ def install_frame_backend() -> None:
     """
     intercept(to_bag, _from_host)
     intercept(to_records, _from_host)
-    _install_parquet()
+    intercept(parquet._set_parquet_engine, _choose_by_the_frame)  # noqa: SLF001
 
 
-def _from_host(make: Callable[..., Any], frame: Any, *args: Any, **kwargs: Any) -> Any:
+def _from_host(make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    return make(to_host(frame), *args, **kwargs)
+    call = bind(make, args, kwargs)
+    call.arguments["df"] = to_host(call.arguments["df"])
+    return make(*call.args, **call.kwargs)
 
 
-def _install_parquet() -> None:
-    if hasattr(parquet._set_parquet_engine, "mended"):  # noqa: SLF001
-        return
-    choose: Any = parquet._set_parquet_engine  # noqa: SLF001
-
-    def choose_by_the_frame(engine: Any = None, meta: Any = None) -> Any:
-        if engine is None and meta is not None and not typename(type(meta)).startswith("cudf"):
-            return "pyarrow"
-        return choose(engine=engine, meta=meta)
-
-    choose_by_the_frame.mended = True  # type: ignore[attr-defined]
-    parquet._set_parquet_engine = choose_by_the_frame  # noqa: SLF001
+def _choose_by_the_frame(choose: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    call = bind(choose, args, kwargs).arguments
+    meta = call.get("meta")
+    if call.get("engine") is None and meta is not None and not typename(type(meta)).startswith("cudf"):
+        return "pyarrow"
+    return choose(*args, **kwargs)

@@ -12,7 +12,7 @@ from threading import Thread
 from typing import Any
 
 from .config import current_overlay
-from .interception import intercept
+from .interception import first_argument, intercept
 
 
 def install_inheritance() -> None:
@@ -21,14 +21,16 @@ def install_inheritance() -> None:
     intercept(ThreadPoolExecutor.submit, _submit)
 
 
-def _start(start: Any, thread: Thread) -> None:
+def _start(start: Any, /, *args: Any, **kwargs: Any) -> None:
     if current_overlay() is not None:
+        thread: Thread = first_argument(start, args, kwargs)
         context, run = copy_context(), thread.run
         thread.run = lambda: context.run(run)  # type: ignore[method-assign]
-    start(thread)
+    start(*args, **kwargs)
 
 
-def _submit(submit: Any, pool: ThreadPoolExecutor, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-    if current_overlay() is None:
-        return submit(pool, function, *args, **kwargs)
-    return submit(pool, copy_context().run, function, *args, **kwargs)
+def _submit(submit: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if current_overlay() is None or len(args) < 2:
+        return submit(*args, **kwargs)
+    pool, *call = args
+    return submit(pool, copy_context().run, *call, **kwargs)
