@@ -288,6 +288,23 @@ def test_under_an_error_of_the_gpu_library_stands_how_to_do_without_it(kernel):
         reply = kernel.run(f"{CELL}\n{code}")
         assert (reply.status, way_out in reply.displayed) == ("error", True), (code, reply.displayed)
         assert kernel.run(f"{CELL} --array numpy\n{code}").status == "ok"
+    kernel.ok("import numpy as np")
+    reply = kernel.run(f"{CELL}\nda.ones(4, chunks=2).map_blocks(np.asarray, dtype=float, meta=np.ones(1)).compute()")
+    assert (reply.status, way_out in reply.displayed) == ("error", True)
     for code in ("da.ones(4, chunks=2).no_such_thing", "[].index(1)", "int('x')", "da.ones(4).reshape(5)"):
         reply = kernel.run(f"{CELL}\n{code}")
         assert (reply.status, reply.displayed) == ("error", []), code
+
+
+@pytest.mark.parametrize(
+    "code", ["np.asarray(earlier)", "np.asarray(computed)", "np.testing.assert_allclose(computed, 1)"]
+)
+def test_under_a_result_that_was_taken_for_numpy_stands_how_to_make_it_that(kernel, code):
+    kernel.ok("import numpy as np")
+    kernel.ok(f"{CELL}\nearlier = da.ones(4, chunks=2)\ncomputed = earlier.compute()")
+    reply = kernel.run(f"{CELL} --array numpy\n{code}")
+    assert reply.status == "error"
+    way_out = "A result on the GPU does not become a NumPy array by itself. For a CuPy array, write x.get(); "
+    way_out += "for all results as NumPy and pandas, type: %%gpudask --to-host"
+    assert way_out in reply.displayed
+    kernel.ok(f"{CELL} --to-host\ncomputed = earlier.compute()\n{code}")
