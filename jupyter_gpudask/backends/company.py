@@ -13,7 +13,7 @@ from dask.array import Array, core
 from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 
-from .interception import calling_frame, intercept, is_ours
+from .interception import calling_frame, first_argument, intercept, is_ours
 from .placement import can_move, place_of, to_gpu
 
 if TYPE_CHECKING:
@@ -35,10 +35,12 @@ def install_company() -> None:
         intercept(function, _make_array)
 
 
-def _make_array(make: Callable[..., Array], data: Any, *args: Any, **kwargs: Any) -> Any:
+def _make_array(make: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    array = make(data, *args, **kwargs)
-    if array_creation_dispatch.backend != "cupy" or is_dask_collection(data) or place_of(array) != "host":
+    array = make(*args, **kwargs)
+    if array_creation_dispatch.backend != "cupy" or place_of(array) != "host":
+        return array
+    if is_dask_collection(first_argument(make, args, kwargs)):
         return array
     caller = calling_frame()
     is_for_arrays = caller.f_globals.get("__name__", "").startswith(_ARRAYS) and caller.f_code.co_name not in _APART

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import dask.base
-from dask.array import Array
-from dask.base import is_dask_collection, unpack_collections
+from dask.base import get_scheduler, is_dask_collection, unpack_collections
 from dask.dataframe.dask_expr import FrameBase
-from distributed import Client, default_client, futures_of, wait
+from distributed import Client
 
-from ..errors import ResultTooLargeError
-from ..quantities import format_bytes
 from .caller import names_of, user_line
 from .config import current_overlay
-from .interception import calling_frame, intercept
+from .fitting import check_what_was_computed, refusing_what_does_not_fit
+from .interception import bind, calling_frame, first_argument, intercept
 from .placement import GPU_BACKENDS, kind_of, name_of, place_of, results_to_host, to_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from .watch import Watch
 
 _GIVE_RESULTS = frozenset({"compute", "head", "tail", "safe_head", "item", "__array__", "__len__"})
+_SEVERAL = (list, tuple, set, frozenset)
 
 
 def install_computing() -> None:
@@ -32,6 +31,7 @@ def install_computing() -> None:
     intercept(dask.base.collections_to_expr, _submit)
     intercept(Client.compute, _client_compute)
     intercept(Client.persist, _client_persist)
+    intercept(Client.gather, check_what_was_computed)
 
 
 def _watch() -> Watch | None:
@@ -47,65 +47,76 @@ def _bring(watch: Watch, collection: Any) -> Any:
     return brought
 
 
-def _compute(compute: Callable[..., Any], *args: Any, traverse: bool = True, **kwargs: Any) -> Any:
+def _compute(compute: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     watch = _watch()
-    if watch is None or not _gives_results_to_the_user():
-        return compute(*args, traverse=traverse, **kwargs)
-    collections, repack = unpack_collections(*args, traverse=traverse)
+    if watch is None:
+        return compute(*args, **kwargs)
+    if not _gives_results_to_the_user():
+        with refusing_what_does_not_fit([]):
+            return compute(*args, **kwargs)
+    collections, repack = unpack_collections(*args, traverse=kwargs.get("traverse", True))
+    if not collections:
+        return compute(*args, **kwargs)
     if watch.to_host:
-        args = repack([_bring(watch, collection) for collection in collections]) if collections else args
-        return tuple(results_to_host(result) for result in compute(*args, traverse=traverse, **kwargs))
-    on_gpu = [collection for collection in collections if place_of(collection) == "gpu"]
-    if on_gpu and "scheduler" not in kwargs:
-        kept = _refuse_what_does_not_fit(on_gpu)
-        if kept:
-            args = repack([kept.get(id(collection), collection) for collection in collections])
-    return compute(*args, traverse=traverse, **kwargs)
+        args = repack([_bring(watch, collection) for collection in collections])
+        return tuple(results_to_host(result) for result in compute(*args, **kwargs))
+    if any(isinstance(arg, Iterator) for arg in args):
+        args = repack(collections)  # they are read by now
+    schedule = get_scheduler(scheduler=kwargs.get("scheduler"), collections=collections)
+    is_ours = isinstance(getattr(schedule, "__self__", None), Client)
+    with refusing_what_does_not_fit(collections if is_ours else []):
+        return compute(*args, **kwargs)
 
 
-def _client_compute(compute: Callable[..., Any], client: Client, collections: Any, *args: Any, **kwargs: Any) -> Any:
+def _client_compute(compute: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    watch = _watch()
-    if watch is not None and watch.to_host:
-        if isinstance(collections, list | tuple | set | frozenset):
-            collections = type(collections)(_bring(watch, collection) for collection in collections)
-        else:
-            collections = _bring(watch, collections)
-    return compute(client, collections, *args, **kwargs)
+    watch, call = _watch(), bind(compute, args, kwargs)
+    is_awaited = call.arguments.get("sync", False)
+    if watch is None or not (watch.to_host or is_awaited):
+        return compute(*args, **kwargs)
+    given, traverse = call.arguments["collections"], call.arguments.get("traverse", True)
+    is_one = not isinstance(given, _SEVERAL)
+    collections, repack = unpack_collections(*([given] if is_one else given), traverse=traverse)
+    if watch.to_host:
+        collections, is_awaited = [_bring(watch, collection) for collection in collections], False
+    repacked = repack(collections)
+    call.arguments["collections"] = repacked[0] if is_one else list(repacked)
+    with refusing_what_does_not_fit(collections if is_awaited else []):
+        return compute(*call.args, **call.kwargs)
 
 
-def _client_persist(
-    persist: Callable[..., Any],
-    client: Client,
-    collections: Any,
-    optimize_graph: bool = True,  # noqa: FBT002 - as Dask has it
-    *args: Any,
-    **kwargs: Any,
-) -> Any:
+def _client_persist(persist: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As Dask, which loses all but the first partition of a frame that its optimizer cuts into more than it said."""
     __tracebackhide__ = True
-    if _watch() is not None and optimize_graph:
-        if isinstance(collections, list | tuple | set | frozenset):
-            collections = type(collections)(_optimized(collection) for collection in collections)
-        else:
-            collections = _optimized(collections)
-    return persist(client, collections, optimize_graph, *args, **kwargs)
+    if _watch() is None:
+        return persist(*args, **kwargs)
+    call = bind(persist, args, kwargs)
+    if call.arguments.get("optimize_graph", True):
+        given = call.arguments["collections"]
+        is_one = not isinstance(given, _SEVERAL)
+        call.arguments["collections"] = _optimized(given) if is_one else list(map(_optimized, given))
+    return persist(*call.args, **call.kwargs)
 
 
 def _optimized(collection: Any) -> Any:
-    return collection.optimize() if isinstance(collection, FrameBase) else collection
+    if not isinstance(collection, FrameBase):
+        return collection
+    optimized = collection.optimize()
+    # Together with others it may do less twice than alone.
+    return collection if optimized.npartitions == collection.npartitions else optimized
 
 
-def _submit(to_expression: Callable[..., Any], collections: Any, *args: Any, **kwargs: Any) -> Any:
+def _submit(to_expression: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     overlay = current_overlay()
     if overlay is not None and overlay.watch is not None:
-        for collection in collections if isinstance(collections, list | tuple | set) else [collections]:
+        collections = first_argument(to_expression, args, kwargs)
+        for collection in collections if isinstance(collections, _SEVERAL) else [collections]:
             kind = kind_of(collection)
             if overlay.get(kind) in GPU_BACKENDS and is_dask_collection(collection):
                 _note(overlay.watch, collection)
-    return to_expression(collections, *args, **kwargs)
+    return to_expression(*args, **kwargs)
 
 
 def _note(watch: Watch, collection: Any) -> None:
@@ -124,50 +135,3 @@ def _gives_results_to_the_user() -> bool:
             return False
         frame = frame.f_back
     return True
-
-
-def _refuse_what_does_not_fit(collections: Iterable[Any]) -> dict[int, Any]:
-    """Raise for what the kernel's GPU cannot hold; what only its computation tells the size of comes back persisted."""
-    __tracebackhide__ = True
-    free, size, names, kept = _free_memory(), 0, list[str](), {}
-    for collection in collections:
-        if not getattr(collection, "ndim", 0):  # a number
-            continue
-        if isinstance(collection, Array) and not math.isnan(collection.nbytes):
-            needed = int(collection.nbytes)
-        else:
-            persisted = dask.base.persist(collection)[0]
-            size_of_it = _size_on_the_workers(persisted)
-            if size_of_it is None:  # it has failed, and fails again where it is computed
-                continue
-            kept[id(collection)], needed = persisted, size_of_it
-        # The blocks of an array arrive one by one, and are put together then: both need room, unless there is but one.
-        size += needed * (2 if isinstance(collection, Array) and collection.npartitions > 1 else 1)
-        names += names_of(collection)
-        if size > free:
-            raise ResultTooLargeError(
-                f"The result {' and '.join(names) or 'of this line'} needs {format_bytes(size)} "
-                f"on the GPU of this kernel, which has {format_bytes(free)} free."
-            )
-    return kept
-
-
-def _size_on_the_workers(persisted: Any) -> int | None:
-    """Bytes of all its partitions, once they are there; `None` if they will not be."""
-    futures = futures_of(persisted)
-    wait(futures)
-    if any(future.status != "finished" for future in futures):
-        return None
-    try:
-        sizes: dict[Any, int] = default_client().nbytes([future.key for future in futures])
-    except KeyError:  # the scheduler has lost one meanwhile
-        return None
-    return sum(sizes.values())
-
-
-def _free_memory() -> int:
-    """Bytes that the kernel can still put on its GPU."""
-    import cupy
-
-    free, _ = cupy.cuda.runtime.memGetInfo()
-    return int(free + cupy.get_default_memory_pool().free_bytes())

@@ -144,6 +144,6 @@ def _install_sections() -> None:
             dask.config.config[section] = _Section(section, content)
 
 
-def _refresh(refresh: Any, *args: Any, **kwargs: Any) -> None:
+def _refresh(refresh: Any, /, *args: Any, **kwargs: Any) -> None:
     refresh(*args, **kwargs)
     _install_sections()

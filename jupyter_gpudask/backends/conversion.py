@@ -12,7 +12,7 @@ from dask.array import Array
 from dask.dataframe.dask_expr import FrameBase
 
 from .config import current_overlay
-from .interception import intercept
+from .interception import bind, intercept
 from .placement import name_of, to_host
 
 if TYPE_CHECKING:
@@ -25,10 +25,13 @@ def install_conversion() -> None:
     intercept(FrameBase.__array__, _to_numpy)
 
 
-def _to_numpy(convert: Callable[..., Any], /, collection: Any, *args: Any, **kwargs: Any) -> Any:
+def _to_numpy(convert: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
+    call = bind(convert, args, kwargs)
+    collection = call.arguments["self"]
     on_host = to_host(collection)
     overlay = current_overlay()
     if on_host is not collection and overlay is not None and overlay.watch is not None:
         overlay.watch.brought.add(name_of(on_host))  # it did not stay on the CPU
-    return convert(on_host, *args, **kwargs)
+    call.arguments["self"] = on_host
+    return convert(*call.args, **call.kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import numbers
 from typing import TYPE_CHECKING, Any
 
@@ -12,35 +11,34 @@ from dask.array import Array
 from dask.array.backends import array_creation_dispatch
 from dask.highlevelgraph import HighLevelGraph
 
+from .interception import bind, first_argument
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dask.array.random import RandomState
 
 
-def permutation_on_cpu(method: Callable[..., Array]) -> Callable[..., Array]:
+def permute_on_cpu(permute: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
     """Dask's ``permutation``, but that of a number permutes an ``arange`` of NumPy, whatever the settings are."""
+    __tracebackhide__ = True
+    call = bind(permute, args, kwargs)
+    x = call.arguments["x"]
+    if not isinstance(x, numbers.Number):
+        return permute(*args, **kwargs)
+    call.arguments["x"] = array_creation_dispatch.dispatch("numpy").arange(x, chunks="auto")
+    return permute(*call.args, **call.kwargs)
 
-    @functools.wraps(method)
-    def permutation(self: Any, x: Any) -> Array:
-        is_number = isinstance(x, numbers.Number)
-        return method(self, array_creation_dispatch.dispatch("numpy").arange(x, chunks="auto") if is_number else x)
 
-    return permutation
-
-
-def choice_on_cpu(method: Callable[..., Array]) -> Callable[..., Array]:
+def choose_on_cpu(choose: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
     """``RandomState.choice``, whose tasks in Dask take the settings of the process that they run in."""
-
-    @functools.wraps(method)
-    def choice(self: RandomState, *args: Any, **kwargs: Any) -> Array:
-        array = method(self, *args, **kwargs)
-        layer = {key: _with(self._RandomState, task) for key, task in array.dask.layers[array.name].items()}
-        layers = dict(array.dask.layers) | {array.name: layer}
-        graph = HighLevelGraph(layers, array.dask.dependencies)
-        return Array(graph, array.name, array.chunks, meta=array._meta)  # noqa: SLF001
-
-    return choice
+    __tracebackhide__ = True
+    array = choose(*args, **kwargs)
+    state: RandomState = first_argument(choose, args, kwargs)
+    layer = {key: _with(state._RandomState, task) for key, task in array.dask.layers[array.name].items()}  # noqa: SLF001
+    layers = dict(array.dask.layers) | {array.name: layer}
+    graph = HighLevelGraph(layers, array.dask.dependencies)
+    return Array(graph, array.name, array.chunks, meta=array._meta)  # noqa: SLF001
 
 
 def _with(library: Any, task: Task) -> Task:

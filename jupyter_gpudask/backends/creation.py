@@ -90,7 +90,7 @@ def install_creation_functions() -> None:
 def _finishing(finish: Callable[[Any], Any]) -> Callable[..., Any]:
     """Pass what a function gives through `finish`, where it is not Dask's own code that calls it."""
 
-    def around(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def around(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         result = original(*args, **kwargs)
         caller = calling_frame().f_globals.get("__name__", "")

@@ -16,7 +16,7 @@ import numpy as np
 from dask.array import core
 
 from .caller import user_frame
-from .interception import intercept
+from .interception import first_argument, intercept
 from .placement import place_of, place_of_partitions
 
 if TYPE_CHECKING:
@@ -59,27 +59,29 @@ def install_division() -> None:
     intercept(dask._collections.new_collection, _warn_of_frames)  # noqa: SLF001
 
 
-def _elemwise(elemwise: Callable[..., Any], op: Any, *args: Any, **kwargs: Any) -> Any:
+def _elemwise(elemwise: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     # A scalar has no place of its own; of whole numbers CuPy's are right.
-    if op in _MENDED and kwargs.get("where", True) is True and any(place_of(arg) == "gpu" for arg in args):
-        op = _MENDED[op] if _type_of(args).kind == "f" else op
-    return elemwise(op, *args, **kwargs)
+    op, operands = args[:1], args[1:]
+    if op and op[0] in _MENDED and kwargs.get("where", True) is True and "gpu" in map(place_of, operands):
+        op = (_MENDED[op[0]],) if _type_of(operands).kind == "f" else op
+    return elemwise(*op, *operands, **kwargs)
 
 
 def _type_of(numbers: tuple[Any, ...]) -> np.dtype[Any]:
     return np.result_type(*(getattr(number, "dtype", None) or np.asarray(number).dtype for number in numbers))
 
 
-def _warn_of_frames(make: Callable[..., Any], expression: Any) -> Any:
+def _warn_of_frames(make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
+    expression = first_argument(make, args, kwargs)
     sign = {"FloorDiv": "//", "Mod": "%"}.get(type(expression).__name__)
     if sign and place_of_partitions(expression) == "gpu" and _has_floats(expression._meta):  # noqa: SLF001
         frame = user_frame()
         if frame is not None:
             text = f"cuDF rounds the quotient of x {sign} y first: 1.0 // 0.1 is 10, and 9 in pandas."
             warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
-    return make(expression)
+    return make(*args, **kwargs)
 
 
 def _has_floats(meta: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 
-from .interception import intercept
+from .interception import bind, first_argument, intercept
 from .placement import place_of
 
 if TYPE_CHECKING:
@@ -19,15 +19,17 @@ def install_elementwise() -> None:
     intercept(da.sinc, _sinc)
 
 
-def _angle(angle: Callable[..., Any], x: Any, deg: Any = 0) -> Any:
+def _angle(angle: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
+    x = first_argument(angle, args, kwargs)
     if place_of(x) != "gpu" or x.dtype.kind not in "iuf":
-        return angle(x, deg)
+        return angle(*args, **kwargs)
     radians = da.arctan2(0, x)
-    return da.rad2deg(radians) if deg else radians
+    return da.rad2deg(radians) if bind(angle, args, kwargs).arguments.get("deg") else radians
 
 
-def _sinc(sinc: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+def _sinc(sinc: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    result = sinc(x, *args, **kwargs)
+    result = sinc(*args, **kwargs)
+    x = first_argument(sinc, args, kwargs)
     return da.where(da.isnan(x), x, result) if place_of(x) == "gpu" and x.dtype.kind in "fc" else result

@@ -33,7 +33,8 @@ def _idxmax(find: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _on_gpu(expression: Any, ours: type[IdxMin]) -> Any:
-    return ours(*expression.operands) if place_of_partitions(expression.frame) == "gpu" else expression
+    is_on_gpu = isinstance(expression, IdxMin) and place_of_partitions(expression.frame) == "gpu"
+    return ours(*expression.operands) if is_on_gpu else expression
 
 
 def find_extremes(

@@ -12,7 +12,7 @@ from dask.dataframe.dask_expr.io.bag import to_bag
 from dask.dataframe.dask_expr.io.records import to_records
 from dask.utils import typename
 
-from .interception import intercept
+from .interception import bind, intercept
 from .placement import to_host
 
 if TYPE_CHECKING:
@@ -29,34 +29,31 @@ def install_frame_backend() -> None:
     intercept(to_datetime, _without_rows)
     intercept(to_bag, _from_host)
     intercept(to_records, _from_host)
-    _install_parquet()
+    intercept(parquet._set_parquet_engine, _choose_by_the_frame)  # noqa: SLF001
 
 
-def _from_host(make: Callable[..., Any], frame: Any, *args: Any, **kwargs: Any) -> Any:
+def _from_host(make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    return make(to_host(frame), *args, **kwargs)
+    call = bind(make, args, kwargs)
+    call.arguments["df"] = to_host(call.arguments["df"])
+    return make(*call.args, **call.kwargs)
 
 
 def _without_rows(make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     times = make(*args, **kwargs)
-    expression = times.expr
-    meta = expression._meta  # noqa: SLF001
-    if not isinstance(expression, ToDatetime) or not len(meta):
+    expression = getattr(times, "expr", None)
+    if not isinstance(expression, ToDatetime) or not len(expression._meta):  # noqa: SLF001
         return times
+    meta = expression._meta  # noqa: SLF001
     meta = meta.iloc[:0] if hasattr(meta, "iloc") else meta[:0]
     return new_collection(ToDatetime(expression.frame, kwargs=expression.operand("kwargs"), meta=meta))
 
 
-def _install_parquet() -> None:
-    if hasattr(parquet._set_parquet_engine, "mended"):  # noqa: SLF001
-        return
-    choose: Any = parquet._set_parquet_engine  # noqa: SLF001
-
-    def choose_by_the_frame(engine: Any = None, meta: Any = None) -> Any:
-        if engine is None and meta is not None and not typename(type(meta)).startswith("cudf"):
-            return "pyarrow"
-        return choose(engine=engine, meta=meta)
-
-    choose_by_the_frame.mended = True  # type: ignore[attr-defined]
-    parquet._set_parquet_engine = choose_by_the_frame  # noqa: SLF001
+def _choose_by_the_frame(choose: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    call = bind(choose, args, kwargs).arguments
+    meta = call.get("meta")
+    if call.get("engine") is None and meta is not None and not typename(type(meta)).startswith("cudf"):
+        return "pyarrow"
+    return choose(*args, **kwargs)

@@ -16,7 +16,7 @@ from typing import Any
 from distributed.utils import SyncMethodMixin
 
 from .config import current_overlay
-from .interception import intercept
+from .interception import bind, first_argument, intercept
 
 
 def install_inheritance() -> None:
@@ -26,23 +26,35 @@ def install_inheritance() -> None:
     intercept(SyncMethodMixin.sync, _sync)
 
 
-def _start(start: Any, thread: Thread) -> None:
+def _start(start: Any, /, *args: Any, **kwargs: Any) -> None:
     if current_overlay() is not None:
+        thread: Thread = first_argument(start, args, kwargs)
         context, run = copy_context(), thread.run
         thread.run = lambda: context.run(run)  # type: ignore[method-assign]
-    start(thread)
+    start(*args, **kwargs)
 
 
-def _submit(submit: Any, pool: ThreadPoolExecutor, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+def _submit(submit: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if current_overlay() is None or len(args) < 2:
+        return submit(*args, **kwargs)
+    pool, *call = args
+    return submit(pool, copy_context().run, *call, **kwargs)
+
+
+def _sync(sync: Any, /, *args: Any, **kwargs: Any) -> Any:
     if current_overlay() is None:
-        return submit(pool, function, *args, **kwargs)
-    return submit(pool, copy_context().run, function, *args, **kwargs)
-
-
-def _sync(sync: Any, client: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return sync(*args, **kwargs)
+    call = bind(sync, args, kwargs)
+    client, function = call.arguments["self"], call.arguments["func"]
     is_of_dask = getattr(function, "__module__", "").partition(".")[0] == "distributed"
-    if is_of_dask or current_overlay() is None or kwargs.get("asynchronous") or client.asynchronous:
-        return sync(client, function, *args, **kwargs)
+    if is_of_dask or call.arguments.get("asynchronous") or getattr(client, "asynchronous", True):
+        return sync(*args, **kwargs)
+    call.arguments["func"] = _in_context(function)
+    return sync(*call.args, **call.kwargs)
+
+
+def _in_context(function: Any) -> Any:
+    """A coroutine function that runs in the context of now."""
     context = copy_context()
 
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -51,4 +63,4 @@ def _sync(sync: Any, client: Any, function: Any, /, *args: Any, **kwargs: Any) -
     async def call_in_context(*args: Any, **kwargs: Any) -> Any:
         return await asyncio.get_running_loop().create_task(call(*args, **kwargs), context=context)
 
-    return sync(client, call_in_context, *args, **kwargs)
+    return call_in_context

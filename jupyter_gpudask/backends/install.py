@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 
 from .arrays import install_array_backend
@@ -23,10 +24,20 @@ from .shuffling import install_shuffling
 from .time_labels import install_time_labels
 from .user_functions import install_user_functions
 
+_lock = threading.Lock()
+
+
+def install_backends() -> None:
+    """Mend what Dask's CuPy and cuDF backends leave open; for NumPy and pandas nothing changes, nor a second time.
+
+    Of threads that do it at the same time all return when it is done.
+    """
+    with _lock:
+        _install()
+
 
 @cache
-def install_backends() -> None:
-    """Mend what Dask's CuPy and cuDF backends leave open; for NumPy and pandas nothing changes, nor a second time."""
+def _install() -> None:
     install_array_backend()
     install_random_numbers()
     install_seed()

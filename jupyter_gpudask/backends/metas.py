@@ -5,6 +5,7 @@ Dask makes the metadata of such an array (a histogram, a boolean mask's selectio
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from dask.array import Array
 from dask.array.utils import compute_meta
 from dask.highlevelgraph import HighLevelGraph
 
-from .interception import intercept
+from .interception import first_argument, intercept
 from .placement import can_move, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NEVER_EMPTY = (np.quantile, np.percentile)
+_META = list(inspect.signature(Array.__new__).parameters).index("meta")
 _MARK = "_jupyter_gpudask_on_gpu"
 
 
@@ -28,20 +30,18 @@ def install_metas() -> None:
     intercept(compute_meta, _compute)
 
 
-def _compute(compute: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
+def _compute(compute: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Dask calls a function with empty arrays, to see what it gives; some of CuPy's read beyond their end."""
     __tracebackhide__ = True
-    if function in _NEVER_EMPTY and any(place_of(arg) == "gpu" for arg in args):
+    if first_argument(compute, args, kwargs) in _NEVER_EMPTY and "gpu" in map(place_of, args[1:]):
         return None
-    return compute(function, *args, **kwargs)
+    return compute(*args, **kwargs)
 
 
-def _make(
-    make: Callable[..., Array], cls: type[Array], dask: Any, name: str, chunks: Any, *args: Any, **kwargs: Any
-) -> Array:
+def _make(make: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
     __tracebackhide__ = True
-    array = make(cls, dask, name, chunks, *args, **kwargs)
-    given = args[1] if len(args) > 1 else kwargs.get("meta")
+    array = make(*args, **kwargs)
+    given = args[_META] if len(args) > _META else kwargs.get("meta")
     graph = array.dask
     if not isinstance(graph, HighLevelGraph) or array.name not in graph.layers:
         return array

@@ -13,7 +13,7 @@ from dask.utils import funcname
 
 from ..errors import MixedBackendsError
 from .caller import names_behind, names_of
-from .interception import intercept
+from .interception import first_argument, intercept
 from .placement import place_of, place_of_partitions
 
 if TYPE_CHECKING:
@@ -39,29 +39,31 @@ def install_mixing() -> None:
     intercept(dask.base.compute, _explain)
 
 
-def _check_arrays(operation: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _check_arrays(operation: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     # Dask takes these for numbers, and CuPy does not.
     args = tuple(arg[()] if isinstance(arg, np.ndarray) and not arg.ndim else arg for arg in args)
     first = args[0] if args else None
     # CuPy takes indices from the host.
     if not (callable(first) and funcname(first) in _INDEXING):
-        parts = [part for arg in args for part in (arg if isinstance(arg, list | tuple) else [arg])]
+        given = [*args, *(value for name, value in kwargs.items() if name != "out")]
+        parts = [part for arg in given for part in (arg if isinstance(arg, list | tuple) else [arg])]
         # A number is no block; and plain data goes where its company is.
         _refuse_mixture(part for part in parts if isinstance(part, core.Array) and part.ndim)
     return operation(*args, **kwargs)
 
 
-def _check_frames(make: Callable[..., Any], expression: Any) -> Any:
+def _check_frames(make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
+    expression = first_argument(make, args, kwargs)
     if type(expression).__name__ not in _OF_THE_USER:
         first = {place_of_partitions(part): part for part in reversed(expression.dependencies())}
         if first.keys() >= {"host", "gpu"}:
             _refuse_mixture([make(first["host"]), make(first["gpu"])])
-    return make(expression)
+    return make(*args, **kwargs)
 
 
-def _explain(compute: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _explain(compute: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Say the same where only the blocks have met, in functions that can be given both."""
     __tracebackhide__ = True
     try:

@@ -13,20 +13,24 @@ if TYPE_CHECKING:
 _ERRORS = (TypeError, RuntimeError, AttributeError, ValueError)  # a NotImplementedError is a RuntimeError
 _LIBRARIES: dict[str, Literal["cupy", "cudf"]] = {"cupy": "cupy", "cudf": "cudf", "dask_cudf": "cudf"}
 _OTHERS = ("dask", "distributed", "numpy", "pandas")
+_CONVERSION = "Implicit conversion to a"  # ... NumPy array, host NumPy array, host PyArrow object
 _FILE = re.compile(r'File "(?:[^"]*/)?(cupy|cudf)/')
 
 
-def library_behind(error: BaseException | None) -> Literal["cupy", "cudf"] | None:
+def library_behind(error: BaseException | None) -> Literal["cupy", "cudf", "result"] | None:
     """Whether CuPy or cuDF raised `error`, because there is something that they do not do.
 
     Returns
     -------
-    "cupy", "cudf" or None
+    "cupy", "cudf", "result" or None
+        ``"result"`` where a result that is on the GPU was taken for a NumPy array, which another library would not be.
         `None` for errors of the user's code, of Dask, and for our own, which say themselves what to do.
     """
     if not isinstance(error, _ERRORS) or isinstance(error, GpuDaskError):
         return None
     text = str(error)
+    if text.startswith(_CONVERSION) and _is_of_a_result(error):
+        return "result"
     if "NotImplemented from __array_" in text:  # a function that CuPy's arrays do not know
         return "cupy"
     if "Failed to generate metadata" in text:  # Dask raises one error from the other
@@ -36,6 +40,17 @@ def library_behind(error: BaseException | None) -> Literal["cupy", "cudf"] | Non
         return _LIBRARIES[files[-1]] if files else None
     innermost = [package for package in _packages(error) if package in (*_LIBRARIES, *_OTHERS)][-1:]
     return _LIBRARIES.get(innermost[0]) if innermost else None
+
+
+def _is_of_a_result(error: BaseException) -> bool:
+    """Whether it was raised where nothing is computed: the traceback of a task begins where it was waited for."""
+    entry = error.__traceback__
+    while entry is not None:
+        name: str = entry.tb_frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] in ("dask", "distributed") and entry.tb_frame.f_code.co_name != "__array__":
+            return False
+        entry = entry.tb_next
+    return True
 
 
 def _packages(error: BaseException) -> Iterator[str]:

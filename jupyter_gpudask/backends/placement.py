@@ -87,7 +87,12 @@ def name_of(collection: Any) -> str:
 def _place_of_data(data: Any) -> Place | None:
     if isinstance(data, _HOST):
         return "host"
-    return "gpu" if typename(type(data)).startswith(tuple(GPU_BACKENDS)) else None
+    return "gpu" if is_type_of_gpu(type(data)) else None
+
+
+def is_type_of_gpu(kind: type) -> bool:
+    """Whether things of this type are in device memory: CuPy's and cuDF's are."""
+    return typename(kind).startswith(tuple(GPU_BACKENDS))
 
 
 def place_of_partitions(expression: Any) -> Place | None:

@@ -13,11 +13,13 @@ import dask.array as da
 import numpy as np
 from dask.array.reductions import _get_quantile_chunks
 
-from .interception import intercept
+from .interception import bind, first_argument, intercept
 from .placement import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_UNUSUAL = ("out", "weights", "interpolation")
 
 
 def install_quantiles() -> None:
@@ -27,21 +29,14 @@ def install_quantiles() -> None:
     intercept(da.percentile, _percentile)
 
 
-def _quantile(  # noqa: PLR0917 - Dask's signature
-    quantile: Callable[..., Any],
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,  # noqa: FBT002
-    method: str = "linear",
-    keepdims: bool = False,  # noqa: FBT002
-    **others: Any,
-) -> Any:
+def _quantile(quantile: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    unusual = others or overwrite_input or out is not None or (axis is None and a.npartitions > 1)
+    call = bind(quantile, args, kwargs).arguments
+    a, q, axis, keepdims = call["a"], call["q"], call.get("axis"), call.get("keepdims", False)
+    unusual = call.get("overwrite_input") or any(call.get(name) is not None for name in _UNUSUAL)
+    unusual = unusual or (axis is None and getattr(a, "npartitions", 1) > 1)
     if unusual or place_of(a) != "gpu" or place_of(q) == "gpu":
-        return quantile(a, q, axis, out, overwrite_input, method, keepdims, **others)
+        return quantile(*args, **kwargs)
     axes = range(a.ndim) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
     reduced = [each % a.ndim for each in axes]
     a = a.rechunk(dict.fromkeys(reduced, -1))
@@ -52,7 +47,7 @@ def _quantile(  # noqa: PLR0917 - Dask's signature
         quantile_of_block,
         q,
         axis=tuple(reduced),
-        method=method,
+        method=call.get("method", "linear"),
         keepdims=keepdims,
         drop_axis=None if keepdims else reduced,
         new_axis=list(range(q.ndim)) or None,
@@ -61,17 +56,20 @@ def _quantile(  # noqa: PLR0917 - Dask's signature
     )
 
 
-def _median(median: Callable[..., Any], a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:  # noqa: FBT002
+def _median(median: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    if axis is None or out is not None or place_of(a) != "gpu":
-        return median(a, axis, keepdims, out)
+    call = bind(median, args, kwargs).arguments
+    a, axis, keepdims = call["a"], call.get("axis"), call.get("keepdims", False)
+    if axis is None or call.get("out") is not None or place_of(a) != "gpu":
+        return median(*args, **kwargs)
     dtype = np.median(np.zeros(1, a.dtype)).dtype
     return da.quantile(a, 0.5, axis=axis, keepdims=keepdims).astype(dtype)
 
 
-def _percentile(percentile: Callable[..., Any], a: Any, *args: Any, **kwargs: Any) -> Any:
+def _percentile(percentile: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    result = percentile(a, *args, **kwargs)
+    result = percentile(*args, **kwargs)
+    a = first_argument(percentile, args, kwargs)
     if not isinstance(a, da.Array) or place_of(a) != "gpu" or a.dtype.kind not in "fc":
         return result
     return da.where(da.isnan(a).any(), np.nan, result)

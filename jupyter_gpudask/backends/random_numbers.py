@@ -6,7 +6,6 @@ Here a block is drawn by `draw_block`, which knows another way; on the CPU nothi
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import math
 import numbers
@@ -24,8 +23,9 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import random_state_data, typename
 
-from .cpu_generators import choice_on_cpu, permutation_on_cpu
+from .cpu_generators import choose_on_cpu, permute_on_cpu
 from .drawing import BOUNDED, HOST_ONLY, Stream, choose_block, draw_block
+from .interception import bind, first_argument, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,19 +52,29 @@ _Chunks = tuple[tuple[int, ...], ...]
 
 def install_random_numbers() -> None:
     """Have Dask's generators draw with `draw`, `choose` and `permute` where they are of CuPy."""
-    dask_random._wrap_func = _for_gpus(draw, dask_random._wrap_func)  # noqa: SLF001
-    RandomState.choice = choice_on_cpu(RandomState.choice)  # type: ignore[method-assign]
+    intercept(dask_random._wrap_func, _draw)  # noqa: SLF001
+    intercept(RandomState.choice, choose_on_cpu)
     for kind in (Generator, RandomState):
-        kind.choice = _for_gpus(choose, kind.choice)  # type: ignore[method-assign]
-        kind.permutation = _for_gpus(permute, permutation_on_cpu(kind.permutation))  # type: ignore[method-assign]
+        intercept(kind.permutation, permute_on_cpu)
+        intercept(kind.choice, _choose)
+        intercept(kind.permutation, _permute)
 
 
-def _for_gpus(ours: Callable[..., Any], on_cpu: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(on_cpu)
-    def method(self: Generator | RandomState, *args: Any, **kwargs: Any) -> Any:
-        return (ours if is_on_gpu(self) else on_cpu)(self, *args, **kwargs)
+def _draw(on_cpu: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    return (draw if is_on_gpu(first_argument(on_cpu, args, kwargs)) else on_cpu)(*args, **kwargs)
 
-    return method
+
+def _choose(on_cpu: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    if not is_on_gpu(first_argument(on_cpu, args, kwargs)):
+        return on_cpu(*args, **kwargs)
+    call = bind(on_cpu, args, kwargs).arguments  # the two kinds of generators have other orders
+    return choose(call.pop("self"), **call)
+
+
+def _permute(on_cpu: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    if not is_on_gpu(first_argument(on_cpu, args, kwargs)):
+        return on_cpu(*args, **kwargs)
+    return permute(*bind(on_cpu, args, kwargs).args)
 
 
 def is_on_gpu(rng: Generator | RandomState) -> bool:
@@ -75,7 +85,7 @@ def is_on_gpu(rng: Generator | RandomState) -> bool:
 
 def draw(
     rng: Generator | RandomState,
-    name: str,
+    funcname: str,
     *args: Any,
     size: Any = None,
     chunks: Any = "auto",
@@ -88,7 +98,7 @@ def draw(
     ----------
     rng
         A generator of CuPy.
-    name
+    funcname
         The method's name in NumPy.
     args
         The distribution's parameters: numbers, or arrays of any kind that broadcast.
@@ -99,6 +109,7 @@ def draw(
     options
         The method's other arguments.
     """
+    name = funcname
     if options.pop("out", None) is not None:
         raise NotImplementedError("A Dask array cannot be drawn into an array that is there already: leave out= away.")
     if name == "integers":

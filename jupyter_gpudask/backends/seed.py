@@ -6,13 +6,17 @@ backend which is set when it is called.
 
 from __future__ import annotations
 
-import functools
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask.array.random as dask_random
 import numpy as np
 from dask.array.random import RandomState
+
+from .interception import bind, intercept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CPU = "numpy"
 
@@ -39,15 +43,16 @@ class SharedStates(dict[str, RandomState]):
 
 def install_seed() -> None:
     """Have ``da.random.seed``, by whatever name, seed all backends."""
-    states = SharedStates(dask_random._cached_states)  # noqa: SLF001
-    dask_random._cached_states = states  # noqa: SLF001
-    seed_one = RandomState.seed
+    if not isinstance(dask_random._cached_states, SharedStates):  # noqa: SLF001
+        dask_random._cached_states = SharedStates(dask_random._cached_states)  # noqa: SLF001
+    intercept(RandomState.seed, _seed)
 
-    @functools.wraps(seed_one)
-    def seed(self: RandomState, seed: Any = None) -> None:
-        if any(self is state for state in states.values()):
-            states.seed(seed)
-        else:
-            seed_one(self, seed)
 
-    RandomState.seed = seed  # type: ignore[method-assign]
+def _seed(seed: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
+    __tracebackhide__ = True
+    states: Any = dask_random._cached_states  # noqa: SLF001
+    call = bind(seed, args, kwargs).arguments
+    if any(call["self"] is state for state in list(states.values())):
+        states.seed(call.get("seed"))
+    else:
+        seed(*args, **kwargs)

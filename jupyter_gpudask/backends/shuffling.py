@@ -13,7 +13,7 @@ import dask.config
 from dask.array.rechunk import rechunk
 from dask.utils import get_default_shuffle_method
 
-from .interception import intercept
+from .interception import bind, intercept
 from .placement import place_of
 
 if TYPE_CHECKING:
@@ -26,22 +26,16 @@ def install_shuffling() -> None:
     intercept(rechunk, _rechunk)
 
 
-def _shuffle_method(choose: Callable[..., str]) -> str:
+def _shuffle_method(choose: Callable[..., str], /) -> str:
     chosen = dask.config.get("dataframe.shuffle.method", None)
     method = choose()
     return "tasks" if method == "p2p" and not chosen and "cudf" in sys.modules else method
 
 
-def _rechunk(  # noqa: PLR0917 - Dask's signature
-    change: Callable[..., Any],
-    x: Any,
-    chunks: Any = "auto",
-    threshold: Any = None,
-    block_size_limit: Any = None,
-    balance: bool = False,  # noqa: FBT002
-    method: str | None = None,
-) -> Any:
+def _rechunk(change: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    if method is None and place_of(x) == "gpu":
-        method = dask.config.get("array.rechunk.method", None) or "tasks"
-    return change(x, chunks, threshold, block_size_limit, balance, method)
+    call = bind(change, args, kwargs)
+    if call.arguments.get("method") is None and place_of(call.arguments["x"]) == "gpu":
+        call.arguments["method"] = dask.config.get("array.rechunk.method", None) or "tasks"
+        return change(*call.args, **call.kwargs)
+    return change(*args, **kwargs)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dask.dataframe.dask_expr._indexing import LocIndexer
 from dask.dataframe.indexing import _maybe_partial_time_string
 
-from .interception import intercept
+from .interception import bind, intercept
 from .placement import place_of
 
 if TYPE_CHECKING:
@@ -22,10 +22,14 @@ def install_time_labels() -> None:
     intercept(LocIndexer._loc, _loc)  # noqa: SLF001
 
 
-def _loc(locate: Callable[..., Any], /, indexer: LocIndexer, iindexer: Any, cindexer: Any) -> Any:
+def _loc(locate: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    index = indexer.obj.index._meta  # noqa: SLF001
-    if place_of(index) == "gpu" and getattr(index.dtype, "kind", "") == "M":
-        unit = index.to_pandas().unit
-        iindexer = _maybe_partial_time_string(index.to_pandas(), iindexer, unit)
-    return locate(indexer, iindexer, cindexer)
+    call = bind(locate, args, kwargs)
+    frame: Any = getattr(call.arguments["self"], "obj", None)
+    if place_of(frame) != "gpu":
+        return locate(*args, **kwargs)
+    index = frame.index._meta  # noqa: SLF001
+    if getattr(index.dtype, "kind", "") == "M":
+        times = index.to_pandas()
+        call.arguments["iindexer"] = _maybe_partial_time_string(times, call.arguments["iindexer"], times.unit)
+    return locate(*call.args, **call.kwargs)

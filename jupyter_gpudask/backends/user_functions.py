@@ -17,7 +17,7 @@ from dask.dataframe.dask_expr import _collection as frames
 from dask.dataframe.dask_expr._collection import DataFrame, Series
 from dask.utils import funcname
 
-from .interception import intercept
+from .interception import bind, intercept
 from .placement import can_move, place_of, to_host
 
 if TYPE_CHECKING:
@@ -104,9 +104,11 @@ def _is_on_gpu(value: Any) -> bool:
     return is_dask_collection(value) and place_of(value) == "gpu"
 
 
-def _with_meta_of_cudf(apply: Callable[..., Any], frame: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """CuDF's own methods give cuDF's series, whatever the metadata says."""
+def _with_meta_of_cudf(apply: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As the method, whose series are cuDF's for frames on GPUs, whatever the metadata says."""
     __tracebackhide__ = True
-    if place_of(frame) == "gpu" and place_of(kwargs.get("meta")) == "host":
-        kwargs["meta"] = _to_gpu(kwargs["meta"])
-    return apply(frame, *args, **kwargs)
+    call = bind(apply, args, kwargs)
+    given = call.arguments
+    if place_of(given.get("meta")) == "host" and place_of(given["self"]) == "gpu":
+        given["meta"] = _to_gpu(given["meta"])
+    return apply(*call.args, **call.kwargs)

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 _ORIGIN = {
     "cupy": "This error comes from CuPy, which does not do all that NumPy does.",
     "cudf": "This error comes from cuDF, which does not do all that pandas does.",
+    "result": "A result on the GPU does not become a NumPy array by itself.",
 }
 _WAY_OUT = {
     "cupy": "To run the cell with NumPy, type: %%gpudask --array numpy",
     "cudf": "To run the cell with pandas, type: %%gpudask --dataframe pandas",
+    "result": "For a CuPy array, write x.get(); for all results as NumPy and pandas, type: %%gpudask --to-host",
 }
 
 

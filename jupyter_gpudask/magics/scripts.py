@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _NOTES = {
     "cupy": 'CuPy does not do all that NumPy does; to compute arrays with NumPy, write gpu(array="numpy").',
     "cudf": 'cuDF does not do all that pandas does; to compute frames with pandas, write gpu(dataframe="pandas").',
+    "result": "A result on the GPU does not become a NumPy array by itself: for a CuPy array, write x.get(); "
+    "for all results as NumPy and pandas, gpu(to_host=True).",
 }
 _F = TypeVar("_F", bound="Callable[..., Any]")
 

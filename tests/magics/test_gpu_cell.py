@@ -164,13 +164,13 @@ def test_a_result_that_does_not_fit_is_refused_before_it_is_computed(kernel):
 
 
 def test_a_result_whose_size_shows_when_it_is_computed_is_refused_before_it_is_moved(kernel):
-    kernel.ok("import jupyter_gpudask.backends.computing as computing\nbefore = computing._free_memory")
-    kernel.ok("computing._free_memory = lambda: 1000")
+    kernel.ok("import jupyter_gpudask.backends.fitting as fitting\nbefore = fitting._free_memory")
+    kernel.ok("fitting._free_memory = lambda: 1000")
     reply = kernel.run(f"{CELL}\nx = da.arange(1000, chunks=500)\nsome = x[x > 10]\nsome.compute()")
     few = kernel.run(f"{CELL}\nx[x > 990].compute().shape")
-    kernel.ok("computing._free_memory = before")
+    kernel.ok("fitting._free_memory = before")
     assert reply.error == "ResultTooLargeError"
-    assert "The result some needs 15.5 KiB" in reply.error_value
+    assert "The result some needs 7.7 KiB" in reply.error_value
     assert few.value == "(9,)"
 
 
@@ -331,6 +331,9 @@ def test_under_an_error_of_the_gpu_library_stands_how_to_do_without_it(kernel):
         reply = kernel.run(f"{CELL}\n{code}")
         assert (reply.status, way_out in reply.displayed) == ("error", True), (code, reply.displayed)
         assert kernel.run(f"{CELL} --array numpy\n{code}").status == "ok"
+    kernel.ok("import numpy as np")
+    reply = kernel.run(f"{CELL}\nda.ones(4, chunks=2).map_blocks(np.asarray, dtype=float, meta=np.ones(1)).compute()")
+    assert (reply.status, way_out in reply.displayed) == ("error", True)
     for code in ("da.ones(4, chunks=2).no_such_thing", "[].index(1)", "int('x')", "da.ones(4).reshape(5)"):
         reply = kernel.run(f"{CELL}\n{code}")
         assert (reply.status, reply.displayed) == ("error", []), code
@@ -343,3 +346,15 @@ def test_after_a_change_of_scale_the_gpus_that_have_a_worker_are_named(kernel):
     assert kernel.ok("%gpudask start").value.startswith("1 × NVIDIA H200: it runs already")
     kernel.ok("%gpudask scale 2")
     assert " on 2 × NVIDIA H200 · " in footer(kernel.ok(cell))
+
+
+@pytest.mark.parametrize("code", ["np.asarray(computed)", "np.testing.assert_allclose(computed, 1)"])
+def test_under_a_result_that_was_taken_for_numpy_stands_how_to_make_it_that(kernel, code):
+    kernel.ok("import numpy as np")
+    kernel.ok(f"{CELL}\nearlier = da.ones(4, chunks=2)\ncomputed = earlier.compute()")
+    reply = kernel.run(f"{CELL} --array numpy\n{code}")
+    assert reply.status == "error"
+    way_out = "A result on the GPU does not become a NumPy array by itself. For a CuPy array, write x.get(); "
+    way_out += "for all results as NumPy and pandas, type: %%gpudask --to-host"
+    assert way_out in reply.displayed
+    kernel.ok(f"{CELL} --to-host\ncomputed = earlier.compute()\n{code}")

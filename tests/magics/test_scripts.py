@@ -101,6 +101,23 @@ except TypeError as error:
     )
 
 
+def test_a_result_that_was_taken_for_numpy_says_how_to_make_it_that():
+    printed, _ = run("""
+import traceback
+import numpy as np
+try:
+    with jupyter_gpudask.gpu(dataframe="pandas", gpus=1):
+        np.asarray(da.arange(4, chunks=2))
+except TypeError as error:
+    print(traceback.format_exception_only(error)[-1].strip())
+with jupyter_gpudask.gpu(dataframe="pandas", gpus=1, to_host=True):
+    print(type(np.asarray(da.arange(4, chunks=2))).__module__)
+""")
+    way_out = "A result on the GPU does not become a NumPy array by itself: for a CuPy array, write x.get(); "
+    way_out += "for all results as NumPy and pandas, gpu(to_host=True)."
+    assert printed[-2:] == [way_out, "numpy"]
+
+
 def test_one_switch_may_be_used_by_several_threads():
     printed, _ = run("""
 switch = jupyter_gpudask.gpu(dataframe="pandas", gpus=1)
