@@ -175,6 +175,8 @@ class GpuDaskMagics(Magics):
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:
+        if self.session.is_untouched:  # one that the Jupyter server has is found by the start
+            return self._launch({})[0]
         running = self.session.reconnect()
         if running is not None:
             return running
@@ -192,9 +194,10 @@ class GpuDaskMagics(Magics):
         except BaseException:
             progress.abandon()
             raise
-        if new:
-            ready = cluster.ready
-            progress.finish(f"Started: {describe_cluster(ready.engine, ready.workers, ready.gpus)}")
+        ready = cluster.ready
+        if new or progress.is_shown:
+            word = "Started" if new else "Found"
+            progress.finish(f"{word}: {describe_cluster(ready.engine, ready.workers, ready.gpus)}")
         return cluster, new
 
     def _start(self, arguments: LineArguments) -> View:

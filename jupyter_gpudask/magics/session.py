@@ -39,6 +39,11 @@ class Session:
         """The cluster, if there is one."""
         return self._cluster
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it has no cluster, and has lost none."""
+        return self._cluster is None and self._lost is None
+
     def require(self) -> RunningCluster:
         """The cluster.
 
@@ -93,18 +98,21 @@ class Session:
 
         spec = ClusterSpec.parse(options)
         with self._lock:
-            running = self.reconnect()
+            running = None if self._cluster is None else self.reconnect()
             if running is not None:
-                given = {name: getattr(spec, name) for name in options}
+                given = {name: getattr(spec, name) for name in options if not _is_decided_by_server(running, name)}
                 if running.spec.model_copy(update=given) == running.spec:
                     return running, False
                 raise ClusterExistsError(
                     "This kernel has a cluster with other options.",
                     "Type: %gpudask restart with these options, or %gpudask stop first.",
                 )
-            self._cluster = self._launch(spec, on_progress, meanwhile, self._forget_lost_cluster)
+            # If the server has one for this kernel already, that is what it gives.
+            cluster = self._cluster = self._launch(spec, on_progress, meanwhile, self._forget_lost_cluster)
             self._lost, self._options = None, options
-            return self._cluster, True
+            if cluster.ready.found:
+                self._take_over(cluster)
+            return cluster, not cluster.ready.found
 
     @contextmanager
     def aside(self, spec: ClusterSpec) -> Iterator[RunningCluster]:
@@ -245,12 +253,19 @@ class Session:
         preparation = Preparation(joined.spec)
         preparation.learn(joined.ready)
         preparation.wait(lambda: None)
-        from ..cluster.connection import connect, import_from
+        from ..cluster.connection import connect
 
-        self._cluster = RunningCluster(joined, connect(joined.ready))
-        import_from(self._cluster.client, _import_path())  # who started it may not have known
-        self._lost, self._options = None, joined.spec.model_dump(exclude_defaults=True)
-        return self._cluster
+        cluster = self._cluster = RunningCluster(joined, connect(joined.ready))
+        self._lost = None
+        self._take_over(cluster)
+        return cluster
+
+    def _take_over(self, cluster: RunningCluster) -> None:
+        """Have a cluster that this kernel did not start do as if it had."""
+        from ..cluster.connection import import_from
+
+        import_from(cluster.client, _import_path())
+        self._options = cluster.spec.model_dump(exclude_defaults=True)
 
     def reconnect(self) -> RunningCluster | None:
         """The cluster, with a client that works; `None` if it can no longer be reached, and so has been closed."""
@@ -275,6 +290,10 @@ class Session:
         if cluster is not None:
             # So that a cell that waits for a result is told now, and not when the client gives up reconnecting.
             threading.Thread(target=cluster.client.close, kwargs={"timeout": 1}, daemon=True).start()
+
+
+def _is_decided_by_server(cluster: RunningCluster, option: str) -> bool:
+    return option == "dashboard" and cluster.ready.spec is not None  # which is in its panel
 
 
 def _import_path() -> list[str]:
