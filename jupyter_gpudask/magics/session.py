@@ -129,10 +129,11 @@ class Session:
 
         Raises
         ------
-        SpecError, GpuUnavailableError, GpuPackagesMissingError
+        SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError, LimitError, ProfileNotFoundError
             A cluster with these options could not start; the one that runs goes on.
         """
         from ..cluster.engines import make_plan
+        from ..cluster.gpu_choice import check_replacement
         from ..models import ClusterSpec
 
         before = {} if "profile" in options else self._options
@@ -142,7 +143,15 @@ class Session:
         spec = ClusterSpec.parse(options)
         if not spec.profile:  # else it is the server that knows
             make_plan(spec)
+        if self._cluster is not None:
+            check_replacement(spec, self._cluster.ready.pid)
+            self._check_with_server(spec)
         return options
+
+    def _check_with_server(self, spec: ClusterSpec) -> None:
+        from .home import check_order
+
+        self._loop.run(check_order(spec))
 
     def stop(self) -> bool:
         """Close the cluster; whether there was one."""

@@ -112,6 +112,11 @@ class _Conversation:
         try:
             async with asyncio.timeout(_JOIN_LIMIT):
                 join = parse_join(await self._read())
+            if join.check:
+                self._manager.policy.spec(join.options or {})
+                self._send(Closed())
+                await self._writer.drain()
+                return
             cluster, self._ordered = self._find(join)
         except GpuDaskError as error:
             self._tell_failure(error)
