@@ -52,6 +52,7 @@ class ClusterProcess(ClusterLink):
         self._temporary_folders: set[Path] = set()
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._draining = asyncio.create_task(self._drain_log())
+        self._clearing: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
@@ -147,7 +148,7 @@ class ClusterProcess(ClusterLink):
                 self._send(Close())
                 self._writer.close()
                 async with asyncio.timeout(_CLOSE_LIMIT):
-                    await self._process.wait()
+                    await self._process.ended()
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
@@ -157,14 +158,14 @@ class ClusterProcess(ClusterLink):
         if self._failure is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_END_LIMIT):
-                    await self._process.wait()
+                    await self._process.ended()
         await self._whole_log()
         await self._clear_away()
 
     async def _start_ended(self) -> GpuDaskError:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_LIMIT):
-                await self._process.wait()
+                await self._process.ended()
         log = await self._whole_log()
         if re.search("No module named '?jupyter_gpudask", log):
             return ClusterStartError(
@@ -194,7 +195,12 @@ class ClusterProcess(ClusterLink):
         return self.log(20)
 
     async def _clear_away(self) -> None:
-        """Make sure that nothing of the supervisor's session is left."""
+        """Make sure that nothing of the supervisor's session is left; once, for its id may then be another's."""
+        if self._clearing is None:
+            self._clearing = asyncio.create_task(self._clear_away_once())
+        await asyncio.shield(self._clearing)
+
+    async def _clear_away_once(self) -> None:
         await _in_thread(lambda: kill_session(self.pid))
         with contextlib.suppress(TimeoutError):  # a pipe that is full is never closed
             await asyncio.wait_for(self._skip_events(), _END_LIMIT)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 from jupyter_core.paths import jupyter_runtime_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 logger = logging.getLogger(__name__)
 
@@ -167,6 +167,15 @@ class LeaseFolder:
 
     def _files(self) -> list[Path]:
         return sorted(self.path.glob(f"*{_SUFFIX}"))
+
+
+def holders_of(leases: Iterable[Lease]) -> dict[str, list[str]]:
+    """Who holds each GPU that is held, in words, by UUID."""
+    holders: dict[str, list[str]] = {}
+    for lease in leases:
+        for uuid in lease.gpus:
+            holders.setdefault(uuid, []).append(lease.holder)
+    return holders
 
 
 def _is_held(path: Path) -> bool:

@@ -60,7 +60,10 @@ def end_session() -> None:
 
 
 def kill_session(session: int) -> None:
-    """Kill what a dead supervisor has left: every process of its session, whatever its process group is."""
+    """Kill what a supervisor has left: every process of its session, whatever its process group is.
+
+    The supervisor must be there, if only as a zombie: else the session may be another's.
+    """
     with contextlib.suppress(OSError):
         os.killpg(session, signal.SIGKILL)  # all in one go, also those that are just being forked
     for process in _processes_of(session):

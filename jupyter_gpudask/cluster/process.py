@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import subprocess
 import threading
 from concurrent.futures import Future
@@ -22,7 +23,7 @@ class ChildProcess:
     Attributes
     ----------
     pid
-        Its process id, which is also the id of its session.
+        Its process id, which is also the id of its session; no other process gets it before `wait` returns.
     stdin, stdout, stderr
         Its pipes.
     """
@@ -68,9 +69,14 @@ class ChildProcess:
         """How it ended, as `subprocess.Popen` says it; `None` while it runs."""
         return self._ended.result() if self._ended.done() else None
 
-    async def wait(self) -> None:
-        """Wait until it has ended."""
+    async def ended(self) -> None:
+        """Wait until it has ended; its pid is still its own."""
         await asyncio.wrap_future(self._ended)
+
+    async def wait(self) -> None:
+        """Wait until it has ended, and let go of its pid."""
+        await self.ended()
+        self._process.wait()
 
     async def kill(self) -> None:
         """End it by force."""
@@ -127,6 +133,19 @@ def _begin(
     )
     ended: Future[int] = Future()
     ended.set_running_or_notify_cancel()  # who no longer waits for it does not cancel it
-    waiting = threading.Thread(target=lambda: ended.set_result(process.wait()), name="gpudask-wait", daemon=True)
+    waiting = threading.Thread(
+        target=lambda: ended.set_result(_wait_for_end(process)), name="gpudask-wait", daemon=True
+    )
     waiting.start()
     return process, ended
+
+
+def _wait_for_end(process: subprocess.Popen[bytes]) -> int:
+    """How it ended; it is left a zombie, so that Linux gives its pid, and the id of its session, to nobody else."""
+    try:
+        end = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:  # somebody has waited for all children of this process
+        end = None
+    if end is None:
+        return process.wait()
+    return end.si_status if end.si_code == os.CLD_EXITED else -end.si_status

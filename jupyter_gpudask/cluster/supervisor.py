@@ -9,23 +9,8 @@ import signal
 from typing import TYPE_CHECKING
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
-from ..models import (
-    PROTOCOL_VERSION,
-    Close,
-    Closed,
-    Command,
-    Empty,
-    Failed,
-    LogText,
-    Refused,
-    Rename,
-    Scale,
-    SendLogs,
-    SendState,
-    Start,
-    StateReport,
-    Watch,
-)
+from ..models import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport
+from .commands import answer
 from .directory import ClusterDirectory, tail, worker_log
 from .hosting import HostedCluster
 from .lifeline import before_forced_end, end_session
@@ -33,6 +18,7 @@ from .lifeline import before_forced_end, end_session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..models import ClusterState
     from .channel import Channel
     from .figures import Status
 
@@ -145,54 +131,49 @@ class Supervisor:
             except GpuDaskError as error:
                 self._channel.send(Refused(reason=error.reason, fix=error.fix))
                 continue
-            try:
-                await self._carry_out(command)
-            except GpuDaskError as error:
-                self._channel.send(Refused(answers=command.id, reason=error.reason, fix=error.fix))
-            except Exception as error:  # whatever Dask or the system raises: the cluster goes on
-                logger.exception("The command %s failed", command.type)
-                self._channel.send(Refused(answers=command.id, reason=f"{type(error).__name__}: {error}."))
+            event = await answer(command, self)
+            if event is not None:
+                self._channel.send(event)
 
-    async def _carry_out(self, command: Command) -> None:
-        match command:
-            case SendState():
-                await self._report(command)
-            case Watch(interval=interval):
-                self._watch(interval)
-            case SendLogs(worker=worker, lines=lines):
-                text = tail(worker_log(self._directory.logs, worker), lines)
-                self._channel.send(LogText(answers=command.id, worker=worker, text=text))
-            case Scale(workers=workers):
-                self._check_ready()
-                self._cluster.scale(workers)
-                await self._report(command)
-            case Empty():
-                self._check_ready()
-                await self._cluster.empty()
-                await self._report(command)
-            case Rename(holder=holder):
-                await asyncio.to_thread(self._cluster.rename, holder)
-            case _:
-                raise ProtocolError("A cluster is started once.")
+    async def state(self) -> ClusterState:
+        """What the workers do now."""
+        self._check_ready()
+        return await self._cluster.state(self._status)
+
+    async def scale(self, workers: int) -> ClusterState:
+        """Have `workers` workers from now on."""
+        self._check_ready()
+        self._cluster.scale(workers)
+        return await self.state()
+
+    async def empty(self) -> ClusterState:
+        """Forget what the cluster computed and keeps."""
+        self._check_ready()
+        await self._cluster.empty()
+        return await self.state()
+
+    async def log(self, worker: str, lines: int) -> str:
+        """The last lines of the log of the worker of that name."""
+        return tail(worker_log(self._directory.logs, worker), lines)
+
+    async def rename(self, holder: str) -> None:
+        """From now on `holder` holds the GPUs."""
+        await asyncio.to_thread(self._cluster.rename, holder)
+
+    async def watch(self, interval: float) -> None:
+        """Report the state every `interval` seconds; 0 ends that."""
+        if self._watching is not None:
+            self._watching.cancel()
+        self._watching = asyncio.create_task(self._report_every(interval)) if interval else None
 
     def _check_ready(self) -> None:
         if self._status == "starting":
             raise ProtocolError("The cluster is still starting.")
 
-    async def _report(self, asked: Command | None = None) -> None:
-        self._check_ready()
-        state = await self._cluster.state(self._status)
-        self._channel.send(StateReport(answers=None if asked is None else asked.id, state=state))
-
-    def _watch(self, interval: float) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-        self._watching = asyncio.create_task(self._report_every(interval)) if interval else None
-
     async def _report_every(self, interval: float) -> None:
         while True:
             if self._status == "ready":
-                await self._report()
+                self._channel.send(StateReport(state=await self.state()))
             await asyncio.sleep(interval)
 
     async def _close(self, grace: float) -> None:

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from ..cluster.events import error_of, read_event
 from ..cluster.launcher import ClusterProcess
 from ..cluster.link import LINE_LIMIT, ClusterLink, LostCallback, ProgressCallback
 from ..cluster.rendezvous import connect_socket, socket_path
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoClusterError
-from ..models import Close, ClusterSpec
+from ..models import Close, ClusterSpec, Failed
 from ..models.join import Join
 
 if TYPE_CHECKING:
@@ -124,6 +125,31 @@ async def start_cluster(
     options = spec.model_dump(exclude_unset=True, exclude={"dashboard"})  # which that server shows
     order = _join(place[0]).model_copy(update={"options": options, "path": tuple(path)})
     return await ServerCluster.join(connection, order, on_progress=on_progress, on_lost=on_lost)
+
+
+async def check_order(spec: ClusterSpec) -> None:
+    """Ask the Jupyter server, where there is one, whether it allows this cluster in place of the one that it holds.
+
+    Raises
+    ------
+    LimitError, ProfileNotFoundError, SpecError
+        It does not.
+    """
+    place = _place()
+    connection = None if place is None else connect_socket(place[1])
+    if place is None or connection is None:
+        return
+    reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LINE_LIMIT)
+    try:
+        options = spec.model_dump(exclude_unset=True, exclude={"dashboard"})
+        order = _join(place[0]).model_copy(update={"options": options, "check": True})
+        writer.write(order.model_dump_json().encode() + b"\n")
+        async with asyncio.timeout(_LOG_LIMIT):
+            event = await read_event(reader)
+    finally:
+        writer.close()
+    if isinstance(event, Failed):
+        raise error_of(event)
 
 
 def _join(kernel_id: str) -> Join:

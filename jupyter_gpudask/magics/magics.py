@@ -180,6 +180,8 @@ class GpuDaskMagics(Magics):
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:
+        if self.session.is_untouched:  # one that the Jupyter server has is found by the start
+            return self._launch({})[0]
         running = self.session.reconnect()
         if running is not None:
             return running
@@ -197,8 +199,8 @@ class GpuDaskMagics(Magics):
         except BaseException:
             progress.abandon()
             raise
-        if new:
-            progress.finish(f"Started: {describe_cluster(cluster.ready)}")
+        if new or progress.is_shown:
+            progress.finish(f"{'Started' if new else 'Found'}: {describe_cluster(cluster.ready)}")
         return cluster, new
 
     def _start(self, arguments: LineArguments) -> View:

@@ -27,6 +27,11 @@ class StartDisplay:
         self._latest = (0, 0)
         self._shown: StartProgress | None = None
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is a line."""
+        return self._shown is not None
+
     def on_progress(self, progress: Progress) -> None:
         """Take note; callable from any thread."""
         self._latest = (progress.ready, progress.total)

@@ -39,6 +39,11 @@ class Session:
         """The cluster, if there is one."""
         return self._cluster
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it has no cluster, and has lost none."""
+        return self._cluster is None and self._lost is None
+
     def require(self) -> RunningCluster:
         """The cluster.
 
@@ -93,18 +98,21 @@ class Session:
 
         spec = ClusterSpec.parse(options)
         with self._lock:
-            running = self.reconnect()
+            running = None if self._cluster is None else self.reconnect()
             if running is not None:
-                given = {name: getattr(spec, name) for name in options}
+                given = {name: getattr(spec, name) for name in options if not _is_decided_by_server(running, name)}
                 if running.spec.model_copy(update=given) == running.spec:
                     return running, False
                 raise ClusterExistsError(
                     "This kernel has a cluster with other options.",
                     "Type: %gpudask restart with these options, or %gpudask stop first.",
                 )
-            self._cluster = self._launch(spec, on_progress, meanwhile, self._forget_lost_cluster)
+            # If the server has one for this kernel already, that is what it gives.
+            cluster = self._cluster = self._launch(spec, on_progress, meanwhile, self._forget_lost_cluster)
             self._lost, self._options = None, options
-            return self._cluster, True
+            if cluster.ready.found:
+                self._take_over(cluster)
+            return cluster, not cluster.ready.found
 
     @contextmanager
     def aside(self, spec: ClusterSpec) -> Iterator[RunningCluster]:
@@ -121,10 +129,11 @@ class Session:
 
         Raises
         ------
-        SpecError, GpuUnavailableError, GpuPackagesMissingError
+        SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError, LimitError, ProfileNotFoundError
             A cluster with these options could not start; the one that runs goes on.
         """
         from ..cluster.engines import make_plan
+        from ..cluster.gpu_choice import check_replacement
         from ..models import ClusterSpec
 
         before = {} if "profile" in options else self._options
@@ -134,7 +143,15 @@ class Session:
         spec = ClusterSpec.parse(options)
         if not spec.profile:  # else it is the server that knows
             make_plan(spec)
+        if self._cluster is not None:
+            check_replacement(spec, self._cluster.ready.pid)
+            self._check_with_server(spec)
         return options
+
+    def _check_with_server(self, spec: ClusterSpec) -> None:
+        from .home import check_order
+
+        self._loop.run(check_order(spec))
 
     def stop(self) -> bool:
         """Close the cluster; whether there was one."""
@@ -245,12 +262,19 @@ class Session:
         preparation = Preparation(joined.spec)
         preparation.learn(joined.ready)
         preparation.wait(lambda: None)
-        from ..cluster.connection import connect, import_from
+        from ..cluster.connection import connect
 
-        self._cluster = RunningCluster(joined, connect(joined.ready))
-        import_from(self._cluster.client, _import_path())  # who started it may not have known
-        self._lost, self._options = None, joined.spec.model_dump(exclude_defaults=True)
-        return self._cluster
+        cluster = self._cluster = RunningCluster(joined, connect(joined.ready))
+        self._lost = None
+        self._take_over(cluster)
+        return cluster
+
+    def _take_over(self, cluster: RunningCluster) -> None:
+        """Have a cluster that this kernel did not start do as if it had."""
+        from ..cluster.connection import import_from
+
+        import_from(cluster.client, _import_path())
+        self._options = cluster.spec.model_dump(exclude_defaults=True)
 
     def reconnect(self) -> RunningCluster | None:
         """The cluster, with a client that works; `None` if it can no longer be reached, and so has been closed."""
@@ -275,6 +299,10 @@ class Session:
         if cluster is not None:
             # So that a cell that waits for a result is told now, and not when the client gives up reconnecting.
             threading.Thread(target=cluster.client.close, kwargs={"timeout": 1}, daemon=True).start()
+
+
+def _is_decided_by_server(cluster: RunningCluster, option: str) -> bool:
+    return option == "dashboard" and cluster.ready.spec is not None  # which is in its panel
 
 
 def _import_path() -> list[str]:

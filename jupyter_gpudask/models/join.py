@@ -22,6 +22,8 @@ class Join(BaseModel):
         Who asks.
     options
         What cluster to start if there is none, as attributes of a spec; `None` to start none.
+    check
+        Whether the options are only to be checked: as a cluster in place of the one that there is.
     python, environment, path
         What runs the kernel: see `jupyter_gpudask.server.kernels.Interpreter`.
     """
@@ -32,6 +34,7 @@ class Join(BaseModel):
     protocol: int = PROTOCOL_VERSION
     kernel_id: str
     options: dict[str, Any] | None = None
+    check: bool = False
     python: str
     environment: Variables
     path: Folders = ()

@@ -193,6 +193,8 @@ class Ready(_Message):
         Of the supervisor.
     spec
         What was asked for, where the Jupyter server has decided that; else `None`.
+    found
+        Whether the Jupyter server had it already when it was asked for.
     """
 
     type: Literal["ready"] = "ready"
@@ -207,6 +209,7 @@ class Ready(_Message):
     workers: int
     pid: int
     spec: ClusterSpec | None = None
+    found: bool = False
 
 
 class StateReport(_Answer):

@@ -100,6 +100,7 @@ class RestartHandler(GpuDaskHandler):
     async def post(self, kernel_id: str) -> None:
         """Order a new one in its place."""
         order = self.body(RestartCluster)
+        await self.manager.check_restart(kernel_id, order.spec)
         self.manager.restart(kernel_id, order.spec)
         await self.answer_cluster(kernel_id, HTTPStatus.ACCEPTED)
 

@@ -8,31 +8,19 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from ..cluster.commands import answer
 from ..cluster.link import LINE_LIMIT
 from ..cluster.process import ChildProcess
 from ..cluster.rendezvous import bind_socket, peer_of
-from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
-from ..models import (
-    Close,
-    Closed,
-    Command,
-    Empty,
-    Event,
-    Failed,
-    LogText,
-    Refused,
-    Scale,
-    SendLogs,
-    SendState,
-    StateReport,
-    parse_command,
-)
+from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
+from ..models import Close, Closed, Event, Failed, Refused, parse_command
 from ..models.join import Join, parse_join
 from .kernels import Interpreter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ..models import ClusterState
     from .cluster import KernelCluster
     from .manager import ClusterManager
     from .watch import Watch
@@ -116,6 +104,7 @@ class _Conversation:
         self._watch = watch
         self._reader = reader
         self._writer = writer
+        self._ordered = False
         self._told_ready = False
         self._over = False
 
@@ -123,7 +112,12 @@ class _Conversation:
         try:
             async with asyncio.timeout(_JOIN_LIMIT):
                 join = parse_join(await self._read())
-            cluster, ordered = self._find(join)
+            if join.check:
+                self._manager.policy.spec(join.options or {})
+                self._send(Closed())
+                await self._writer.drain()
+                return
+            cluster, self._ordered = self._find(join)
         except GpuDaskError as error:
             self._tell_failure(error)
             await self._writer.drain()
@@ -133,7 +127,7 @@ class _Conversation:
             self._tell_change(cluster)
             while not self._over and (line := await self._read()):
                 await self._answer(cluster, line)
-            if ordered and cluster.status == "starting":  # who asked for it was interrupted
+            if self._ordered and cluster.status == "starting":  # who asked for it was interrupted
                 await self._manager.close(cluster.kernel_id)
         finally:
             stop_observing()
@@ -146,6 +140,14 @@ class _Conversation:
             if not cluster.alive:
                 raise NoClusterError
             return cluster, False
+        present = manager.clusters.get(join.kernel_id)
+        if present is not None and present.alive:
+            if manager.policy.changed(present.spec, join.options) == present.spec:
+                return present, False
+            raise ClusterExistsError(
+                "This kernel has a cluster with other options.",
+                "Type: %gpudask restart with these options, or %gpudask stop first.",
+            )
         interpreter = Interpreter(join.python, join.environment, join.path)
         return manager.create(join.kernel_id, manager.policy.spec(join.options), interpreter)
 
@@ -156,37 +158,17 @@ class _Conversation:
             raise ProtocolError("The kernel sent a line without end.") from None
 
     async def _answer(self, cluster: KernelCluster, line: bytes) -> None:
-        asked = None
         try:
             command = parse_command(line)
-            asked = command.id
-            await self._carry_out(cluster, command)
-        except GpuDaskError as error:
-            self._send(Refused(answers=asked, reason=error.reason, fix=error.fix))
-
-    async def _carry_out(self, cluster: KernelCluster, command: Command) -> None:
-        manager, kernel_id = self._manager, cluster.kernel_id
-        match command:
-            case SendState():
-                await manager.refresh(kernel_id)
-            case Scale(workers=workers):
-                await manager.scale(kernel_id, workers)
-            case Empty():
-                await manager.empty(cluster)
-            case SendLogs(worker=worker, lines=lines):
-                text = (await manager.logs(kernel_id, lines)).get(worker, "")
-                self._send(LogText(answers=command.id, worker=worker, text=text))
-                return
-            case Close():
-                self._over = True
-                await manager.close(kernel_id)
-                self._send(Closed())
-                return
-            case _:
-                raise ProtocolError(f"A kernel does not say {command.type}.")
-        if cluster.state is None:
-            raise ClusterLostError("The cluster does not answer.", "Type: %gpudask restart")
-        self._send(StateReport(answers=command.id, state=await self._watch.with_gpu_metrics(cluster.state)))
+        except ProtocolError as error:
+            self._send(Refused(reason=error.reason, fix=error.fix))
+            return
+        if isinstance(command, Close):
+            self._over = True
+            await self._manager.close(cluster.kernel_id)
+            self._send(Closed())
+        elif (event := await answer(command, _ServedCluster(self._manager, self._watch, cluster))) is not None:
+            self._send(event)
 
     def _tell_change(self, cluster: KernelCluster) -> None:
         if self._over:
@@ -199,7 +181,8 @@ class _Conversation:
                 if not self._told_ready and cluster.ready is not None:
                     self._told_ready = True
                     # The dashboard's port answers the server alone.
-                    self._send(cluster.ready.model_copy(update={"dashboard_port": None, "spec": cluster.spec}))
+                    told = {"dashboard_port": None, "spec": cluster.spec, "found": not self._ordered}
+                    self._send(cluster.ready.model_copy(update=told))
             case _:
                 end = cluster.end or ClusterLostError(
                     "The cluster was closed; what its workers held is lost.", "Type: %gpudask start"
@@ -215,3 +198,38 @@ class _Conversation:
     def _send(self, event: Event) -> None:
         with contextlib.suppress(RuntimeError):  # closed meanwhile
             self._writer.write(event.model_dump_json().encode() + b"\n")
+
+
+class _ServedCluster:
+    """A cluster of the server's, as its kernel commands it."""
+
+    def __init__(self, manager: ClusterManager, watch: Watch, cluster: KernelCluster) -> None:
+        self._manager = manager
+        self._watch = watch
+        self._cluster = cluster
+
+    async def state(self) -> ClusterState:
+        await self._manager.refresh(self._cluster.kernel_id)
+        return await self._state()
+
+    async def scale(self, workers: int) -> ClusterState:
+        await self._manager.scale(self._cluster.kernel_id, workers)
+        return await self._state()
+
+    async def empty(self) -> ClusterState:
+        await self._manager.empty(self._cluster)
+        return await self._state()
+
+    async def log(self, worker: str, lines: int) -> str:
+        return (await self._manager.logs(self._cluster.kernel_id, lines)).get(worker, "")
+
+    async def watch(self, interval: float) -> None:  # noqa: ARG002 - as commanded
+        raise ProtocolError("The Jupyter server watches its clusters itself.")
+
+    async def rename(self, holder: str) -> None:  # noqa: ARG002 - as commanded
+        raise ProtocolError("The Jupyter server names its clusters itself.")
+
+    async def _state(self) -> ClusterState:
+        if self._cluster.state is None:
+            raise ClusterLostError("The cluster does not answer.", "Type: %gpudask restart")
+        return await self._watch.with_gpu_metrics(self._cluster.state)

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from ..cluster.gpu_choice import check_replacement
 from ..errors import (
     ClusterExistsError,
     ClusterLostError,
@@ -135,6 +136,19 @@ class ClusterManager:
         await self._closing(cluster, why)
         if why is None and self.clusters.get(kernel_id) is cluster:
             del self.clusters[kernel_id]
+
+    async def check_restart(self, kernel_id: str, options: Mapping[str, Any]) -> None:
+        """See that a cluster which differs by `options` could start in place of that of a kernel, if this one is up.
+
+        Raises
+        ------
+        NoClusterError, SpecError, LimitError, GpuHeldError, GpuUnavailableError
+            It could not; the one that is up goes on.
+        """
+        old = self.get(kernel_id)
+        spec = self.policy.changed(old.spec, options)
+        if old.ready is not None and old.interpreter is not None:
+            await asyncio.to_thread(check_replacement, spec, old.ready.pid, old.interpreter.environment)
 
     def restart(self, kernel_id: str, options: Mapping[str, Any]) -> KernelCluster:
         """Close the cluster of a kernel and order one that differs from it by `options`.

@@ -10,10 +10,11 @@ import pytest
 from helpers import fake_gpu_environment, wait_until
 
 from jupyter_gpudask.cluster.engines import make_plan
+from jupyter_gpudask.cluster.gpu_choice import check_replacement
 from jupyter_gpudask.cluster.launcher import ClusterProcess
 from jupyter_gpudask.cluster.leases import Lease, LeaseFolder
-from jupyter_gpudask.errors import GpuHeldError, LimitError
-from jupyter_gpudask.models import ClusterSpec, GpuState
+from jupyter_gpudask.errors import GpuHeldError, GpuUnavailableError, LimitError
+from jupyter_gpudask.models import ClusterSpec, GpuProcess, GpuState
 
 HOLDER = """
 import sys, time, pathlib
@@ -127,6 +128,46 @@ def test_those_who_share_hold_the_same_gpus_and_nobody_else_does():
     for mine, theirs in ((True, False), (False, True)):
         with pytest.raises(GpuHeldError):
             chosen([leased(0, share=theirs)], gpus=[0], share=mine)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"gpus": "all"}, "GPU 1 is held by b.ipynb"),
+        ({"gpus": 4}, "GPU 1 is held by b.ipynb"),
+        ({"gpus": 5}, "more GPUs than there are"),
+        ({"gpus": [2], "pool": 95}, "GPU 2 has 92 B free"),
+        ({"gpus": [0], "pool": 95}, None),
+        ({"gpus": [0], "pool": 97}, "GPU 0 has 96 B free"),
+        ({"gpus": [3], "pool": 97}, None),  # whose processes NVML does not list
+        ({"gpus": 2}, None),
+        ({"engine": "cpu"}, None),
+    ],
+)
+def test_what_takes_the_place_of_a_cluster_gets_its_gpus_and_memory_and_not_those_of_others(
+    monkeypatch, options, error
+):
+    mine = GpuProcess(pid=os.getpid(), memory=60)
+    visible = [
+        GpuState(index=0, uuid="GPU-0", name="H200", memory_total=100, memory_used=64, processes=(mine,)),
+        GpuState(index=1, uuid="GPU-1", name="H200", memory_total=100, memory_used=4),
+        GpuState(index=2, uuid="GPU-2", name="H200", memory_total=100, memory_used=8),
+        GpuState(index=3, uuid="GPU-3", name="H200", memory_total=100, memory_used=90),
+    ]
+    supervisor = os.getsid(0)
+    leases = [
+        Lease(("GPU-0", "GPU-3"), "a.ipynb", "a", supervisor, share=False),
+        Lease(("GPU-1",), "b.ipynb", "b", supervisor + 1, share=False),
+    ]
+    monkeypatch.setattr("jupyter_gpudask.gpus.visible_gpus", lambda _: visible)
+    monkeypatch.setattr(LeaseFolder, "read", lambda _: leases)
+    pool = options.pop("pool", None)
+    spec = ClusterSpec.parse(options).model_copy(update={"pool": pool})
+    if error is None:
+        check_replacement(spec, supervisor)
+    else:
+        with pytest.raises((GpuHeldError, GpuUnavailableError), match=error):
+            check_replacement(spec, supervisor)
 
 
 def test_two_clusters_with_gpus_respect_each_other(tmp_path, monkeypatch):

@@ -59,6 +59,30 @@ def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_ow
     assert found == str(("green", "/a/folder", sys.executable))
 
 
+COUNT_JOINS = """
+from jupyter_gpudask.magics import home
+joins, connect = [], home.connect_socket
+def connect_socket(path):
+    joins.append(path)
+    return connect(path)
+home.connect_socket = connect_socket
+"""
+
+
+@pytest.mark.parametrize("first", [START_ONE, "%%gpudask\nlen(joins)"])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_kernel_asks_its_server_once_for_a_cluster_that_is_there_or_not(server, kernel, first, there):
+    if there:
+        server.start(kernel)
+    kernel.ok(COUNT_JOINS)
+    reply = kernel.ok(first)
+    assert kernel.ok("len(joins)").value == "1"
+    assert server.cluster(kernel)["status"] == "ready"
+    assert any(text.startswith("Started: ") for text in reply.displayed) is not there
+    assert not any(text.startswith("Starting") for text in reply.displayed[-1:])
+    assert ("it runs already" in (reply.value or "")) is (there and first == START_ONE)
+
+
 def test_a_cell_is_told_that_the_browser_closed_its_cluster_and_gets_a_new_one(server, kernel):
     kernel.ok(START_ONE)
     server.fetch(f"clusters/{kernel.id}", "DELETE")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ... import gpus
-from ...errors import GpuHeldError, GpuPackagesMissingError, GpuUnavailableError
-from ...quantities import format_bytes
+from ...errors import GpuPackagesMissingError, GpuUnavailableError
+from ..gpu_choice import bytes_of, check_memory, choose_free
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
         visible = gpus.visible_gpus()
         if not visible and spec.engine == "auto" and spec.gpus == "all":
             return _cpu_plan(spec, stand_in="No GPU is visible to this kernel.")
-        chosen = _choose(spec, visible, [lease for lease in leases if not (spec.share and lease.share)])
+        chosen = choose_free(spec, visible, leases)
     except GpuUnavailableError as error:
         if spec.engine == "auto" and spec.gpus == "all":
             return _cpu_plan(spec, stand_in=error.reason)
@@ -87,29 +87,9 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
         engine="cuda",
         workers=len(chosen),
         gpus=tuple(chosen),
-        pool=_bytes_of(spec.pool, chosen),
-        spill_threshold=_bytes_of(spec.spill_threshold, chosen) if spec.spilling == "dask" else None,
+        pool=bytes_of(spec.pool, chosen),
+        spill_threshold=bytes_of(spec.spill_threshold, chosen) if spec.spilling == "dask" else None,
     )
-
-
-def _choose(spec: ClusterSpec, visible: Sequence[GpuState], leases: Sequence[Lease]) -> list[GpuState]:
-    holders: dict[str, list[str]] = {}
-    for lease in leases:
-        for uuid in lease.gpus:
-            holders.setdefault(uuid, []).append(lease.holder)
-    if isinstance(spec.gpus, int):
-        free = [gpu for gpu in visible if gpu.uuid not in holders]
-        if len(free) >= spec.gpus:
-            return gpus.choose_gpus(spec.gpus, free)
-    chosen = gpus.choose_gpus(spec.gpus, visible)
-    # A count that the free GPUs cannot meet concerns whoever holds any of them.
-    concerned = visible if isinstance(spec.gpus, int) else chosen
-    held = [f"GPU {gpu.index} is held by {' and '.join(holders[gpu.uuid])}" for gpu in concerned if gpu.uuid in holders]
-    if held:
-        free_count = sum(gpu.uuid not in holders for gpu in visible)
-        others = f"take free ones with --gpus {free_count}, " if free_count else ""
-        raise GpuHeldError(f"{', '.join(held)}.", f"Type %gpudask stop there, {others}or --share yes in both.")
-    return chosen
 
 
 def check_pool_fits(plan: Plan) -> None:
@@ -120,16 +100,7 @@ def check_pool_fits(plan: Plan) -> None:
     GpuUnavailableError
         One has not; the message has the figures.
     """
-    for gpu in plan.gpus:
-        if plan.pool is None or gpu.memory_total is None or gpu.memory_used is None:
-            continue
-        free = gpu.memory_total - gpu.memory_used
-        if plan.pool > free:
-            raise GpuUnavailableError(
-                f"--pool asks for {format_bytes(plan.pool)} on each GPU, and GPU {gpu.index} has {format_bytes(free)} "
-                f"free of {format_bytes(gpu.memory_total)}.",
-                "Give less, or free it: %gpudask gpus shows who holds it.",
-            )
+    check_memory(plan.pool, plan.gpus)
 
 
 def _cpu_plan(spec: ClusterSpec, stand_in: str = "") -> Plan:
@@ -153,11 +124,3 @@ def _check_packages() -> None:
     missing = _missing_packages()
     if missing:
         raise GpuPackagesMissingError(missing, extra="cu13" if gpus.cuda_driver_version() >= 13 else "cu12")
-
-
-def _bytes_of(amount: int | float | None, chosen: list[GpuState]) -> int | None:
-    """An amount in bytes; a fraction is one of the smallest GPU, so that it fits each."""
-    if not isinstance(amount, float):
-        return amount
-    totals = [gpu.memory_total for gpu in chosen if gpu.memory_total]
-    return int(min(totals) * amount) if totals else None
