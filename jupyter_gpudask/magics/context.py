@@ -68,8 +68,10 @@ def cell_context(
     watch = Watch(to_host=arguments.to_host)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
+        line = None
         if footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            stack.enter_context(Footer(shell, session, cluster, backends, watch.on_host))
+            line = Footer(shell, session, cluster, backends, watch.on_host)
+            stack.enter_context(line)
         stack.enter_context(_advice(shell))
         stack.enter_context(_report(arguments.report))
         stack.enter_context(take_back_if_interrupted(shell, cluster.client))
@@ -77,6 +79,8 @@ def cell_context(
         if on_gpus:
             gone = stack.enter_context(moved(arguments.move, shell.user_ns, mentioned=list(outside)))
             watch.on_host.update({name: line for name, line in outside.items() if name not in gone})
+        if line is not None:
+            stack.enter_context(line.live())  # ends first: what an interrupt takes back is not done
         yield
 
 
