@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -196,6 +197,10 @@ class ResultTooLargeError(CodeError, MemoryError):
         super().__init__(
             reason, "Keep it on the workers with persist() instead of compute(), or type: %%gpudask --to-host"
         )
+
+
+class ResultsLostError(CodeError, CancelledError):
+    """Results that code needs are no longer on the workers; for code that knows Dask alone, they were cancelled."""
 
 
 class ReportError(GpuDaskError):

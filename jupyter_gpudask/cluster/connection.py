@@ -7,23 +7,24 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from distributed import Client, Security
+from distributed import Security
 from distributed.client import AllExit
 from distributed.protocol.pickle import dumps
 
-from .sealing import SealingClient
+from .client import KernelClient
 from .worker import PATH_PLUGIN, PathPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..models import Ready
+    from distributed import Client
 
+    from ..models import Ready
 
 _ANSWER_LIMIT = 3.0
 
 
-def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0) -> Client:
+def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0) -> KernelClient:
     """A client of the cluster, with its credentials.
 
     Parameters
@@ -45,7 +46,7 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
             tls_client_key=credentials.key,
         )
     logging.getLogger("distributed.client").addFilter(_is_trouble)
-    client = SealingClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
+    client = KernelClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
     loop: Any = client.loop
     loop.asyncio_loop.set_exception_handler(_handle_loop_exception)
     return client

@@ -69,8 +69,10 @@ def cell_context(
     watch = Watch(to_host=arguments.to_host)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
+        line = None
         if footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            stack.enter_context(Footer(shell, session, cluster, backends, watch.on_host))
+            line = Footer(shell, session, cluster, backends, watch.on_host)
+            stack.enter_context(line)
         stack.enter_context(_advice(shell))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
@@ -79,6 +81,8 @@ def cell_context(
         if on_gpus:
             gone = stack.enter_context(moved(arguments.move, shell.user_ns, mentioned=list(outside)))
             watch.on_host.update({name: line for name, line in outside.items() if name not in gone})
+        if line is not None:
+            stack.enter_context(line.live())  # ends first: what an interrupt takes back is not done
         yield
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING
 
-from IPython.display import display
-
 from ..errors import GpuDaskError
 from .cell_views import CellProgress, CellSummary
-from .views import View, describe_cluster
+from .line import Line
+from .views import describe_cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
-    from IPython.core.display_functions import DisplayHandle
     from IPython.core.interactiveshell import InteractiveShell
 
     from ..models import ClusterState
@@ -54,26 +52,48 @@ class Footer:
         backends: tuple[str, str],
         on_host: dict[str, int],
     ) -> None:
-        self._in_notebook = hasattr(shell, "kernel")
+        self._line = Line(shell)
         self._session, self._cluster = session, cluster
         self._backends, self._on_host = backends, on_host
-        self._handle: DisplayHandle | None = None
         self._over = threading.Event()
         self._lock = threading.Lock()
+        self._waiting = 0
 
     def __enter__(self) -> None:
         self._began = time.monotonic()
         self._submitted_before = self._cluster.tasks_submitted
         self._cluster.forget_peaks()
-        context = copy_context()  # what a thread displays goes to the cell in whose context it runs
-        threading.Thread(target=context.run, args=(self._show_live,), name="gpudask-live", daemon=True).start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         seconds = time.monotonic() - self._began
-        self._over.set()
+        if self._submitted:
+            self._line.finish(self._summary(seconds))
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Show what the cluster is doing while the code of the cell runs; in a terminal, while it waits for results."""
+        client = self._cluster.client
+        before, client.around_waits = client.around_waits, self._wait
+        context = copy_context()  # what a thread displays goes to the cell in whose context it runs
+        threading.Thread(target=context.run, args=(self._show_live,), name="gpudask-live", daemon=True).start()
+        try:
+            yield
+        finally:
+            client.around_waits = before
+            self._over.set()
+            with self._lock:
+                self._line.clear()
+
+    @contextmanager
+    def _wait(self) -> Iterator[None]:
         with self._lock:
-            if self._submitted:
-                self._show(self._summary(seconds), last=True)
+            self._waiting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= 1
+                self._line.clear()
 
     @property
     def _submitted(self) -> int:
@@ -105,30 +125,25 @@ class Footer:
         )
 
     def _show_live(self) -> None:
-        if not self._in_notebook and not sys.stdout.isatty():
+        if not self._line.can_change:
             return
         patience = _QUIET
         while not self._over.wait(patience):
             patience = _INTERVAL
-            if not self._submitted:
+            if not self._submitted or not self._may_show:
                 continue
             try:
                 state = self._session.state()
             except GpuDaskError:
                 return
             with self._lock:
-                if not self._over.is_set():
-                    self._show(CellProgress(state, self._submitted, time.monotonic() - self._began), last=False)
+                if self._may_show and not self._over.is_set():
+                    self._line.show(CellProgress(state, self._submitted, time.monotonic() - self._began))
 
-    def _show(self, view: View, *, last: bool) -> None:
-        if not self._in_notebook:
-            clear = "\r\x1b[K" if sys.stdout.isatty() else ""
-            sys.stdout.write(f"{clear}{view}" + ("\n" if last else ""))
-            sys.stdout.flush()
-        elif self._handle is None:
-            self._handle = display(view, display_id=True)
-        else:
-            self._handle.update(view)
+    @property
+    def _may_show(self) -> bool:
+        """Whether the line would not be in the way of what the cell prints."""
+        return self._line.in_notebook or self._waiting > 0
 
 
 def _spilled(state: ClusterState | None) -> int:

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from distributed import Client
-
+    from ..cluster.client import KernelClient
     from ..cluster.launcher import ClusterProcess
     from ..models import ClusterSpec, Ready
     from .home import ServerCluster
@@ -27,7 +26,7 @@ class RunningCluster:
     """A cluster that is up, and this kernel's client of it."""
 
     process: ServerCluster | ClusterProcess
-    client: Client
+    client: KernelClient
     stand_in_told: bool = False
 
     @property
@@ -43,7 +42,20 @@ class RunningCluster:
     @property
     def tasks_submitted(self) -> int:
         """How many tasks this kernel's client has sent to it."""
-        return getattr(self.client, "tasks_submitted", 0)
+        return self.client.tasks_submitted
+
+    def disconnect(self, end: str, timeout: float) -> None:
+        """Close the client of a cluster that is no more.
+
+        Parameters
+        ----------
+        end
+            What happened to the cluster, as a sentence for those who wait for results.
+        timeout
+            Seconds.
+        """
+        self.client.end = end
+        self.client.close(timeout=timeout)
 
     def forget_peaks(self) -> None:
         """Have `take_peaks` tell of what happens from now on; workers that are busy are not waited for."""

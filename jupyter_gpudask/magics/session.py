@@ -7,6 +7,7 @@ import atexit
 import os
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -161,7 +162,9 @@ class Session:
             if cluster is None:
                 return False
             try:
-                cluster.client.close(timeout=2)
+                cluster.disconnect(
+                    f"The cluster was stopped at {time.strftime('%H:%M')}; what its workers held is lost.", timeout=2
+                )
             finally:
                 self._loop.run(cluster.process.close())
             return True
@@ -298,7 +301,7 @@ class Session:
         cluster, self._cluster, self._lost = self._cluster, None, loss
         if cluster is not None:
             # So that a cell that waits for a result is told now, and not when the client gives up reconnecting.
-            threading.Thread(target=cluster.client.close, kwargs={"timeout": 1}, daemon=True).start()
+            threading.Thread(target=cluster.disconnect, args=(loss.reason, 1), daemon=True).start()
 
 
 def _is_decided_by_server(cluster: RunningCluster, option: str) -> bool:

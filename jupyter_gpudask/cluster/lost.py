@@ -1,0 +1,76 @@
+"""What happened to results that are no longer there, by the names that the user has for them."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from dask.base import is_dask_collection
+from distributed import Client, Future
+from distributed.client import FutureCancelledError, FuturesCancelledError, futures_of
+
+from ..errors import ResultsLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LOST = "lost dependencies"  # Dask's reason
+
+
+def explain_loss(error: BaseException, client: Client) -> ResultsLostError | None:
+    """What happened, if it is no more than that: `None` for what was cancelled by the user.
+
+    Parameters
+    ----------
+    error
+        What Dask raised.
+    client
+        Who waited.
+    """
+    end = _end_of(client)
+    if end:
+        return ResultsLostError(end, "Type: %gpudask start, and run the cells again that made the results.")
+    if _LOST not in _reasons(error):
+        return None
+    lost = {name: _end_of(future.client) for name, future in _lost_variables(client)}
+    end = next(filter(None, lost.values()), "")
+    names = " and ".join(lost) or "This"
+    reason = f"{names} need{'' if len(lost) > 1 else 's'} results that are no longer on the workers. {end}".strip()
+    return ResultsLostError(reason, "Run the cells again that made the results.")
+
+
+def _end_of(client: Client) -> str:
+    end: str = getattr(client, "end", "")
+    return end
+
+
+def _reasons(error: BaseException) -> set[str]:
+    if isinstance(error, FutureCancelledError):
+        return {error.reason}
+    return {group.reason for group in error.error_groups} if isinstance(error, FuturesCancelledError) else set()
+
+
+def _lost_variables(client: Client) -> Iterator[tuple[str, Future[Any]]]:
+    """The variables that the running code names, with a result that `client` does not have."""
+    seen = set()
+    for name, value in _named_variables():
+        if name in seen or not (isinstance(value, Future) or is_dask_collection(value)):
+            continue
+        seen.add(name)
+        with suppress(Exception):  # a graph that cannot be made says nothing about what is lost
+            for future in futures_of(value):
+                if future.client is not client or future.cancelled():
+                    yield name, future
+                    break
+
+
+def _named_variables() -> Iterator[tuple[str, Any]]:
+    frame = sys._getframe(1)  # noqa: SLF001
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "__main__":
+            code, variables = frame.f_code, {**frame.f_globals, **frame.f_locals}
+            for name in (*code.co_names, *code.co_varnames, *code.co_freevars):
+                if name in variables:
+                    yield name, variables[name]
+        frame = frame.f_back  # type: ignore[assignment]
