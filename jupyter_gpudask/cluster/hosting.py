@@ -17,6 +17,7 @@ from .dashboard import guard_dashboard
 from .emptying import empty
 from .engines import Plan, check_pool_fits, make_plan, open_cluster
 from .figures import Status, read_state
+from .interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from .leases import HeldLease, LeaseFolder
 from .shortages import ShortagePlugin
 from .start import wait_for_workers
@@ -88,8 +89,8 @@ class HostedCluster:
         )
         scheduler = self._cluster.scheduler
         scheduler.add_plugin(ShortagePlugin(scheduler, self._shortages))
-        plugin = dumps(PathPlugin(self._order.path))
-        await scheduler.register_worker_plugin(comm=None, plugin=plugin, name=PATH_PLUGIN, idempotent=True)
+        for name, plugin in ((PATH_PLUGIN, PathPlugin(self._order.path)), (INTERRUPTION_PLUGIN, InterruptionPlugin())):
+            await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
         return Ready(
             engine=plan.engine,
             stand_in=plan.stand_in,
