@@ -19,6 +19,7 @@ from .engines import Plan, check_pool_fits, make_plan, open_cluster
 from .figures import Status, read_state
 from .interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from .leases import HeldLease, LeaseFolder
+from .retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorten_logs
 from .shortages import ShortagePlugin
 from .start import wait_for_workers
 from .worker import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
@@ -68,6 +69,7 @@ class HostedCluster:
         dask.config.set(
             {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
         )
+        shorten_logs()
         if spec.protocol == "tcp":
             from distributed import Security
 
@@ -89,7 +91,13 @@ class HostedCluster:
         )
         scheduler = self._cluster.scheduler
         scheduler.add_plugin(ShortagePlugin(scheduler, self._shortages))
-        for name, plugin in ((PATH_PLUGIN, PathPlugin(self._order.path)), (INTERRUPTION_PLUGIN, InterruptionPlugin())):
+        scheduler.add_plugin(SpanRetentionPlugin(scheduler))
+        plugins = {
+            PATH_PLUGIN: PathPlugin(self._order.path),
+            INTERRUPTION_PLUGIN: InterruptionPlugin(),
+            RETENTION_PLUGIN: MetricRetentionPlugin(),
+        }
+        for name, plugin in plugins.items():
             await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
         return Ready(
             engine=plan.engine,
