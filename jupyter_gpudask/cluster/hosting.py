@@ -19,7 +19,9 @@ from .dashboard import check_guard, guard_by_header, guard_by_token
 from .emptying import empty
 from .engines import Plan, check_pool_fits, make_plan, open_cluster
 from .figures import Status, read_state
+from .interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from .leases import HeldLease, LeaseFolder
+from .retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorten_logs
 from .shortages import ShortagePlugin
 from .start import wait_for_workers
 from .worker import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
@@ -71,6 +73,7 @@ class HostedCluster:
         dask.config.set(
             {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
         )
+        shorten_logs()
         if spec.protocol == "tcp":
             from distributed import Security
 
@@ -91,8 +94,14 @@ class HostedCluster:
         )
         scheduler = self._cluster.scheduler
         scheduler.add_plugin(ShortagePlugin(scheduler, self._shortages))
-        plugin = dumps(PathPlugin(self._order.path))
-        await scheduler.register_worker_plugin(comm=None, plugin=plugin, name=PATH_PLUGIN, idempotent=True)
+        scheduler.add_plugin(SpanRetentionPlugin(scheduler))
+        plugins = {
+            PATH_PLUGIN: PathPlugin(self._order.path),
+            INTERRUPTION_PLUGIN: InterruptionPlugin(),
+            RETENTION_PLUGIN: MetricRetentionPlugin(),
+        }
+        for name, plugin in plugins.items():
+            await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
         http_server = scheduler.http_server
         if http_server is not None:
             await check_guard(http_server.address, http_server.port)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import ctypes
 import os
 import sys
 from pathlib import Path
@@ -113,43 +111,3 @@ def _file_size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-class TaskInterruptedError(BaseException):
-    """Raised inside a task that still runs although nobody wants its result: its cell was interrupted."""
-
-
-async def stop_unwanted_tasks(dask_worker: Worker, patience: float = 1.0) -> list[str]:
-    """Raise `TaskInterruptedError` in each thread of this worker whose task was cancelled.
-
-    A thread that is inside compiled code gets it when it returns to Python.
-
-    Parameters
-    ----------
-    dask_worker
-        Filled in by `distributed.Client.run`.
-    patience
-        Seconds in which word of the cancellation may still come from the scheduler.
-
-    Returns
-    -------
-    list of str
-        The keys of those tasks.
-    """
-    stopped: list[str] = []
-    loop = asyncio.get_running_loop()
-    end = loop.time() + patience
-    while dask_worker.active_threads and loop.time() < end:
-        stopped += _stop_unwanted(dask_worker)
-        await asyncio.sleep(0.1)
-    return stopped
-
-
-def _stop_unwanted(dask_worker: Worker) -> list[str]:
-    stopped = []
-    for thread, key in list(dask_worker.active_threads.items()):
-        task = dask_worker.state.tasks.get(key)
-        if task is None or task.state in ("cancelled", "released", "forgotten"):
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TaskInterruptedError))
-            stopped.append(str(key))
-    return stopped

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from IPython.core.displayhook import DisplayHook
-from IPython.display import display
 
 from .footer import Footer
 from .interrupt import take_back_if_interrupted
 from .report import report_to
-from .views import Note
+from .views import show_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +74,7 @@ def cell_context(
         stack.enter_context(_advice(shell))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
-        stack.enter_context(take_back_if_interrupted(shell, cluster.client))
+        stack.enter_context(take_back_if_interrupted(shell, cluster))
         stack.enter_context(switched_to(*backends, watch))
         if on_gpus:
             gone = stack.enter_context(moved(arguments.move, shell.user_ns, mentioned=list(outside)))
@@ -97,8 +95,4 @@ def _advice(shell: InteractiveShell) -> Iterator[None]:
         result = shell.last_execution_result
         library = library_behind(result.error_in_exec) if result is not None else None
         if library is not None:
-            note = Note(f"{_ORIGIN[library]} {_WAY_OUT[library]}")
-            if hasattr(shell, "kernel"):
-                display(note)
-            else:
-                sys.stdout.write(f"{note}\n")
+            show_note(shell, f"{_ORIGIN[library]} {_WAY_OUT[library]}")

@@ -6,45 +6,91 @@ import asyncio
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from .views import show_note
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from distributed import Client
     from IPython.core.interactiveshell import InteractiveShell
 
+    from ..cluster.stopping import StuckWorker
+    from ..models import GpuState
+    from .running import RunningCluster
+
 _INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError)
-_PATIENCE = 1.5
+_PATIENCE = 1.2
+_ANSWER_TIME = 1.9
 _TICK = 0.2
+_LIMIT = 2
+_NAMED = 3
 
 
 @contextmanager
-def take_back_if_interrupted(shell: InteractiveShell, client: Client) -> Iterator[None]:
+def take_back_if_interrupted(shell: InteractiveShell, cluster: RunningCluster) -> Iterator[None]:
     """Around a cell: if it ends by an interrupt, cancel what it left unfinished and stop what of it still runs.
 
-    Results that were finished, and whatever earlier cells submitted, stay.
+    Results that were finished, and whatever earlier cells submitted, stay. Says so where a task does not stop.
     """
-    before = set(client.futures)
+    before = set(cluster.client.futures)
     with _awake():
         try:
             yield
         finally:
             if _was_interrupted(shell):
-                take_back(client, before)
+                for worker in take_back(cluster.client, before):
+                    show_note(shell, describe_stuck_worker(worker, cluster.ready.gpus))
 
 
-def take_back(client: Client, before: set[Any]) -> None:
-    """Cancel the unfinished futures of `client` that are not among the keys `before`, and stop their tasks."""
-    from distributed import Future
+def take_back(client: Client, before: set[Any]) -> list[StuckWorker]:
+    """Cancel the unfinished futures of `client` that are not among the keys `before`, and stop their tasks.
 
-    from ..cluster.worker import stop_unwanted_tasks
+    Returns
+    -------
+    list of StuckWorker
+        The workers with tasks that did not stop in time.
+    """
+    from ..cluster.stopping import cancel_tasks
 
     keys = [key for key, state in list(client.futures.items()) if key not in before and state.status == "pending"]
+    stuck: list[StuckWorker] = []
     # What goes wrong here must not hide the interrupt itself; a cluster that is gone has nothing left to stop.
     with suppress(Exception):
-        client.cancel([Future(key, client) for key in keys], force=True)
+        cancelling = client._run_on_scheduler  # noqa: SLF001 - `run_on_scheduler` waits without a limit
+        stuck = client.sync(cancelling, cancel_tasks, keys, _PATIENCE, callback_timeout=_ANSWER_TIME)
     with suppress(Exception):
-        stopping = client._run  # noqa: SLF001 - `run` waits without a limit
-        client.sync(stopping, stop_unwanted_tasks, on_error="ignore", callback_timeout=_PATIENCE)
+        client.sync(_forget, client, keys, callback_timeout=_ANSWER_TIME)
+    return stuck
+
+
+async def _forget(client: Client, keys: list[Any]) -> None:
+    """Cancel the futures in the kernel, and what the scheduler had not heard of yet.
+
+    Not by `Client.cancel`: in distributed 2026.7 the scheduler closes the client's connection if there are tasks
+    between these futures that no client wants.
+    """
+    client._send_to_scheduler({"op": "client-releases-keys", "keys": keys, "client": client.id})  # noqa: SLF001
+    for key in keys:
+        state = client.futures.pop(key, None)
+        if state is not None:
+            state.cancel()
+
+
+def describe_stuck_worker(worker: StuckWorker, gpus: Sequence[GpuState]) -> str:
+    """What became of a worker whose task did not stop, in a sentence or some."""
+    index = next((gpu.index for gpu in gpus if gpu.uuid == worker.name), None)
+    where = f"worker {worker.name}" if index is None else f"GPU {index}"
+    more = f" and {len(worker.tasks) - 1} more" if len(worker.tasks) > 1 else ""
+    text = f"The task {worker.tasks[0]}{more} on {where} did not stop within {_LIMIT} s; "
+    if not worker.restarted:
+        return f"{text}it ends when it returns to Python, and other tasks of its worker go on."
+    text += "its worker was restarted."
+    if worker.recomputed:
+        text += " What it held is computed again when it is needed."
+    if worker.lost:
+        names = ", ".join(worker.lost[:_NAMED]) + (" and others" if len(worker.lost) > _NAMED else "")
+        text += f" Lost, because it cannot be computed again: {names}. Scatter it again."
+    return text
 
 
 def _was_interrupted(shell: InteractiveShell) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from IPython.display import display
 
 from ..quantities import format_bytes
 
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distributed import Client
+    from IPython.core.interactiveshell import InteractiveShell
 
     from ..models import ClusterState, GpuState, Ready, WorkerState
     from .running import RunningCluster
@@ -47,6 +51,14 @@ class Note(View):
     def to_html(self) -> str:
         """The line, smaller and in the secondary colour of the theme."""
         return f'<div style="{self.STYLE}">{escape(self.text)}</div>'
+
+
+def show_note(shell: InteractiveShell, text: str) -> None:
+    """Show one quiet line under the cell, or print it in a terminal."""
+    if hasattr(shell, "kernel"):
+        display(Note(text))
+    else:
+        sys.stdout.write(f"{text}\n")
 
 
 @dataclass(repr=False)

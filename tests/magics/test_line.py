@@ -146,6 +146,25 @@ def test_an_interrupt_takes_back_the_work_of_the_cell_and_no_other(kernel):
     assert kernel.ok("earlier.result(), running.result()").value == "('kept', None)"
 
 
+def test_an_interrupt_is_over_in_two_seconds_and_says_which_worker_had_to_be_restarted(kernel):
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("started = %gpudask start --cpu 1 --threads 1\nclient = started.client\nimport time, dask")
+    kernel.ok("kept = client.submit(lambda: 'kept'); kept.result()")
+    at = []
+    timer = threading.Timer(1.5, lambda: (at.append(time.monotonic()), kernel.interrupt()))
+    timer.start()
+    reply = kernel.run("%%gpudask\ndask.delayed(time.sleep)(50, dask_key_name='nap').compute()")
+    seconds = time.monotonic() - at[0]
+    timer.join()
+    assert reply.error == "KeyboardInterrupt"
+    assert (
+        "The task nap on worker 0 did not stop within 2 s; its worker was restarted. "
+        "What it held is computed again when it is needed."
+    ) in reply.displayed
+    assert seconds < 2.5  # the footer comes after it
+    assert kernel.ok("%%gpudask\nclient.submit(sum, (1, 2), pure=False).result(), kept.result()").value == "(3, 'kept')"
+
+
 def test_an_interrupt_of_an_ordinary_cell_touches_no_worker(kernel):
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("started = %gpudask start --cpu 1\nimport time\nfuture = started.client.submit(lambda: 'kept')")

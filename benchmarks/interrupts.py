@@ -1,0 +1,168 @@
+"""Interrupt tasks at many depths of their stacks, in Python and in compiled code: does the worker compute on?
+
+For each kind of task and depth: how many interrupts there were, after how many of them the worker did not compute the
+next task in time (wedged), how often it was restarted, and the longest interrupt in seconds. Kind ``endless`` is inside
+compiled code for a minute, so that its worker must be restarted. It ends with status 1 if a worker was wedged, a worker
+was restarted without need, a ``KeyError`` is in a worker's log, or an interrupt took longer than 2 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.metadata
+import json
+import os
+import platform
+import random
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_gpudask.cluster.connection import connect
+from jupyter_gpudask.cluster.launcher import ClusterProcess
+from jupyter_gpudask.magics.interrupt import take_back
+from jupyter_gpudask.models import ClusterSpec
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+DEPTHS = (0, 8, 25, 60, 400)
+KINDS = {"cpu": ("python", "sleep", "numpy"), "cuda": ("python", "sleep", "numpy", "cupy")}
+PACKAGES = ("dask", "distributed", "numpy", "cupy-cuda13x", "cupy-cuda12x")
+LIMIT = 2.0
+_NEXT_TASK = 30.0
+
+
+def task(depth: int, kind: str, seconds: float) -> None:
+    """Work of some kind for so many seconds, so many calls deep."""
+    if depth:
+        return task(depth - 1, kind, seconds)
+    end = time.time() + seconds
+    if kind == "python":
+        while time.time() < end:
+            pass
+    elif kind == "numpy":
+        import numpy as np
+
+        square = np.ones((300, 300))
+        while time.time() < end:
+            square = square @ square / 300
+    elif kind == "cupy":
+        import cupy
+
+        square = cupy.ones((4000, 4000))
+        while time.time() < end:
+            for _ in range(20):
+                square = square @ square / 4000
+            cupy.cuda.Device().synchronize()
+    else:
+        time.sleep(seconds)
+    return None
+
+
+def interrupt(client: Client, depth: int, kind: str, seconds: float) -> tuple[bool, int, float]:
+    """Whether the worker was wedged, how many workers were restarted, and how long the interrupt took."""
+    before = set(client.futures)
+    future = client.submit(task, depth, kind, seconds, pure=False)
+    time.sleep(random.uniform(0, min(0.3, seconds)))  # noqa: S311
+    began = time.monotonic()
+    stuck = take_back(client, before)
+    took = time.monotonic() - began
+    del future
+    try:
+        client.submit(abs, -1, pure=False).result(timeout=_NEXT_TASK)
+    except TimeoutError:
+        return True, len(stuck), took
+    return False, len(stuck), took
+
+
+def measure(client: Client, kind: str, depth: int, count: int) -> dict[str, Any]:
+    """What `count` interrupts of one kind of task gave."""
+    wedged, restarts, longest = 0, 0, 0.0
+    for _ in range(count):
+        is_wedged, restarted, seconds = interrupt(
+            client,
+            depth,
+            kind,
+            60 if kind == "endless" else random.uniform(0.02, 0.6),  # noqa: S311
+        )
+        wedged, restarts, longest = wedged + is_wedged, restarts + restarted, max(longest, seconds)
+        if is_wedged:
+            break
+    return {
+        "kind": kind,
+        "depth": depth,
+        "interrupts": count,
+        "wedged": wedged,
+        "restarts": restarts,
+        "longest": longest,
+    }
+
+
+async def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Start a cluster of one worker with one thread, and interrupt it."""
+    spec = (
+        ClusterSpec(engine="cpu", workers=1, threads=1) if options.engine == "cpu" else ClusterSpec(gpus=1, threads=1)
+    )
+    cluster = await ClusterProcess.start(spec, path=[str(Path(__file__).parent), *sys.path])
+    try:
+        client = await asyncio.to_thread(connect, cluster.ready)
+        cases = [(kind, depth, options.count) for kind in KINDS[options.engine] for depth in DEPTHS]
+        cases.append(("endless", 8, options.restarts))
+        results = []
+        for case in cases:
+            results.append(await asyncio.to_thread(measure, client, *case))
+            print(results[-1], flush=True)
+        name = (await cluster.state()).workers[0].name
+        log = await cluster.worker_log(name, 10_000)
+        await asyncio.to_thread(client.close, 2)
+    finally:
+        await cluster.close()
+    return {"cases": results, "key_errors": log.count("KeyError"), "lines_of_log": len(log.splitlines())}
+
+
+def versions() -> dict[str, str]:
+    """Of what is installed of `PACKAGES`."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def main() -> int:
+    """Run the interrupts that the options ask for; 0 if all is well."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", choices=KINDS, default="cpu")
+    parser.add_argument("--count", type=int, default=134, help="interrupts for each kind and depth")
+    parser.add_argument("--restarts", type=int, default=10, help="interrupts of tasks that cannot be interrupted")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    measured = asyncio.run(run(options))
+    cases = measured["cases"]
+    report = {
+        "command": " ".join(["python", *sys.argv]),
+        "date": datetime.now(UTC).date().isoformat(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **versions(),
+        "interrupts": sum(case["interrupts"] for case in cases),
+        "wedged": sum(case["wedged"] for case in cases),
+        "longest": max(case["longest"] for case in cases),
+        **measured,
+    }
+    text = json.dumps(report, indent=1)
+    if options.out:
+        options.out.write_text(text + "\n")
+    print(text)
+    needless = any(case["restarts"] for case in cases if case["kind"] != "endless")
+    return int(bool(report["wedged"] or needless or report["key_errors"] or report["longest"] > LIMIT))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
