@@ -53,7 +53,15 @@ async def read_state(cluster: Any, plan: Plan, status: Status, shortages: Mappin
         tasks_unfinished=sum(
             group.states[state] for group in scheduler.task_groups.values() for state in _UNFINISHED_STATES
         ),
+        workers_wanted=len(cluster.plan),
+        gpus=tuple(gpu.uuid for gpu in plan.gpus if gpu.uuid in cluster.plan),
+        held=_held_bytes(scheduler),
     )
+
+
+def _held_bytes(scheduler: Any) -> int:
+    wanted = {task for client in scheduler.clients.values() for task in client.wants_what}
+    return sum(task.get_nbytes() for task in wanted if task.state == "memory")
 
 
 def _devices(plan: Plan) -> Mapping[str, GpuState]:

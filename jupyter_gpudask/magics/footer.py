@@ -96,7 +96,7 @@ class Footer:
         return CellSummary(
             libraries=tuple(_LIBRARIES[name] for name in self._backends),
             cluster=("the " if ready.engine == "cpu" else "")
-            + describe_cluster(ready.engine, ready.workers, ready.gpus),
+            + describe_cluster(ready.engine, ready.workers, ready.gpus, state),
             seconds=seconds,
             tasks=self._submitted,
             peak=None if busiest is None else peaks[busiest],

@@ -197,7 +197,8 @@ class GpuDaskMagics(Magics):
         return cluster, new
 
     def _start(self, arguments: LineArguments) -> View:
-        return ClusterView(*self._launch(arguments.options))
+        cluster, new = self._launch(arguments.options)
+        return ClusterView(cluster, new, None if new else self.session.state())
 
     def _stop(self, _: LineArguments) -> View:
         return Note("The cluster is closed." if self.session.stop() else "There was no cluster.")

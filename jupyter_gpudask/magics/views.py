@@ -77,11 +77,12 @@ class ClusterView(View):
         The Dask client, which is also Dask's default.
     """
 
-    def __init__(self, cluster: RunningCluster, new: bool) -> None:
+    def __init__(self, cluster: RunningCluster, new: bool, state: ClusterState | None = None) -> None:
         self.client: Client = cluster.client
         self._ready = cluster.ready
         self._new = new
         self._spec = cluster.spec
+        self._state = state
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -92,7 +93,7 @@ class ClusterView(View):
         return f"<div><b>{escape(first)}</b>" + "".join(f"<br>{escape(line)}" for line in rest) + "</div>"
 
     def _lines(self) -> list[str]:
-        lines = [describe_cluster(self._ready.engine, self._ready.workers, self._ready.gpus)]
+        lines = [describe_cluster(self._ready.engine, self._ready.workers, self._ready.gpus, self._state)]
         if not self._new:
             lines[0] += ": it runs already"
         if self._ready.stand_in:
@@ -106,14 +107,20 @@ class ClusterView(View):
         return lines
 
 
-def describe_cluster(engine: str, workers: int, gpus: Sequence[GpuState]) -> str:
-    """A cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU stand-in, 4 workers``."""
+def describe_cluster(engine: str, workers: int, gpus: Sequence[GpuState], state: ClusterState | None = None) -> str:
+    """A cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU stand-in, 4 workers``.
+
+    With the `state` after a ``scale``, the GPUs that have a worker too: ``1 of 2 × NVIDIA H200``.
+    """
+    if state is not None and state.workers_wanted:
+        workers = state.workers_wanted
     if engine == "cpu":
         return f"CPU stand-in, {workers} worker{'s' if workers != 1 else ''}"
     if not gpus:
         return f"{workers} GPU worker{'s' if workers != 1 else ''}"
     names = sorted({gpu.name for gpu in gpus})
-    return f"{len(gpus)} × {' and '.join(names)}"
+    scaled = f"{workers} of " if workers < len(gpus) else ""
+    return f"{scaled}{len(gpus)} × {' and '.join(names)}"
 
 
 class StatusView(View):

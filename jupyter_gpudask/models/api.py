@@ -85,12 +85,24 @@ class GpuHolder(_Answer):
 
 
 class GpuInfo(GpuState):
-    """A GPU, who holds it, and who uses it."""
+    """A GPU, who holds it, and who uses it.
+
+    Attributes
+    ----------
+    holders
+        The clusters that hold it.
+    users
+        The processes on it.
+    hidden_use
+        Whether nobody holds it, and yet more of its memory is in use than the listed processes explain: NVML does
+        not list those of other containers.
+    """
 
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
     holders: tuple[GpuHolder, ...] = ()
     users: tuple[GpuUser, ...] = ()
+    hidden_use: bool = False
 
 
 class GpuList(_Answer):

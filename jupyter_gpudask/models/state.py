@@ -134,6 +134,12 @@ class ClusterState(_Model):
         Tasks that the scheduler could send to a worker and has not yet.
     tasks_unfinished
         All tasks that are still to be done: those that run, and those that wait for a worker or for other tasks.
+    workers_wanted
+        How many workers it is to have; `workers` has fewer while one is starting, and more while one is retiring.
+    gpus
+        UUIDs of the GPUs that are to have a worker: after a `scale` fewer than the cluster holds.
+    held
+        Size of the results that clients keep on the workers, in bytes: what is lost when the cluster is closed.
     """
 
     engine: Literal["cuda", "cpu"]
@@ -142,6 +148,9 @@ class ClusterState(_Model):
     workers: tuple[WorkerState, ...] = ()
     tasks_waiting: int = 0
     tasks_unfinished: int = 0
+    workers_wanted: int = 0
+    gpus: tuple[str, ...] = ()
+    held: int = 0
 
 
 class TlsCredentials(_Model):

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# The driver itself keeps some hundred MB of an H200.
+_UNEXPLAINED = 2**30
+
 
 class GpuReader:
     """Reads the GPUs, and logs a trouble once, not each time."""
@@ -87,7 +90,15 @@ def _describe(
         if gpu.uuid in lease.gpus
     )
     users = tuple(_user(process, supervisors, kernels) for process in gpu.processes)
-    return GpuInfo(**dict(gpu), holders=holders, users=users)
+    return GpuInfo(**dict(gpu), holders=holders, users=users, hidden_use=not holders and _has_hidden_use(gpu))
+
+
+def _has_hidden_use(gpu: GpuState) -> bool:
+    sizes = [process.memory for process in gpu.processes]
+    known = [size for size in sizes if size is not None]
+    if gpu.memory_used is None or len(known) < len(sizes):
+        return False
+    return gpu.memory_used - sum(known) > _UNEXPLAINED
 
 
 def _user(process: GpuProcess, supervisors: Mapping[int, str], kernels: Mapping[int, KernelProcess]) -> GpuUser:

@@ -20,10 +20,10 @@ def test_the_schedulers_loop_turns_while_nvml_is_asked(monkeypatch):
 
     monkeypatch.setattr(pynvml, "nvmlInit", init)
     plan = Plan("cuda", workers=1, gpus=(GpuState(index=0, uuid="GPU-0", name="H200"),))
-    scheduler = SimpleNamespace(workers={}, unrunnable=(), queued=(), task_groups={})
+    scheduler = SimpleNamespace(workers={}, unrunnable=(), queued=(), task_groups={}, clients={})
 
     async def run():
         asyncio.get_running_loop().call_later(0.01, turned.set)
-        return await read_state(SimpleNamespace(scheduler=scheduler, workers={}), plan, "ready", {})
+        return await read_state(SimpleNamespace(scheduler=scheduler, workers={}, plan=set()), plan, "ready", {})
 
     assert asyncio.run(run()).engine == "cuda"

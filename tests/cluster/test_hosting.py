@@ -50,9 +50,13 @@ def test_a_cluster_is_scaled_up_and_down():
     with_cluster(use, max_workers=3)
 
 
-def test_a_cluster_on_gpus_is_scaled_within_those_that_it_holds():
+def test_a_cluster_on_gpus_is_scaled_within_those_that_it_holds_and_reports_which_have_a_worker():
     async def use(cluster):
-        await cluster.scale(1)
+        held = tuple(gpu.uuid for gpu in cluster.ready.gpus)
+        before = await cluster.state()
+        assert (before.gpus, before.workers_wanted) == (held, 2)
+        scaled = await cluster.scale(1)
+        assert (scaled.gpus, scaled.workers_wanted) == (held[:1], 1)
         await workers_become(cluster, 1)
         with pytest.raises(GpuDaskError, match="3 workers need 3 GPUs, and this cluster holds 2"):
             await cluster.scale(3)
@@ -101,11 +105,13 @@ def look(ready):
         return client.run_on_scheduler(scheduler), next(iter(client.run(worker).values()))
 
 
-def test_an_emptied_cluster_keeps_its_workers_and_nothing_else():
+def test_what_clients_hold_is_reported_and_an_emptied_cluster_keeps_its_workers_and_nothing_else():
     async def use(cluster):
         before = (await cluster.state()).workers[0].pid
+        assert (await cluster.state()).held == 0
         client = await asyncio.to_thread(fill, cluster.ready)
-        await cluster.empty()
+        assert 3 * 2**24 <= (await cluster.state()).held < 5 * 2**24
+        assert (await cluster.empty()).held == 0
         held, (pid, results, actors) = await asyncio.to_thread(look, cluster.ready)
         total = await asyncio.to_thread(compute_a_sum, cluster.ready)
         await asyncio.to_thread(client.close, 1)

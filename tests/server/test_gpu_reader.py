@@ -54,6 +54,29 @@ def test_a_lease_tells_whose_a_process_is_where_its_gpus_are(monkeypatch, leased
     assert GpuReader().read({}).gpus[0].users[0].kernel_id == kernel_id
 
 
+@pytest.mark.parametrize(
+    ("used", "listed", "holder", "hidden"),
+    [
+        (2**29, (), None, False),  # what the driver keeps for itself
+        (40 * 2**30, (), None, True),
+        (40 * 2**30, (39.5 * 2**30,), None, False),
+        (40 * 2**30, (10 * 2**30,), None, True),
+        (40 * 2**30, (None,), None, False),
+        (40 * 2**30, (), "a.ipynb", False),
+        (None, (), None, False),
+    ],
+)
+def test_memory_that_no_listed_process_has_is_that_of_processes_that_are_not_visible(
+    monkeypatch, used, listed, holder, hidden
+):
+    processes = tuple(GpuProcess(pid=os.getpid(), memory=None if size is None else int(size)) for size in listed)
+    gpu = GpuState(index=0, uuid="GPU-0", name="H200", memory_used=used, processes=processes)
+    leases = [Lease(("GPU-0",), holder, "a", os.getpid(), share=False)] if holder else []
+    monkeypatch.setattr("jupyter_gpudask.server.gpu_reader.list_gpus", lambda: [gpu])
+    monkeypatch.setattr(LeaseFolder, "read", lambda _: leases)
+    assert GpuReader().read({}).gpus[0].hidden_use is hidden
+
+
 @pytest.fixture
 def read(run_python, tmp_path):
     """Read the GPUs four times; `body` runs before each, as `step`. What was read, and the lines that were logged."""
