@@ -63,8 +63,6 @@ export default defineConfig([
         'warn',
         {
           ignoreImports: [
-            './commands',
-            './dashboard',
             './model/*',
             './panel',
             './views/*'
@@ -82,6 +80,8 @@ export default defineConfig([
         {
           ignoreImports: [
             '../autostart',
+            '../commands',
+            '../dashboard',
             '../insertCode',
             '../model/*',
             '../notifier',

@@ -66,3 +66,25 @@ export function endOf(cluster: ICluster, trans: TranslationBundle): IEnd {
     log: cluster.log || lines.join('\n')
   };
 }
+
+/** Whether a cluster never came up, so that the same order may fail again. */
+export function isRefused(cluster: ICluster): boolean {
+  const { status, workers_ready: ready, workers_total: total } = cluster;
+  return status === 'failed' && (total === 0 || ready < total);
+}
+
+/** Why a cluster never came up, at the field whose option the server names first; null of any other cluster. */
+export function refusalOf(
+  cluster: ICluster,
+  trans: TranslationBundle
+): IProblem | null {
+  if (!isRefused(cluster)) {
+    return null;
+  }
+  const { reason, fix } = endOf(cluster, trans);
+  const [, option = ''] =
+    `${cluster.reason} ${cluster.fix}`.match(OPTION.source) ?? [];
+  const name = option.replace(/-/g, '_');
+  const field = name === 'cpu' ? 'engine' : name;
+  return { message: reason, fix, kind: '', field };
+}
