@@ -62,11 +62,7 @@ export default defineConfig([
       'jupyter/prefer-lazy-imports': [
         'warn',
         {
-          ignoreImports: [
-            './model/*',
-            './panel',
-            './views/*'
-          ]
+          ignoreImports: ['./model/*', './panel', './views/*']
         }
       ]
     }
