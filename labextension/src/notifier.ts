@@ -8,7 +8,7 @@ import { CommandIDs } from './commandIDs';
 import { endOfWorker, IIncident, IncidentFinder } from './incidents';
 import { ICluster } from './model/api';
 import { RestClient } from './model/rest';
-import { endOf, isRefused } from './problems';
+import { endOf, isOrderRefused } from './problems';
 import { IGpuDask } from './views/context';
 import { nameOf } from './words';
 
@@ -64,7 +64,7 @@ export class Notifier implements IDisposable {
           ? trans.__('The cluster of %1 has failed: %2', cluster.name, reason)
           : trans.__('%1: %2', cluster.name, reason);
     const actions = [
-      isRefused(cluster)
+      isOrderRefused(cluster, trans)
         ? this._action(
             trans.__('Change options…'),
             CommandIDs.startWithOptions,

@@ -67,18 +67,13 @@ export function endOf(cluster: ICluster, trans: TranslationBundle): IEnd {
   };
 }
 
-/** Whether a cluster never came up, so that the same order may fail again. */
-export function isRefused(cluster: ICluster): boolean {
-  const { status, workers_ready: ready, workers_total: total } = cluster;
-  return status === 'failed' && (total === 0 || ready < total);
-}
-
-/** Why a cluster never came up, at the field whose option the server names first; null of any other cluster. */
+/** Why a cluster never came up, with the field whose option the server names first; null of any other cluster. */
 export function refusalOf(
   cluster: ICluster,
   trans: TranslationBundle
 ): IProblem | null {
-  if (!isRefused(cluster)) {
+  const { status, workers_ready: ready, workers_total: total } = cluster;
+  if (status !== 'failed' || (total > 0 && ready === total)) {
     return null;
   }
   const { reason, fix } = endOf(cluster, trans);
@@ -87,4 +82,12 @@ export function refusalOf(
   const name = option.replace(/-/g, '_');
   const field = name === 'cpu' ? 'engine' : name;
   return { message: reason, fix, kind: '', field };
+}
+
+/** Whether other options help: the same order would be refused again. */
+export function isOrderRefused(
+  cluster: ICluster,
+  trans: TranslationBundle
+): boolean {
+  return Boolean(refusalOf(cluster, trans)?.field);
 }

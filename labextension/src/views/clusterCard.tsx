@@ -14,7 +14,7 @@ import React from 'react';
 import { CommandIDs } from '../commandIDs';
 import { scaleIcon } from '../icon';
 import { ICluster } from '../model/api';
-import { endOf, isRefused } from '../problems';
+import { endOf, isOrderRefused } from '../problems';
 import {
   formatBytes,
   heldBy,
@@ -215,16 +215,15 @@ function StartButtons({ cluster, shared }: IStartButtonsProps): JSX.Element {
     label: trans.__('Start again'),
     icon: runIcon
   };
+  const isRefused = isOrderRefused(cluster, trans);
   const change = {
     command: CommandIDs.startWithOptions,
-    label: isRefused(cluster)
+    label: isRefused
       ? trans.__('Change options…')
       : trans.__('Start with options…'),
     icon: settingsIcon
   };
-  const [first, second] = isRefused(cluster)
-    ? [change, again]
-    : [again, change];
+  const [first, second] = isRefused ? [change, again] : [again, change];
   return (
     <>
       <CommandButton {...shared} {...first} look="text" />

@@ -104,6 +104,7 @@ function gpuList(scene: IScene, time: number): object {
       memory_total: 140 * GIB,
       holders: scene.workers ? [holder] : [],
       users: index === 1 ? [foreign] : [],
+      hidden_use: false,
       ...gpuFigures(time, index)
     })),
     reason: '',
@@ -150,7 +151,10 @@ function clusterOf(scene: IScene, time: number): object {
       time,
       workers,
       tasks_waiting: 0,
-      tasks_unfinished: 4096
+      tasks_unfinished: 4096,
+      workers_wanted: count,
+      gpus: numbers(scene.gpus).map(uuid),
+      held: 0
     },
     ...scene.cluster
   };
