@@ -14,6 +14,8 @@ export interface IScene {
   workers: number | null;
   /** What is otherwise about the cluster. */
   cluster?: object;
+  /** What is otherwise about each GPU. */
+  gpu?: object;
   /** What is otherwise about the list of GPUs. */
   gpuList?: object;
   /** The connection is lost after the first message, and cannot be made again. */
@@ -105,7 +107,8 @@ function gpuList(scene: IScene, time: number): object {
       holders: scene.workers ? [holder] : [],
       users: index === 1 ? [foreign] : [],
       hidden_use: false,
-      ...gpuFigures(time, index)
+      ...gpuFigures(time, index),
+      ...scene.gpu
     })),
     reason: '',
     fix: '',
