@@ -62,13 +62,7 @@ export default defineConfig([
       'jupyter/prefer-lazy-imports': [
         'warn',
         {
-          ignoreImports: [
-            './commands',
-            './dashboard',
-            './model/*',
-            './panel',
-            './views/*'
-          ]
+          ignoreImports: ['./model/*', './panel', './views/*']
         }
       ]
     }
@@ -82,6 +76,8 @@ export default defineConfig([
         {
           ignoreImports: [
             '../autostart',
+            '../commands',
+            '../dashboard',
             '../insertCode',
             '../model/*',
             '../notifier',

@@ -11,16 +11,16 @@ import {
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { CLIENT_LINES } from './code';
-import { IDashboard } from './dashboard';
-import { ICluster } from './model/api';
+import { dashboardFor, IDashboard } from './dashboard';
+import { ICluster, IProblem } from './model/api';
 import { GpuDaskModel } from './model/model';
 import { RestClient } from './model/rest';
-import { endOf, sentenceOf } from './problems';
+import { endOf, problemOf, refusalOf, sentenceOf } from './problems';
 import { LogsView } from './views/logs';
 import { openPlotMenu } from './views/plotMenu';
 import { scaleDialog } from './views/scaleDialog';
 import { startDialog } from './views/startDialog';
-import { holderName, tasksOf } from './words';
+import { holderName, lossOf } from './words';
 
 /** Milliseconds that a cluster may take to say what it does. */
 const PATIENCE = 2000;
@@ -32,19 +32,35 @@ export class ClusterActions {
     private readonly _trans: TranslationBundle
   ) {}
 
-  /** Start a cluster with the options by default. */
-  async start(kernelId: string): Promise<void> {
-    await this._try(this._trans.__('The cluster was not started'), async () =>
-      this._model.put(await this._rest.create(kernelId))
-    );
+  /** Start a cluster with the options by default; where these are refused, ask for others. */
+  async start(kernelId: string, name: string): Promise<void> {
+    const trans = this._trans;
+    try {
+      this._model.put(await this._rest.create(kernelId));
+    } catch (error) {
+      const problem = problemOf(error, trans);
+      if (problem.field) {
+        await this.startWithOptions(kernelId, name, problem);
+      } else {
+        await showErrorMessage(
+          trans.__('The cluster was not started'),
+          sentenceOf(error, trans)
+        );
+      }
+    }
   }
 
   /** Ask for options, and start a cluster with them. */
-  async startWithOptions(kernelId: string, name: string): Promise<void> {
+  async startWithOptions(
+    kernelId: string,
+    name: string,
+    refusal: IProblem | null = null
+  ): Promise<void> {
     const title = this._trans.__('The options cannot be asked for');
     await this._try(title, async () => {
       const offer = await this._rest.profiles();
       const { clusters } = this._model;
+      const last = clusters.get(kernelId);
       const gpus = (this._model.gpus?.gpus ?? []).map(gpu => ({
         ...gpu,
         holders: gpu.holders.map(holder => ({
@@ -56,6 +72,8 @@ export class ClusterActions {
         name,
         gpus,
         offer,
+        spec: last?.spec,
+        problem: refusal ?? (last ? refusalOf(last, this._trans) : null),
         units: this._model.settings.value.units,
         trans: this._trans,
         submit: async (spec, profile) =>
@@ -74,7 +92,7 @@ export class ClusterActions {
     }).launch();
   }
 
-  /** Close a cluster; asks first if that loses work. */
+  /** Close a cluster; asks first if that loses work or results. */
   async stop(cluster: ICluster): Promise<void> {
     const trans = this._trans;
     const isSure = await this._confirm(
@@ -90,7 +108,7 @@ export class ClusterActions {
     }
   }
 
-  /** Start a cluster anew; asks first if that loses work. */
+  /** Start a cluster anew; asks first if that loses work or results. */
   async restart(cluster: ICluster): Promise<void> {
     const trans = this._trans;
     const isSure = await this._confirm(
@@ -123,12 +141,12 @@ export class ClusterActions {
 
   /** Show the plots that Dask offers for a cluster, and open the chosen one. */
   async choosePlot(
-    { kernel_id: kernelId, name }: ICluster,
+    cluster: ICluster,
     open: (dashboard: IDashboard) => void
   ): Promise<void> {
     await this._try(this._trans.__('The plots cannot be read'), async () => {
-      const plots = await this._rest.plots(kernelId);
-      openPlotMenu(plots, plot => open({ kernelId, name, plot }));
+      const plots = await this._rest.plots(cluster.kernel_id);
+      openPlotMenu(plots, plot => open(dashboardFor(cluster, plot)));
     });
   }
 
@@ -147,18 +165,25 @@ export class ClusterActions {
     action: string
   ): Promise<boolean> {
     const trans = this._trans;
-    const { running, waiting } = tasksOf(await this._now(cluster));
-    const tasks = running + waiting;
-    if (tasks === 0) {
+    const now = await this._now(cluster);
+    if (!isSame(cluster, now)) {
+      this._model.put(now);
+      Notification.info(
+        trans.__(
+          'The cluster of %1 is another one than before, and was left as it is.',
+          cluster.name
+        ),
+        { autoClose: 5000 }
+      );
+      return false;
+    }
+    const lost = lossOf(now, this._model.settings.value.units, trans);
+    if (!lost) {
       return true;
     }
     const result = await showDialog({
       title,
-      body: trans._n(
-        '%1 task is not done, and all results on its workers are lost.',
-        '%1 tasks are not done, and all results on its workers are lost.',
-        tasks
-      ),
+      body: lost,
       buttons: [
         Dialog.cancelButton({ label: trans.__('Cancel') }),
         Dialog.warnButton({ label: action })
@@ -169,7 +194,7 @@ export class ClusterActions {
 
   /** What was shown may be a second old, or from before the panel was hidden. */
   private async _now(cluster: ICluster): Promise<ICluster> {
-    if (cluster.status !== 'ready') {
+    if (cluster.status === 'starting') {
       return cluster;
     }
     const shown = new Promise<ICluster>(resolve =>
@@ -186,4 +211,11 @@ export class ClusterActions {
       await showErrorMessage(title, sentenceOf(error, this._trans));
     }
   }
+}
+
+/** Whether the user, who has seen `shown`, means `now`. */
+function isSame(shown: ICluster, now: ICluster): boolean {
+  return shown.status === 'ready'
+    ? shown.pid === now.pid
+    : shown.since === now.since;
 }

@@ -15,7 +15,7 @@ import {
 
 import type { ClusterActions } from './actions';
 import { CommandIDs } from './commandIDs';
-import { IDashboard } from './dashboard';
+import { dashboardFor, IDashboard } from './dashboard';
 import { scaleIcon } from './icon';
 import { ClusterStatus, ICluster } from './model/api';
 import { IGpuDask } from './views/context';
@@ -27,6 +27,10 @@ export const KERNEL_ARGS = {
     kernelId: {
       type: 'string',
       description: 'Whose cluster is meant; by default the current kernel’s.'
+    },
+    since: {
+      type: 'number',
+      description: 'The `since` of the cluster; nothing is done to another one.'
     }
   },
   additionalProperties: false
@@ -48,8 +52,11 @@ export function addClusterCommands(
 
   const kernelOf = (args: ReadonlyPartialJSONObject): string | null =>
     typeof args.kernelId === 'string' ? args.kernelId : current.kernelId;
-  const clusterOf = (args: ReadonlyPartialJSONObject): ICluster | undefined =>
-    model.clusters.get(kernelOf(args) ?? '');
+  const clusterOf = (args: ReadonlyPartialJSONObject): ICluster | undefined => {
+    const cluster = model.clusters.get(kernelOf(args) ?? '');
+    const isMeant = args.since === undefined || args.since === cluster?.since;
+    return isMeant ? cluster : undefined;
+  };
   const isOff = (args: ReadonlyPartialJSONObject): boolean => {
     const status = clusterOf(args)?.status ?? 'closed';
     const hasServer = !['no-server', 'refused'].includes(model.status.kind);
@@ -109,7 +116,7 @@ export function addClusterCommands(
       caption: trans.__('Start the cluster of this notebook'),
       icon: runIcon
     },
-    async kernelId => (await actions()).start(kernelId)
+    async (kernelId, name) => (await actions()).start(kernelId, name)
   );
   addStart(
     CommandIDs.startWithOptions,
@@ -157,7 +164,7 @@ export function addClusterCommands(
       label: trans.__('Open Dask Dashboard'),
       icon: launchIcon.bindprops({ stylesheet: 'menuItem' })
     },
-    ({ kernel_id: kernelId, name }) => open({ kernelId, name })
+    cluster => open(dashboardFor(cluster))
   );
   add(
     CommandIDs.choosePlot,

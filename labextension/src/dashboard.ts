@@ -1,16 +1,13 @@
 /**
- * Dask's dashboard of a cluster, or one plot of it, as a tab.
+ * Which dashboard is meant: Dask's of a kernel's cluster, or one plot of it.
  */
-import { MainAreaWidget } from '@jupyterlab/apputils';
 import { URLExt } from '@jupyterlab/coreutils';
-import { TranslationBundle } from '@jupyterlab/translation';
-import { IFrame } from '@jupyterlab/ui-components';
 import {
   ReadonlyJSONObject,
   ReadonlyPartialJSONObject
 } from '@lumino/coreutils';
 
-import { gpuDaskIcon } from './icon';
+import { ICluster } from './model/api';
 import { DASHBOARDS, IPlot } from './model/rest';
 
 /** What a dashboard is opened by, now and when the layout is restored. */
@@ -18,8 +15,12 @@ export interface IDashboard {
   kernelId: string;
   /** The notebook. */
   name: string;
+  /** The paths of the notebooks, by which it is found again when they have another kernel. */
+  notebooks?: readonly string[];
   /** Of the whole dashboard there is none. */
   plot?: IPlot;
+  /** Of its tab; by it the layout finds the place of the tab again. */
+  id?: string;
 }
 
 /** Where a page of the dashboard of a kernel's cluster is. */
@@ -32,45 +33,61 @@ export function dashboardUrl(
   return URLExt.join(baseUrl, DASHBOARDS, id, path);
 }
 
-/** A tab with a dashboard. */
-export class DashboardTab extends MainAreaWidget<IFrame> {
-  constructor(
-    readonly dashboard: IDashboard,
-    baseUrl: string,
-    trans: TranslationBundle
-  ) {
-    const { kernelId, name, plot } = dashboard;
-    const title = plot
-      ? trans.__('%1: %2', plot.title, name)
-      : trans.__('Dask: %1', name);
-    const content = new IFrame({
-      sandbox: ['allow-scripts', 'allow-same-origin', 'allow-downloads']
-    });
-    content.url = dashboardUrl(baseUrl, kernelId, plot?.path);
-    content.node.querySelector('iframe')?.setAttribute('title', title);
-    super({ content });
-    this.toolbar.hide();
-    this.id = dashboardId(dashboard);
-    this.title.label = title;
-    this.title.icon = gpuDaskIcon;
-    this.title.closable = true;
-  }
-}
-
-/** The id of its tab; each plot of each cluster has one. */
-export function dashboardId({ kernelId, plot }: IDashboard): string {
-  return `jupyter-gpudask-dashboard-${kernelId}${plot?.path ?? ''}`;
+/** The dashboard of a cluster. */
+export function dashboardFor(
+  cluster: ICluster,
+  plot?: IPlot,
+  id?: string
+): IDashboard {
+  const { kernel_id: kernelId, name, notebooks } = cluster;
+  return { kernelId, name, notebooks, plot, id };
 }
 
 /** What a layout keeps of it. */
-export function dashboardArgs({ dashboard }: DashboardTab): ReadonlyJSONObject {
-  const { kernelId, name, plot } = dashboard;
-  return { kernelId, name, ...plot };
+export function dashboardArgs(dashboard: IDashboard): ReadonlyJSONObject {
+  const { kernelId, name, notebooks = [], plot, id = '' } = dashboard;
+  return { kernelId, name, notebooks: [...notebooks], id, ...plot };
 }
 
 /** The dashboard that a layout has kept. */
 export function dashboardOf(args: ReadonlyPartialJSONObject): IDashboard {
-  const { kernelId, name, path, title } = args;
+  const { kernelId, name, path, title, id } = args;
   const plot = path ? { path: `${path}`, title: `${title}` } : undefined;
-  return { kernelId: `${kernelId}`, name: `${name}`, plot };
+  const notebooks = Array.isArray(args.notebooks)
+    ? args.notebooks.map(String)
+    : [];
+  return {
+    kernelId: `${kernelId}`,
+    name: `${name}`,
+    notebooks,
+    plot,
+    id: id ? `${id}` : undefined
+  };
+}
+
+/** The cluster that a dashboard is to show: its kernel's, or that of the kernel which its notebook has now. */
+export function clusterFor(
+  { kernelId, notebooks = [] }: IDashboard,
+  clusters: ReadonlyMap<string, ICluster>
+): ICluster | undefined {
+  const own = clusters.get(kernelId);
+  if (own && isAlive(own)) {
+    return own;
+  }
+  const successor = [...clusters.values()].find(
+    each =>
+      isAlive(each) && each.notebooks.some(path => notebooks.includes(path))
+  );
+  return successor ?? own;
+}
+
+/** Whether a dashboard of that cluster can be seen. */
+export function hasDashboard(
+  cluster: ICluster | undefined
+): cluster is ICluster & { dashboard: string } {
+  return cluster?.status === 'ready' && cluster.dashboard !== null;
+}
+
+function isAlive({ status }: ICluster): boolean {
+  return status === 'starting' || status === 'ready';
 }

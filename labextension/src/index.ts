@@ -4,7 +4,6 @@
  * Every token that is not our own is optional: a Notebook 7 page has not all of them.
  */
 import {
-  ILabShell,
   ILayoutRestorer,
   JupyterFrontEnd,
   JupyterFrontEndPlugin
@@ -12,31 +11,20 @@ import {
 import {
   ICommandPalette,
   ISessionContext,
-  IToolbarWidgetRegistry,
-  WidgetTracker
+  IToolbarWidgetRegistry
 } from '@jupyterlab/apputils';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import type { ClusterActions } from './actions';
 import { CommandIDs } from './commandIDs';
-import { addClusterCommands } from './commands';
 import { CurrentKernel } from './current';
-import {
-  dashboardArgs,
-  DashboardTab,
-  dashboardId,
-  dashboardOf,
-  dashboardUrl,
-  IDashboard
-} from './dashboard';
-
 import { gpuDaskIcon } from './icon';
 import { Connection } from './model/connection';
 import { GpuDaskModel } from './model/model';
 import { RestClient } from './model/rest';
 import { createPanel } from './panel';
+import { commands } from './plugins/commands';
 import { historyTab } from './plugins/history';
 import { launcher } from './plugins/launcher';
 import { notebook } from './plugins/notebook';
@@ -50,12 +38,6 @@ import { LiveWidget } from './views/liveWidget';
 import { currentGpus, StatusItem } from './views/statusItem';
 
 export { CommandIDs } from './commandIDs';
-
-const NO_ARGS = {
-  type: 'object',
-  properties: {},
-  additionalProperties: false
-} as const;
 
 /** The state that all parts share. */
 const model: JupyterFrontEndPlugin<IGpuDask> = {
@@ -72,81 +54,6 @@ const model: JupyterFrontEndPlugin<IGpuDask> = {
       commands: app.commands,
       trans: (translator ?? nullTranslator).load('jupyter_gpudask')
     };
-  }
-};
-
-/** What can be done with clusters, in the palette too, and the tabs with Dask's dashboards. */
-const commands: JupyterFrontEndPlugin<void> = {
-  id: 'jupyter-gpudask:commands',
-  description: 'Commands that start, stop and show Dask clusters.',
-  autoStart: true,
-  requires: [IGpuDaskToken],
-  optional: [ILabShell, ILayoutRestorer, ICommandPalette],
-  activate: (
-    app: JupyterFrontEnd,
-    gpuDask: IGpuDask,
-    labShell: ILabShell | null,
-    restorer: ILayoutRestorer | null,
-    palette: ICommandPalette | null
-  ): void => {
-    const { trans } = gpuDask;
-    const { serverSettings } = app.serviceManager;
-    const actions = async (): Promise<ClusterActions> => {
-      const { ClusterActions } = await import('./actions');
-      return new ClusterActions(
-        gpuDask.model,
-        new RestClient(serverSettings),
-        trans
-      );
-    };
-    const tracker = new WidgetTracker<DashboardTab>({
-      namespace: 'jupyter-gpudask-dashboards'
-    });
-
-    const openTab = async (dashboard: IDashboard): Promise<void> => {
-      const id = dashboardId(dashboard);
-      if (!tracker.find(tab => tab.id === id)) {
-        const tab = new DashboardTab(dashboard, serverSettings.baseUrl, trans);
-        app.shell.add(tab, 'main', { type: 'GPU Dask' });
-        await tracker.add(tab);
-      }
-      app.shell.activateById(id);
-    };
-    const openPage = ({ kernelId, plot }: IDashboard): void => {
-      window.open(
-        dashboardUrl(serverSettings.baseUrl, kernelId, plot?.path),
-        '_blank',
-        'noopener'
-      );
-    };
-    // A page of Notebook 7 has room for one document.
-    addClusterCommands(gpuDask, actions, labShell ? openTab : openPage);
-    app.commands.addCommand(CommandIDs.restoreDashboard, {
-      describedBy: { args: NO_ARGS },
-      isVisible: () => false,
-      execute: args => openTab(dashboardOf(args))
-    });
-
-    if (labShell) {
-      void restorer?.restore(tracker, {
-        command: CommandIDs.restoreDashboard,
-        args: dashboardArgs,
-        name: tab => tab.id
-      });
-    }
-    const category = trans.__('GPU Dask');
-    [
-      CommandIDs.start,
-      CommandIDs.startWithOptions,
-      CommandIDs.scale,
-      CommandIDs.restart,
-      CommandIDs.stop,
-      CommandIDs.openDashboard,
-      CommandIDs.choosePlot,
-      CommandIDs.showLogs,
-      CommandIDs.copyCode,
-      CommandIDs.reconnect
-    ].forEach(command => palette?.addItem({ command, category }));
   }
 };
 
@@ -175,7 +82,9 @@ const panel: JupyterFrontEndPlugin<void> = {
         args.isLauncher
           ? trans.__('GPU Dask')
           : trans.__('Show GPU Dask panel'),
-      caption: trans.__('Show the GPU Dask panel in the left sidebar'),
+      caption: trans.__(
+        'Go to the GPU Dask panel in the left sidebar, and from it back to the document'
+      ),
       icon: gpuDaskIcon,
       describedBy: {
         args: {
@@ -189,7 +98,13 @@ const panel: JupyterFrontEndPlugin<void> = {
           additionalProperties: false
         }
       },
-      execute: () => app.shell.activateById(sidePanel.id)
+      execute: () => {
+        if (sidePanel.node.contains(document.activeElement)) {
+          app.shell.currentWidget?.activate();
+        } else {
+          app.shell.activateById(sidePanel.id);
+        }
+      }
     });
     palette?.addItem({
       command: CommandIDs.showPanel,

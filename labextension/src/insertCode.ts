@@ -46,6 +46,19 @@ export function addInsertCommand(
       }
     }
   });
+
+  // After a reload the clusters are known before the notebooks are there.
+  const refresh = (): void =>
+    commands.notifyCommandChanged(CommandIDs.insertCode);
+  const follow = (panel: NotebookPanel): void => {
+    panel.sessionContext.kernelChanged.connect(refresh);
+    panel.disposed.connect(refresh);
+  };
+  tracker.forEach(follow);
+  tracker.widgetAdded.connect((_, panel) => {
+    follow(panel);
+    refresh();
+  });
 }
 
 /** Put code into a new cell below the active one, which is then the active one. */

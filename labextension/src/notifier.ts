@@ -6,8 +6,9 @@ import { IDisposable } from '@lumino/disposable';
 
 import { CommandIDs } from './commandIDs';
 import { endOfWorker, IIncident, IncidentFinder } from './incidents';
+import { ICluster } from './model/api';
 import { RestClient } from './model/rest';
-import { endOf } from './problems';
+import { endOf, isOrderRefused } from './problems';
 import { IGpuDask } from './views/context';
 import { nameOf } from './words';
 
@@ -36,6 +37,7 @@ export class Notifier implements IDisposable {
 
   private _onChanged(): void {
     const { model } = this._gpuDask;
+    this._dismissOld();
     const incidents = this._finder.find(model.clusters.values());
     if (model.settings.value.notifications) {
       incidents.forEach(incident => void this._tell(incident));
@@ -62,17 +64,20 @@ export class Notifier implements IDisposable {
           ? trans.__('The cluster of %1 has failed: %2', cluster.name, reason)
           : trans.__('%1: %2', cluster.name, reason);
     const actions = [
-      this._action(
-        trans.__('Start again'),
-        CommandIDs.restart,
-        cluster.kernel_id
-      )
+      isOrderRefused(cluster, trans)
+        ? this._action(
+            trans.__('Change options…'),
+            CommandIDs.startWithOptions,
+            cluster
+          )
+        : this._action(trans.__('Start again'), CommandIDs.restart, cluster)
     ];
     if (log) {
-      actions.push(this._logs(cluster.kernel_id));
+      actions.push(this._logs(cluster));
     }
     this._emit(
-      `${cluster.kernel_id} end`,
+      cluster,
+      'end',
       said,
       kind === 'closed' ? 'info' : 'error',
       actions
@@ -89,8 +94,7 @@ export class Notifier implements IDisposable {
       cluster.name,
       short.length > 2 ? trans.__('%1 workers', short.length) : names
     );
-    const { kernel_id: kernelId } = cluster;
-    this._emit(`${kernelId} shortage`, said, 'error', [this._logs(kernelId)]);
+    this._emit(cluster, 'shortage', said, 'error', [this._logs(cluster)]);
   }
 
   private async _tellOfWorkers({
@@ -110,14 +114,14 @@ export class Notifier implements IDisposable {
         .join(', ');
     const full = namesOf('out-of-memory');
     const lost = namesOf('lost');
-    const actions = [this._logs(cluster.kernel_id)];
+    const actions = [this._logs(cluster)];
     if (full) {
       const said = trans.__(
         '%1: %2 ran out of host memory. Its worker was started again, and Dask computes again what it held.',
         cluster.name,
         full
       );
-      this._emit(`${cluster.kernel_id} memory`, said, 'warning', actions);
+      this._emit(cluster, 'memory', said, 'warning', actions);
     }
     if (lost) {
       const said = trans.__(
@@ -125,29 +129,49 @@ export class Notifier implements IDisposable {
         cluster.name,
         lost
       );
-      this._emit(`${cluster.kernel_id} lost`, said, 'warning', actions);
+      this._emit(cluster, 'lost', said, 'warning', actions);
     }
   }
 
-  /** Tell something; what was told before of the same subject goes, unless it is the same and is still there. */
+  /** Notify; what was said before of the same subject goes, unless it is the same and is still there. */
   private _emit(
+    cluster: ICluster,
     subject: string,
     said: string,
     type: 'info' | 'warning' | 'error',
     actions: Notification.IAction[]
   ): void {
-    const old = this._told.get(subject);
+    if (!this._isSo(cluster)) {
+      return;
+    }
+    const key = `${cluster.kernel_id} ${subject}`;
+    const old = this._told.get(key);
     const isTold = Notification.manager.notifications.some(
-      ({ id, message }) => id === old && message === said
+      ({ id, message }) => id === old?.id && message === said
     );
     if (isTold) {
       return;
     }
     if (old) {
-      Notification.dismiss(old);
+      Notification.dismiss(old.id);
     }
     const options = { autoClose: false as const, actions };
-    this._told.set(subject, Notification.emit(said, type, options));
+    const id = Notification.emit(said, type, options);
+    this._told.set(key, { id, cluster });
+  }
+
+  /** A notification is about a cluster in one status; what came after that is not its business. */
+  private _dismissOld(): void {
+    for (const [key, { id, cluster }] of this._told) {
+      if (!this._isSo(cluster)) {
+        this._told.delete(key);
+        Notification.dismiss(id);
+      }
+    }
+  }
+
+  private _isSo({ kernel_id: kernelId, since }: ICluster): boolean {
+    return this._gpuDask.model.clusters.get(kernelId)?.since === since;
   }
 
   /** What the scheduler has logged; nothing if it cannot be read any more. */
@@ -159,25 +183,25 @@ export class Notifier implements IDisposable {
     }
   }
 
-  private _logs(kernelId: string): Notification.IAction {
+  private _logs(cluster: ICluster): Notification.IAction {
     const { trans } = this._gpuDask;
-    return this._action(trans.__('Logs'), CommandIDs.showLogs, kernelId);
+    return this._action(trans.__('Logs'), CommandIDs.showLogs, cluster);
   }
 
   private _action(
     label: string,
     command: string,
-    kernelId: string
+    { kernel_id: kernelId, since }: ICluster
   ): Notification.IAction {
     const { commands } = this._gpuDask;
     return {
       label,
-      callback: () => void commands.execute(command, { kernelId })
+      callback: () => void commands.execute(command, { kernelId, since })
     };
   }
 
   private readonly _finder = new IncidentFinder();
   private _isDisposed = false;
-  /** The notifications, by what they are about. */
-  private readonly _told = new Map<string, string>();
+  /** The notifications, by what they are about, and the cluster as it was then. */
+  private readonly _told = new Map<string, { id: string; cluster: ICluster }>();
 }

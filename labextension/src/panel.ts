@@ -7,6 +7,7 @@ import {
   PanelWithToolbar,
   SidePanel
 } from '@jupyterlab/ui-components';
+import { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
 import { CommandIDs } from './commandIDs';
@@ -32,13 +33,14 @@ export function createPanel(
   translator: ITranslator
 ): SidePanel {
   const { trans, commands } = gpuDask;
-  const panel = new SidePanel({ translator });
+  const panel = new FocusablePanel({ translator });
   panel.id = PANEL_ID;
   panel.addClass('jp-GpuDask');
   panel.title.icon = gpuDaskIcon;
   panel.title.caption = trans.__('GPU Dask');
   // The content is already a region, with a label that fits any side panel.
   panel.content.node.setAttribute('aria-label', trans.__('GPU Dask'));
+  panel.content.node.tabIndex = -1;
   panel.header.addWidget(new LiveWidget(gpuDask, ConnectionNotice));
   const gpus = createSection(
     trans.__('GPUs'),
@@ -82,6 +84,14 @@ export function createPanel(
     clusters.dispose();
   });
   return panel;
+}
+
+/** Takes the focus when it is activated, so that the keyboard goes on in it. */
+class FocusablePanel extends SidePanel {
+  protected override onActivateRequest(message: Message): void {
+    super.onActivateRequest(message);
+    this.content.node.focus();
+  }
 }
 
 function createSection(title: string, body: Widget): PanelWithToolbar {

@@ -66,3 +66,28 @@ export function endOf(cluster: ICluster, trans: TranslationBundle): IEnd {
     log: cluster.log || lines.join('\n')
   };
 }
+
+/** Why a cluster never came up, with the field whose option the server names first; null of any other cluster. */
+export function refusalOf(
+  cluster: ICluster,
+  trans: TranslationBundle
+): IProblem | null {
+  const { status, workers_ready: ready, workers_total: total } = cluster;
+  if (status !== 'failed' || (total > 0 && ready === total)) {
+    return null;
+  }
+  const { reason, fix } = endOf(cluster, trans);
+  const [, option = ''] =
+    `${cluster.reason} ${cluster.fix}`.match(OPTION.source) ?? [];
+  const name = option.replace(/-/g, '_');
+  const field = name === 'cpu' ? 'engine' : name;
+  return { message: reason, fix, kind: '', field };
+}
+
+/** Whether other options help: the same order would be refused again. */
+export function isOrderRefused(
+  cluster: ICluster,
+  trans: TranslationBundle
+): boolean {
+  return Boolean(refusalOf(cluster, trans)?.field);
+}

@@ -8,7 +8,7 @@ import { gpuDaskIcon } from './icon';
 import { ICluster } from './model/api';
 import { RestClient } from './model/rest';
 import { IGpuDask } from './views/context';
-import { summarize } from './words';
+import { formatBytes, heldBy, sum, summarize } from './words';
 
 /** The section of the clusters; it asks the server itself where no figures flow. */
 export class RunningClusters implements IRunningSessions.IManager {
@@ -20,16 +20,12 @@ export class RunningClusters implements IRunningSessions.IManager {
     this.name = trans.__('GPU Dask Clusters');
     this.shutdownLabel = trans.__('Stop Cluster');
     this.shutdownAllLabel = trans.__('Stop All');
-    this.shutdownAllConfirmationText = trans.__(
-      'Stop all clusters? What their workers hold is lost.'
-    );
     this.runningChanged = _gpuDask.model.clustersChanged;
   }
 
   readonly name: string;
   readonly shutdownLabel: string;
   readonly shutdownAllLabel: string;
-  readonly shutdownAllConfirmationText: string;
   readonly runningChanged: IRunningSessions.IManager['runningChanged'];
 
   running(): IRunningSessions.IRunningItem[] {
@@ -47,6 +43,18 @@ export class RunningClusters implements IRunningSessions.IManager {
     const stops = this._alive().map(({ kernel_id: id }) => this._rest.stop(id));
     void Promise.allSettled(stops).then(() => this._refresh());
   }
+
+  shutdownAllConfirmationText = (): string => {
+    const { model, trans } = this._gpuDask;
+    const { units } = model.settings.value;
+    const held = sum(this._alive().map(heldBy));
+    return held > 0
+      ? trans.__(
+          'Stop all clusters? Their workers hold %1 of results, which are lost.',
+          formatBytes(held, units)
+        )
+      : trans.__('Stop all clusters? What their workers hold is lost.');
+  };
 
   private _alive(): ICluster[] {
     return [...this._gpuDask.model.clusters.values()].filter(

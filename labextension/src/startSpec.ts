@@ -1,7 +1,13 @@
 /**
  * What a user has chosen in the dialog, and the order that it makes.
  */
-import { IGpu, IProfileList, SpecRequest } from './model/api';
+import {
+  Amount,
+  IClusterSpec,
+  IGpu,
+  IProfileList,
+  SpecRequest
+} from './model/api';
 
 /** The state of the form; an empty text is the server's default. */
 export interface IChoices {
@@ -24,23 +30,49 @@ export function isFree(gpu: IGpu, share: boolean): boolean {
   return gpu.holders.every(holder => share && holder.share);
 }
 
-/** What the form shows first. */
-export function initialChoices(gpus: IGpu[], offer: IProfileList): IChoices {
-  const { engine, share, gpus: wanted } = offer.default;
-  const free = gpus.filter(gpu => isFree(gpu, share)).map(gpu => gpu.uuid);
+/**
+ * What the form shows first.
+ *
+ * @param gpus - those of the machine
+ * @param offer - what the server has by default
+ * @param spec - what was asked for before; what differs in it from the default is filled in
+ */
+export function initialChoices(
+  gpus: IGpu[],
+  offer: IProfileList,
+  spec: IClusterSpec = offer.default
+): IChoices {
+  const { engine, share, gpus: wanted } = spec;
+  const free = gpus.filter(gpu => isFree(gpu, share));
+  const chosen = free.filter(gpu => isWanted(gpu, wanted)).map(gpu => gpu.uuid);
+  const isAll = wanted === 'all';
   return {
     profile: '',
     engine: engine === 'auto' && gpus.length === 0 ? 'cpu' : engine,
-    gpus: free,
+    gpus: chosen,
     // All of them would be refused while somebody holds one.
-    isGpuChoice: wanted === 'all' && free.length < gpus.length,
-    workers: '',
-    threads: '',
-    pool: '',
-    spillThreshold: '',
-    spilling: '',
+    isGpuChoice: isAll ? chosen.length < gpus.length : spec !== offer.default,
+    workers: textOf(spec.workers, offer.default.workers),
+    threads: textOf(spec.threads, offer.default.threads),
+    pool: textOf(spec.pool, offer.default.pool),
+    spillThreshold: textOf(spec.spill_threshold, offer.default.spill_threshold),
+    spilling: textOf(spec.spilling, offer.default.spilling),
     share
   };
+}
+
+/** Whether a spec names that GPU; where it gives a count, any will do. */
+function isWanted(gpu: IGpu, wanted: IClusterSpec['gpus']): boolean {
+  return (
+    !Array.isArray(wanted) ||
+    wanted.includes(gpu.uuid) ||
+    wanted.includes(gpu.index)
+  );
+}
+
+/** A value as it is typed; empty where it is the default. */
+function textOf(value: Amount, byDefault: Amount): string {
+  return value === byDefault ? '' : String(value ?? 'none');
 }
 
 /** What is asked of the server: only what differs from its default. */

@@ -105,6 +105,40 @@ export function tasksOf(cluster: ICluster): {
   return { running, waiting: Math.max(0, unfinished - running) };
 }
 
+/** The size of the results that clients keep on the workers, in bytes. */
+export function heldBy(cluster: ICluster): number {
+  return cluster.status === 'ready' ? (cluster.state?.held ?? 0) : 0;
+}
+
+/** What is lost when a cluster is closed; empty if that is nothing. */
+export function lossOf(
+  cluster: ICluster,
+  units: Units,
+  trans: TranslationBundle
+): string {
+  const { running, waiting } = tasksOf(cluster);
+  const tasks = running + waiting;
+  const held = heldBy(cluster);
+  return [
+    tasks > 0 &&
+      trans._n('%1 task is not done.', '%1 tasks are not done.', tasks),
+    held > 0 &&
+      trans.__(
+        'Its workers hold %1 of results, which are lost.',
+        formatBytes(held, units)
+      ),
+    tasks > 0 && held === 0 && trans.__('All results on its workers are lost.')
+  ]
+    .filter(Boolean)
+    .join(' ');
+}
+
+/** The UUIDs of the GPUs that have a worker: after it was scaled, fewer than a cluster holds. */
+export function gpusOf(cluster: ICluster): string[] {
+  const used = cluster.status === 'ready' ? (cluster.state?.gpus ?? []) : [];
+  return used.length > 0 ? used : cluster.gpus;
+}
+
 /** What a cluster is for the eye: a kind for the style, and words for everybody. */
 export interface ISummary {
   kind: 'off' | 'starting' | 'ready' | 'stand-in' | 'closing' | 'failed';
@@ -163,15 +197,17 @@ function engineOf(
   if (cluster.engine === 'cpu') {
     return trans.__('CPU stand-in');
   }
-  const count = cluster.gpus.length;
-  if (count === 0) {
+  const held = cluster.gpus.length;
+  if (held === 0) {
     return '';
   }
+  const used = gpusOf(cluster).length;
+  const count = used < held ? trans.__('%1 of %2', used, held) : `${held}`;
   const names = new Set(
     gpus.filter(each => cluster.gpus.includes(each.uuid)).map(shortName)
   );
   const [name] = names;
   return names.size === 1
     ? trans.__('%1 × %2', count, name)
-    : trans._n('%1 GPU', '%1 GPUs', count);
+    : trans._n('%2 GPU', '%2 GPUs', held, count);
 }

@@ -34,4 +34,6 @@ for _name, _environment in _KERNELS.items():
     }
     (_FOLDER / "kernels" / _name).mkdir(parents=True)
     (_FOLDER / "kernels" / _name / "kernel.json").write_text(json.dumps(_spec))
+# What clusters of another server hold is no business of this one: the leases are in this folder.
+os.environ["JUPYTER_RUNTIME_DIR"] = c.ServerApp.runtime_dir = str(_FOLDER / "runtime")  # noqa: F821
 os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(_FOLDER), os.environ.get("JUPYTER_PATH")]))

@@ -1,11 +1,32 @@
+const { execFileSync } = require('child_process');
 const path = require('path');
 
 const baseConfig = require('@jupyterlab/galata/lib/playwright-config');
 
-const port = process.env.GPUDASK_TEST_PORT ?? '8888';
-const baseURL = `http://localhost:${port}`;
+const WORKERS = 2;
+
+// The workers read this file too, and inherit the ports.
+process.env.GPUDASK_TEST_PORTS ??= freePorts(WORKERS);
+const ports = process.env.GPUDASK_TEST_PORTS.split(',');
+const urls = ports.map(port => `http://localhost:${port}`);
+// Each worker has a server of its own: what a test sees is the clusters, kernels and GPUs of its server.
+const baseURL = urls[Number(process.env.TEST_PARALLEL_INDEX ?? 0)];
 // The page fixture of Galata reads its address from here.
-process.env.TARGET_URL ??= baseURL;
+process.env.TARGET_URL = baseURL;
+
+/** So many ports that nobody uses, with commas; a configuration cannot wait for a promise. */
+function freePorts(count) {
+  const script = `
+    const servers = Array.from({ length: ${count} }, () =>
+      require('net').createServer().listen(0, 'localhost'));
+    setTimeout(() => {
+      console.log(servers.map(each => each.address().port).join());
+      servers.forEach(each => each.close());
+    }, 100);`;
+  return execFileSync(process.execPath, ['-e', script], {
+    encoding: 'utf8'
+  }).trim();
+}
 
 module.exports = {
   ...baseConfig,
@@ -14,7 +35,7 @@ module.exports = {
   expect: { toHaveScreenshot: { maxDiffPixelRatio: 0.002 } },
   snapshotPathTemplate: '{testDir}/pictures/{arg}{ext}',
   forbidOnly: Boolean(process.env.CI),
-  workers: 1,
+  workers: WORKERS,
   // Each test drives real kernels and clusters; on a machine that is busy one may be late.
   retries: 2,
   reporter: [['list']],
@@ -34,16 +55,17 @@ module.exports = {
       ]
     }
   },
-  webServer: {
+  webServer: ports.map((port, index) => ({
     command: `${process.env.JUPYTER ?? 'jupyter'} lab --config jupyter_server_test_config.py`,
-    url: `${baseURL}/lab`,
+    url: `${urls[index]}/lab`,
     // The machine may have no GPU: the driver alone is pretended, for the server, the kernels and the workers.
     env: {
+      GPUDASK_TEST_PORT: port,
       PYTHONPATH: path.resolve(__dirname, '../../tests/fake_gpus'),
       FAKE_GPUS: '2',
       FAKE_TRAFFIC: String(2.5 * 2 ** 30)
     },
     timeout: 120 * 1000,
     reuseExistingServer: false
-  }
+  }))
 };

@@ -10,7 +10,14 @@ import { ICluster } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
-import { cluster, FakeSocket, IRequest, settingsOf } from './fakeServer';
+import {
+  cluster,
+  drawn,
+  FakeSocket,
+  gpu,
+  IRequest,
+  settingsOf
+} from './fakeServer';
 
 let model: GpuDaskModel;
 let requests: string[];
@@ -63,6 +70,44 @@ describe('a cluster that is stopped', () => {
     expect(requests).toEqual(['GET', 'DELETE']);
   });
 
+  it('holds results: asks, and says how much', async () => {
+    const { state } = cluster();
+    const held = cluster({
+      state: state && {
+        ...state,
+        workers: [],
+        held: 800 * 2 ** 20,
+        tasks_unfinished: 0
+      }
+    });
+    const answer = ({ method }: IRequest) =>
+      new Response(method === 'GET' ? JSON.stringify(held) : null);
+    for (const act of ['stop', 'restart'] as const) {
+      const acting = actionsOn(answer)[act](cluster());
+      await waitForDialog();
+      expect(document.body.textContent).toContain(
+        'Its workers hold 800 MiB of results, which are lost.'
+      );
+      await dismissDialog();
+      await acting;
+    }
+    expect(requests).toEqual(['GET', 'GET']);
+  });
+
+  it('has another one in its place by now: leaves that alone', async () => {
+    const now = cluster({ pid: 300, since: 3000 });
+    const failed = cluster({ status: 'failed', since: 2000, pid: null });
+    for (const [act, shown] of [
+      ['restart', failed],
+      ['restart', cluster()],
+      ['stop', cluster()]
+    ] as const) {
+      await actionsOn(() => new Response(JSON.stringify(now)))[act](shown);
+      expect(model.clusters.get('kernel-1')).toEqual(now);
+    }
+    expect(requests).toEqual(['GET', 'GET', 'GET']);
+  });
+
   it('does not say what it does: asks by what was heard last', async () => {
     const refuse = (request: IRequest) =>
       request.method === 'GET'
@@ -78,5 +123,64 @@ describe('a cluster that is stopped', () => {
   it('is not ready: is not asked', async () => {
     await actionsOn(says(3)).stop(cluster({ ...state(0), status: 'starting' }));
     expect(requests).toEqual(['DELETE']);
+  });
+});
+
+describe('a start that is refused', () => {
+  const OFFER = JSON.stringify({ profiles: [], default: cluster().spec });
+  const refusal = (field: string): string =>
+    JSON.stringify({ message: 'It is not allowed:', fix: 'give less.', field });
+
+  it('asks for other options, with the reason at its field', async () => {
+    const actions = actionsOn(({ method }) =>
+      method === 'GET'
+        ? new Response(OFFER)
+        : new Response(refusal('threads'), { status: 422 })
+    );
+    const starting = actions.start('kernel-1', 'analysis.ipynb');
+    await waitForDialog();
+    await drawn();
+    const field = document.querySelector('[aria-invalid="true"]');
+    expect(field?.parentElement?.textContent).toBe(
+      'ThreadsIt is not allowed: give less.'
+    );
+    await dismissDialog();
+    await starting;
+    expect(requests).toEqual(['POST', 'GET']);
+  });
+
+  it('is said where no option is the reason', async () => {
+    const actions = actionsOn(() => new Response(refusal(''), { status: 409 }));
+    const starting = actions.start('kernel-1', 'analysis.ipynb');
+    await waitForDialog();
+    expect(document.body.textContent).toContain('The cluster was not started');
+    await acceptDialog();
+    await starting;
+    expect(requests).toEqual(['POST']);
+  });
+
+  it('leaves its values in the dialog that comes after it', async () => {
+    const actions = actionsOn(() => new Response(OFFER));
+    const refused = cluster({
+      status: 'failed',
+      workers_ready: 0,
+      reason: '--pool 0.9 is more than there is.',
+      spec: { ...cluster().spec, pool: 0.9 }
+    });
+    model.look();
+    FakeSocket.last.send({
+      gpus: { gpus: [gpu()], reason: '', fix: '' },
+      clusters: [refused]
+    });
+    const starting = actions.startWithOptions('kernel-1', 'analysis.ipynb');
+    await waitForDialog();
+    await drawn();
+    const field = document.querySelector('[aria-invalid="true"]');
+    expect(field).toHaveProperty('value', '0.9');
+    expect(field?.parentElement?.textContent).toBe(
+      'Memory poolMemory pool 0.9 is more than there is.'
+    );
+    await dismissDialog();
+    await starting;
   });
 });

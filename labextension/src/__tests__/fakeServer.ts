@@ -2,6 +2,7 @@
  * The edge that jest cannot have: a server that takes WebSockets and requests, and says what the test tells it to.
  */
 import { ServerConnection } from '@jupyterlab/services';
+import { framePromise } from '@jupyterlab/testing';
 
 import { ICluster, IGpu, IStreamMessage } from '../model/api';
 
@@ -72,6 +73,13 @@ export function settingsOf(
   });
 }
 
+/** Wait until all is drawn; React draws each view in a turn of its own. */
+export async function drawn(): Promise<void> {
+  for (let frame = 0; frame < 5; frame += 1) {
+    await framePromise();
+  }
+}
+
 export const GIB = 2 ** 30;
 
 export function gpu(changes: Partial<IGpu> = {}): IGpu {
@@ -86,6 +94,7 @@ export function gpu(changes: Partial<IGpu> = {}): IGpu {
     power: 191,
     holders: [],
     users: [],
+    hidden_use: false,
     ...changes
   };
 }
@@ -123,6 +132,9 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       time: 1000,
       tasks_waiting: 0,
       tasks_unfinished: 10,
+      workers_wanted: 1,
+      gpus: ['GPU-0'],
+      held: 0,
       workers: [
         {
           name: '0',

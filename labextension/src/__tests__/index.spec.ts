@@ -1,13 +1,16 @@
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette, IPaletteItem } from '@jupyterlab/apputils';
 import { IStatusBar } from '@jupyterlab/statusbar';
+import { framePromise } from '@jupyterlab/testing';
 import { nullTranslator } from '@jupyterlab/translation';
 import { DisposableDelegate } from '@lumino/disposable';
+import { Widget } from '@lumino/widgets';
 
 import plugins, { CommandIDs } from '..';
 import { PANEL_ID } from '../panel';
 import { IGpuDaskToken } from '../tokens';
 import { IGpuDask } from '../views/context';
+import { currentGpus } from '../views/statusItem';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, gpu, settingsOf } from './fakeServer';
 
@@ -82,6 +85,26 @@ describe('jupyter-gpudask:panel', () => {
     expect(FakeSocket.last.isClosed).toBe(true);
   });
 
+  it('takes the focus by its command, and gives it back', async () => {
+    await panel.activate(app, gpuDask, null, null, null);
+    const document_ = new Widget();
+    document_.id = 'document';
+    document_.node.tabIndex = -1;
+    document_.activate = () => document_.node.focus();
+    app.shell.add(document_, 'main');
+    app.shell.activateById('document');
+    document_.node.focus();
+    const [widget] = app.shell.widgets('left');
+
+    await app.commands.execute(CommandIDs.showPanel);
+    await framePromise();
+    expect(widget.node.contains(document.activeElement)).toBe(true);
+
+    await app.commands.execute(CommandIDs.showPanel);
+    expect(document.activeElement).toBe(document_.node);
+    expect(widget.isVisible).toBe(true);
+  });
+
   it('offers the command in the palette', async () => {
     const palette = newPalette();
     await panel.activate(app, gpuDask, nullTranslator, null, palette);
@@ -137,6 +160,14 @@ describe('jupyter-gpudask:commands', () => {
     ]);
   });
 
+  it('does nothing to a cluster that has taken the place of the one that is meant', async () => {
+    await commands.activate(app, gpuDask, null, null, null);
+    gpuDask.model.put(cluster({ since: 3 }));
+    const restart = (since: number): boolean =>
+      app.commands.isEnabled(CommandIDs.restart, { ...args, since });
+    expect([restart(3), restart(2)]).toEqual([true, false]);
+  });
+
   it('opens a dashboard in a page of its own where there are no tabs', async () => {
     const open = jest.spyOn(window, 'open').mockReturnValue(null);
     await commands.activate(app, gpuDask, null, null, null);
@@ -180,6 +211,14 @@ describe('jupyter-gpudask:status', () => {
       clusters: [cluster()]
     });
     expect(item?.isActive?.()).toBe(true);
+
+    const { state } = cluster();
+    const scaled = cluster({
+      gpus: ['GPU-0', 'GPU-1'],
+      state: state && { ...state, gpus: ['GPU-1'] }
+    });
+    gpuDask.model.put(scaled);
+    expect(currentGpus(gpuDask)).toEqual([]);
     looker.dispose();
   });
 });

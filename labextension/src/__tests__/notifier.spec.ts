@@ -85,8 +85,24 @@ describe('notifications', () => {
     const execute = jest.spyOn(commands, 'execute').mockResolvedValue(null);
     options.actions?.[1].callback(new MouseEvent('click'));
     expect(execute).toHaveBeenCalledWith(CommandIDs.showLogs, {
-      kernelId: 'kernel-1'
+      kernelId: 'kernel-1',
+      since: 2
     });
+  });
+
+  it('go when the cluster that they are about is no longer so', async () => {
+    expect(await told(cluster(), lost)).toHaveLength(1);
+    expect(await told(cluster({ since: 3, pid: 300 }))).toEqual([]);
+    log = 'Worker process 7 was killed by signal 9';
+    expect(await told(withWorker(7), withWorker(8))).toHaveLength(1);
+    model.remove('kernel-1');
+    expect(await told()).toEqual([]);
+  });
+
+  it('say nothing of what was over before its log was read', async () => {
+    log = 'Worker process 7 was killed by signal 9';
+    const again = cluster({ since: 3, pid: 300 });
+    expect(await told(withWorker(7), withWorker(8), again)).toEqual([]);
   });
 
   it('say nothing that the card says which is in view', async () => {

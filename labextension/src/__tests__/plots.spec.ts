@@ -1,6 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
-
-import { dashboardArgs, dashboardOf, DashboardTab } from '../dashboard';
 import { RestClient } from '../model/rest';
 import { IRequest, settingsOf } from './fakeServer';
 
@@ -23,18 +20,5 @@ describe('the plots of Dask', () => {
     expect(requests[0].url).toBe(
       'http://server/user/ada/gpudask/dashboard/kernel-1/individual-plots.json'
     );
-  });
-
-  it('are the same after a reload', () => {
-    const trans = nullTranslator.load('jupyter_gpudask');
-    const plot = { title: 'Task Stream', path: '/individual-task-stream' };
-    for (const dashboard of [
-      { kernelId: 'kernel-1', name: 'analysis.ipynb', plot },
-      { kernelId: 'kernel-1', name: 'analysis.ipynb', plot: undefined }
-    ]) {
-      const tab = new DashboardTab(dashboard, 'http://server/', trans);
-      expect(dashboardOf(dashboardArgs(tab))).toEqual(dashboard);
-      tab.dispose();
-    }
   });
 });

@@ -5,10 +5,26 @@ import { IRunningSessions, RunningSessionManagers } from '@jupyterlab/running';
 import { DisposableDelegate } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
+import schema from '../../schema/commands.json';
 import plugins, { CommandIDs } from '..';
 import { IGpuDask } from '../views/context';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, IRequest, settingsOf } from './fakeServer';
+
+interface IMenuItem {
+  command?: string;
+  submenu?: { items: IMenuItem[] };
+}
+
+const MENUS: { items: IMenuItem[] }[] = schema['jupyter.lab.menus'].main;
+
+/** The commands of a menu, with those of its submenus. */
+function commandsIn(items: IMenuItem[]): string[] {
+  return items.flatMap(({ command, submenu }) => [
+    ...(command ? [command] : []),
+    ...commandsIn(submenu?.items ?? [])
+  ]);
+}
 
 const byId = new Map(plugins.map(each => [each.id, each]));
 let app: TestApp;
@@ -40,6 +56,7 @@ function activate(name: string, ...tokens: unknown[]): unknown {
 
 /** A notebook whose kernel is kernel-1, as far as it is asked about it. */
 const panel = {
+  disposed: new Signal<unknown, unknown>({}),
   sessionContext: {
     name: 'mine.ipynb',
     kernelChanged: new Signal<unknown, unknown>({}),
@@ -82,6 +99,17 @@ describe('the palette', () => {
     const { restoreDashboard, ...given } = CommandIDs;
     expect(app.commands.isVisible(restoreDashboard)).toBe(false);
     expect(offered.sort()).toEqual(Object.values(given).sort());
+  });
+});
+
+describe('the menus', () => {
+  it('have every command that a user can give', () => {
+    const [view, kernel] = MENUS.map(({ items }) => commandsIn(items));
+    const { restoreDashboard, showPanel, showHistory, ...ofCluster } =
+      CommandIDs;
+    expect(view).toEqual([showPanel, showHistory]);
+    expect(kernel.sort()).toEqual(Object.values(ofCluster).sort());
+    expect(kernel).not.toContain(restoreDashboard);
   });
 });
 
@@ -143,9 +171,15 @@ describe('jupyter-gpudask:running', () => {
     ]);
   });
 
-  it('stops all of them', async () => {
-    gpuDask.model.put(cluster());
-    gpuDask.model.put(cluster({ kernel_id: 'kernel-2' }));
+  it('stops all of them, and says first how much they hold', async () => {
+    const { state } = cluster();
+    const holding = state && { ...state, held: 2 ** 30 };
+    gpuDask.model.put(cluster({ state: holding }));
+    gpuDask.model.put(cluster({ kernel_id: 'kernel-2', state: holding }));
+    const { shutdownAllConfirmationText: text } = manager;
+    expect(typeof text === 'function' && text()).toContain(
+      'hold 2.0 GiB of results'
+    );
     manager.shutdownAll();
     await settled();
     const stopped = requests
@@ -169,6 +203,39 @@ describe('jupyter-gpudask:notebook', () => {
     expect(app.commands.isEnabled(CommandIDs.insertCode, args)).toBe(false);
     gpuDask.model.put(cluster());
     expect(app.commands.isEnabled(CommandIDs.insertCode, args)).toBe(true);
+  });
+
+  it('says that code can be inserted when a notebook comes after its cluster', async () => {
+    const panels: (typeof panel)[] = [];
+    const widgetAdded = new Signal<unknown, typeof panel>({});
+    const empty = {
+      currentWidget: null,
+      find: (isMeant: (each: typeof panel) => boolean) => panels.find(isMeant),
+      forEach: () => undefined,
+      widgetAdded
+    } as unknown as INotebookTracker;
+    await activate('notebook', gpuDask, empty, null);
+    gpuDask.model.put(cluster());
+    const args = { kernelId: 'kernel-1' };
+    const isEnabled: boolean[] = [];
+    app.commands.commandChanged.connect((_, { id }) => {
+      if (id === CommandIDs.insertCode) {
+        isEnabled.push(app.commands.isEnabled(CommandIDs.insertCode, args));
+      }
+    });
+    const late = {
+      ...panel,
+      sessionContext: {
+        ...panel.sessionContext,
+        kernelChanged: new Signal<unknown, unknown>({}),
+        session: null as unknown as { kernel: { id: string } }
+      }
+    };
+    panels.push(late);
+    widgetAdded.emit(late);
+    late.sessionContext.session = panel.sessionContext.session;
+    late.sessionContext.kernelChanged.emit({});
+    expect(isEnabled).toEqual([false, true]);
   });
 
   it('starts no cluster by itself unless the user has chosen so', async () => {

@@ -1,7 +1,13 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
 import { RefusedError } from '../model/rest';
-import { endOf, inPanelWords, problemOf, sentenceOf } from '../problems';
+import {
+  endOf,
+  inPanelWords,
+  problemOf,
+  refusalOf,
+  sentenceOf
+} from '../problems';
 import { cluster } from './fakeServer';
 
 const trans = nullTranslator.load('jupyter_gpudask');
@@ -60,5 +66,32 @@ describe('the end of a cluster', () => {
       fix: 'Type: %gpudask restart',
       log: 'one line\nanother'
     });
+  });
+});
+
+describe('a start that was refused', () => {
+  it('is about the field whose option the server names', () => {
+    const refused = cluster({
+      status: 'failed',
+      workers_total: 0,
+      workers_ready: 0,
+      reason: 'GPU 0 is held by other.ipynb.',
+      fix: 'Type %gpudask stop there, take free ones with --gpus 1, or --share yes in both.'
+    });
+    expect(refusalOf(refused, trans)).toMatchObject({
+      field: 'gpus',
+      message: 'GPU 0 is held by other.ipynb.'
+    });
+    const missing = 'This machine has a GPU, but … lacks cupy.';
+    const fix = 'Type: %pip install cupy, or start with --cpu.';
+    expect(refusalOf({ ...refused, reason: missing, fix }, trans)?.field).toBe(
+      'engine'
+    );
+    expect(refusalOf({ ...refused, fix: '' }, trans)?.field).toBe('');
+  });
+
+  it('is not a cluster that was up', () => {
+    expect(refusalOf(cluster({ status: 'failed' }), trans)).toBeNull();
+    expect(refusalOf(cluster({ workers_ready: 0 }), trans)).toBeNull();
   });
 });

@@ -19,6 +19,26 @@ describe('the order', () => {
     expect(specOf(choices, gpus, OFFER)).toEqual({ gpus: ['GPU-0'] });
   });
 
+  it('is at first what was asked for before, with the GPUs of it that are free', () => {
+    const gpus = [FREE, HELD, gpu({ index: 2, uuid: 'GPU-2' })];
+    const spec = {
+      ...OFFER.default,
+      gpus: [0, 'GPU-1'],
+      pool: 0.9,
+      threads: 2
+    };
+    const choices = initialChoices(gpus, OFFER, spec);
+    expect(specOf(choices, gpus, OFFER)).toEqual({
+      gpus: ['GPU-0'],
+      pool: 0.9,
+      threads: 2
+    });
+    const plain = { ...OFFER.default };
+    expect(specOf(initialChoices([FREE], OFFER, plain), [FREE], OFFER)).toEqual(
+      {}
+    );
+  });
+
   it('has numbers where they are, and text for the server to judge', () => {
     const choices = {
       ...initialChoices([FREE], OFFER),

@@ -7,6 +7,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { ICluster, IGpuList, ISample, IStreamMessage } from './api';
 import { Connection, ConnectionStatus } from './connection';
 import { Settings } from './settings';
+import { gpusOf } from '../words';
 
 /** The past of one GPU: times, and figures of the same length with gaps as null. */
 export interface IPast {
@@ -39,7 +40,7 @@ export class GpuDaskModel implements IDisposable {
     return this._changed;
   }
 
-  /** That a cluster came, went, has another status, or starts another worker; figures alone do not count. */
+  /** That a cluster came, went, has another status, starts another worker, or is scaled; metrics alone do not count. */
   get clustersChanged(): ISignal<this, void> {
     return this._clustersChanged;
   }
@@ -196,7 +197,7 @@ function statusesOf(clusters: ReadonlyMap<string, ICluster>): string {
   return [...clusters.values()]
     .map(
       cluster =>
-        `${cluster.kernel_id} ${cluster.status} ${cluster.workers_ready}`
+        `${cluster.kernel_id} ${cluster.status} ${cluster.workers_ready} ${gpusOf(cluster).length}`
     )
     .join();
 }

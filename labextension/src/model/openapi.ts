@@ -401,6 +401,12 @@ export type components = {
      *         Tasks that the scheduler could send to a worker and has not yet.
      *     tasks_unfinished
      *         All tasks that are still to be done: those that run, and those that wait for a worker or for other tasks.
+     *     workers_wanted
+     *         How many workers it is to have; `workers` has fewer while one is starting, and more while one is retiring.
+     *     gpus
+     *         UUIDs of the GPUs that are to have a worker: after a `scale` fewer than the cluster holds.
+     *     held
+     *         Size of the results that clients keep on the workers, in bytes: what is lost when the cluster is closed.
      */
     ClusterState: {
       /**
@@ -430,6 +436,21 @@ export type components = {
        * @default 0
        */
       tasks_unfinished: number;
+      /**
+       * Workers Wanted
+       * @default 0
+       */
+      workers_wanted: number;
+      /**
+       * Gpus
+       * @default []
+       */
+      gpus: string[];
+      /**
+       * Held
+       * @default 0
+       */
+      held: number;
     };
     /**
      * CreateCluster
@@ -525,6 +546,16 @@ export type components = {
     /**
      * GpuInfo
      * @description A GPU, who holds it, and who uses it.
+     *
+     *     Attributes
+     *     ----------
+     *     holders
+     *         The clusters that hold it.
+     *     users
+     *         The processes on it.
+     *     hidden_use
+     *         Whether nobody holds it, and yet more of its memory is in use than the listed processes explain: NVML does
+     *         not list those of other containers.
      */
     GpuInfo: {
       /** Index */
@@ -583,6 +614,11 @@ export type components = {
        * @default []
        */
       users: components['schemas']['GpuUser'][];
+      /**
+       * Hidden Use
+       * @default false
+       */
+      hidden_use: boolean;
     };
     /**
      * GpuList

@@ -1,6 +1,6 @@
 import { LabIcon } from '@jupyterlab/ui-components';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import React from 'react';
+import React, { useCallback, useSyncExternalStore } from 'react';
 
 import { useGpuDask } from './context';
 
@@ -25,7 +25,8 @@ export function CommandButton({
   look = 'text'
 }: ICommandButtonProps): JSX.Element | null {
   const { commands } = useGpuDask();
-  if (!commands.hasCommand(command) || !commands.isVisible(command, args)) {
+  const state = useCommandState(command, args);
+  if (state === 'hidden') {
     return null;
   }
   return (
@@ -34,11 +35,34 @@ export function CommandButton({
       className={`jp-GpuDask-button jp-mod-${look}`}
       aria-label={about ? `${label}: ${about}` : label}
       title={label}
-      disabled={!commands.isEnabled(command, args)}
+      disabled={state === 'disabled'}
       onClick={() => void commands.execute(command, args)}
     >
       {icon && <icon.react tag="span" aria-hidden="true" />}
       {look === 'text' && <span>{label}</span>}
     </button>
   );
+}
+
+type CommandState = 'enabled' | 'disabled' | 'hidden';
+
+/** Whether a command can be run now; what holds a button is not always drawn anew when that changes. */
+function useCommandState(
+  command: string,
+  args: ReadonlyPartialJSONObject
+): CommandState {
+  const { commands } = useGpuDask();
+  const subscribe = useCallback(
+    (onChange: () => void) => {
+      commands.commandChanged.connect(onChange);
+      return () => void commands.commandChanged.disconnect(onChange);
+    },
+    [commands]
+  );
+  return useSyncExternalStore(subscribe, () => {
+    if (!commands.hasCommand(command) || !commands.isVisible(command, args)) {
+      return 'hidden';
+    }
+    return commands.isEnabled(command, args) ? 'enabled' : 'disabled';
+  });
 }

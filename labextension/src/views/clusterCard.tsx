@@ -14,8 +14,15 @@ import React from 'react';
 import { CommandIDs } from '../commandIDs';
 import { scaleIcon } from '../icon';
 import { ICluster } from '../model/api';
-import { endOf } from '../problems';
-import { formatBytes, spilledBy, sum, summarize, tasksOf } from '../words';
+import { endOf, isOrderRefused } from '../problems';
+import {
+  formatBytes,
+  heldBy,
+  spilledBy,
+  sum,
+  summarize,
+  tasksOf
+} from '../words';
 import { CommandButton } from './button';
 import { Card } from './card';
 import { CodeText } from './codeText';
@@ -38,7 +45,12 @@ export function ClusterCard({
   const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
   return (
     <Card
-      version={[cluster.name, summary.state, cluster.reason].join()}
+      version={[
+        cluster.name,
+        summary.state,
+        summary.engine,
+        cluster.reason
+      ].join()}
       data-current={isCurrent}
       aria-label={trans.__('Cluster of %1', cluster.name)}
     >
@@ -76,6 +88,10 @@ function Work({ cluster }: { cluster: ICluster }): JSX.Element {
       : [trans.__('idle')];
   if (spilled > 0) {
     words.push(trans.__('%1 spilled', formatBytes(spilled, units)));
+  }
+  const held = heldBy(cluster);
+  if (held > 0) {
+    words.push(trans.__('holds %1 of results', formatBytes(held, units)));
   }
   return <span className="jp-GpuDask-quiet">{words.join(', ')}</span>;
 }
@@ -128,23 +144,7 @@ function AllActions({ cluster }: { cluster: ICluster }): JSX.Element {
           icon={caretDownIcon}
         />
       )}
-      {isOver && (
-        <CommandButton
-          {...shared}
-          command={CommandIDs.restart}
-          label={trans.__('Start again')}
-          icon={runIcon}
-          look="text"
-        />
-      )}
-      {isOver && (
-        <CommandButton
-          {...shared}
-          command={CommandIDs.startWithOptions}
-          label={trans.__('Start with options…')}
-          icon={settingsIcon}
-        />
-      )}
+      {isOver && <StartButtons cluster={cluster} shared={shared} />}
       <span className="jp-GpuDask-icons">
         {(isReady || cluster.status === 'starting') && (
           <CommandButton
@@ -196,5 +196,38 @@ function AllActions({ cluster }: { cluster: ICluster }): JSX.Element {
         )}
       </span>
     </div>
+  );
+}
+
+interface IStartButtonsProps {
+  cluster: ICluster;
+  shared: Pick<
+    React.ComponentProps<typeof CommandButton>,
+    'args' | 'about' | 'look'
+  >;
+}
+
+/** A cluster that ran is started as it was; an order that was refused is changed first. */
+function StartButtons({ cluster, shared }: IStartButtonsProps): JSX.Element {
+  const { trans } = useGpuDask();
+  const again = {
+    command: CommandIDs.restart,
+    label: trans.__('Start again'),
+    icon: runIcon
+  };
+  const isRefused = isOrderRefused(cluster, trans);
+  const change = {
+    command: CommandIDs.startWithOptions,
+    label: isRefused
+      ? trans.__('Change options…')
+      : trans.__('Start with options…'),
+    icon: settingsIcon
+  };
+  const [first, second] = isRefused ? [change, again] : [again, change];
+  return (
+    <>
+      <CommandButton {...shared} {...first} look="text" />
+      <CommandButton {...shared} {...second} />
+    </>
   );
 }

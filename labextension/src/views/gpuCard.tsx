@@ -161,8 +161,12 @@ function Holders({ gpu }: { gpu: IGpu }): JSX.Element {
         user => user.kernel_id === null || !held.has(user.kernel_id)
       )
     : [];
-  if (gpu.holders.length === 0 && foreign.length === 0) {
-    return <p className="jp-GpuDask-free">{trans.__('Free')}</p>;
+  if (gpu.holders.length === 0 && foreign.length === 0 && !gpu.hidden_use) {
+    return (
+      <p className="jp-GpuDask-free">
+        {gpu.users.length > 0 ? trans.__('In use') : trans.__('Free')}
+      </p>
+    );
   }
   return (
     <ul
@@ -189,7 +193,32 @@ function Holders({ gpu }: { gpu: IGpu }): JSX.Element {
       {foreign.map(user => (
         <ForeignProcess key={user.pid} user={user} />
       ))}
+      {gpu.hidden_use && <UnlistedProcesses gpu={gpu} />}
     </ul>
+  );
+}
+
+/** The memory of a GPU that no listed process explains. */
+function UnlistedProcesses({ gpu }: { gpu: IGpu }): JSX.Element {
+  const { model, trans } = useGpuDask();
+  const listed = sum(gpu.users.map(user => user.memory));
+  return (
+    <li
+      data-kind="foreign"
+      title={trans.__(
+        'The driver does not list the processes that hold this memory, such as those of another container'
+      )}
+    >
+      <span className="jp-GpuDask-holder">
+        {trans.__('Unlisted processes')}
+      </span>
+      <span className="jp-GpuDask-quiet">
+        {formatBytes(
+          (gpu.memory_used ?? 0) - listed,
+          model.settings.value.units
+        )}
+      </span>
+    </li>
   );
 }
 

@@ -5,7 +5,13 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { IGpu, IProblem, IProfileList, SpecRequest } from '../model/api';
+import {
+  IClusterSpec,
+  IGpu,
+  IProblem,
+  IProfileList,
+  SpecRequest
+} from '../model/api';
 import { IChoices, initialChoices, specOf } from '../startSpec';
 import { Units } from '../words';
 import { OrderDialog } from './orderDialog';
@@ -17,6 +23,9 @@ interface IStartOptions {
   gpus: IGpu[];
   /** What the server has by default, and the profiles. */
   offer: IProfileList;
+  /** What was asked for before, if anything was, and what the server said against it. */
+  spec?: IClusterSpec;
+  problem?: IProblem | null;
   units: Units;
   trans: TranslationBundle;
   /** Sends the order; throws what the server says against it. */
@@ -40,7 +49,9 @@ export function startDialog(order: IStartOptions): OrderDialog {
 class StartBody extends ReactWidget {
   constructor(private readonly _order: IStartOptions) {
     super();
-    this._choices = initialChoices(_order.gpus, _order.offer);
+    const { gpus, offer, spec, problem = null } = _order;
+    this._choices = initialChoices(gpus, offer, spec);
+    this._problem = problem;
   }
 
   get choices(): IChoices {
@@ -73,5 +84,5 @@ class StartBody extends ReactWidget {
   }
 
   private _choices: IChoices;
-  private _problem: IProblem | null = null;
+  private _problem: IProblem | null;
 }

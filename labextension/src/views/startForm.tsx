@@ -209,7 +209,7 @@ function whoIsOn(gpu: IGpu, units: Units, trans: TranslationBundle): string {
     return trans.__('free');
   }
   const { memory_used: used, memory_total: total } = gpu;
-  return gpu.users.length > 0
+  return gpu.users.length > 0 || gpu.hidden_use
     ? trans.__('%1 in use', formatPart(used, total, trans, units))
     : trans.__('%1 free', formatPart(total - used, total, trans, units));
 }

@@ -5,15 +5,14 @@ import React from 'react';
 
 import { CommandIDs } from '../commandIDs';
 import { IGpu } from '../model/api';
-import { formatPart, sum } from '../words';
+import { formatPart, gpusOf, sum } from '../words';
 import { IGpuDask, useGpuDask } from './context';
 
-/** The GPUs of the current kernel's cluster; none where it has none. */
+/** The GPUs with a worker of the current kernel's cluster; none where it has none. */
 export function currentGpus({ model, current }: IGpuDask): IGpu[] {
   const cluster = model.clusters.get(current.kernelId ?? '');
-  return (model.gpus?.gpus ?? []).filter(gpu =>
-    cluster?.gpus.includes(gpu.uuid)
-  );
+  const uuids = cluster ? gpusOf(cluster) : [];
+  return (model.gpus?.gpus ?? []).filter(gpu => uuids.includes(gpu.uuid));
 }
 
 /** How busy and how full they are, together. */

@@ -22,6 +22,11 @@ const SCENES: { [name: string]: IScene } = {
     }
   },
   'idle GPUs': { gpus: 2, workers: null },
+  'GPUs that another container uses': {
+    gpus: 2,
+    workers: null,
+    gpu: { hidden_use: true }
+  },
   'a cluster that starts': {
     gpus: 2,
     workers: 2,
@@ -65,13 +70,14 @@ test.describe('nothing is an obstacle', () => {
   test.use({ autoGoto: false });
 
   for (const [name, scene] of Object.entries(SCENES)) {
-    test(`in the panel with ${name}`, async ({ page }) => {
+    test(`in the panel with ${name}`, async ({ page }, testInfo) => {
       await playScene(page, scene);
       await page.goto();
       await page.sidebar.openTab('jupyter-gpudask-panel');
       const news = scene.isLost ? 'Next try in' : 'Clusters';
       await expect(gpuDaskPanel(page).getByText(news).first()).toBeVisible();
       await expectNoObstacles(page, '#jupyter-gpudask-panel');
+      await page.screenshot({ path: testInfo.outputPath('panel.png') });
     });
   }
 

@@ -3,7 +3,7 @@
  */
 import { expect, test } from '@jupyterlab/galata';
 
-import { gpuDaskPanel, openAnalysis, submitTasks } from './panel';
+import { clusterCard, gpuDaskPanel, openAnalysis, submitTasks } from './panel';
 
 test.describe.configure({ timeout: 120000 });
 
@@ -109,5 +109,31 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   await panel.getByRole('button', { name: 'Stop' }).click();
   await expect(panel.getByText('has no cluster yet.')).toBeVisible({
     timeout: 20000
+  });
+  // What is left of the plot is a picture of the past, and said to be.
+  const notice = page.getByText('The cluster of analysis.ipynb is closed.');
+  await expect(notice.filter({ visible: true })).toBeVisible();
+  await page.screenshot({ path: testInfo.outputPath('closed.png') });
+
+  // The notebook has another kernel now; the tabs show its cluster.
+  await page.evaluate(async () => {
+    const widgets = [...window.jupyterapp.shell.widgets('main')];
+    const notebook = widgets.find(
+      ({ title }) => title.label === 'analysis.ipynb'
+    ) as unknown as {
+      sessionContext: { changeKernel(kernel: object): Promise<unknown> };
+    };
+    await notebook.sessionContext.changeKernel({ name: 'python3' });
+  });
+  await panel.getByRole('button', { name: 'Start: analysis.ipynb' }).click();
+  await expect(clusterCard(page).getByText('ready')).toBeVisible({
+    timeout: 60000
+  });
+  await expect(notice.filter({ visible: true })).toBeHidden();
+  await expect(plot.locator('canvas').first()).toBeVisible({ timeout: 30000 });
+  await page.screenshot({ path: testInfo.outputPath('next.png') });
+  await page.getByRole('tab', { name: 'Dask: analysis.ipynb' }).click();
+  await expect(dashboard.locator('canvas').first()).toBeVisible({
+    timeout: 30000
   });
 });

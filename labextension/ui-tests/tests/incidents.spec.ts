@@ -41,6 +41,16 @@ test('workers and clusters that are killed are told, with what to do', async ({
   process.kill(pid, 'SIGKILL');
   await expect(toast).toContainText('The cluster of analysis.ipynb has failed');
   await page.screenshot({ path: testInfo.outputPath('failed.png') });
+
+  // It is about the cluster that failed, and not about the one that somebody starts now.
+  const { kernel_id: kernelId } = await clusterOnServer(request);
+  await request.post(`/gpudask/api/clusters/${kernelId}/restart`);
+  await expect(toast).toBeHidden();
+  await expect
+    .poll(async () => (await clusterOnServer(request)).pid, { timeout: 60000 })
+    .not.toBeNull();
+  process.kill((await clusterOnServer(request)).pid, 'SIGKILL');
+  await expect(toast).toContainText('The cluster of analysis.ipynb has failed');
   await toast.getByRole('button', { name: 'Start again' }).click();
   await page.sidebar.openTab('jupyter-gpudask-panel');
   await expect(clusterCard(page).getByText('ready')).toBeVisible({
@@ -94,16 +104,18 @@ const LACKING = [
   {
     kernel: 'without-package',
     reason: 'The kernel’s environment has no jupyter_gpudask.',
+    button: 'Start with options…',
     command: /^%pip install "jupyter_gpudask\[cu13\]( @ [^"]+)?"$/
   },
   {
     kernel: 'without-gpu-packages',
     reason: 'This machine has a GPU, but this Python environment lacks CuPy',
+    button: 'Change options…',
     command: /^%pip install "jupyter_gpudask\[cu13\]( @ [^"]+)?"$/
   }
 ];
 
-for (const { kernel, reason, command } of LACKING) {
+for (const { kernel, reason, button, command } of LACKING) {
   test(`a kernel ${kernel} is told what to type`, async ({
     page,
     request,
@@ -119,5 +131,14 @@ for (const { kernel, reason, command } of LACKING) {
     await expect(card.locator('code')).toHaveText(command);
     await expect(card).not.toContainText('--');
     await page.screenshot({ path: testInfo.outputPath(`${kernel}.png`) });
+
+    // The order that was refused is not sent again as it was.
+    await card.getByRole('button', { name: button }).click();
+    const dialog = page.getByRole('dialog');
+    await expect(dialog.getByRole('alert')).toContainText(
+      reason.replace('’', "'")
+    );
+    await page.screenshot({ path: testInfo.outputPath(`${kernel}-order.png`) });
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
   });
 }

@@ -55,7 +55,7 @@ test('it is started, scaled, used and found again among what is running', async 
     .locator('.jp-RunningSessions-section')
     .filter({ hasText: 'CPU stand-in' })
     .locator('.jp-RunningSessions-item');
-  await expect(item).toContainText('analysis.ipynb');
+  await expect(item).toContainText('analysis.ipynb', { timeout: 20000 });
   await page.screenshot({ path: testInfo.outputPath('running.png') });
   await item.hover();
   await item.getByTitle('Stop Cluster').click();

@@ -42,9 +42,11 @@ test.describe('with a cluster', () => {
     page
   }) => {
     await page.notebook.setCell(0, 'code', 'first = 1');
+    await page.notebook.save();
+    await page.reload({ waitForIsReady: false });
     await clusterCard(page)
       .getByRole('button', { name: 'Insert code' })
-      .click();
+      .click({ timeout: 30000 });
     await expect.poll(() => page.notebook.getCellCount()).toBe(2);
     expect(await page.notebook.getCellTextInput(1)).toContain(
       'client = cluster.client'
@@ -94,6 +96,63 @@ test.describe('with a cluster', () => {
 
     await page.keyboard.press('Control+Alt+Shift+x');
     await expect(clusterCard(page)).toBeHidden({ timeout: 20000 });
+  });
+
+  test('the results that it holds are shown, and not lost by a shortcut', async ({
+    page
+  }, testInfo) => {
+    await page.notebook.setCell(
+      0,
+      'code',
+      '%load_ext jupyter_gpudask\nstarted = %gpudask start\n' +
+        'kept = started.client.map(lambda _: bytes(50 * 2**20), range(2), pure=False)'
+    );
+    await page.notebook.runCell(0);
+    const card = clusterCard(page);
+    await expect(card).toContainText('holds 100 MiB of results', {
+      timeout: 20000
+    });
+    await page.screenshot({ path: testInfo.outputPath('held.png') });
+
+    const dialog = page.getByRole('dialog');
+    const isAsked = async (): Promise<void> => {
+      await expect(dialog).toContainText('Its workers hold 100 MiB of results');
+      await page.screenshot({ path: testInfo.outputPath('asked.png') });
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+      await expect(dialog).toBeHidden();
+    };
+    await page.keyboard.press('Control+Alt+Shift+x');
+    await isAsked();
+    await card.getByRole('button', { name: 'Restart' }).click();
+    await isAsked();
+    await page.sidebar.openTab('jp-running-sessions');
+    const item = page
+      .locator('.jp-RunningSessions-section')
+      .filter({ hasText: 'CPU stand-in' })
+      .locator('.jp-RunningSessions-item');
+    await item.hover();
+    await item.getByTitle('Stop Cluster').click();
+    await isAsked();
+    await expect(item).toBeVisible();
+  });
+
+  test('the shortcut goes to the panel, and from there back to the cell', async ({
+    page
+  }, testInfo) => {
+    await page.sidebar.openTab('filebrowser');
+    await page.notebook.setCell(0, 'code', 'first = 1');
+    await page.notebook.enterCellEditingMode(0);
+    const editor = page.locator('.jp-Notebook .cm-content');
+    await expect(editor).toBeFocused();
+    await page.keyboard.press('Control+Alt+g');
+    await expect(gpuDaskPanel(page).locator(':focus')).toHaveCount(1);
+    await page.screenshot({ path: testInfo.outputPath('focus.png') });
+    await page.keyboard.press('Tab');
+    await expect(gpuDaskPanel(page).locator(':focus')).toHaveCount(1);
+    await page.keyboard.press('Control+Alt+g');
+    await expect(gpuDaskPanel(page).locator(':focus')).toHaveCount(0);
+    await expect(page.locator('.jp-Notebook :focus')).toHaveCount(1);
+    await expect(gpuDaskPanel(page)).toBeVisible();
   });
 });
 

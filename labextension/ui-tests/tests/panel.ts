@@ -126,6 +126,7 @@ export async function clusterOnServer(
   request: APIRequestContext,
   notebook = 'analysis.ipynb'
 ): Promise<{
+  kernel_id: string;
   pid: number;
   state: { workers: { pid: number }[] };
 }> {

@@ -14,6 +14,8 @@ export interface IScene {
   workers: number | null;
   /** What is otherwise about the cluster. */
   cluster?: object;
+  /** What is otherwise about each GPU. */
+  gpu?: object;
   /** What is otherwise about the list of GPUs. */
   gpuList?: object;
   /** The connection is lost after the first message, and cannot be made again. */
@@ -104,7 +106,9 @@ function gpuList(scene: IScene, time: number): object {
       memory_total: 140 * GIB,
       holders: scene.workers ? [holder] : [],
       users: index === 1 ? [foreign] : [],
-      ...gpuFigures(time, index)
+      hidden_use: false,
+      ...gpuFigures(time, index),
+      ...scene.gpu
     })),
     reason: '',
     fix: '',
@@ -150,7 +154,10 @@ function clusterOf(scene: IScene, time: number): object {
       time,
       workers,
       tasks_waiting: 0,
-      tasks_unfinished: 4096
+      tasks_unfinished: 4096,
+      workers_wanted: count,
+      gpus: numbers(scene.gpus).map(uuid),
+      held: 0
     },
     ...scene.cluster
   };

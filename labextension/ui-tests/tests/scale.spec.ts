@@ -42,6 +42,16 @@ test('the card scales a cluster within its limits', async ({
   await page.keyboard.press('Enter');
   await expect(dialog).toBeHidden();
   await expect(workers).toHaveCount(1, { timeout: 20000 });
+  await expect(card).toContainText('1 of 2 × H200');
+  await expect(
+    page
+      .locator('.jp-GpuDask-toolbarButton')
+      .getByRole('button', { name: '1 of 2 × H200' })
+  ).toBeVisible();
+  await expect(page.locator('.jp-GpuDask-statusItem')).toContainText(
+    /^1 GPU .* of 140 GiB$/
+  );
+  await page.screenshot({ path: testInfo.outputPath('scaled.png') });
 
   await scale.click();
   await number.fill('2');

@@ -1,0 +1,151 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { Widget } from '@lumino/widgets';
+
+import { CurrentKernel } from '../current';
+import { dashboardArgs, dashboardOf, IDashboard } from '../dashboard';
+import { DashboardTab } from '../dashboardTab';
+import { Connection } from '../model/connection';
+import { GpuDaskModel } from '../model/model';
+import { RestClient } from '../model/rest';
+import { startApp, TestApp } from './app';
+import { cluster, drawn, FakeSocket, settingsOf } from './fakeServer';
+
+const DASHBOARD = {
+  kernelId: 'kernel-1',
+  name: 'analysis.ipynb',
+  notebooks: ['work/analysis.ipynb']
+};
+const PLOT = { title: 'Task Stream', path: '/individual-task-stream' };
+
+let app: TestApp;
+let model: GpuDaskModel;
+let current: CurrentKernel;
+let tab: DashboardTab;
+let changes: IDashboard[];
+/** The addresses that were given to the frame. */
+let shown: string[];
+
+beforeEach(() => {
+  FakeSocket.all = [];
+  const rest = new RestClient(settingsOf(() => new Response('{}')));
+  app = startApp(rest.settings);
+  model = new GpuDaskModel(new Connection(rest));
+  current = new CurrentKernel(app.shell);
+});
+
+afterEach(() => {
+  tab.dispose();
+  model.dispose();
+  current.dispose();
+  app.shell.dispose();
+});
+
+function open(dashboard: IDashboard = DASHBOARD): void {
+  const gpuDask = {
+    model,
+    current,
+    commands: new CommandRegistry(),
+    trans: nullTranslator.load('jupyter_gpudask')
+  };
+  tab = new DashboardTab(gpuDask, dashboard, 'http://server/');
+  changes = [];
+  tab.dashboardChanged.connect(() => changes.push(tab.dashboard));
+  shown = [];
+  const frame = tab.node.querySelector('iframe');
+  if (frame) {
+    new MutationObserver(records =>
+      records.forEach(() => shown.push(frame.getAttribute('src') ?? ''))
+    ).observe(frame, { attributeFilter: ['src'] });
+  }
+  Widget.attach(tab, document.body);
+}
+
+async function tell(...clusters: ReturnType<typeof cluster>[]): Promise<void> {
+  FakeSocket.last.send({ clusters });
+  await drawn();
+}
+
+const said = (): string | null | undefined =>
+  tab.node.querySelector('.jp-GpuDask-noticeTitle')?.textContent;
+const isOld = (): boolean =>
+  tab.node.querySelector('.jp-IFrame')?.classList.contains('jp-mod-old') ??
+  false;
+
+describe('the tab of a dashboard', () => {
+  it.each([DASHBOARD, { ...DASHBOARD, plot: PLOT }])(
+    'is the same after a reload: %j',
+    dashboard => {
+      open(dashboard);
+      const kept = dashboardOf(dashboardArgs(tab.dashboard));
+      expect(kept).toEqual({ ...dashboard, id: tab.id });
+    }
+  );
+
+  it('shows the dashboard of a cluster that is ready, and nothing over it', async () => {
+    open();
+    await tell(cluster());
+    expect(shown).toEqual(['http://server/gpudask/dashboard/kernel-1/status']);
+    expect(said()).toBeUndefined();
+    expect(isOld()).toBe(false);
+  });
+
+  it('says that its cluster is closed, and greys the picture that is left', async () => {
+    open();
+    await tell(cluster());
+    await tell();
+    expect(said()).toBe('The cluster of analysis.ipynb is closed.');
+    expect(isOld()).toBe(true);
+    await tell(
+      cluster({ status: 'failed', reason: 'It was killed.', pid: null })
+    );
+    expect(said()).toBe('The cluster of analysis.ipynb: failed.');
+    expect(tab.node.textContent).toContain('It was killed.');
+  });
+
+  it('loads the dashboard of the next cluster of its kernel', async () => {
+    open();
+    await tell(cluster());
+    await tell(cluster({ status: 'starting', pid: null }));
+    expect(isOld()).toBe(true);
+    await tell(cluster({ pid: 200 }));
+    expect(shown).toHaveLength(2);
+    expect(said()).toBeUndefined();
+    expect(isOld()).toBe(false);
+  });
+
+  it('shows the cluster of the kernel that its notebook has now, also after a reload', async () => {
+    open({ ...DASHBOARD, plot: PLOT });
+    await tell(cluster());
+    const other = cluster({
+      kernel_id: 'kernel-2',
+      notebooks: ['other.ipynb'],
+      pid: 300
+    });
+    await tell(other);
+    expect(said()).toBe('The cluster of analysis.ipynb is closed.');
+    const next = cluster({ kernel_id: 'kernel-3', pid: 400 });
+    await tell(other, next);
+    expect(shown.at(-1)).toBe(
+      'http://server/gpudask/dashboard/kernel-3/individual-task-stream'
+    );
+    expect(said()).toBeUndefined();
+    expect(changes.at(-1)).toMatchObject({ kernelId: 'kernel-3', id: tab.id });
+  });
+
+  it('has the name that its notebook has now', async () => {
+    open();
+    await tell(cluster({ name: 'new.ipynb', notebooks: ['work/new.ipynb'] }));
+    expect(tab.title.label).toBe('Dask: new.ipynb');
+    expect(changes).toMatchObject([{ notebooks: ['work/new.ipynb'] }]);
+  });
+
+  it('says that the connection is lost', async () => {
+    open();
+    await tell(cluster());
+    FakeSocket.last.break();
+    await drawn();
+    expect(said()).toMatch(/^The connection to the server is lost/);
+    expect(isOld()).toBe(true);
+  });
+});

@@ -1,0 +1,113 @@
+/**
+ * Wiring of what can be done with clusters.
+ */
+import {
+  ILabShell,
+  ILayoutRestorer,
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
+
+import type { ClusterActions } from '../actions';
+import { CommandIDs } from '../commandIDs';
+import { addClusterCommands } from '../commands';
+import {
+  dashboardArgs,
+  dashboardOf,
+  dashboardUrl,
+  IDashboard
+} from '../dashboard';
+import type { DashboardTab } from '../dashboardTab';
+import { RestClient } from '../model/rest';
+import { IGpuDaskToken } from '../tokens';
+import { IGpuDask } from '../views/context';
+
+const NO_ARGS = {
+  type: 'object',
+  properties: {},
+  additionalProperties: false
+} as const;
+
+/** What can be done with clusters, in the palette too, and the tabs with Dask's dashboards. */
+export const commands: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-gpudask:commands',
+  description: 'Commands that start, stop and show Dask clusters.',
+  autoStart: true,
+  requires: [IGpuDaskToken],
+  optional: [ILabShell, ILayoutRestorer, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    gpuDask: IGpuDask,
+    labShell: ILabShell | null,
+    restorer: ILayoutRestorer | null,
+    palette: ICommandPalette | null
+  ): void => {
+    const { trans } = gpuDask;
+    const { serverSettings } = app.serviceManager;
+    const actions = async (): Promise<ClusterActions> => {
+      const { ClusterActions } = await import('../actions');
+      return new ClusterActions(
+        gpuDask.model,
+        new RestClient(serverSettings),
+        trans
+      );
+    };
+    const tracker = new WidgetTracker<DashboardTab>({
+      namespace: 'jupyter-gpudask-dashboards'
+    });
+
+    const openTab = async (dashboard: IDashboard): Promise<void> => {
+      const { kernelId, plot } = dashboard;
+      const old = tracker.find(
+        ({ dashboard: shown }) =>
+          shown.kernelId === kernelId && shown.plot?.path === plot?.path
+      );
+      const tab = old ?? (await addTab(dashboard));
+      app.shell.activateById(tab.id);
+    };
+    const addTab = async (dashboard: IDashboard): Promise<DashboardTab> => {
+      const { DashboardTab } = await import('../dashboardTab');
+      const tab = new DashboardTab(gpuDask, dashboard, serverSettings.baseUrl);
+      tab.dashboardChanged.connect(changed => void tracker.save(changed));
+      app.shell.add(tab, 'main', { type: 'GPU Dask' });
+      await tracker.add(tab);
+      return tab;
+    };
+    const openPage = ({ kernelId, plot }: IDashboard): void => {
+      window.open(
+        dashboardUrl(serverSettings.baseUrl, kernelId, plot?.path),
+        '_blank',
+        'noopener'
+      );
+    };
+    // A page of Notebook 7 has room for one document.
+    addClusterCommands(gpuDask, actions, labShell ? openTab : openPage);
+    app.commands.addCommand(CommandIDs.restoreDashboard, {
+      describedBy: { args: NO_ARGS },
+      isVisible: () => false,
+      execute: args => openTab(dashboardOf(args))
+    });
+
+    if (labShell) {
+      void restorer?.restore(tracker, {
+        command: CommandIDs.restoreDashboard,
+        args: tab => dashboardArgs(tab.dashboard),
+        name: tab => tab.id
+      });
+    }
+    const category = trans.__('GPU Dask');
+    [
+      CommandIDs.start,
+      CommandIDs.startWithOptions,
+      CommandIDs.scale,
+      CommandIDs.restart,
+      CommandIDs.stop,
+      CommandIDs.openDashboard,
+      CommandIDs.choosePlot,
+      CommandIDs.showLogs,
+      CommandIDs.copyCode,
+      CommandIDs.reconnect
+    ].forEach(command => palette?.addItem({ command, category }));
+  }
+};
