@@ -56,7 +56,8 @@ def names_behind(value: Any) -> dict[Place | None, list[str]]:
     parts = ancestors(value)
     found: dict[Place | None, list[str]] = {"host": [], "gpu": [], None: []}
     for name, other in _variables():
-        if is_dask_collection(other) and hasattr(type(other), "_meta") and name_of(other) in parts:
+        # The class first: a variable of the user's may raise anything when it is asked for an attribute.
+        if hasattr(type(other), "_meta") and is_dask_collection(other) and name_of(other) in parts:
             names = found[place_of(other)]
             names += [] if name in names else [name]
     return found
@@ -66,9 +67,9 @@ def _variables() -> Iterator[tuple[str, Any]]:
     frame = user_frame()
     if frame is None:
         return
-    yield from ((name, value) for name, value in frame.f_locals.items() if not name.startswith("_"))
+    yield from ((name, value) for name, value in list(frame.f_locals.items()) if not name.startswith("_"))
     if frame.f_globals is not frame.f_locals:
-        yield from ((name, value) for name, value in frame.f_globals.items() if not name.startswith("_"))
+        yield from ((name, value) for name, value in list(frame.f_globals.items()) if not name.startswith("_"))
 
 
 def _library_of(frame: FrameType) -> str:

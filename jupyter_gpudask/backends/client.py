@@ -33,21 +33,22 @@ class DefaultClient:
     def computing_on(self, client: Client) -> Iterator[None]:
         """Have collections compute with `client`, also when the user has made another client Dask's default."""
         user = [client]  # a list is only equal to itself by `is`
-        with self._lock:
-            if not self._users:
-                self._before = distributed_client._get_global_client()  # noqa: SLF001
-                self._scheduler = dask.config.get("scheduler", None)
-            self._users.append(user)
-            self._take(client)
         try:
+            with self._lock:
+                if not self._users:
+                    self._before = distributed_client._get_global_client()  # noqa: SLF001
+                    self._scheduler = dask.config.get("scheduler", None)
+                self._users.append(user)
+                self._take(client)
             yield
         finally:
             with self._lock:
+                is_counted = any(other is user for other in self._users)
                 self._users = [other for other in self._users if other is not user]
                 if self._users:
                     self._take(self._users[-1][0])
-                else:
-                    self._give_back()
+                elif is_counted:
+                    self._give_back(client)
 
     def _take(self, client: Client) -> None:
         if distributed_client._get_global_client() is not client:  # noqa: SLF001
@@ -55,12 +56,13 @@ class DefaultClient:
         if dask.config.get("scheduler", None) != _SCHEDULER:
             dask.config.set(scheduler=_SCHEDULER)
 
-    def _give_back(self) -> None:
+    def _give_back(self, client: Client) -> None:
         before, self._before = self._before, None
-        is_default = distributed_client._get_global_client() is before  # noqa: SLF001
-        if before is not None and before.status == "running" and not is_default:
+        # What the cell itself has set since stays.
+        is_ours = distributed_client._get_global_client() is client  # noqa: SLF001
+        if before is not None and before.status == "running" and before is not client and is_ours:
             distributed_client._set_global_client(before)  # noqa: SLF001
-        if self._scheduler != _SCHEDULER:  # what was not changed is not restored either
+        if self._scheduler != _SCHEDULER and dask.config.get("scheduler", None) == _SCHEDULER:
             dask.config.set(scheduler=self._scheduler)
 
 

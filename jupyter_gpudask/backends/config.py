@@ -139,9 +139,12 @@ class _Section(dict[str, Any]):
 
 def _install_sections() -> None:
     for section in _SECTIONS:
-        content = dask.config.config.get(section, {})
-        if not isinstance(content, _Section):
-            dask.config.config[section] = _Section(section, content)
+        if isinstance(dask.config.config.get(section), _Section):
+            continue
+        with dask.config.config_lock:  # of two threads the later would put away what was set in between
+            content = dask.config.config.get(section, {})
+            if not isinstance(content, _Section):
+                dask.config.config[section] = _Section(section, content)
 
 
 def _refresh(refresh: Any, /, *args: Any, **kwargs: Any) -> None:

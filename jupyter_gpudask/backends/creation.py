@@ -75,24 +75,28 @@ FRAME_FUNCTIONS = (
 ELSEWHERE = (dask.datasets.timeseries, demo.make_timeseries, demo.with_spec, Bag.to_dataframe)
 """Of other modules: frames, likewise."""
 
+_NUMBERS = (bool, int, float, complex, str)
+
 
 def install_creation_functions() -> None:
     """Intercept the functions; a second time does nothing."""
     for name in ARRAY_FUNCTIONS:
-        intercept(getattr(da, name), _finishing(_array_to_gpu))
+        intercept(getattr(da, name), _finishing(_array_to_gpu, array_creation_dispatch, "cupy"))
     for name in FRAME_FUNCTIONS:
-        intercept(getattr(dd, name), _finishing(_frame_to_gpu))
+        intercept(getattr(dd, name), _finishing(_frame_to_gpu, dataframe_creation_dispatch, "cudf"))
     for function in ELSEWHERE:
-        intercept(function, _finishing(_frame_to_gpu))
+        intercept(function, _finishing(_frame_to_gpu, dataframe_creation_dispatch, "cudf"))
 
 
 @cache
-def _finishing(finish: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Pass what a function gives through `finish`, where it is not Dask's own code that calls it."""
+def _finishing(finish: Callable[[Any], Any], dispatch: Any, backend: str) -> Callable[..., Any]:
+    """Pass what a function gives under `backend` through `finish`, where it is not Dask's own code that calls it."""
 
     def around(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         result = original(*args, **kwargs)
+        if dispatch.backend != backend:
+            return result
         caller = calling_frame().f_globals.get("__name__", "")
         if caller.partition(".")[0] in ("dask", "dask_cudf") or _has_collection_of_host([*args, *kwargs.values()]):
             return result
@@ -102,7 +106,9 @@ def _finishing(finish: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 def _has_collection_of_host(value: Any) -> bool:
-    return any(map(_has_collection_of_host, value)) if isinstance(value, list | tuple) else _is_on_host(value)
+    if isinstance(value, list | tuple):
+        return any(_has_collection_of_host(part) for part in value if type(part) not in _NUMBERS)
+    return _is_on_host(value)
 
 
 def _is_on_host(value: Any) -> bool:
@@ -111,14 +117,10 @@ def _is_on_host(value: Any) -> bool:
 
 
 def _array_to_gpu(result: Any) -> Any:
-    if array_creation_dispatch.backend != "cupy":
-        return result
     if isinstance(result, list | tuple):
         return type(result)(_array_to_gpu(part) for part in result)
     return to_gpu(result) if _is_on_host(result) and can_move(result) else result
 
 
 def _frame_to_gpu(result: Any) -> Any:
-    if dataframe_creation_dispatch.backend != "cudf" or not _is_on_host(result):
-        return result
-    return to_gpu(result)
+    return to_gpu(result) if _is_on_host(result) else result

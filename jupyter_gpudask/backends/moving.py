@@ -40,7 +40,9 @@ def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[
     found: dict[str, int] = {}
     for line, name in read:
         value = namespace[name]
-        if name not in found and is_dask_collection(value) and place_of(value) == "host":
+        # The class first: a variable of the user's may raise anything when it is asked for an attribute.
+        is_collection = hasattr(type(value), "_meta") and is_dask_collection(value)
+        if name not in found and is_collection and place_of(value) == "host":
             backend = backends[0] if kind_of(value) == "array" else backends[1]
             if backend in GPU_BACKENDS:
                 found[name] = line

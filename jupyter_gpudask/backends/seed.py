@@ -37,8 +37,9 @@ class SharedStates(dict[str, RandomState]):
 
     def seed(self, seed: Any) -> None:
         """Seed the CPU's as Dask does; those of GPUs begin anew from there."""
-        self.clear()
         self[_CPU] = RandomState(seed, RandomState=np.random.RandomState)
+        for backend in set(self) - {_CPU}:
+            self.pop(backend, None)
 
 
 def install_seed() -> None:

@@ -49,8 +49,8 @@ def switched_to(array: str, dataframe: str, watch: Watch | None = None) -> Itera
         install_backends()
     install_inheritance()
     overlay = Overlay({"array": array, "dataframe": dataframe}, watch)
-    overlay.enter()
     try:
+        overlay.enter()
         yield
     finally:
         overlay.leave()

@@ -6,6 +6,7 @@ import pytest
 from device import MARKS, cupy
 
 from jupyter_gpudask.backends import switched_to
+from jupyter_gpudask.errors import MixedBackendsError
 
 pytestmark = MARKS
 
@@ -83,6 +84,21 @@ def test_setting_elements_follows_the_array():
         outside[1:3] = np.array([5, 6])
     assert result_of(inside).get().tolist() == [1, 5, 6, 1]
     assert result_of(outside).tolist() == [1, 5, 6, 4]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda inside: da.concatenate(seq=[inside, OUTSIDE]),
+        lambda inside: da.stack(seq=[OUTSIDE, inside]),
+        lambda inside: da.matmul(a=OUTSIDE, b=inside),
+        lambda inside: da.tensordot(lhs=inside, rhs=OUTSIDE, axes=1),
+        lambda inside: da.add(inside, inside, where=OUTSIDE > 1),
+    ],
+)
+def test_two_places_in_one_operation_are_refused_by_name_of_the_parameter_too(operation):
+    with switched_to("cupy", "pandas"), pytest.raises(MixedBackendsError):
+        operation(da.ones(4, chunks=2))
 
 
 def test_masked_arrays_stay_on_the_cpu():

@@ -13,6 +13,7 @@ from dask.array.backends import array_creation_dispatch
 from dask.dataframe.backends import dataframe_creation_dispatch
 
 from jupyter_gpudask.backends import check_backends, switched_to
+from jupyter_gpudask.backends.config import Overlay
 from jupyter_gpudask.errors import BackendUnavailableError
 
 OUTSIDE = ("mine", "own")
@@ -41,6 +42,19 @@ def test_it_holds_inside_and_not_outside():
 def test_it_ends_with_an_error():
     with pytest.raises(KeyboardInterrupt), switched_to(*INSIDE):
         raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_it_begins_leaves_it_off(monkeypatch):
+    enter = Overlay.enter
+
+    def interrupted(self):
+        enter(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Overlay, "enter", interrupted)
+    with pytest.raises(KeyboardInterrupt), switched_to(*INSIDE):
+        pytest.fail("it began")
+    assert seen() == OUTSIDE
 
 
 def test_users_may_leave_in_any_order():
