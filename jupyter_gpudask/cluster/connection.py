@@ -7,15 +7,18 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from distributed import Client, Security
+from distributed import Security
 from distributed.client import AllExit
 from distributed.protocol.pickle import dumps
 
-from .sealing import SealingClient
+from .counting_client import CountingClient
+from .scheduler_path import SchedulerPathPlugin
 from .worker import PATH_PLUGIN, PathPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from distributed import Client
 
     from ..models import Ready
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 _ANSWER_LIMIT = 3.0
 
 
-def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0) -> Client:
+def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0) -> CountingClient:
     """A client of the cluster, with its credentials.
 
     Parameters
@@ -45,7 +48,7 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
             tls_client_key=credentials.key,
         )
     logging.getLogger("distributed.client").addFilter(_is_trouble)
-    client = SealingClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
+    client = CountingClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
     loop: Any = client.loop
     loop.asyncio_loop.set_exception_handler(_handle_loop_exception)
     return client
@@ -54,10 +57,17 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
 def import_from(client: Client, path: Sequence[str]) -> None:
     """Have the workers, also those to come, import modules from the folders of `path` before any others.
 
-    One that does not answer within some seconds does so when it can.
+    The scheduler imports from there what it does not have itself. A worker that does not answer within some seconds
+    does so when it can.
     """
     scheduler: Any = client.scheduler
     with contextlib.suppress(OSError, TimeoutError):
+        client.sync(
+            scheduler.register_scheduler_plugin,
+            plugin=dumps(SchedulerPathPlugin(path)),
+            idempotent=True,
+            callback_timeout=_ANSWER_LIMIT,
+        )
         client.sync(
             scheduler.register_worker_plugin,
             plugin=dumps(PathPlugin(path)),

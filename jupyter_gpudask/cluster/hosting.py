@@ -17,7 +17,10 @@ from .dashboard import guard_dashboard
 from .emptying import empty
 from .engines import Plan, check_pool_fits, make_plan, open_cluster
 from .figures import Status, read_state
+from .graph_router import GraphRouter
 from .leases import HeldLease, LeaseFolder
+from .materialize import MATERIALIZE, MaterializePlugin
+from .scheduler_path import SchedulerPathPlugin
 from .shortages import ShortagePlugin
 from .start import wait_for_workers
 from .worker import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
@@ -90,6 +93,12 @@ class HostedCluster:
         scheduler.add_plugin(ShortagePlugin(scheduler, self._shortages))
         plugin = dumps(PathPlugin(self._order.path))
         await scheduler.register_worker_plugin(comm=None, plugin=plugin, name=PATH_PLUGIN, idempotent=True)
+        await scheduler.register_scheduler_plugin(SchedulerPathPlugin(self._order.path), idempotent=True)
+        if plan.engine == "cuda":
+            await scheduler.register_worker_plugin(
+                comm=None, plugin=dumps(MaterializePlugin()), name=MATERIALIZE, idempotent=True
+            )
+            GraphRouter(scheduler).install()
         return Ready(
             engine=plan.engine,
             stand_in=plan.stand_in,

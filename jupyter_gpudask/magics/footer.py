@@ -71,6 +71,7 @@ class Footer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         seconds = time.monotonic() - self._began
         self._over.set()
+        self._current.wait_until_counted(_PATIENCE)
         with self._lock:
             if self._submitted:
                 self._show(self._summary(seconds), last=True)

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from distributed import Client
-
+    from ..cluster.counting_client import CountingClient
     from ..cluster.launcher import ClusterProcess
     from ..models import ClusterSpec, Ready
     from .home import ServerCluster
@@ -23,7 +22,7 @@ class RunningCluster:
     """A cluster that is up, and this kernel's client of it."""
 
     process: ServerCluster | ClusterProcess
-    client: Client
+    client: CountingClient
     stand_in_told: bool = False
 
     @property
@@ -38,8 +37,13 @@ class RunningCluster:
 
     @property
     def tasks_submitted(self) -> int:
-        """How many tasks this kernel's client has sent to it."""
-        return getattr(self.client, "tasks_submitted", 0)
+        """How many tasks the scheduler has made of what this kernel's client submitted."""
+        return self.client.tasks_submitted
+
+    def wait_until_counted(self, limit: float) -> None:
+        """Wait until `tasks_submitted` has all that was submitted, at most `limit` seconds."""
+        if self.client.status == "running":
+            self.client.wait_until_counted(limit)
 
     def forget_peaks(self) -> None:
         """Have `take_peaks` tell of what happens from now on; does not wait."""
