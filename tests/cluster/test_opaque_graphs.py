@@ -296,12 +296,6 @@ def test_an_error_can_be_recreated_here(client):
         client.recreate_error_locally(future)
 
 
-@pytest.mark.usefixtures("client")
-def test_many_small_tasks_are_no_large_graph():
-    x = da.ones(20_000, chunks=10)
-    assert (x + 1).sum().compute() == 40_000
-
-
 def test_the_users_large_data_is_warned_of_as_ever(client):
     with pytest.warns(UserWarning, match="Sending large graph of size 11"):
         assert client.submit(len, b"0" * 12_000_000).result() == 12_000_000
