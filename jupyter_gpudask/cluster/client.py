@@ -7,8 +7,8 @@ from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from .counting_client import CountingClient
 from .lost import explain_loss
-from .sealing import SealingClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ _NEWS_LIMIT = 2.0
 _POLL = 0.05
 
 
-class KernelClient(SealingClient):
+class KernelClient(CountingClient):
     """A client that says in one sentence what happened to results that are lost.
 
     Attributes

@@ -12,6 +12,7 @@ from distributed.client import AllExit
 from distributed.protocol.pickle import dumps
 
 from .client import KernelClient
+from .scheduler_path import SchedulerPathPlugin
 from .worker import PATH_PLUGIN, PathPlugin
 
 if TYPE_CHECKING:
@@ -55,10 +56,17 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
 def import_from(client: Client, path: Sequence[str]) -> None:
     """Have the workers, also those to come, import modules from the folders of `path` before any others.
 
-    One that does not answer within some seconds does so when it can.
+    The scheduler imports from there what it does not have itself. A worker that does not answer within some seconds
+    does so when it can.
     """
     scheduler: Any = client.scheduler
     with contextlib.suppress(OSError, TimeoutError):
+        client.sync(
+            scheduler.register_scheduler_plugin,
+            plugin=dumps(SchedulerPathPlugin(path)),
+            idempotent=True,
+            callback_timeout=_ANSWER_LIMIT,
+        )
         client.sync(
             scheduler.register_worker_plugin,
             plugin=dumps(PathPlugin(path)),

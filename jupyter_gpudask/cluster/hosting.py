@@ -19,15 +19,20 @@ from .dashboard import check_guard, guard_by_header, guard_by_token
 from .emptying import empty
 from .engines import Plan, check_pool_fits, make_plan, open_cluster
 from .figures import Status, read_state
+from .graph_router import GraphRouter
 from .interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from .leases import HeldLease, LeaseFolder
+from .materialize import MATERIALIZE, MaterializePlugin
 from .retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorten_logs
+from .scheduler_path import SchedulerPathPlugin
 from .shortages import ShortagePlugin
 from .start import wait_for_workers
 from .worker import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from distributed import WorkerPlugin
 
     from .directory import ClusterDirectory
 
@@ -95,11 +100,15 @@ class HostedCluster:
         scheduler = self._cluster.scheduler
         scheduler.add_plugin(ShortagePlugin(scheduler, self._shortages))
         scheduler.add_plugin(SpanRetentionPlugin(scheduler))
-        plugins = {
+        await scheduler.register_scheduler_plugin(SchedulerPathPlugin(self._order.path), idempotent=True)
+        plugins: dict[str, WorkerPlugin] = {
             PATH_PLUGIN: PathPlugin(self._order.path),
             INTERRUPTION_PLUGIN: InterruptionPlugin(),
             RETENTION_PLUGIN: MetricRetentionPlugin(),
         }
+        if plan.engine == "cuda":
+            plugins[MATERIALIZE] = MaterializePlugin()
+            GraphRouter(scheduler).install()
         for name, plugin in plugins.items():
             await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
         http_server = scheduler.http_server

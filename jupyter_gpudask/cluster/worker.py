@@ -1,4 +1,4 @@
-"""What runs inside each worker: a Dask preload that brings its log, its lifeline, its figures and sealed graphs."""
+"""What runs inside each worker: a Dask preload that brings its log, its lifeline and its figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from .allocator import pool_figures
 from .directory import worker_log
 from .lifeline import die_with_parent
 from .output import send_output_to
-from .sealing import seal_all_clients
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +31,6 @@ async def dask_setup(worker: Worker) -> None:
     if logs := os.environ.get(LOGS_VARIABLE):
         send_output_to(worker_log(Path(logs), worker.name))
     die_with_parent()
-    seal_all_clients()
     await worker.plugin_add(plugin=FiguresPlugin(), name=FIGURES)
 
 

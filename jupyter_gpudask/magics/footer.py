@@ -66,6 +66,7 @@ class Footer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         seconds = time.monotonic() - self._began
+        self._current.wait_until_counted(_PATIENCE)
         if self._submitted:
             self._line.finish(self._summary(seconds))
 

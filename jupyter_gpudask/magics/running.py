@@ -41,7 +41,7 @@ class RunningCluster:
 
     @property
     def tasks_submitted(self) -> int:
-        """How many tasks this kernel's client has sent to it."""
+        """How many tasks the scheduler has made of what this kernel's client submitted."""
         return self.client.tasks_submitted
 
     def disconnect(self, end: str, timeout: float) -> None:
@@ -56,6 +56,11 @@ class RunningCluster:
         """
         self.client.end = end
         self.client.close(timeout=timeout)
+
+    def wait_until_counted(self, limit: float) -> None:
+        """Wait until `tasks_submitted` has all that was submitted, at most `limit` seconds."""
+        if self.client.status == "running":
+            self.client.wait_until_counted(limit)
 
     def forget_peaks(self) -> None:
         """Have `take_peaks` tell of what happens from now on; workers that are busy are not waited for."""

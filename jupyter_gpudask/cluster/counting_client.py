@@ -1,0 +1,46 @@
+"""A Dask client that knows how many tasks the scheduler made of what it submitted."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from distributed import Client
+
+
+class CountingClient(Client):
+    """A `distributed.Client`; the scheduler's events for this client, which Dask logs anyway, bring the counts.
+
+    Attributes
+    ----------
+    tasks_submitted
+        How many tasks of its graphs the scheduler has taken so far.
+    """
+
+    tasks_submitted = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._counted = threading.Condition()
+        self._uncounted = 0
+        super().__init__(*args, **kwargs)
+        self.subscribe_topic(self.id, self._count)
+
+    def wait_until_counted(self, limit: float) -> None:
+        """Wait until `tasks_submitted` has all that was submitted, at most `limit` seconds."""
+        with self._counted:
+            self._counted.wait_for(lambda: self._uncounted <= 0, limit)
+
+    def _graph_to_futures(self, *args: Any, **kwargs: Any) -> Any:
+        futures = super()._graph_to_futures(*args, **kwargs)
+        with self._counted:
+            self._uncounted += 1
+        return futures
+
+    def _count(self, event: tuple[float, Any]) -> None:
+        message = event[1]
+        if not isinstance(message, dict) or message.get("action") != "update-graph":
+            return
+        with self._counted:
+            self.tasks_submitted += message.get("metrics", {}).get("tasks", 0)
+            self._uncounted -= 1
+            self._counted.notify_all()
