@@ -19,7 +19,7 @@ from .engines import Plan, check_pool_fits, make_plan, open_cluster
 from .figures import Status, read_state
 from .interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from .leases import HeldLease, LeaseFolder
-from .retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorten_logs
+from .retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorter_logs
 from .shortages import ShortagePlugin
 from .start import wait_for_workers
 from .worker import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
@@ -69,7 +69,7 @@ class HostedCluster:
         dask.config.set(
             {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
         )
-        shorten_logs()
+        shorter_logs()
         if spec.protocol == "tcp":
             from distributed import Security
 
