@@ -108,6 +108,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         ClusterSpec(engine="cpu", workers=1, threads=1) if options.engine == "cpu" else ClusterSpec(gpus=1, threads=1)
     )
     cluster = await ClusterProcess.start(spec, path=[str(Path(__file__).parent), *sys.path])
+    name = (await cluster.state()).workers[0].name
     try:
         client = await asyncio.to_thread(connect, cluster.ready)
         cases = [(kind, depth, options.count) for kind in KINDS[options.engine] for depth in DEPTHS]
@@ -116,7 +117,6 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         for case in cases:
             results.append(await asyncio.to_thread(measure, client, *case))
             print(results[-1], flush=True)
-        name = (await cluster.state()).workers[0].name
         log = await cluster.worker_log(name, 10_000)
         await asyncio.to_thread(client.close, 2)
     finally:

@@ -12,6 +12,7 @@ from distributed.client import AllExit
 from distributed.protocol.pickle import dumps
 
 from .client import KernelClient
+from .retention import shorter_logs
 from .scheduler_path import SchedulerPathPlugin
 from .worker import PATH_PLUGIN, PathPlugin
 
@@ -47,7 +48,8 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
             tls_client_key=credentials.key,
         )
     logging.getLogger("distributed.client").addFilter(_is_trouble)
-    client = KernelClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
+    with shorter_logs():
+        client = KernelClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
     loop: Any = client.loop
     loop.asyncio_loop.set_exception_handler(_handle_loop_exception)
     return client

@@ -48,9 +48,8 @@ def _forget_names(scheduler: Any) -> None:
     timers = dict(scheduler.periodic_callbacks)
     for name in _KEEPERS:
         if name in scheduler.extensions:
-            scheduler.extensions[name].__init__(
-                scheduler
-            )  # a new one would not free it: caches of Dask's hold its methods
+            # Not replaced by a new one: caches of Dask's hold its methods, and so all that it keeps.
+            scheduler.extensions[name].__init__(scheduler)
     for name, timer in timers.items():
         if scheduler.periodic_callbacks.get(name) is not timer:
             timer.stop()

@@ -23,7 +23,7 @@ from .graph_router import GraphRouter
 from .interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from .leases import HeldLease, LeaseFolder
 from .materialize import MATERIALIZE, MaterializePlugin
-from .retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorten_logs
+from .retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorter_logs
 from .scheduler_path import SchedulerPathPlugin
 from .shortages import ShortagePlugin
 from .start import wait_for_workers
@@ -78,7 +78,7 @@ class HostedCluster:
         dask.config.set(
             {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
         )
-        shorten_logs()
+        shorter_logs()
         if spec.protocol == "tcp":
             from distributed import Security
 

@@ -21,6 +21,7 @@ INTERRUPT = "gpudask_interrupt"
 """The operation of a worker that `InterruptionPlugin.interrupt` carries out."""
 
 _TICK = 0.02
+_AGAIN = 0.4
 _QUIET = 0.2
 """Seconds without a cancelled task that runs, after which none is expected any more: the scheduler's message that
 cancels it travels on another connection than the request to interrupt it."""
@@ -34,12 +35,11 @@ class TaskInterruptedError(KeyboardInterrupt):
 
 
 class TaskRun:
-    """One run of a task in a thread, which can be interrupted once, and only while it lasts.
+    """One run of a task in a thread, which can be interrupted as long as it lasts.
 
     An exception that is set from another thread can be raised at any later point of this one, in Dask's own code too,
-    where it would end the worker's thread or lose the outcome of the task. So whoever wants to set it, and the thread
-    itself at the end of the run, first take the only claim: if the thread gets it, no exception comes; if it does not,
-    an exception has been raised or will be, and the run does not end before that is over.
+    where it would end the worker's thread or lose the outcome of the task. So a run says that it ends, waits while
+    an exception is just being set, and takes back one that has not been raised yet.
 
     Distributed's ``active_threads_lock`` alone would not do: the exception could be raised while the thread waits
     for that lock itself.
@@ -54,35 +54,30 @@ class TaskRun:
         self.key = key
         self.interrupted = False
         self._thread = threading.get_ident()
-        self._claim = [True]
-        self._is_set = False
-        self._ended = False
+        self._next = 0.0
+        self._is_setting = False
+        self._ends = False
 
     def interrupt(self) -> None:
-        """Raise `TaskInterruptedError` in the thread when it is next in Python; a second call does nothing."""
-        if self._take_claim():
+        """Raise `TaskInterruptedError` in the thread when it is next in Python; called from one other thread.
+
+        Calls in quick succession do nothing. An exception can be raised in vain, in a finalizer.
+        """
+        if time.monotonic() < self._next:
+            return
+        self._is_setting = True
+        if not self._ends:
             self.interrupted = True
             _set_exception(self._thread, TaskInterruptedError)
-            self._is_set = True
+            self._next = time.monotonic() + _AGAIN
+        self._is_setting = False
 
     def end(self) -> None:
-        """Called in the thread: no exception is raised after this has returned.
-
-        The exception can be raised in here. There is only one, so that a second call does return.
-        """
-        if self._ended or self._take_claim():
-            self._ended = True
-            return
-        while not self._is_set:
+        """Called in the thread: no exception is raised after this. If one is raised in here, call it again."""
+        self._ends = True
+        while self._is_setting:
             time.sleep(0)
         _set_exception(self._thread, None)
-        self._ended = True
-
-    def _take_claim(self) -> bool:
-        try:
-            return self._claim.pop()
-        except IndexError:
-            return False
 
 
 def _set_exception(thread: int, exception: type[BaseException] | None) -> None:

@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 RETENTION_PLUGIN = "gpudask-retention"
 """The name of the plugins of this module."""
 
-# Dask's default, and ours, of the records of logs, and the samples of its monitor (two a second) that a process keeps.
-_LENGTHS = {"distributed.admin.log-length": (10_000, 1000), "distributed.admin.system-monitor.log-length": (7200, 1200)}
+# Dask's default, and ours, of what a process keeps: records of logs; messages that it sent, whole graphs among them,
+# and transitions; samples of its monitor, two a second.
+_LENGTHS = {
+    "distributed.admin.log-length": (10_000, 1000),
+    "distributed.admin.low-level-log-length": (1000, 100),
+    "distributed.admin.system-monitor.log-length": (7200, 1200),
+}
 _SPANS = 200
 _OLD = 60.0
 """Seconds after the end of a computation in which something of it may still be measured or sent."""
@@ -26,9 +31,14 @@ _METRICS = 1000
 _INTERVAL = 60.0
 
 
-def shorten_logs() -> None:
-    """Shorten the logs that Dask keeps in memory in processes to come, where the user has not configured them."""
-    dask.config.set({name: ours for name, (default, ours) in _LENGTHS.items() if dask.config.get(name) == default})
+def shorter_logs() -> dask.config.set:
+    """Have Dask keep shorter logs in memory in what is made from now on, or in a ``with`` block.
+
+    Lengths that the user has configured stay.
+    """
+    return dask.config.set(
+        {name: ours for name, (default, ours) in _LENGTHS.items() if dask.config.get(name) == default}
+    )
 
 
 class SpanRetentionPlugin(SchedulerPlugin):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .interruption import INTERRUPT
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 _STIMULUS = "gpudask-interrupt"
 _ANSWER_TIME = 0.2
 """Seconds, beyond those that a worker is given, in which its answer must come."""
-_SILENCE = 8.0
+SILENCE = 8.0
+"""Seconds that a worker has to answer before it is restarted."""
+
 _SUBMISSION_TIME = 0.5
 _BATCH_TIME = 0.05
 _KILL_TIME = 2.0
@@ -32,8 +35,10 @@ class StuckWorker:
         Of the worker.
     tasks
         Keys of the tasks.
-    restarted
-        Whether its nanny starts it again; else the tasks go on until they return to Python.
+    outcome
+        ``restarted``: its nanny starts it again. ``busy``: it runs what is wanted, too, or has no nanny; the tasks end
+        when they return to Python. ``silent``: it does not answer, and is restarted if that goes on for `SILENCE`
+        seconds.
     recomputed
         How many results it held that Dask computes again when they are wanted.
     lost
@@ -42,7 +47,7 @@ class StuckWorker:
 
     name: str
     tasks: tuple[str, ...]
-    restarted: bool
+    outcome: Literal["restarted", "busy", "silent"]
     recomputed: int = 0
     lost: tuple[str, ...] = ()
 
@@ -134,36 +139,50 @@ async def _deal_with(
     worker = scheduler.workers.get(address)
     if worker is None:
         return None
-    if answer is None:  # a task can keep its worker from that by not releasing Python's lock
-        released = assigned - {task.key for task in worker.processing}
-        tasks, others = tuple(sorted(map(str, released))[:1]), len(worker.executing)
-    else:
-        tasks, others = tuple(answer["cancelled"]), answer["others"]
-    if tasks:
-        if others or not worker.nanny:
-            return StuckWorker(str(worker.name), tasks, restarted=False)
-        return await _restart(scheduler, worker, tasks)
-    if answer is None and worker.nanny and not others:
-        # Its task may have been released before `assigned` was read; or it is just writing results to its disk.
-        scheduler._ongoing_background_tasks.call_soon(_restart_if_silent, scheduler, address)  # noqa: SLF001
-    return None
+    if answer is None:
+        return _give_time_to_answer(scheduler, worker, assigned - {task.key for task in worker.processing})
+    tasks = tuple(answer["cancelled"])
+    if not tasks:
+        return None
+    if answer["others"] or not worker.nanny:
+        return StuckWorker(str(worker.name), tasks, "busy")
+    recomputed, lost = _held_alone(worker)
+    _restart(scheduler, worker)
+    return StuckWorker(str(worker.name), tasks, "restarted", recomputed, lost)
+
+
+def _give_time_to_answer(scheduler: Any, worker: Any, released: set[Any]) -> StuckWorker | None:
+    """Restart a worker that stays silent: a task can keep Python's lock; but the machine may just be slow."""
+    if not worker.nanny or worker.executing:
+        return None
+    scheduler._ongoing_background_tasks.call_soon(_restart_if_silent, scheduler, worker.address)  # noqa: SLF001
+    recomputed, lost = _held_alone(worker)
+    tasks = tuple(sorted(map(str, released))[:1])
+    return StuckWorker(str(worker.name), tasks, "silent", recomputed, lost) if tasks else None
 
 
 async def _restart_if_silent(scheduler: Any, address: str) -> None:
-    answer = await _interrupt(scheduler, address, _SILENCE)
+    answer = await _interrupt(scheduler, address, SILENCE)
     worker = scheduler.workers.get(address)
-    if answer is None and worker is not None and not worker.executing:
-        await _restart(scheduler, worker, ())
+    if answer is None and worker is not None:
+        _restart(scheduler, worker)
 
 
-async def _restart(scheduler: Any, worker: Any, tasks: tuple[str, ...]) -> StuckWorker:
+def _held_alone(worker: Any) -> tuple[int, tuple[str, ...]]:
+    """How many results would be computed again without this worker, and the keys of what would be lost."""
     alone = [task for task in worker.has_what if len(task.who_has) == 1]
     lost = tuple(str(task.key) for task in alone if task in worker.actors or not task.run_spec)
-    # At once, so that no more tasks are sent to it, and none of those that it has counts as one that kills workers.
-    await scheduler.remove_worker(worker.address, stimulus_id=_STIMULUS, expected=True, close=False)
+    return len(alone) - len(lost), lost
+
+
+def _restart(scheduler: Any, worker: Any) -> None:
+    # Its tasks go back first, or each would count as one that kills workers. It is not removed: a worker that the
+    # scheduler does not know shuts down together with its nanny.
+    scheduler.handle_worker_status_change("paused", worker, _STIMULUS)
+    scheduler.transitions({task.key: "released" for task in worker.processing}, _STIMULUS)
     scheduler._ongoing_background_tasks.call_soon(_kill, scheduler, worker.nanny)  # noqa: SLF001
-    return StuckWorker(str(worker.name), tasks, restarted=True, recomputed=len(alone) - len(lost), lost=lost)
 
 
 async def _kill(scheduler: Any, nanny: str) -> None:
-    await scheduler.rpc(nanny).kill(timeout=_KILL_TIME, reason=_STIMULUS)
+    with suppress(OSError, TimeoutError):  # the nanny starts another process whenever this one has ended
+        await scheduler.rpc(nanny).kill(timeout=_KILL_TIME, reason=_STIMULUS)

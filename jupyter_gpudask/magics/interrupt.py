@@ -82,14 +82,17 @@ def describe_stuck_worker(worker: StuckWorker, gpus: Sequence[GpuState]) -> str:
     where = f"worker {worker.name}" if index is None else f"GPU {index}"
     more = f" and {len(worker.tasks) - 1} more" if len(worker.tasks) > 1 else ""
     text = f"The task {worker.tasks[0]}{more} on {where} did not stop within {_LIMIT} s; "
-    if not worker.restarted:
+    if worker.outcome == "busy":
         return f"{text}it ends when it returns to Python, and other tasks of its worker go on."
-    text += "its worker was restarted."
+    if worker.outcome == "silent":
+        text += "its worker does not answer, and is restarted if that goes on."
+    else:
+        text += "its worker was restarted."
     if worker.recomputed:
         text += " What it held is computed again when it is needed."
     if worker.lost:
         names = ", ".join(worker.lost[:_NAMED]) + (" and others" if len(worker.lost) > _NAMED else "")
-        text += f" Lost, because it cannot be computed again: {names}. Scatter it again."
+        text += f" Lost, because it cannot be computed again: {names}."
     return text
 
 

@@ -133,7 +133,7 @@ def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
     ready
         What came up at its start.
     state
-        What it is doing now; it may have been scaled.
+        What it is doing now; after a ``scale`` the GPUs that have a worker are told too: ``1 of 2 × NVIDIA H200``.
     """
     workers, gpus = ready.workers, ready.gpus
     if state is not None and state.workers_wanted:
@@ -143,7 +143,8 @@ def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
     if not gpus:
         return f"{workers} GPU worker{'s' if workers != 1 else ''}"
     names = sorted({gpu.name for gpu in gpus})
-    return f"{workers} × {' and '.join(names)}"
+    scaled = f"{workers} of " if workers < len(gpus) else ""
+    return f"{scaled}{len(gpus)} × {' and '.join(names)}"
 
 
 class StatusView(View):

@@ -74,9 +74,10 @@ def test_the_logs_that_processes_keep_in_memory_are_short(client):
     def lengths():
         import dask.config
 
-        return dask.config.get("distributed.admin.log-length"), dask.config.get(
-            "distributed.admin.system-monitor.log-length"
-        )
+        admin = dask.config.get("distributed.admin")
+        return admin["log-length"], admin["low-level-log-length"], admin["system-monitor"]["log-length"]
 
-    assert client.run_on_scheduler(lengths) == (1000, 1200)
-    assert set(client.run(lengths).values()) == {(1000, 1200)}
+    assert client.run_on_scheduler(lengths) == (1000, 100, 1200)
+    assert set(client.run(lengths).values()) == {(1000, 100, 1200)}
+    assert client.scheduler_comm.recent_message_log.maxlen == 100
+    assert lengths() == (10_000, 1000, 7200)  # the user's own

@@ -342,8 +342,8 @@ def test_under_an_error_of_the_gpu_library_stands_how_to_do_without_it(kernel):
 def test_after_a_change_of_scale_the_gpus_that_have_a_worker_are_named(kernel):
     cell = f"{CELL}\nda.ones(4, chunks=2).sum().compute()"
     kernel.ok("%gpudask scale 1")
-    assert " on 1 × NVIDIA H200 · " in footer(kernel.ok(cell))
-    assert kernel.ok("%gpudask start").value.startswith("1 × NVIDIA H200: it runs already")
+    assert " on 1 of 2 × NVIDIA H200 · " in footer(kernel.ok(cell))
+    assert kernel.ok("%gpudask start").value.startswith("1 of 2 × NVIDIA H200: it runs already")
     kernel.ok("%gpudask scale 2")
     assert " on 2 × NVIDIA H200 · " in footer(kernel.ok(cell))
 
