@@ -169,12 +169,24 @@ class LeaseFolder:
         return sorted(self.path.glob(f"*{_SUFFIX}"))
 
 
-def holders_of(leases: Iterable[Lease]) -> dict[str, list[str]]:
-    """Who holds each GPU that is held, in words, by UUID."""
+THIS_KERNEL = "this kernel"
+"""The holder of what is held by the supervisor of the one who asks."""
+
+
+def holders_of(leases: Iterable[Lease], *, supervisor: int | None = None) -> dict[str, list[str]]:
+    """Who holds each GPU that is held, in words, by UUID.
+
+    Parameters
+    ----------
+    leases
+        Of all clusters.
+    supervisor
+        The pid of that of the kernel that asks, if it has one.
+    """
     holders: dict[str, list[str]] = {}
     for lease in leases:
         for uuid in lease.gpus:
-            holders.setdefault(uuid, []).append(lease.holder)
+            holders.setdefault(uuid, []).append(THIS_KERNEL if lease.pid == supervisor else lease.holder)
     return holders
 
 

@@ -101,7 +101,7 @@ def examine(cluster: RunningCluster | None) -> DoctorView:
     workers: dict[str, Examined] = {} if cluster is None else cluster.ask_workers(examine_process, _PATIENCE)
     return DoctorView(
         [
-            *_check_driver(),
+            *_check_driver(cluster),
             *_check_packages(workers.values()),
             *_check_settings(),
             *_check_kernel(cluster),
@@ -110,8 +110,9 @@ def examine(cluster: RunningCluster | None) -> DoctorView:
     )
 
 
-def _check_driver() -> Iterator[Finding]:
+def _check_driver(cluster: RunningCluster | None) -> Iterator[Finding]:
     from .. import gpus
+    from ..cluster.leases import LeaseFolder, holders_of
 
     try:
         found = gpus.list_gpus()
@@ -129,11 +130,14 @@ def _check_driver() -> Iterator[Finding]:
     else:
         hidden = f" of {len(found)}" if len(visible) < len(found) else ""
         yield Finding("GPUs", "ok", f"{len(visible)}{hidden}: {', '.join(sorted({gpu.name for gpu in visible}))}")
+    holders = holders_of(LeaseFolder().read(), supervisor=None if cluster is None else cluster.ready.pid)
     for gpu in visible:
-        yield from _check_gpu(gpu)
+        yield from _check_gpu(gpu, holders.get(gpu.uuid, ()))
 
 
-def _check_gpu(gpu: GpuState) -> Iterator[Finding]:
+def _check_gpu(gpu: GpuState, holders: Sequence[str]) -> Iterator[Finding]:
+    from ..cluster.leases import THIS_KERNEL
+
     subject = f"GPU {gpu.index}"
     if gpu.uuid.startswith("MIG-"):
         yield Finding(subject, "note", f"is the MIG instance {gpu.uuid}; it has its own memory.")
@@ -142,14 +146,17 @@ def _check_gpu(gpu: GpuState) -> Iterator[Finding]:
         return
     free = gpu.memory_total - gpu.memory_used
     text = f"{format_bytes(free)} of {format_bytes(gpu.memory_total)} free"
-    holders = ", ".join(_describe_holder(process.pid) for process in gpu.processes)
     if holders:
-        text += f"; held by {holders}"
-    crowded = free < _CROWDED * gpu.memory_total
-    yield Finding(subject, "problem" if crowded else "ok", text, "Type: %gpudask free" if crowded else "")
+        text += f"; held by {' and '.join(holders)}"
+    if gpu.processes:
+        text += f"; used by {', '.join(_describe_process(process.pid) for process in gpu.processes)}"
+    if free < _CROWDED * gpu.memory_total:
+        yield Finding(subject, "problem", text, "Type: %gpudask free")
+    else:
+        yield Finding(subject, "ok" if set(holders) <= {THIS_KERNEL} else "note", text)
 
 
-def _describe_holder(pid: int) -> str:
+def _describe_process(pid: int) -> str:
     import psutil
 
     try:

@@ -228,9 +228,12 @@ class GpuDaskMagics(Magics):
         return LiveStatusView(state, self.session.state)
 
     def _gpus(self, _: LineArguments) -> View:
+        from ..cluster.leases import LeaseFolder, holders_of
         from ..gpus import list_gpus
 
-        return GpusView(list_gpus())
+        cluster = self.session.cluster
+        supervisor = None if cluster is None else cluster.ready.pid
+        return GpusView(list_gpus(), holders_of(LeaseFolder().read(), supervisor=supervisor))
 
     def _doctor(self, _: LineArguments) -> View:
         from .doctor import examine

@@ -12,7 +12,7 @@ from IPython.display import display
 from ..quantities import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from distributed import Client
     from IPython.core.interactiveshell import InteractiveShell
@@ -194,12 +194,15 @@ class GpusView(View):
     ----------
     gpus
         The figures.
+    holders
+        Which clusters hold each, in words, by UUID.
     """
 
-    _HEADS = ("GPU", "name", "busy", "memory", "temperature", "power", "processes")
+    _HEADS = ("GPU", "name", "busy", "memory", "temperature", "power", "held by", "processes")
 
-    def __init__(self, gpus: Sequence[GpuState]) -> None:
+    def __init__(self, gpus: Sequence[GpuState], holders: Mapping[str, Sequence[str]]) -> None:
         self.gpus = tuple(gpus)
+        self.holders = dict(holders)
 
     def __str__(self) -> str:
         return format_table(self._HEADS, self._rows()) if self.gpus else "This machine has no GPU."
@@ -217,6 +220,7 @@ class GpusView(View):
                 _of(gpu.memory_used, gpu.memory_total),
                 _DASH if gpu.temperature is None else f"{gpu.temperature:.0f} °C",
                 _DASH if gpu.power is None else f"{gpu.power:.0f} W",
+                ", ".join(self.holders.get(gpu.uuid, ())) or _DASH,
                 ", ".join(
                     f"pid {process.pid}" + (f" ({format_bytes(process.memory)})" if process.memory else "")
                     for process in gpu.processes

@@ -39,7 +39,7 @@ def test_each_thing_that_must_be_right_has_a_line(gpu_kernel):
     assert found["GPUs"] == ("ok", "2: NVIDIA H200", "")
     verdict, text, fix = found["GPU 0"]
     assert (verdict, fix) == ("problem", "Type: %gpudask free")
-    assert text.startswith("2.0 GiB of 140 GiB free; held by pid 812")
+    assert text.startswith("2.0 GiB of 140 GiB free; held by this kernel; used by pid 812")
     assert found["CuPy"] == ("ok", "14.2.0", "")
     assert found["cuDF"][0] == "problem"  # an empty name here
     assert "%pip install" in found["cuDF"][2]

@@ -1,4 +1,4 @@
-"""A restart that cannot be is refused before the cluster that runs is closed."""
+"""What is held by others: a restart that cannot have it is refused before it closes anything, and it is shown."""
 
 import pytest
 from helpers import fake_gpu_environment
@@ -59,3 +59,17 @@ def test_the_magic_refuses_a_restart_that_cannot_be_and_the_cluster_goes_on(serv
         reply = kernel.run(f"%gpudask restart {line}")
         assert (reply.error, sentence in reply.error_value) == ("UsageError", True), (line, reply.error_value)
     assert [server.cluster(kernel)[name] for name in ("status", "pid")] == ["ready", pid]
+
+
+@pytest.mark.usefixtures("other_holder")
+def test_the_magics_name_who_holds_each_gpu(kernel):
+    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start")
+    seen = kernel.ok("seen = %gpudask gpus\nseen").value.splitlines()
+    assert "held by" in seen[0]
+    assert ("this kernel" in seen[1], "other.ipynb" in seen[2]) == (True, True)
+    kernel.ok("examined = %gpudask doctor")
+    found = eval(kernel.ok("{one.subject: (one.verdict, one.text) for one in examined.findings}").value)  # noqa: S307
+    assert found["GPU 0"][0] == "ok"
+    assert "free; held by this kernel" in found["GPU 0"][1]
+    assert found["GPU 1"][0] == "note"
+    assert "free; held by other.ipynb" in found["GPU 1"][1]
