@@ -23,17 +23,26 @@ test('under a base URL the panel loses its server, says so, and finds it again',
   const meter = panel.getByRole('meter', { name: 'GPU 0 busy' });
   await expect(meter).toBeVisible();
 
+  // JupyterLab itself says it too, some time later.
+  const jupyterLab = page.getByRole('dialog', {
+    name: 'Server Connection Error'
+  });
+  await page.addLocatorHandler(jupyterLab, async () =>
+    jupyterLab.getByRole('button', { name: 'Close' }).click()
+  );
   await server.stop();
   const notice = panel.getByText('The connection to the server is lost.');
   await expect(notice).toBeVisible({ timeout: 20000 });
   await expect(meter).toBeVisible();
 
+  const again = panel.getByRole('button', { name: 'Try again now' });
+  await again.hover();
   // Tried at once, and not when the pause between tries is over.
   await expect(panel.getByText(/Next try in ([4-9]|\d\d) s/)).toBeVisible({
     timeout: 30000
   });
   const tried = page.waitForEvent('websocket', { timeout: 2000 });
-  await panel.getByRole('button', { name: 'Try again now' }).click();
+  await again.click();
   await tried;
   await expect(notice).toBeVisible();
 
