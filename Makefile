@@ -28,9 +28,6 @@ CUDA_EXTRA = $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[A-Za-z ]* Version
 FIND_CHROMIUM = for name in "$${CHROMIUM_PATH:-}" chromium chromium-browser google-chrome; do \
 	if [ -n "$$name" ] && "$$name" --version >/dev/null 2>&1; then command -v "$$name"; break; fi; done
 
-# The port 8888 is often taken by somebody's own Jupyter.
-FREE_PORT = $(VENV)/bin/python -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'
-
 # In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name. Two processes share the files of tests, which
 # wait for processes most of the time; on a machine with GPUs they would share these too. The file with the longest set-up comes
 # first, so that no process is left with it at the end.
@@ -52,7 +49,7 @@ lab: $(VENV)/.installed ## open JupyterLab on the demo notebooks
 
 test: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run all tests: pytest, jest, and Galata in a browser
 	.ci/together 'jlpm test' 'cd tests && $(PYTEST)'
-	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) GPUDASK_TEST_PORT=$$($(FREE_PORT)) JUPYTER=$(VENV)/bin/jupyter jlpm test
+	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) JUPYTER=$(VENV)/bin/jupyter jlpm test
 
 test-fast: $(VENV)/.developed ## run the tests that start no cluster, of the working folder: pytest in part, and jest
 	.ci/together 'jlpm test' 'cd tests && $(PYTEST) -m "not cluster and not gpu"'
