@@ -287,6 +287,9 @@ export type components = {
      *         Dask's abstract resources of each worker, besides ``{"GPU": 1}``, which each has unless another amount is given.
      *     environment
      *         Variables set in each worker.
+     *     dashboard
+     *         Whether browsers can open Dask's dashboard by a token; with a Jupyter server they open it through that,
+     *         whatever is said here.
      *     start_timeout
      *         Seconds in which all workers must be up.
      *     profile
@@ -376,6 +379,12 @@ export type components = {
        * @default 120
        */
       start_timeout: number;
+      /**
+       * Dashboard
+       * @description yes or no
+       * @default false
+       */
+      dashboard: boolean;
       /**
        * Profile
        * @description the name of a profile of the Jupyter server
@@ -1124,6 +1133,12 @@ export type components = {
            * @default 120
            */
           start_timeout: number;
+          /**
+           * Dashboard
+           * @description yes or no
+           * @default false
+           */
+          dashboard: boolean;
           /**
            * Profile
            * @description the name of a profile of the Jupyter server
