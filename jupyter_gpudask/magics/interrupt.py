@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -54,12 +55,13 @@ def take_back(client: Client, before: set[Any]) -> list[StuckWorker]:
 
     keys = [key for key, state in list(client.futures.items()) if key not in before and state.status == "pending"]
     stuck: list[StuckWorker] = []
+    end = time.monotonic() + _ANSWER_TIME
     # What goes wrong here must not hide the interrupt itself; a cluster that is gone has nothing left to stop.
     with suppress(Exception):
         cancelling = client._run_on_scheduler  # noqa: SLF001 - `run_on_scheduler` waits without a limit
         stuck = client.sync(cancelling, cancel_tasks, keys, _PATIENCE, callback_timeout=_ANSWER_TIME)
     with suppress(Exception):
-        client.sync(_forget, client, keys, callback_timeout=_ANSWER_TIME)
+        client.sync(_forget, client, keys, callback_timeout=max(0.1, end - time.monotonic()))
     return stuck
 
 
