@@ -14,6 +14,7 @@ from .division import install_division
 from .elementwise import install_elementwise
 from .extremes import install_extremes
 from .frames import install_frame_backend
+from .grouping import install_grouping
 from .metas import install_metas
 from .mixing import install_mixing
 from .parquet import install_parquet_indexes
@@ -45,6 +46,7 @@ def _install() -> None:
     install_parquet_indexes()
     install_time_labels()
     install_extremes()
+    install_grouping()
     install_conversion()
     install_shuffling()
     install_creation_functions()

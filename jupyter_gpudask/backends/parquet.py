@@ -1,8 +1,8 @@
 """Indexes of frames that cuDF reads from several files at once, numbered in each file as pandas numbers its rows.
 
 dask_cudf 26.10 gives a worker several small files as one partition, whose rows cuDF numbers through: 0 to 2,999 for two
-files of 1,500 rows, where pandas has 0 to 1,499 twice. Rows of part of a file it numbers as in the file, and rows that
-a filter has left keep their numbers; pandas numbers both from 0.
+files of 1,500 rows, where pandas has 0 to 1,499 twice. Rows of part of a file it numbers as in the file, and pandas
+from 0.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ def install_parquet_indexes() -> None:
         return
     if hasattr(parquet.CudfEngine, "numbers_rows_as_pandas"):
         return
-    from .parquet_engine import PandasIndexEngine, load_multiple_files
+    from .parquet_engine import PandasIndexEngine
 
     parquet.CudfEngine = PandasIndexEngine  # the name by which `read_parquet` of dask_cudf finds it
-    parquet.CudfFusedParquetIO._load_multiple_files = classmethod(load_multiple_files)  # noqa: SLF001
 
 
 def numbered_as_pandas(

@@ -2,7 +2,7 @@
 
 CuPy 14.2 reads from behind the end of a block that is empty, or that has one row while more than one quantile is
 asked for: it gives what lies there, or ends the process. It sorts NaN behind all numbers, where NumPy gives NaN. Its
-median takes no empty blocks.
+median takes no empty blocks. And dask_cudf 26.10 puts itself in charge of percentiles of CuPy's arrays.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import numpy as np
+from dask.array.dispatch import percentile_lookup
+from dask.array.percentile import _percentile as percentile_of_block
 from dask.array.reductions import _get_quantile_chunks
 
 from .interception import bind, first_argument, intercept
@@ -70,6 +72,8 @@ def _percentile(percentile: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
     __tracebackhide__ = True
     result = percentile(*args, **kwargs)
     a = first_argument(percentile, args, kwargs)
+    if isinstance(a, da.Array) and place_of(a) == "gpu":
+        _replace_lookup(result)
     if not isinstance(a, da.Array) or place_of(a) != "gpu" or a.dtype.kind not in "fc":
         return result
     return da.where(da.isnan(a).any(), np.nan, result)
@@ -86,3 +90,15 @@ def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
         quantiles = np.where(unknown, np.nan, quantiles)
     dtype = np.result_type(np.quantile(np.zeros(1, block.dtype), np.asarray(0.5)).dtype, q.dtype)
     return quantiles.reshape(q.shape + quantiles.shape[1:]).astype(dtype, copy=False)
+
+
+def _replace_lookup(array: da.Array) -> None:
+    """Have the tasks that `dask.array.percentile` has just made call Dask's own function for arrays.
+
+    They look for one by type, and where dask_cudf was imported late that is dask_cudf's, which gives pandas' series.
+    """
+    for layer in array.dask.layers.values():
+        mapping = getattr(layer, "mapping", {})
+        for key, task in mapping.items():
+            if isinstance(task, tuple) and task[0] is percentile_lookup:
+                mapping[key] = (percentile_of_block, *task[1:])

@@ -8,7 +8,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.array import linspace
+from dask.array import dispatch, linspace
 from device import MARKS, cupy
 from distributed import Client, wait
 from draws import ALL, draw
@@ -181,3 +181,14 @@ def test_blocks_on_gpus_are_cut_anew_by_tasks_and_others_as_dask_chooses():
         assert (way(inside), way(outside)) == ("tasks", "p2p")
         with dask.config.set({"array.rechunk.method": "p2p"}):
             assert way(inside) == "p2p"
+
+
+def test_percentiles_are_those_of_dask_whatever_another_library_registers(monkeypatch):
+    def other(*_):
+        raise AssertionError("another library's")
+
+    monkeypatch.setitem(dispatch.percentile_lookup._lookup, cupy.ndarray, other)
+    with switched_to("cupy", "pandas"):
+        percentiles = da.percentile(da.arange(101, chunks=50), [25, 50])
+    expected = da.percentile(da.arange(101, chunks=50), [25, 50]).compute(scheduler="sync")
+    assert percentiles.compute(scheduler="sync").tolist() == expected.tolist()

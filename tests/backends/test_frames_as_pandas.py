@@ -14,7 +14,7 @@ from dask.dataframe.io.demo import make_timeseries
 from jupyter_gpudask.backends import switched_to
 from jupyter_gpudask.backends.placement import place_of
 
-pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*You did not provide metadata")]
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:\\s*You did not provide metadata")]
 
 cudf = pytest.importorskip("cudf", reason="needs cuDF and a GPU")
 
@@ -58,13 +58,10 @@ def files(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("filesystem", ["fsspec", "arrow"])
 @pytest.mark.parametrize("columns", [None, ["v"]], ids=["all columns", "one column"])
-@pytest.mark.parametrize("numbering", ["anew", "on", "named", "none of pandas"])
-def test_rows_of_several_files_have_the_index_that_pandas_has(files, numbering, columns, filesystem):
+@pytest.mark.parametrize("numbering", ["anew", "on", "none of pandas"])
+def test_rows_of_several_files_have_the_index_that_pandas_has(files, numbering, columns):
     frame = pd.DataFrame({"v": np.arange(6000.0), "w": np.arange(6000) % 7})
-    if numbering == "named":
-        frame = frame.assign(row=np.arange(6000) * 2).set_index("row")
     pieces = [frame.iloc[start : start + 1500] for start in range(0, 6000, 1500)]
     if numbering == "anew":
         pieces = [piece.reset_index(drop=True) for piece in pieces]
@@ -73,15 +70,16 @@ def test_rows_of_several_files_have_the_index_that_pandas_has(files, numbering, 
         for number, piece in enumerate(pieces):
             table = pa.Table.from_pandas(piece).replace_schema_metadata(None)
             pq.write_table(table, f"{path}/{number}.parquet")
-    assert_same(lambda: dd.read_parquet(path, columns=columns, filesystem=filesystem).compute())
-    assert_same(lambda: dd.read_parquet(path, columns=columns, filesystem=filesystem).index.compute().max())
+    assert_same(lambda: dd.read_parquet(path, columns=columns).compute())
+    assert_same(lambda: dd.read_parquet(path, columns=columns).index.compute().max())
 
 
-@pytest.mark.parametrize("filesystem", ["fsspec", "arrow"])
-def test_rows_that_a_filter_leaves_have_the_index_that_pandas_has(files, filesystem):
-    piece = pd.DataFrame({"v": np.arange(1500.0), "w": np.arange(1500) % 7})
-    path = files([piece] * 3)
-    assert_same(lambda: dd.read_parquet(path, filters=[("w", "==", 3)], filesystem=filesystem).compute())
+def test_files_that_have_an_index_keep_it(files):
+    frame = pd.DataFrame({"v": np.arange(600.0)}, index=pd.Index(np.arange(600) * 2, name="row"))
+    path = files([frame.iloc[:300], frame.iloc[300:]])
+    with switched_to("cupy", "cudf"), dask.config.set(scheduler="sync"):
+        read = dd.read_parquet(path).compute().to_pandas()
+    pd.testing.assert_frame_equal(read, frame, check_dtype=False)
 
 
 def test_parts_of_files_have_the_index_that_pandas_has(files):
@@ -175,14 +173,33 @@ def test_an_extreme_of_missing_values_is_refused_as_by_pandas():
             compute()
 
 
+def group_by_a_comparison(frame):
+    return frame.groupby(frame.g == 1).x.mean()
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        group_by_a_comparison,
+        lambda frame: frame.groupby(frame.x // 100).g.sum(),
+        lambda frame: frame.groupby(["name", frame.g > 2]).x.count(),
+        lambda frame: frame.x.groupby(frame.g * 2).max(),
+        lambda frame: frame.groupby(frame.g == 1).agg({"x": ["mean", "max"]}),
+    ],
+)
+def test_groups_are_made_by_what_is_computed_of_columns(group):
+    assert_same(lambda: group(dd.from_pandas(HOURS, npartitions=3)).compute().sort_index())
+
+
 @pytest.mark.parametrize("persist", [dask.persist, lambda *frames: dask.persist(list(frames))[0]])
 @pytest.mark.parametrize("choose", [lambda f: f[f.name == "a"], lambda f: f[(f.x > 10) & (f.g == 2)]])
-def test_two_groups_of_a_filtered_frame_are_persisted_together(files, choose, persist):
+@pytest.mark.parametrize("key", [lambda f: "g", lambda f: f.g == 2], ids=["by a column", "by a comparison"])
+def test_two_groups_of_a_filtered_frame_are_persisted_together(files, choose, key, persist):
     path = files([HOURS, HOURS])
 
     def compute():
         chosen = choose(dd.read_parquet(path))
-        mean, count = persist(chosen.groupby("g").x.mean(), chosen.groupby("g").x.count())
+        mean, count = persist(chosen.groupby(key(chosen)).x.mean(), chosen.groupby(key(chosen)).x.count())
         return dd.concat([mean.to_frame("mean"), count.to_frame("count")], axis=1).compute().sort_index()
 
     assert_same(compute)
