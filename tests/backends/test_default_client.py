@@ -14,6 +14,14 @@ def cluster():
         yield cluster
 
 
+@pytest.fixture(scope="module", autouse=True)
+def scheduler_as_before():
+    """A client that is closed restores what it found when it was made: in some of these tests, what a cell had set."""
+    before = dask.config.get("scheduler", None)
+    yield
+    dask.config.set(scheduler=before)
+
+
 @pytest.fixture
 def mine(cluster):
     client = Client(cluster, set_as_default=False)

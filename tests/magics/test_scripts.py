@@ -107,11 +107,11 @@ import traceback
 import numpy as np
 try:
     with jupyter_gpudask.gpu(dataframe="pandas", gpus=1):
-        np.asarray(da.arange(4, chunks=2))
+        np.asarray(da.arange(4, chunks=2).compute())
 except TypeError as error:
     print(traceback.format_exception_only(error)[-1].strip())
 with jupyter_gpudask.gpu(dataframe="pandas", gpus=1, to_host=True):
-    print(type(np.asarray(da.arange(4, chunks=2))).__module__)
+    print(type(np.asarray(da.arange(4, chunks=2).compute())).__module__)
 """)
     way_out = "A result on the GPU does not become a NumPy array by itself: for a CuPy array, write x.get(); "
     way_out += "for all results as NumPy and pandas, gpu(to_host=True)."
