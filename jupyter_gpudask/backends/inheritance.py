@@ -42,6 +42,7 @@ def _submit(submit: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _sync(sync: Any, /, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
     if current_overlay() is None:
         return sync(*args, **kwargs)
     call = bind(sync, args, kwargs)
