@@ -1,7 +1,7 @@
 """Run many cells in a real kernel: what grows in the kernel, the supervisor and the workers?
 
-The cells come in turn: arrays, frames, persisted results, futures, an error, an ordinary cell, ``%gpudask status`` and
-``%gpudask free``; now and then one that is interrupted, and on a GPU one that runs out of memory. Each sample has the
+The cells come in turn: arrays, frames, persisted results, futures, an ordinary cell, ``%gpudask status``; now and then
+an error, ``%gpudask free`` and one that is interrupted, and on a GPU one that runs out of memory. Each sample has the
 resident memory (bytes), threads and file descriptors of each process. It ends with status 1 if, after the first 1,000
 cells, a process has grown by more than 20 MB or its threads or descriptors became more.
 
@@ -33,6 +33,7 @@ PACKAGES = ("dask", "distributed", "numpy", "pandas", "ipykernel", "ipython", "d
 STARTS = {"cpu": "--cpu 1 --threads 1", "fake": "", "cuda": "--gpus 1 --share yes"}
 SETTLED = 1000
 FREE_EVERY = 99
+ERROR_EVERY = 40
 ALLOWED_GROWTH = 20e6
 INTERRUPT = "%%gpudask\nclient.submit(endless, pure=False).result()"
 
@@ -41,7 +42,7 @@ SET_UP = """
 import pandas as pd, numpy as np, dask, time, dask.array as da, dask.dataframe as dd
 started = %gpudask start {start}
 client = started.client
-frame = pd.DataFrame({{"k": np.arange(10_000) % 7, "v": np.arange(10_000.0)}})
+frame = pd.DataFrame({{"k": np.arange(1000) % 7, "v": np.arange(1000.0)}})
 def endless():
     end = time.time() + 60
     while time.time() < end: pass
@@ -49,16 +50,16 @@ def fails():
     raise ValueError("as it should")
 """
 CELLS = [
-    "%%gpudask\nx = da.random.random((600, 600), chunks=300)\ny = float((x + x.T).mean().compute())",
-    "%%gpudask {frames}\nd = dd.from_pandas(frame, npartitions=3)\nz = d[d.v > 5].groupby('k').v.sum().compute()",
-    "%%gpudask\nkept = (da.ones((400, 400), chunks=200) * 2).persist()\nw = float(kept.sum().compute())",
+    "%%gpudask\nx = da.random.random((60, 60), chunks=30)\ny = float((x + x.T).mean().compute())",
+    "%%gpudask {frames}\nd = dd.from_pandas(frame, npartitions=2)\nz = d[d.v > 5].groupby('k').v.sum().compute()",
+    "%%gpudask\nkept = (da.ones((40, 40), chunks=20) * 2).persist()\nw = float(kept.sum().compute())",
     "%%gpudask\nfutures = client.map(lambda n: n + 1, range(5), pure=False)\nv = client.gather(futures)",
-    "%%gpudask\nclient.submit(fails, pure=False).result()",
-    "a = da.arange(1000, chunks=100)\nb = int(a.sum().compute())",
+    "a = da.arange(1000, chunks=300)\nb = int(a.sum().compute())",
     "%%gpudask\nu = dask.delayed(sum)([1, 2, 3]).compute()",
     "s = %gpudask status",
 ]
 FREE = "%gpudask free"
+ERROR = "%%gpudask\nclient.submit(fails, pure=False).result()"
 OUT_OF_MEMORY = "%%gpudask\nda.ones((2**21, 2**21), chunks=(2**20, 2**20)).sum().compute()"
 
 
@@ -129,6 +130,8 @@ def run_cell(kernel: Kernel, number: int, cells: list[str], interrupt_every: int
     """Run the cell whose turn it is; the name of its error."""
     if number % FREE_EVERY == 0:
         return kernel.run(FREE)[0]
+    if number % ERROR_EVERY == 1:
+        return kernel.run(ERROR)[0]
     if number % interrupt_every:
         return kernel.run(cells[number % len(cells)])[0]
     timer = threading.Timer(0.4, os.killpg, (kernel.pid, signal.SIGINT))
@@ -191,7 +194,7 @@ def main() -> int:
     parser.add_argument("--cells", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so many, whatever the cells")
     parser.add_argument("--every", type=int, default=500, help="cells between two samples")
-    parser.add_argument("--interrupt-every", type=int, default=200)
+    parser.add_argument("--interrupt-every", type=int, default=500)
     parser.add_argument("--then", type=Path, help="code to run in the kernel at the end; what it prints is shown")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()

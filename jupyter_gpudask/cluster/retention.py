@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import dask.config
+from dask.utils import key_split
 from distributed import SchedulerPlugin, WorkerPlugin
 from tornado.ioloop import PeriodicCallback
 
@@ -28,6 +29,7 @@ _SPANS = 200
 _OLD = 60.0
 """Seconds after the end of a computation in which something of it may still be measured or sent."""
 _METRICS = 1000
+_NAMES = 10_000
 _INTERVAL = 60.0
 
 
@@ -57,6 +59,7 @@ class SpanRetentionPlugin(SchedulerPlugin):
 
     def update_graph(self, *_: Any, **__: Any) -> None:
         """Called by Dask for each graph that is submitted."""
+        forget_names()
         spans = self._scheduler.extensions.get("spans")
         if spans is not None and len(spans.root_spans) > 2 * _SPANS:
             forget_old_spans(self._scheduler)
@@ -87,17 +90,29 @@ def _is_over(scheduler: Any, root: Any, before: float) -> bool:
 
 
 class MetricRetentionPlugin(WorkerPlugin):
-    """Has a worker forget the sums of old spans, which it has sent to the scheduler."""
+    """Has a worker forget what it measured for old spans, the sums of which it has sent to the scheduler."""
 
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker starts."""
-        timer = PeriodicCallback(lambda: forget_old_metrics(worker.digests_total), _INTERVAL * 1000)
+
+        def forget() -> None:
+            forget_old_metrics(worker.digests_total)
+            forget_old_metrics(worker.digests_max)
+            forget_names()
+
+        timer = PeriodicCallback(forget, _INTERVAL * 1000)
         worker.periodic_callbacks[RETENTION_PLUGIN] = timer
         timer.start()
 
 
-def forget_old_metrics(totals: MutableMapping[Any, float]) -> None:
-    """Forget all but the newest of those sums of a worker that have a tuple for a name, as those of spans have."""
-    names = [name for name in totals if isinstance(name, tuple)]
+def forget_old_metrics(metrics: MutableMapping[Any, float]) -> None:
+    """Forget all but the newest of those metrics of a worker that have a tuple for a name, as those of spans have."""
+    names = [name for name in metrics if isinstance(name, tuple)]
     for name in names[:-_METRICS]:
-        del totals[name]
+        del metrics[name]
+
+
+def forget_names() -> None:
+    """Forget the names of tasks that Dask has found in their keys, if they are many; it would keep 100,000."""
+    if key_split.cache_info().currsize > _NAMES:
+        key_split.cache_clear()

@@ -1,9 +1,11 @@
 """What Dask keeps of finished work is bounded in the clusters made here."""
 
 import asyncio
+import gc
 import sys
 import time
 
+import dask
 import pytest
 
 from jupyter_gpudask.cluster import retention
@@ -48,7 +50,7 @@ def test_a_scheduler_forgets_the_spans_of_old_computations_and_keeps_those_of_re
     assert client.submit(abs, held).result() == 1
 
 
-def test_a_worker_forgets_the_sums_of_old_computations(client):
+def test_a_worker_forgets_what_it_measured_for_old_computations(client):
     def timer(dask_worker):
         return dask_worker.periodic_callbacks[retention.RETENTION_PLUGIN].is_running()
 
@@ -56,18 +58,64 @@ def test_a_worker_forgets_the_sums_of_old_computations(client):
         from jupyter_gpudask.cluster import retention
 
         retention._METRICS = 10
-        before = len(dask_worker.digests_total)
-        retention.forget_old_metrics(dask_worker.digests_total)
-        sums = dask_worker.digests_total
-        return before, sum(isinstance(name, tuple) for name in sums), "tick-duration" in sums
+        dask_worker.periodic_callbacks[retention.RETENTION_PLUGIN].callback()
+        kinds = dask_worker.digests_total, dask_worker.digests_max
+        return [(sum(isinstance(name, tuple) for name in kind), "tick-duration" in kind) for kind in kinds]
 
     for number in range(20):
         client.submit(abs, -number, pure=False).result()
     assert list(client.run(timer).values()) == [True]
-    [(before, after, others)] = client.run(forget).values()
-    assert before > 30
-    assert after == 10
-    assert others
+    assert client.run(forget) == {client_address(client): [(10, True), (10, True)]}
+
+
+def test_the_names_that_were_found_in_old_keys_are_forgotten(client):
+    def soon():
+        from jupyter_gpudask.cluster import retention
+
+        retention._NAMES = 50
+
+    def names(timers):
+        from dask.utils import key_split
+
+        if timers is not None:
+            timers["gpudask-retention"].callback()
+        return key_split.cache_info().currsize
+
+    def names_of_worker(dask_worker):
+        return names(dask_worker.periodic_callbacks)
+
+    client.run(soon)
+    client.run_on_scheduler(soon)
+    for number in range(100):
+        client.submit(abs, number, pure=False).result()
+    assert client.run_on_scheduler(names, None) <= 60
+    assert max(client.run(names_of_worker).values()) <= 60
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda client, futures: futures[0].result(),
+        lambda client, futures: client.gather(futures),
+        lambda client, futures: dask.delayed(divmod)(1, 0).compute(scheduler=client),
+    ],
+    ids=["result", "gather", "compute"],
+)
+def test_what_a_computation_that_failed_kept_is_released_with_its_error(client, wait):
+    with pytest.raises(ZeroDivisionError, match="by zero") as caught:
+        wait(client, [client.submit(divmod, 1, 0, pure=False), client.submit(abs, -1, pure=False)])
+    assert "sync" in [frame.name for frame in caught.traceback]
+    del caught
+    gc.collect()
+    deadline = time.monotonic() + 5
+    while client.futures and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not client.futures
+
+
+def client_address(client):
+    [address] = client.scheduler_info()["workers"]
+    return address
 
 
 def test_the_logs_that_processes_keep_in_memory_are_short(client):
