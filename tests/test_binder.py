@@ -17,6 +17,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+pytestmark = pytest.mark.cluster
+
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "binder" / "quickstart.ipynb"
 

@@ -13,6 +13,8 @@ from docstrings.report import counts, table
 from docstrings.translate import translated
 from docstrings.workers import Side, Worker
 
+pytestmark = pytest.mark.cluster
+
 CPU, SWITCHED = Side("cpu"), Side("gpu", "numpy", "pandas")
 
 IS_SWITCHED = "__import__('jupyter_gpudask.backends.config', fromlist=['x']).current_overlay() is not None"

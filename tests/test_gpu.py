@@ -10,7 +10,7 @@ from helpers import Kernel, pids_of_session
 from jupyter_gpudask.errors import GpuUnavailableError
 from jupyter_gpudask.gpus import list_gpus
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.cluster]
 
 
 def contexts():

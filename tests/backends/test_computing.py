@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster, SchedulerPlugin, get_worker
 from jupyter_gpudask.backends import Watch, default_client, fitting, switched_to
 from jupyter_gpudask.errors import ResultTooLargeError
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.cluster]
 
 
 class Submissions(SchedulerPlugin):

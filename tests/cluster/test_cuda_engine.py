@@ -11,6 +11,8 @@ from jupyter_gpudask.cluster.launcher import ClusterProcess
 from jupyter_gpudask.errors import ClusterStartError, GpuPackagesMissingError, GpuUnavailableError
 from jupyter_gpudask.models import ClusterSpec
 
+pytestmark = pytest.mark.cluster
+
 UUIDS = [f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in range(2)]
 
 

@@ -18,6 +18,8 @@ from jupyter_gpudask.cluster.launcher import ClusterProcess
 from jupyter_gpudask.errors import ClusterStartError
 from jupyter_gpudask.models import ClusterSpec
 
+pytestmark = pytest.mark.cluster
+
 CPU = {"engine": "cpu", "workers": 1}
 PATHS = ("/status", "/", "/json/counts.json", "/metrics", "/status/ws", "/nothing", "/sitemap.json", "/health")
 

@@ -12,6 +12,8 @@ from jupyter_gpudask.cluster.leases import LeaseFolder
 from jupyter_gpudask.errors import ClusterStartError
 from jupyter_gpudask.models import ClusterSpec
 
+pytestmark = pytest.mark.cluster
+
 REPORT = "%%gpudask --report {}/report.html\nclient.submit(sum, [1, 2], pure=False).result() + 4"
 
 

@@ -13,6 +13,8 @@ from jupyter_gpudask.cluster.launcher import ClusterProcess
 from jupyter_gpudask.errors import GpuDaskError
 from jupyter_gpudask.models import ClusterSpec
 
+pytestmark = pytest.mark.cluster
+
 CPU = {"engine": "cpu", "workers": 1}
 
 

@@ -27,6 +27,8 @@ from jupyter_gpudask.cluster.materialize import PickledExpression, materialize
 from jupyter_gpudask.cluster.opaque import make_opaque
 from jupyter_gpudask.models import ClusterSpec
 
+pytestmark = pytest.mark.cluster
+
 
 @contextmanager
 def client_of(options):

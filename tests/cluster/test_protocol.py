@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 
+import pytest
 from helpers import leftover_directories, pids_of_session
 
 from jupyter_gpudask.models import PROTOCOL_VERSION
+
+pytestmark = pytest.mark.cluster
 
 CPU = {"engine": "cpu", "workers": 1}
 

@@ -13,6 +13,8 @@ from jupyter_gpudask.cluster.connection import connect
 from jupyter_gpudask.cluster.launcher import ClusterProcess
 from jupyter_gpudask.models import ClusterSpec
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module")
 def client():

@@ -10,6 +10,8 @@ from jupyter_gpudask.cluster.launcher import ClusterProcess
 from jupyter_gpudask.cluster.shortages import tells_of_device_memory
 from jupyter_gpudask.models import ClusterSpec
 
+pytestmark = pytest.mark.cluster
+
 
 class OutOfMemoryError(MemoryError):
     """Of that name and kind are CuPy's and PyTorch's; it says which processes have unpickled it."""

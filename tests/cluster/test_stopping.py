@@ -12,6 +12,8 @@ from jupyter_gpudask.cluster.launcher import ClusterProcess
 from jupyter_gpudask.magics.interrupt import take_back
 from jupyter_gpudask.models import ClusterSpec
 
+pytestmark = pytest.mark.cluster
+
 LIMIT = 2.0
 
 

@@ -17,6 +17,8 @@ from jupyter_gpudask.cluster.supervisor import Supervisor
 from jupyter_gpudask.errors import ClusterLostError, ClusterStartError
 from jupyter_gpudask.models import ClusterSpec
 
+pytestmark = pytest.mark.cluster
+
 CPU = {"engine": "cpu", "workers": 1}
 
 

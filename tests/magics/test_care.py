@@ -5,6 +5,8 @@ import os
 import pytest
 from helpers import Kernel, fake_gpu_environment
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module")
 def gpu_kernel():

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.cluster
+
 BACKENDS = '(dask.config.get("array.backend"), dask.config.get("dataframe.backend"))'
 OFF = "('numpy', 'pandas')"
 ON = "('cupy', 'cudf')"

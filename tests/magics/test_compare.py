@@ -5,6 +5,8 @@ import re
 import pytest
 from helpers import Kernel, fake_gpu_environment, kernel_with_cupy, pids_of_session
 
+pytestmark = pytest.mark.cluster
+
 CELL = "%%gpudask --compare --dataframe pandas"
 
 

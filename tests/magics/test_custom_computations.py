@@ -3,6 +3,8 @@
 import pytest
 from helpers import Kernel, fake_gpu_environment
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module", params=["gpus", "stand-in"])
 def kernel(request):

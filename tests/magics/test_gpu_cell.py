@@ -5,6 +5,8 @@ import re
 import pytest
 from helpers import kernel_with_cupy
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module")
 def kernel():

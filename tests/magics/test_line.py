@@ -9,6 +9,8 @@ import time
 import pytest
 from helpers import fake_gpu_environment, pids_of_session, wait_until
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.mark.parametrize(
     ("line", "sentence"),

@@ -5,6 +5,8 @@ import re
 import pytest
 from helpers import Kernel, fake_gpu_environment
 
+pytestmark = pytest.mark.cluster
+
 MAKE = """
 x = da.ones(4, chunks=2).persist()
 frame = dd.from_pandas(pd.DataFrame({"a": range(4)}), npartitions=2).persist()

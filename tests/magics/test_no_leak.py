@@ -5,6 +5,8 @@ import time
 import pytest
 from helpers import Kernel, fake_gpu_environment
 
+pytestmark = pytest.mark.cluster
+
 BACKENDS = '(dask.config.get("array.backend"), dask.config.get("dataframe.backend"))'
 OFF = "('numpy', 'pandas')"
 ON = "('cupy', 'cudf')"

@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
 from helpers import fake_gpu_environment
+
+pytestmark = pytest.mark.cluster
 
 SCRIPT = """
 import asyncio, threading

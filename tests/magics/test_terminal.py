@@ -8,6 +8,8 @@ import pexpect
 import pytest
 from helpers import fake_gpu_environment
 
+pytestmark = pytest.mark.cluster
+
 ROWS, COLUMNS = 200, 100
 COMMAND = ["-m", "IPython", "--colors=nocolor", "--simple-prompt", "--no-banner", "--no-confirm-exit"]
 

@@ -11,6 +11,8 @@ import pytest
 import websocket
 from helpers import pids_of_session
 
+pytestmark = pytest.mark.cluster
+
 PATHS = ["gpus", "profiles", "clusters", "clusters/x", "clusters/x/logs", "openapi.json"]
 
 

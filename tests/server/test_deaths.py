@@ -9,6 +9,8 @@ import psutil
 import pytest
 from helpers import ON_GPUS, command_line, fake_gpu_environment, pids_of_session, wait_until
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture
 def server(own_server, tmp_path):

@@ -7,6 +7,8 @@ import psutil
 import pytest
 from helpers import ON_GPUS, ONE_WORKER, START_ONE, pids_of_session, wait_until
 
+pytestmark = pytest.mark.cluster
+
 
 def test_after_the_death_of_a_part_the_rest_works_and_says_why(own_server, gone):
     server = own_server()

@@ -3,6 +3,7 @@
 import asyncio
 
 import psutil
+import pytest
 from helpers import fake_gpu_environment, fill_disk, small_disk, wait_until
 
 from jupyter_gpudask.cluster.leases import LeaseFolder
@@ -10,6 +11,8 @@ from jupyter_gpudask.server.kernel_socket import KernelSocket
 from jupyter_gpudask.server.manager import ClusterManager
 from jupyter_gpudask.server.policy import Policy
 from jupyter_gpudask.server.watch import Watch
+
+pytestmark = pytest.mark.cluster
 
 
 class NoKernels:

@@ -3,6 +3,8 @@
 import pytest
 from helpers import fake_gpu_environment
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module")
 def servers(server_in):

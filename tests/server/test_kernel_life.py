@@ -8,6 +8,8 @@ import psutil
 import pytest
 from helpers import ONE_WORKER, pids_of_session, wait_until
 
+pytestmark = pytest.mark.cluster
+
 
 def pids(kernel, server):
     cluster = server.cluster(kernel)

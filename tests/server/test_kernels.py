@@ -10,6 +10,8 @@ from helpers import ONE_WORKER, wait_until
 from jupyter_gpudask.errors import KernelUnsuitableError
 from jupyter_gpudask.server.kernels import _interpreter_of
 
+pytestmark = pytest.mark.cluster
+
 
 def add_kernelspec(server, name, argv, language="python", **environment):
     folder = server.root.parent / "data" / "kernels" / name

@@ -21,6 +21,8 @@ from jupyter_gpudask.server.kernels import Interpreter
 from jupyter_gpudask.server.manager import ClusterManager
 from jupyter_gpudask.server.policy import Policy
 
+pytestmark = pytest.mark.cluster
+
 
 class NamedKernels:
     """Kernels that are there by name, and run this interpreter."""

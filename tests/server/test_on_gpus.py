@@ -18,7 +18,7 @@ from jupyter_gpudask.cluster.leases import LeaseFolder
 from jupyter_gpudask.errors import GpuUnavailableError
 from jupyter_gpudask.gpus import list_gpus
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.cluster]
 
 
 def gpus_there():

@@ -5,6 +5,8 @@ import time
 import pytest
 from helpers import fake_gpu_environment
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture
 def log(tmp_path):

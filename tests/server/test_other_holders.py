@@ -5,6 +5,8 @@ from helpers import fake_gpu_environment
 
 from jupyter_gpudask.cluster.leases import LeaseFolder
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module")
 def server(server_in):

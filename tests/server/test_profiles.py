@@ -8,6 +8,8 @@ from jupyter_gpudask.errors import ProfileNotFoundError, SpecError
 from jupyter_gpudask.server.extension import GpuDask
 from jupyter_gpudask.server.policy import Policy
 
+pytestmark = pytest.mark.cluster
+
 PROFILES = {
     "small": {"title": "Small", "engine": "cpu", "workers": 1, "threads": 1},
     "local": {

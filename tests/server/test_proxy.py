@@ -11,6 +11,8 @@ import websocket
 from bokeh.util.token import get_token_payload
 from helpers import START_ONE
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module")
 def kernel(server):

@@ -3,6 +3,9 @@
 from pathlib import Path
 
 import nbformat
+import pytest
+
+pytestmark = pytest.mark.cluster
 
 NOTEBOOK = Path(__file__).parents[2] / "binder" / "quickstart.ipynb"
 

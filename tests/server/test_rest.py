@@ -3,6 +3,8 @@
 import pytest
 from helpers import ONE_WORKER, wait_until, without_gpus
 
+pytestmark = pytest.mark.cluster
+
 
 def test_a_cluster_is_ordered_read_restarted_and_closed(server, gone):
     kernel = server.kernel("analysis.ipynb")

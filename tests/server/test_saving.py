@@ -2,6 +2,10 @@
 
 import ast
 
+import pytest
+
+pytestmark = pytest.mark.cluster
+
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 

@@ -12,6 +12,8 @@ from helpers import START_ONE, command_line, wait_until
 from jupyter_gpudask.server.kernels import Interpreter
 from jupyter_gpudask.server.standby import Standby
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture
 def server(own_server):

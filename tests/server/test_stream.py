@@ -11,6 +11,8 @@ from helpers import fake_gpu_environment, wait_until, without_gpus
 
 from jupyter_gpudask.models.stream import StreamMessage
 
+pytestmark = pytest.mark.cluster
+
 
 def receive(stream):
     """The next message, checked against its model."""

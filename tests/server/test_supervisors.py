@@ -19,6 +19,8 @@ from jupyter_gpudask.server.lifecycle import KernelFollower
 from jupyter_gpudask.server.manager import ClusterManager
 from jupyter_gpudask.server.policy import Policy
 
+pytestmark = pytest.mark.cluster
+
 READY = '{"type": "ready", "engine": "cpu", "address": "tls://x", "credentials": null, "dashboard_port": null, '
 READY += f'"workers": 1, "pid": 1, "protocol": {PROTOCOL_VERSION}}}'
 
