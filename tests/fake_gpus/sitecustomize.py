@@ -148,21 +148,56 @@ def fail(*_):
     raise RuntimeError("this package is broken")
 
 
+def namespace(name, **members):
+    """A module that is not there, with what is asked of it; a mock would keep each call."""
+    module = types.ModuleType(name)
+    vars(module).update(members)
+    return module
+
+
+def fake_rmm():
+    counts = types.SimpleNamespace(current_bytes=2**30, peak_bytes=2**31)
+    kinds = (
+        "CudaMemoryResource",
+        "CudaAsyncMemoryResource",
+        "CudaAsyncViewMemoryResource",
+        "PoolMemoryResource",
+        "LimitingResourceAdaptor",
+        "StatisticsResourceAdaptor",
+        "TrackingResourceAdaptor",
+    )
+    statistics = namespace(
+        "rmm.statistics",
+        enable_statistics=ignore,
+        get_statistics=lambda: counts,
+        push_statistics=ignore,
+        pop_statistics=ignore,
+    )
+    resources = {name: type(name, (), {"__init__": ignore}) for name in kinds}
+    resource = object()
+    mr = namespace(
+        "rmm.mr", get_current_device_resource=lambda: resource, set_current_device_resource=ignore, **resources
+    )
+    cupy = namespace("rmm.allocators.cupy", rmm_cupy_allocator=ignore)
+    allocators = namespace("rmm.allocators", cupy=cupy)
+    sys.modules |= {module.__name__: module for module in (statistics, mr, cupy, allocators)}
+    buffer = type("DeviceBuffer", (), {"__init__": ignore})
+    return namespace(
+        "rmm", statistics=statistics, mr=mr, allocators=allocators, DeviceBuffer=buffer, reinitialize=ignore
+    )
+
+
+def ignore(*_, **__):
+    pass
+
+
 for name in PACKAGES:
     if name and not (name == "cupy" and STAND_IN):
-        module = mock.MagicMock(name=name) if name == "rmm" else types.ModuleType(name)
+        module = fake_rmm() if name == "rmm" else types.ModuleType(name)
         module.set_option = module.get_option = fail if name == BROKEN else lambda *_: None
         module.__spec__ = importlib.machinery.ModuleSpec(name, loader=None)
         module.__path__ = []
         sys.modules[name] = module
-if "rmm" in sys.modules:
-    sys.modules["rmm.statistics"] = sys.modules["rmm"].statistics
-    sys.modules["rmm.allocators"] = sys.modules["rmm"].allocators
-    sys.modules["rmm.allocators.cupy"] = sys.modules["rmm"].allocators.cupy
-    sys.modules["rmm"].statistics.get_statistics.return_value = types.SimpleNamespace(
-        current_bytes=2**30, peak_bytes=2**31
-    )
-    sys.modules["rmm"].mr.get_current_device_resource.return_value = object()
 if "cupy" in sys.modules:
     # Dask registers what CuPy has to offer as soon as its backend is made ready; nothing of it is called.
     sys.modules["cupy"].ndarray = type("ndarray", (), {})
