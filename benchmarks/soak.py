@@ -38,6 +38,9 @@ ALLOWED_GROWTH = 20e6
 INTERRUPT = "%%gpudask\nclient.submit(endless, pure=False).result()"
 
 SET_UP = """
+import faulthandler, signal
+_stacks = open("soak-stacks.txt", "w")
+faulthandler.register(signal.SIGUSR1, file=_stacks)
 %load_ext jupyter_gpudask
 import pandas as pd, numpy as np, dask, time, dask.array as da, dask.dataframe as dd
 started = %gpudask start {start}
@@ -90,7 +93,13 @@ class Kernel:
             if message["msg_type"] == "stream":
                 printed.append(message["content"]["text"])
 
-        reply = self.client.execute_interactive(code, timeout=120, output_hook=take)
+        try:
+            reply = self.client.execute_interactive(code, timeout=120, output_hook=take)
+        except TimeoutError:
+            os.kill(self.pid, signal.SIGUSR1)  # the stacks of its threads
+            time.sleep(1)
+            self.manager.shutdown_kernel(now=True)
+            raise TimeoutError(f"no answer in 120 s, after {printed[-20:]}, to:\n{code}") from None
         return reply["content"].get("ename", ""), "".join(printed)
 
     def shutdown(self) -> None:
