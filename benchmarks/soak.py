@@ -39,7 +39,7 @@ INTERRUPT = "%%gpudask\nclient.submit(endless, pure=False).result()"
 
 SET_UP = """
 import faulthandler, signal
-_stacks = open("soak-stacks.txt", "w")
+_stacks = open(__import__("tempfile").gettempdir() + "/soak-stacks.txt", "w")
 faulthandler.register(signal.SIGUSR1, file=_stacks)
 %load_ext jupyter_gpudask
 import pandas as pd, numpy as np, dask, time, dask.array as da, dask.dataframe as dd
