@@ -63,7 +63,8 @@ CELLS = [
 ]
 FREE = "%gpudask free"
 ERROR = "%%gpudask\nclient.submit(fails, pure=False).result()"
-OUT_OF_MEMORY = "%%gpudask\nda.ones((2**21, 2**21), chunks=(2**20, 2**20)).sum().compute()"
+# Not of ones: Dask makes those without memory, and sums them for minutes.
+OUT_OF_MEMORY = "%%gpudask\nda.random.random((2**20, 2**20), chunks=2**20).sum().compute()"
 
 
 class Kernel:
