@@ -164,7 +164,7 @@ def _give_time_to_answer(scheduler: Any, worker: Any, released: set[Any]) -> Stu
 async def _restart_if_silent(scheduler: Any, address: str) -> None:
     answer = await _interrupt(scheduler, address, SILENCE)
     worker = scheduler.workers.get(address)
-    if answer is None and worker is not None:
+    if worker is not None and (answer is None or (answer["cancelled"] and not answer["others"])):
         _restart(scheduler, worker)
 
 

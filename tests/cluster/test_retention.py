@@ -108,9 +108,9 @@ def test_what_a_computation_that_failed_kept_is_released_with_its_error(client, 
         wait(client, [client.submit(divmod, 1, 0, pure=False), client.submit(abs, -1, pure=False)])
     assert "sync" in [frame.name for frame in caught.traceback]
     del caught
-    gc.collect()
     deadline = time.monotonic() + 5
     while client.futures and time.monotonic() < deadline:
+        gc.collect()  # again, for the thread of the client may have held them until now
         time.sleep(0.02)
     assert not client.futures
 

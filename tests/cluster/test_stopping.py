@@ -183,6 +183,31 @@ def test_a_cluster_that_is_emptied_computes_on_whatever_it_ran(worker, kind):
     assert "KeyError" not in worker.log()
 
 
+def answer_late_once():
+    """In the supervisor: the next answer of a worker comes too late."""
+    from jupyter_gpudask.cluster import stopping
+
+    original, silence = stopping._interrupt, stopping.SILENCE
+
+    async def interrupt(*args):
+        stopping._interrupt, stopping.SILENCE = again, 1.0
+        await original(*args)
+
+    async def again(*args):
+        stopping._interrupt, stopping.SILENCE = original, silence
+        return await original(*args)
+
+    stopping._interrupt = interrupt
+
+
+def test_a_worker_that_answers_late_that_it_is_stuck_is_restarted_too(worker):
+    worker.client.run_on_scheduler(answer_late_once)
+    worker.client.submit(at_depth, 0, "sleep", 60, pure=False)
+    time.sleep(0.3)
+    worker.runner.run(worker.process.empty())
+    assert worker.works(limit=25)
+
+
 def test_emptying_again_and_again_leaves_no_timers(worker):
     def count():
         import gc
