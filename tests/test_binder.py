@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -59,6 +60,7 @@ class BinderEnvironment:
         ) as process:
             try:
                 information = json.loads(wait_for_text(runtime / f"jpserver-{process.pid}.json", process))
+                wait_for_connection(information["port"], process)
                 yield information["url"], information["token"]
             finally:
                 process.terminate()
@@ -71,6 +73,18 @@ def wait_for_text(path, process):
         assert time.monotonic() < deadline, "the server did not start"
         time.sleep(0.1)
     return path.read_text()
+
+
+def wait_for_connection(port, process):
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with socket.create_connection(("localhost", port), timeout=10):
+                return
+        except ConnectionRefusedError:
+            assert process.poll() is None, "the server ended"
+            assert time.monotonic() < deadline, "the server does not listen"
+            time.sleep(0.1)
 
 
 def get(url, token):
