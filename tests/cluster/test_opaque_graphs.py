@@ -197,8 +197,9 @@ def test_large_data_is_not_copied_and_goes_into_a_graph_once():
 
 def test_a_graph_is_taken_while_all_threads_for_tasks_are_busy(client):
     go = Event()
-    busy = client.map(lambda _: go.wait(30), range(2), pure=False)
+    client.wait_until_counted(10)
     before = client.tasks_submitted
+    busy = client.map(lambda _: go.wait(30), range(2), pure=False)
     x = da.ones(10, chunks=5).persist()
     client.wait_until_counted(20)
     taken = client.tasks_submitted
