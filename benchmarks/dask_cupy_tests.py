@@ -37,7 +37,7 @@ class Recorder:
 
 def run(*, ours: bool) -> dict[str, object]:
     if ours:
-        from jupyter_gpudask.backends.install import install_backends
+        from jupyter_gpudask.patches.install import install_backends
 
         install_backends()
     recorder = Recorder()

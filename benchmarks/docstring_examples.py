@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from docstrings.judge import Row
 
 from jupyter_gpudask.errors import GpuUnavailableError
-from jupyter_gpudask.gpus import list_gpus
+from jupyter_gpudask.machine.gpus import list_gpus
 
 PACKAGES = ("dask", "numpy", "pandas", "cupy-cuda12x", "cupy-cuda13x", "cudf-cu12", "cudf-cu13")
 

@@ -21,10 +21,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_gpudask.cluster.connection import connect
-from jupyter_gpudask.cluster.launcher import ClusterProcess
-from jupyter_gpudask.magics.interrupt import take_back
-from jupyter_gpudask.models import ClusterSpec
+from jupyter_gpudask.client.connect import connect
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.magics.cell.interrupt import take_back
+from jupyter_gpudask.protocol import ClusterSpec
 
 if TYPE_CHECKING:
     from distributed import Client

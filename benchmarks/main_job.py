@@ -28,7 +28,7 @@ import psutil
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from jupyter_gpudask.gpus import list_gpus
+from jupyter_gpudask.machine.gpus import list_gpus
 
 CELLS = {
     "start": """

@@ -43,7 +43,7 @@ pynvml.nvmlDeviceGetPowerUsage = lambda handle: int(600_000 * wave(handle))
 # An extension of the server: whenever there are more workers than ever, they have had 15 minutes already.
 LONG_PAST = """
 import math
-from jupyter_gpudask.server.history import History
+from jupyter_gpudask.server.metrics.history import History
 def _jupyter_server_extension_points():
     return [{"module": "long_past"}]
 def _load_jupyter_server_extension(app):

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import websocket
 from jupyter_client import BlockingKernelClient
 
-from jupyter_gpudask.gpus import list_gpus
+from jupyter_gpudask.machine.gpus import list_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

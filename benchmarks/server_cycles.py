@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 
 from jupyter_gpudask.errors import GpuUnavailableError
-from jupyter_gpudask.gpus import list_gpus
+from jupyter_gpudask.machine.gpus import list_gpus
 
 TOKEN = "cycles"  # noqa: S105
 SPECS = {

@@ -53,7 +53,7 @@ async def _start_jupyter_server_extension(app):
 # A kernel that does nothing, and whose interpreter is a supervisor that has 8 workers and tells of them.
 SMALL = """
 import json, math, os, sys, threading, time
-if "jupyter_gpudask.cluster" not in sys.argv:
+if "jupyter_gpudask.supervisor" not in sys.argv:
     time.sleep(3600)
 count = int(os.environ.get("WORKERS", "8"))
 def worker(number):

@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 
 from jupyter_gpudask.errors import GpuUnavailableError
-from jupyter_gpudask.gpus import list_gpus
+from jupyter_gpudask.machine.gpus import list_gpus
 
-IMPORTS = ("distributed", "dask_cuda", "cupy", "cudf", "dask_cudf", "pynvml", "jupyter_gpudask.cluster.supervisor")
+IMPORTS = ("distributed", "dask_cuda", "cupy", "cudf", "dask_cudf", "pynvml", "jupyter_gpudask.supervisor.supervisor")
 
-IMPORTS_OF_CPU = ("distributed", "jupyter_gpudask.cluster.supervisor")
+IMPORTS_OF_CPU = ("distributed", "jupyter_gpudask.supervisor.supervisor")
 
 BY_HAND = """
 import time
@@ -42,11 +42,11 @@ if __name__ == "__main__":
     began = time.perf_counter()
     marks = {}
     mark = lambda name: marks.setdefault(name, round(time.perf_counter() - began, 2))
-    from jupyter_gpudask.cluster.launcher import ClusterProcess
-    from jupyter_gpudask.models import ClusterSpec
+    from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+    from jupyter_gpudask.protocol import ClusterSpec
     mark("launcher imported")
-    from jupyter_gpudask.magics.preparation import Preparation
-    from jupyter_gpudask.cluster.launcher import start_supervisor
+    from jupyter_gpudask.session.preparation import Preparation
+    from jupyter_gpudask.launcher.cluster_process import start_supervisor
     spec = ClusterSpec()
     standby = None
     async def prepare():
@@ -63,7 +63,7 @@ if __name__ == "__main__":
         cluster = await ClusterProcess.start(spec, standby=standby, on_progress=progress)
         mark("cluster ready")
         await asyncio.to_thread(preparation._thread.join)
-        from jupyter_gpudask.cluster.connection import connect
+        from jupyter_gpudask.client.connect import connect
         client = await asyncio.to_thread(connect, cluster.ready)
         mark("client connected")
         await asyncio.to_thread(client.close)

@@ -32,9 +32,9 @@ from dask.utils import parse_bytes
 from distributed import Client
 from distributed.utils import nbytes
 
-from jupyter_gpudask.cluster.connection import connect
-from jupyter_gpudask.cluster.launcher import ClusterProcess
-from jupyter_gpudask.models import ClusterSpec
+from jupyter_gpudask.client.connect import connect
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.protocol import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,14 +18,14 @@ from ._version import __version__
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from .magics.scripts import gpu
+    from .session.gpu import gpu
 
 __all__ = ["__version__", "gpu", "load_ipython_extension", "unload_ipython_extension"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "gpu":  # imports what a server does not need
-        from .magics.scripts import gpu
+        from .session.gpu import gpu
 
         return gpu
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

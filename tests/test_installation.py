@@ -47,9 +47,9 @@ def test_the_command_names_where_the_package_came_from(tmp_path, run_python, sou
 
 LACKING = """
 import asyncio
-from jupyter_gpudask.cluster.launcher import ClusterProcess
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.errors import ClusterStartError
-from jupyter_gpudask.models import ClusterSpec
+from jupyter_gpudask.protocol import ClusterSpec
 from pathlib import Path
 python = Path("python")
 python.write_text("#!/bin/sh\\necho No module named jupyter_gpudask >&2; exit 1")

@@ -9,29 +9,41 @@ import jupyter_gpudask
 
 ROOT = Path(jupyter_gpudask.__file__).parent
 
-# Who may import whom; models, errors and quantities may be imported by all.
+# Who may import whom. Everybody may import COMMON.
+COMMON = {"errors", "quantities", "installation"}
 ALLOWED = {
-    "models": set(),
-    "errors": {"installation"},
     "installation": set(),
     "quantities": set(),
-    "nvml": set(),
-    "gpus": {"nvml"},
-    "cluster": {"gpus"},
-    "backends": set(),
-    "magics": {"gpus", "cluster", "backends"},
-    "server": {"gpus", "cluster", "_version"},
-    "__init__": {"magics", "server", "_version"},
+    "errors": set(),
+    # In every process.
+    "protocol": set(),
+    "machine": {"protocol"},
+    # In the supervisor, its scheduler and its workers.
+    "worker": {"machine", "protocol"},
+    "scheduler": {"worker", "protocol"},
+    "supervisor": {"scheduler", "worker", "machine", "protocol"},
+    # In whoever starts a supervisor.
+    "launcher": {"machine", "protocol"},
+    # In the kernel. What it sends to the scheduler and to workers it imports to name it.
+    "client": {"scheduler", "worker", "protocol"},
+    "inspection": set(),
+    "random": {"patches", "inspection"},
+    "patches": {"random", "inspection", "switch"},
+    "switch": {"patches", "inspection"},
+    "session": {"supervisor", "launcher", "client", "worker", "switch", "inspection", "machine", "protocol"},
+    "magics": {"session", "scheduler", "switch", "inspection", "machine", "protocol"},
+    # In the Jupyter server.
+    "server": {"launcher", "machine", "protocol", "_version"},
+    "__init__": {"magics", "session", "server", "_version"},
 }
-COMMON = {"models", "errors", "installation", "quantities"}
 
 # Libraries, and the only places that may name them.
 ONLY = {
-    "dask_cuda": ["cluster/engines/cuda.py"],
-    "cupy": ["backends/"],
-    "cudf": ["backends/", "cluster/worker.py"],
-    "rmm": ["cluster/allocator.py", "backends/memory.py"],
-    "pynvml": ["gpus.py", "nvml.py"],
+    "dask_cuda": ["supervisor/engines/cuda.py"],
+    "cupy": ["switch/", "patches/", "random/", "inspection/"],
+    "cudf": ["switch/", "patches/", "random/", "inspection/", "worker/preload.py"],
+    "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],
+    "pynvml": ["machine/gpus.py", "machine/nvml.py"],
 }
 
 # The server and the kernel load these at once; they must stay light.
@@ -42,7 +54,7 @@ LIGHT = [
     "quantities.py",
     "magics/__init__.py",
     "magics/magics.py",
-    "magics/session.py",
+    "session/session.py",
 ]
 HEAVY = {"dask", "distributed", "dask_cuda", "cupy", "cudf", "rmm", "pandas", "numpy", "pydantic", "psutil"}
 
@@ -81,9 +93,7 @@ def test_imports_run_one_way(path):
     for name in imports(path):
         if name.startswith("."):
             other = name.split(".")[1]
-            assert other == part or other in ALLOWED[part] | (
-                COMMON if part not in ("errors", "installation", "quantities") else set()
-            )
+            assert other == part or other in ALLOWED[part] | COMMON, f"{part} imports {other}"
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))

@@ -154,7 +154,7 @@ def _switched(side: Side) -> Iterator[None]:
         with dask.config.set({"array.backend": side.array, "dataframe.backend": side.dataframe}):
             yield
     else:
-        from jupyter_gpudask.backends import switched_to
+        from jupyter_gpudask.switch.context import switched_to
 
         with switched_to(side.array, side.dataframe):
             yield

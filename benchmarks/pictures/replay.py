@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jupyter_gpudask.server.stream import StreamHandler
+from jupyter_gpudask.server.api.stream import StreamHandler
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:

@@ -11,22 +11,22 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from IPython.display import display
 
 from ..errors import GpuDaskError
+from ..session.session import process_session
 from .arguments import CellArguments, LineArguments, parse_cell, parse_line
-from .cells import Cells
-from .compare import compare_runs
+from .cell.compare import compare_runs
+from .cell.context import cell_context
+from .cell.transform import Cells
 from .completion import make_matcher
-from .context import cell_context
-from .progress import StartDisplay
-from .session import process_session
 from .settings import GpuDask
-from .views import ClusterView, GpusView, LogsView, Note, StatusView, View, describe_cluster
+from .views.start_progress import StartDisplay
+from .views.views import ClusterView, GpusView, LogsView, Note, StatusView, View, describe_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from .running import RunningCluster
+    from ..session.running_cluster import RunningCluster
 
 
 @contextmanager
@@ -223,25 +223,25 @@ class GpuDaskMagics(Magics):
         state = self.session.state()
         if not hasattr(self._shell, "kernel"):
             return StatusView(state)
-        from .live_status import LiveStatusView
+        from .views.live_status import LiveStatusView
 
         return LiveStatusView(state, self.session.state)
 
     def _gpus(self, _: LineArguments) -> View:
-        from ..cluster.leases import LeaseFolder, holders_of
-        from ..gpus import list_gpus
+        from ..machine.gpus import list_gpus
+        from ..machine.leases import LeaseFolder, holders_of
 
         cluster = self.session.cluster
         supervisor = None if cluster is None else cluster.ready.pid
         return GpusView(list_gpus(), holders_of(LeaseFolder().read(), supervisor=supervisor))
 
     def _doctor(self, _: LineArguments) -> View:
-        from .doctor import examine
+        from .commands.doctor import examine
 
         return examine(self.session.reconnect())
 
     def _free(self, _: LineArguments) -> View:
-        from .free import free
+        from .commands.free import free
 
         return free(self.session)
 

@@ -9,19 +9,19 @@ from typing import Any, cast
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Enum, Float, Int, TraitError, Unicode
 
-from ..cluster.rendezvous import socket_path
 from ..errors import GpuDaskError
-from .handlers import HANDLERS, NOTHING
+from ..protocol.unix_socket import socket_path
+from .api.handlers import HANDLERS, NOTHING
+from .api.openapi import describe_api
+from .api.proxy import DASHBOARD
+from .api.stream import STREAM
+from .clusters.kernels import ServerKernels
+from .clusters.lifecycle import KernelFollower
+from .clusters.manager import ClusterManager
+from .clusters.policy import Policy, RestartPolicy
 from .kernel_socket import KernelSocket
-from .kernels import ServerKernels
-from .lifecycle import KernelFollower
-from .manager import ClusterManager
-from .openapi import describe_api
-from .policy import Policy, RestartPolicy
-from .proxy import DASHBOARD
+from .metrics.watch import Watch
 from .saving import leave_out_widgets
-from .stream import STREAM
-from .watch import Watch
 
 
 class GpuDask(ExtensionApp):

@@ -8,22 +8,22 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from ..cluster.commands import answer
-from ..cluster.link import LINE_LIMIT
-from ..cluster.process import ChildProcess
-from ..cluster.rendezvous import bind_socket, peer_of
 from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
-from ..models import Close, Closed, Event, Failed, Refused, parse_command
-from ..models.join import Join, parse_join
-from .kernels import Interpreter
+from ..launcher.child_process import ChildProcess
+from ..launcher.connection import LINE_LIMIT
+from ..protocol import Close, Closed, Event, Failed, Refused, parse_command
+from ..protocol.attach import Join, parse_join
+from ..protocol.commands import answer
+from ..protocol.unix_socket import bind_socket, peer_of
+from .clusters.kernels import Interpreter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..models import ClusterState
-    from .cluster import KernelCluster
-    from .manager import ClusterManager
-    from .watch import Watch
+    from ..protocol import ClusterState
+    from .clusters.cluster import KernelCluster
+    from .clusters.manager import ClusterManager
+    from .metrics.watch import Watch
 
 logger = logging.getLogger(__name__)
 

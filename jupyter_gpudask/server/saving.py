@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..models.notebook import LIVE_OUTPUT
+from ..protocol.notebook import LIVE_OUTPUT
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 

@@ -299,7 +299,7 @@ def test_two_threads_that_start_get_one_cluster(kernel):
         "for thread in threads: thread.join()\n"
         "import psutil\n"
         "def supervisors():\n"
-        "    return sum('jupyter_gpudask.cluster' in child.cmdline() for child in psutil.Process().children())"
+        "    return sum('jupyter_gpudask.supervisor' in child.cmdline() for child in psutil.Process().children())"
     )
     assert kernel.ok("supervisors()").value == "1"
     kernel.ok("%gpudask stop")

@@ -166,7 +166,7 @@ class Server:
     def supervisors(self):
         """The pids of the supervisors of this server."""
         children = psutil.Process(self.pid).children()
-        return [child.pid for child in children if "jupyter_gpudask.cluster" in command_line(child)]
+        return [child.pid for child in children if "jupyter_gpudask.supervisor" in command_line(child)]
 
     def stop(self):
         for kernel in self.kernels:

@@ -6,11 +6,11 @@ import psutil
 import pytest
 from helpers import fake_gpu_environment, fill_disk, small_disk, wait_until
 
-from jupyter_gpudask.cluster.leases import LeaseFolder
+from jupyter_gpudask.machine.leases import LeaseFolder
+from jupyter_gpudask.server.clusters.manager import ClusterManager
+from jupyter_gpudask.server.clusters.policy import Policy
 from jupyter_gpudask.server.kernel_socket import KernelSocket
-from jupyter_gpudask.server.manager import ClusterManager
-from jupyter_gpudask.server.policy import Policy
-from jupyter_gpudask.server.watch import Watch
+from jupyter_gpudask.server.metrics.watch import Watch
 
 pytestmark = pytest.mark.cluster
 

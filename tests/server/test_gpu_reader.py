@@ -6,14 +6,14 @@ import os
 import pytest
 from helpers import fake_gpu_environment
 
-from jupyter_gpudask.cluster.leases import Lease, LeaseFolder
-from jupyter_gpudask.models import GpuProcess, GpuState
-from jupyter_gpudask.server.gpu_reader import GpuReader
+from jupyter_gpudask.machine.leases import Lease, LeaseFolder
+from jupyter_gpudask.protocol import GpuProcess, GpuState
+from jupyter_gpudask.server.metrics.gpu_reader import GpuReader
 
 READ = """
 import json, logging, sys
 import pynvml
-from jupyter_gpudask.server.gpu_reader import GpuReader
+from jupyter_gpudask.server.metrics.gpu_reader import GpuReader
 logging.basicConfig(stream=sys.stderr, format="%(message)s")
 reader = GpuReader()
 seen = []
@@ -29,8 +29,8 @@ print(json.dumps(seen))
 KERNEL = """
 import os, subprocess, sys, types
 import pynvml
-from jupyter_gpudask.server.gpu_reader import GpuReader
-from jupyter_gpudask.server.kernels import KernelProcess
+from jupyter_gpudask.server.metrics.gpu_reader import GpuReader
+from jupyter_gpudask.server.clusters.kernels import KernelProcess
 kernel = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
 on_gpu = [types.SimpleNamespace(pid=pid, usedGpuMemory=2**29) for pid in (kernel.pid, os.getpid())]
 pynvml.nvmlDeviceGetComputeRunningProcesses = lambda handle: on_gpu
@@ -49,7 +49,7 @@ def test_a_kernel_is_named_by_its_notebook_and_a_worker_belongs_to_its_cluster(r
 def test_a_lease_tells_whose_a_process_is_where_its_gpus_are(monkeypatch, leased, kernel_id):
     gpu = GpuState(index=0, uuid="GPU-here", name="H200", processes=(GpuProcess(pid=os.getpid()),))
     lease = Lease((leased,), "a.ipynb", "a", os.getsid(0), share=False)
-    monkeypatch.setattr("jupyter_gpudask.server.gpu_reader.list_gpus", lambda: [gpu])
+    monkeypatch.setattr("jupyter_gpudask.server.metrics.gpu_reader.list_gpus", lambda: [gpu])
     monkeypatch.setattr(LeaseFolder, "read", lambda _: [lease])
     assert GpuReader().read({}).gpus[0].users[0].kernel_id == kernel_id
 
@@ -72,7 +72,7 @@ def test_memory_that_no_listed_process_has_is_that_of_processes_that_are_not_vis
     processes = tuple(GpuProcess(pid=os.getpid(), memory=None if size is None else int(size)) for size in listed)
     gpu = GpuState(index=0, uuid="GPU-0", name="H200", memory_used=used, processes=processes)
     leases = [Lease(("GPU-0",), holder, "a", os.getpid(), share=False)] if holder else []
-    monkeypatch.setattr("jupyter_gpudask.server.gpu_reader.list_gpus", lambda: [gpu])
+    monkeypatch.setattr("jupyter_gpudask.server.metrics.gpu_reader.list_gpus", lambda: [gpu])
     monkeypatch.setattr(LeaseFolder, "read", lambda _: leases)
     assert GpuReader().read({}).gpus[0].hidden_use is hidden
 

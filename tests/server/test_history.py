@@ -2,8 +2,8 @@
 
 import json
 
-from jupyter_gpudask.models.api import GpuInfo, GpuList
-from jupyter_gpudask.server.history import History
+from jupyter_gpudask.protocol.rest import GpuInfo, GpuList
+from jupyter_gpudask.server.metrics.history import History
 
 
 def rates(*counts, times=None):

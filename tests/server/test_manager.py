@@ -17,9 +17,9 @@ from jupyter_gpudask.errors import (
     ProfileNotFoundError,
     SpecError,
 )
-from jupyter_gpudask.server.kernels import Interpreter
-from jupyter_gpudask.server.manager import ClusterManager
-from jupyter_gpudask.server.policy import Policy
+from jupyter_gpudask.server.clusters.kernels import Interpreter
+from jupyter_gpudask.server.clusters.manager import ClusterManager
+from jupyter_gpudask.server.clusters.policy import Policy
 
 pytestmark = pytest.mark.cluster
 
@@ -63,7 +63,7 @@ def with_manager(use, **policy):
 
 
 def supervisors():
-    return [child.pid for child in psutil.Process().children() if "jupyter_gpudask.cluster" in command_line(child)]
+    return [child.pid for child in psutil.Process().children() if "jupyter_gpudask.supervisor" in command_line(child)]
 
 
 async def becomes(cluster, *statuses, limit=30):

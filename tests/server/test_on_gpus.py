@@ -14,9 +14,9 @@ import psutil
 import pytest
 from helpers import pids_of_session, wait_until
 
-from jupyter_gpudask.cluster.leases import LeaseFolder
 from jupyter_gpudask.errors import GpuUnavailableError
-from jupyter_gpudask.gpus import list_gpus
+from jupyter_gpudask.machine.gpus import list_gpus
+from jupyter_gpudask.machine.leases import LeaseFolder
 
 pytestmark = [pytest.mark.gpu, pytest.mark.cluster]
 

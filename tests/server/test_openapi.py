@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_gpudask.models import ClusterSpec
-from jupyter_gpudask.server.openapi import describe_api
+from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.server.api.openapi import describe_api
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "labextension" / "openapi.json"
@@ -16,7 +16,7 @@ NODE_MODULES = ROOT / "node_modules" / ".bin"
 
 
 def test_the_committed_description_is_that_of_the_models():
-    """If it is not: python -m jupyter_gpudask.server.openapi > labextension/openapi.json."""
+    """If it is not: python -m jupyter_gpudask.server.api.openapi > labextension/openapi.json."""
     committed, made = json.loads(COMMITTED.read_text()), describe_api("/")
     committed["info"]["version"] = made["info"]["version"] = ""
     assert committed == json.loads(json.dumps(made))

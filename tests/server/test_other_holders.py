@@ -3,7 +3,7 @@
 import pytest
 from helpers import fake_gpu_environment
 
-from jupyter_gpudask.cluster.leases import LeaseFolder
+from jupyter_gpudask.machine.leases import LeaseFolder
 
 pytestmark = pytest.mark.cluster
 

@@ -5,8 +5,8 @@ from helpers import pids_of_session, wait_until
 from traitlets import TraitError
 
 from jupyter_gpudask.errors import ProfileNotFoundError, SpecError
+from jupyter_gpudask.server.clusters.policy import Policy
 from jupyter_gpudask.server.extension import GpuDask
-from jupyter_gpudask.server.policy import Policy
 
 pytestmark = pytest.mark.cluster
 

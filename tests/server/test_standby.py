@@ -9,8 +9,8 @@ import psutil
 import pytest
 from helpers import START_ONE, command_line, wait_until
 
-from jupyter_gpudask.server.kernels import Interpreter
-from jupyter_gpudask.server.standby import Standby
+from jupyter_gpudask.server.clusters.kernels import Interpreter
+from jupyter_gpudask.server.clusters.standby import Standby
 
 pytestmark = pytest.mark.cluster
 
@@ -94,7 +94,7 @@ def test_it_is_not_used_after_something_was_installed(tmp_path, monkeypatch):
     async def start(*_):
         return Process()
 
-    monkeypatch.setattr("jupyter_gpudask.server.standby.start_supervisor", start)
+    monkeypatch.setattr("jupyter_gpudask.server.clusters.standby.start_supervisor", start)
 
     async def run():
         standby, interpreter = Standby(kernels, wanted=True), await kernels.interpreter("k")

@@ -12,12 +12,13 @@ import psutil
 import pytest
 from helpers import command_line
 
-from jupyter_gpudask.cluster import launcher, link
-from jupyter_gpudask.models import PROTOCOL_VERSION, ClusterSpec
-from jupyter_gpudask.server.kernels import Interpreter
-from jupyter_gpudask.server.lifecycle import KernelFollower
-from jupyter_gpudask.server.manager import ClusterManager
-from jupyter_gpudask.server.policy import Policy
+from jupyter_gpudask.launcher import cluster_process as launcher
+from jupyter_gpudask.launcher import connection as link
+from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
+from jupyter_gpudask.server.clusters.kernels import Interpreter
+from jupyter_gpudask.server.clusters.lifecycle import KernelFollower
+from jupyter_gpudask.server.clusters.manager import ClusterManager
+from jupyter_gpudask.server.clusters.policy import Policy
 
 pytestmark = pytest.mark.cluster
 

@@ -1,0 +1,1 @@
+"""What this machine has and its processes share: GPUs, leases on them, and directories. Runs in every process."""

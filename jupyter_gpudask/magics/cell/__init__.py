@@ -1,0 +1,1 @@
+"""What a ``%%gpudask`` cell does before, while and after its body runs."""

@@ -1,0 +1,152 @@
+"""The line under a cell that says what it did on the cluster; while the cell runs longer, what it is doing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING
+
+from ...errors import GpuDaskError
+from ..views.cell import CellProgress, CellSummary
+from ..views.output_line import Line
+from ..views.views import describe_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from ...protocol import ClusterState
+    from ...session.running_cluster import RunningCluster
+    from ...session.session import Session
+
+_QUIET = 2.0
+_INTERVAL = 1.0
+_PATIENCE = 2.0
+_LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "numpy": "NumPy", "pandas": "pandas"}
+
+
+class Footer:
+    """Around a cell; shows nothing if the cell gave the cluster nothing to do.
+
+    Parameters
+    ----------
+    shell
+        Where the cell runs.
+    session, cluster
+        Its cluster.
+    backends
+        What arrays and dataframes are made of in the cell.
+    on_host
+        Collections that stayed on the CPU, by name, with the line; filled while the cell runs.
+    """
+
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        session: Session,
+        cluster: RunningCluster,
+        backends: tuple[str, str],
+        on_host: dict[str, int],
+    ) -> None:
+        self._line = Line(shell)
+        self._session, self._cluster = session, cluster
+        self._backends, self._on_host = backends, on_host
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._waiting = 0
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+        self._submitted_before = self._cluster.tasks_submitted
+        self._cluster.forget_peaks()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        seconds = time.monotonic() - self._began
+        self._current.wait_until_counted(_PATIENCE)
+        if self._submitted:
+            self._line.finish(self._summary(seconds))
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Show what the cluster is doing while the code of the cell runs; in a terminal, while it waits for results."""
+        client = self._cluster.client
+        before, client.around_waits = client.around_waits, self._wait
+        context = copy_context()  # what a thread displays goes to the cell in whose context it runs
+        threading.Thread(target=context.run, args=(self._show_live,), name="gpudask-live", daemon=True).start()
+        try:
+            yield
+        finally:
+            client.around_waits = before
+            self._over.set()
+            with self._lock:
+                self._line.clear()
+
+    @contextmanager
+    def _wait(self) -> Iterator[None]:
+        with self._lock:
+            self._waiting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= 1
+                self._line.clear()
+
+    @property
+    def _submitted(self) -> int:
+        submitted = self._cluster.tasks_submitted - self._submitted_before
+        return submitted if self._current is self._cluster else submitted + self._current.tasks_submitted
+
+    @property
+    def _current(self) -> RunningCluster:
+        """The kernel's cluster, which the cell may have replaced by another."""
+        return self._session.cluster or self._cluster
+
+    def _summary(self, seconds: float) -> CellSummary:
+        state = None
+        with suppress(GpuDaskError):
+            state = self._session.state()
+        ready = self._current.ready
+        peaks = self._current.take_peaks(_PATIENCE)
+        busiest = max(peaks, key=lambda name: peaks[name], default=None)
+        index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
+        return CellSummary(
+            libraries=tuple(_LIBRARIES[name] for name in self._backends),
+            cluster=("the " if ready.engine == "cpu" else "") + describe_cluster(ready, state),
+            seconds=seconds,
+            tasks=self._submitted,
+            peak=None if busiest is None else peaks[busiest],
+            peak_gpu=index,
+            spilled=_spilled(state),
+            on_host=tuple(sorted(self._on_host.items(), key=lambda item: item[1])),
+        )
+
+    def _show_live(self) -> None:
+        if not self._line.can_change:
+            return
+        patience = _QUIET
+        while not self._over.wait(patience):
+            patience = _INTERVAL
+            if not self._submitted or not self._may_show:
+                continue
+            try:
+                state = self._session.state()
+            except GpuDaskError:
+                return
+            with self._lock:
+                if self._may_show and not self._over.is_set():
+                    self._line.show(CellProgress(state, self._submitted, time.monotonic() - self._began))
+
+    @property
+    def _may_show(self) -> bool:
+        """Whether the line would not be in the way of what the cell prints."""
+        return self._line.in_notebook or self._waiting > 0
+
+
+def _spilled(state: ClusterState | None) -> int:
+    workers = state.workers if state else ()
+    return sum((worker.spilled_to_host or 0) + (worker.spilled_to_disk or 0) for worker in workers)

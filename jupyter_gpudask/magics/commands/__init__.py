@@ -1,0 +1,1 @@
+"""Commands of ``%gpudask`` that do more than ask the session."""

@@ -1,0 +1,235 @@
+"""``%gpudask doctor``: one line for each thing that must be right, and what to type where it is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import dataclass
+from html import escape
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Literal
+
+from ...errors import GpuUnavailableError
+from ...installation import pip_install
+from ...quantities import format_bytes
+from ..views.views import View, format_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ...protocol import GpuState
+    from ...session.running_cluster import RunningCluster
+    from ...switch.gpu_libraries import Examined
+
+Verdict = Literal["ok", "note", "problem"]
+
+_GPU_LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "rmm": "RMM", "dask_cudf": "dask-cudf", "dask_cuda": "dask-cuda"}
+_CROWDED = 0.1
+_PATIENCE = 10.0
+_SIGNS = {"ok": "✓", "note": "•", "problem": "✗"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found.
+
+    Attributes
+    ----------
+    subject
+        What was looked at.
+    verdict
+        ``ok``; ``note`` for what need not be wrong; ``problem`` for what is.
+    text
+        What was seen.
+    fix
+        What to type.
+    """
+
+    subject: str
+    verdict: Verdict
+    text: str
+    fix: str = ""
+
+
+class DoctorView(View):
+    """All findings, as a table.
+
+    Attributes
+    ----------
+    findings
+        In the order of the checks.
+    """
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+
+    def __str__(self) -> str:
+        rows = [
+            (_SIGNS[finding.verdict], finding.subject, finding.text + (f" {finding.fix}" if finding.fix else ""))
+            for finding in self.findings
+        ]
+        return format_table(("", "", self._headline()), rows)
+
+    def to_html(self) -> str:
+        """The table, each line with its verdict in words."""
+        rows = "".join(
+            f'<tr><td title="{finding.verdict}" aria-label="{finding.verdict}">{_SIGNS[finding.verdict]}</td>'
+            f'<th scope="row" style="text-align: left">{escape(finding.subject)}</th>'
+            f'<td style="text-align: left">{escape(finding.text)}'
+            f"{f' <code>{escape(finding.fix)}</code>' if finding.fix else ''}</td></tr>"
+            for finding in self.findings
+        )
+        return f"<table><caption>{escape(self._headline())}</caption><tbody>{rows}</tbody></table>"
+
+    def _headline(self) -> str:
+        problems = sum(finding.verdict == "problem" for finding in self.findings)
+        if not problems:
+            return "All is well."
+        return f"{problems} problem{'s' if problems > 1 else ''} found."
+
+
+def examine(cluster: RunningCluster | None) -> DoctorView:
+    """Check driver, GPUs, packages, and whether kernel and workers agree.
+
+    Parameters
+    ----------
+    cluster
+        The kernel's cluster, if it has one.
+    """
+    from ...switch.gpu_libraries import examine_process
+
+    workers: dict[str, Examined] = {} if cluster is None else cluster.ask_workers(examine_process, _PATIENCE)
+    return DoctorView(
+        [
+            *_check_driver(cluster),
+            *_check_packages(workers.values()),
+            *_check_settings(),
+            *_check_kernel(cluster),
+            *_check_workers(cluster, workers),
+        ]
+    )
+
+
+def _check_driver(cluster: RunningCluster | None) -> Iterator[Finding]:
+    from ...machine import gpus
+    from ...machine.leases import LeaseFolder, holders_of
+
+    try:
+        found = gpus.list_gpus()
+        cuda = gpus.cuda_driver_version()
+        yield Finding("driver", "ok", f"{gpus.driver_version()}, for CUDA {cuda} and older")
+    except GpuUnavailableError as error:
+        yield Finding("driver", "problem", error.reason, error.fix)
+        return
+    visible = gpus.visible_gpus()
+    if not found:
+        yield Finding("GPUs", "problem", "The driver finds none.", "Type in a shell: nvidia-smi")
+    elif not visible:
+        names = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        yield Finding("GPUs", "problem", f"CUDA_VISIBLE_DEVICES={names} hides all {len(found)}.", "Unset it.")
+    else:
+        hidden = f" of {len(found)}" if len(visible) < len(found) else ""
+        yield Finding("GPUs", "ok", f"{len(visible)}{hidden}: {', '.join(sorted({gpu.name for gpu in visible}))}")
+    holders = holders_of(LeaseFolder().read(), supervisor=None if cluster is None else cluster.ready.pid)
+    for gpu in visible:
+        yield from _check_gpu(gpu, holders.get(gpu.uuid, ()))
+
+
+def _check_gpu(gpu: GpuState, holders: Sequence[str]) -> Iterator[Finding]:
+    from ...machine.leases import THIS_KERNEL
+
+    subject = f"GPU {gpu.index}"
+    if gpu.uuid.startswith("MIG-"):
+        yield Finding(subject, "note", f"is the MIG instance {gpu.uuid}; it has its own memory.")
+    if gpu.memory_total is None or gpu.memory_used is None:
+        yield Finding(subject, "note", "does not tell its memory.")
+        return
+    free = gpu.memory_total - gpu.memory_used
+    text = f"{format_bytes(free)} of {format_bytes(gpu.memory_total)} free"
+    if holders:
+        text += f"; held by {' and '.join(holders)}"
+    if gpu.processes:
+        text += f"; used by {', '.join(_describe_process(process.pid) for process in gpu.processes)}"
+    if free < _CROWDED * gpu.memory_total:
+        yield Finding(subject, "problem", text, "Type: %gpudask free")
+    else:
+        yield Finding(subject, "ok" if set(holders) <= {THIS_KERNEL} else "note", text)
+
+
+def _describe_process(pid: int) -> str:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return f"{process.name()} (pid {pid} of {process.username()})"
+    except psutil.Error:
+        return f"pid {pid}"
+
+
+def _check_packages(workers: Iterable[Examined]) -> Iterator[Finding]:
+    from ...machine.gpus import cuda_driver_version
+    from ...switch.gpu_libraries import examine_process, try_libraries
+
+    try:
+        extra = "cu13" if cuda_driver_version() >= 13 else "cu12"
+    except GpuUnavailableError:
+        yield Finding("GPU packages", "note", "were not tried: they need a driver.")
+        return
+    here = examine_process(compute=False).place
+    # A worker of this environment has imported most of them, which takes seconds.
+    answers = {name: (True, own.versions[name]) for own in workers if own.place == here for name in own.working}
+    there = [name for name in _GPU_LIBRARIES if importlib.util.find_spec(name) is not None]
+    answers |= try_libraries([name for name in there if name not in answers])
+    for name, title in _GPU_LIBRARIES.items():
+        works, text = answers.get(name, (False, "is not installed."))
+        fix = "" if works else f"Type: {pip_install(extra)} and restart the kernel."
+        yield Finding(title, "ok" if works else "problem", text, fix)
+
+
+def _check_settings() -> Iterator[Finding]:
+    import dask.config
+
+    if dask.config.get("array.query-planning", False):
+        fix = 'Type: dask.config.set({"array.query-planning": False}) before dask.array is imported.'
+        yield Finding("Dask", "problem", "array.query-planning is on; Dask then ignores the array backend.", fix)
+    else:
+        yield Finding("Dask", "ok", version("dask"))
+
+
+def _check_kernel(cluster: RunningCluster | None) -> Iterator[Finding]:
+    from ...machine.gpus import list_gpus
+
+    if cluster is None or not cluster.ready.gpus:
+        return
+    held = {gpu.uuid for gpu in cluster.ready.gpus}
+    astray = [gpu.index for gpu in list_gpus() if gpu.uuid not in held and os.getpid() in _pids(gpu)]
+    if astray:
+        fix = "Restart the kernel, and start the cluster before anything else uses CUDA."
+        yield Finding("kernel", "problem", f"uses GPU {astray[0]}, which its cluster does not hold.", fix)
+
+
+def _pids(gpu: GpuState) -> set[int]:
+    return {process.pid for process in gpu.processes}
+
+
+def _check_workers(cluster: RunningCluster | None, workers: dict[str, Examined]) -> Iterator[Finding]:
+    if cluster is None:
+        yield Finding("cluster", "note", "This kernel has none.", "Type: %gpudask start")
+        return
+    from ...switch.gpu_libraries import examine_process
+
+    here, there = examine_process(compute=False).versions, [own.versions for own in workers.values()]
+    asked = len(cluster.client.scheduler_info(-1)["workers"])
+    silent = asked - len(there)
+    if silent > 0:
+        yield Finding("workers", "problem", f"{silent} of {asked} do not answer.", "Type: %gpudask logs")
+    differ = {
+        f"{name} is {version} in the kernel and {versions[name]} in a worker"
+        for versions in there
+        for name, version in here.items()
+        if versions.get(name, version) != version
+    }
+    if differ:
+        yield Finding("versions", "problem", f"{'; '.join(sorted(differ))}.", "Restart the kernel.")
+    elif there:
+        yield Finding("versions", "ok", f"The kernel and {len(there)} workers have the same.")

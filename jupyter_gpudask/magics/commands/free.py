@@ -1,0 +1,66 @@
+"""``%gpudask free``: device memory that kernel and workers hold without need, given back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...quantities import format_bytes
+from ..views.views import View
+
+if TYPE_CHECKING:
+    from ...protocol import WorkerState
+    from ...session.running_cluster import RunningCluster
+    from ...session.session import Session
+
+_PATIENCE = 20.0
+
+
+class FreeView(View):
+    """How much was freed, and how much is still held.
+
+    Attributes
+    ----------
+    freed
+        Bytes, by who held them.
+    """
+
+    def __init__(self, freed: dict[str, int], workers: tuple[WorkerState, ...], *, pool: bool) -> None:
+        self.freed = freed
+        self._workers = workers
+        self._pool = pool
+
+    def __str__(self) -> str:
+        lines = [f"{format_bytes(sum(self.freed.values()))} of device memory freed."]
+        lines += [f"  {name}: {format_bytes(freed)}" for name, freed in self.freed.items() if freed]
+        in_use = sum(worker.pool_used or 0 for worker in self._workers)
+        if in_use:
+            held = "is in use on the workers by results that variables hold; del them to free it."
+            lines.append(f"{format_bytes(in_use)} {held}")
+        if self._pool:
+            lines.append("The pool that was reserved at the start stays reserved: %gpudask restart --pool none")
+        return "\n".join(lines)
+
+    def to_html(self) -> str:
+        """The lines as they are."""
+        return f"<pre>{super().to_html()}</pre>"
+
+
+def free(session: Session) -> FreeView:
+    """Free what can be freed in the workers and in the kernel."""
+    from ...switch.gpu_libraries import release_memory
+
+    cluster: RunningCluster | None = session.cluster
+    freed: dict[str, int] = {}
+    workers: tuple[WorkerState, ...] = ()
+    if cluster is not None and cluster.ready.engine == "cuda":
+        addresses = {worker: str(name) for worker, name in cluster.ask_workers(_name_of, _PATIENCE).items()}
+        released = cluster.ask_workers(release_memory, _PATIENCE)
+        workers = session.state().workers
+        sizes = {addresses.get(address, address): size for address, size in released.items()}
+        freed = {f"GPU {worker.gpu_index}": sizes.get(worker.name, 0) for worker in workers}
+    freed["kernel"] = release_memory()
+    return FreeView(freed, workers, pool=cluster is not None and cluster.spec.pool is not None)
+
+
+def _name_of(dask_worker: Any) -> str:
+    return str(dask_worker.name)

@@ -1,0 +1,105 @@
+"""What a cell shows of its work on the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from ...quantities import format_bytes
+from .views import Note, View
+
+if TYPE_CHECKING:
+    from ...protocol import ClusterState, WorkerState
+
+_MANY = 8
+
+
+@dataclass(repr=False)
+class CellProgress(View):
+    """What the cluster is doing for a cell that runs: `tasks` were sent so far, and `seconds` have passed."""
+
+    state: ClusterState
+    tasks: int
+    seconds: float
+
+    def __str__(self) -> str:
+        done = max(0, self.tasks - self.state.tasks_unfinished)
+        parts = [f"{done:,} of {format_count(self.tasks, 'task')} done", f"{self.seconds:.0f} s"]
+        gpus = [worker for worker in self.state.workers if worker.gpu_index is not None]
+        parts += [_describe_gpu(worker) for worker in gpus[:_MANY]]
+        if len(gpus) > _MANY:
+            parts.append(f"and {len(gpus) - _MANY} more GPUs")
+        return " · ".join(parts)
+
+    def to_html(self) -> str:
+        """The line after a progress bar."""
+        done = max(0, self.tasks - self.state.tasks_unfinished)
+        bar = f'<progress value="{done}" max="{self.tasks}" aria-label="tasks"></progress>'
+        return f'<div role="status" style="{Note.STYLE}">{bar} {escape(str(self))}</div>'
+
+
+@dataclass(repr=False)
+class CellSummary(View):
+    """What a cell did on the cluster.
+
+    Attributes
+    ----------
+    libraries
+        What its arrays and dataframes were made of.
+    cluster
+        The cluster in a few words.
+    seconds
+        How long the cell took.
+    tasks
+        How many it sent to the cluster.
+    peak, peak_gpu
+        The most device memory that was handed out on one GPU, in bytes, and the index of that GPU.
+    spilled
+        Results that do not lie on the GPUs now for want of room, in bytes.
+    on_host
+        Names of collections that stayed on the CPU, with the line.
+    """
+
+    libraries: tuple[str, ...]
+    cluster: str
+    seconds: float
+    tasks: int
+    peak: int | None
+    peak_gpu: int | None
+    spilled: int
+    on_host: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        parts = [
+            f"{' and '.join(self.libraries)} on {self.cluster}",
+            f"{self.seconds:.{1 if self.seconds < 100 else 0}f} s",
+            format_count(self.tasks, "task"),
+        ]
+        if self.peak is not None:
+            where = "" if self.peak_gpu is None else f" on GPU {self.peak_gpu}"
+            parts.append(f"at most {format_bytes(self.peak)} in use{where}")
+        if self.spilled:
+            parts.append(f"{format_bytes(self.spilled)} spilled")
+        if self.on_host:
+            parts.append(f"on the CPU: {', '.join(_describe_leftover(name, line) for name, line in self.on_host)}")
+        return " · ".join(parts)
+
+    def to_html(self) -> str:
+        """The line, smaller and in the secondary colour of the theme."""
+        return Note(str(self)).to_html()
+
+
+def format_count(number: int, unit: str) -> str:
+    """A count with its unit, such as ``1,250 tasks``."""
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
+def _describe_gpu(worker: WorkerState) -> str:
+    busy = "" if worker.utilization is None else f" {worker.utilization:.0f} %"
+    memory = "" if worker.device_memory_used is None else f" {format_bytes(worker.device_memory_used)}"
+    return f"GPU {worker.gpu_index}{busy}{memory}"
+
+
+def _describe_leftover(name: str, line: int) -> str:
+    return f"{name} (line {line})" if line else name

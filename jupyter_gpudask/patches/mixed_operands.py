@@ -1,0 +1,98 @@
+"""Operations on CPU and GPU collections together: refused where they are written, by the names of the two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import dask._collections
+import dask.base
+import numpy as np
+from dask.array import core, einsumfuncs, routines
+from dask.base import unpack_collections
+from dask.utils import funcname
+
+from ..errors import MixedBackendsError
+from ..inspection.caller import names_behind, names_of
+from ..inspection.placement import place_of, place_of_partitions
+from .interception import first_argument, intercept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_INDEXING = ("getitem", "getitem_variadic")
+_OF_CUPY = ("Unsupported type <class 'numpy.ndarray'>", "Implicit conversion to a NumPy array is not allowed")
+_OF_THE_USER = ("MapPartitions", "MapOverlap", "MapOverlapAlign")
+
+
+def install_mixing() -> None:
+    """Refuse to mix, in every cell; a second time does nothing."""
+    for function in (
+        core.elemwise,
+        core.concatenate,
+        core.stack,
+        routines.tensordot,
+        routines.matmul,
+        einsumfuncs.einsum,
+    ):
+        intercept(function, _check_arrays)
+    intercept(dask._collections.new_collection, _check_frames)  # noqa: SLF001
+    intercept(dask.base.compute, _explain)
+
+
+def _check_arrays(operation: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    # Dask takes these for numbers, and CuPy does not.
+    args = tuple(arg[()] if isinstance(arg, np.ndarray) and not arg.ndim else arg for arg in args)
+    first = args[0] if args else None
+    # CuPy takes indices from the host.
+    if not (callable(first) and funcname(first) in _INDEXING):
+        given = [*args, *(value for name, value in kwargs.items() if name != "out")]
+        parts = [part for arg in given for part in (arg if isinstance(arg, list | tuple) else [arg])]
+        # A number is no block; and plain data goes where its company is.
+        _refuse_mixture(part for part in parts if isinstance(part, core.Array) and part.ndim)
+    return operation(*args, **kwargs)
+
+
+def _check_frames(make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    expression = first_argument(make, args, kwargs)
+    if type(expression).__name__ not in _OF_THE_USER:
+        first = {place_of_partitions(part): part for part in reversed(expression.dependencies())}
+        if first.keys() >= {"host", "gpu"}:
+            _refuse_mixture([make(first["host"]), make(first["gpu"])])
+    return make(*args, **kwargs)
+
+
+def _explain(compute: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Say the same where only the blocks have met, in functions that can be given both."""
+    __tracebackhide__ = True
+    try:
+        return compute(*args, **kwargs)
+    except TypeError as error:
+        if not str(error).startswith(_OF_CUPY):
+            raise
+        collections, _ = unpack_collections(*args, traverse=kwargs.get("traverse", True))
+        for names in map(names_behind, collections):
+            if names["host"] and names["gpu"]:
+                host, gpu = (" and ".join(names[place][:3]) for place in ("host", "gpu"))
+                raise MixedBackendsError(host, gpu, movable=True) from None
+        raise
+
+
+def _refuse_mixture(operands: Iterable[Any]) -> None:
+    __tracebackhide__ = True
+    first: dict[str, Any] = {}
+    for operand in operands:
+        place = place_of(operand)
+        if place is not None:
+            first.setdefault(place, operand)
+    if len(first) == 2:
+        host, gpu = first["host"], first["gpu"]
+        raise MixedBackendsError(_called(host), _called(gpu), movable=bool(names_of(host)))
+
+
+def _called(value: Any) -> str:
+    names = names_of(value)
+    if names:
+        return " and ".join(names[:3])
+    return "a frame without a name" if hasattr(value, "expr") else "an array without a name"

@@ -1,0 +1,113 @@
+"""Results that the kernel's GPU cannot hold are refused before they are moved there."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from dask.array import Array
+from distributed import futures_of
+
+from ..errors import ResultTooLargeError
+from ..inspection.caller import names_of
+from ..inspection.placement import is_type_of_gpu, place_of
+from ..quantities import format_bytes
+from .interception import bind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from distributed import Client, Future
+
+_awaited: ContextVar[Sequence[Any]] = ContextVar("jupyter_gpudask_awaited", default=())
+"""The collections of a computation, if only its results tell how large they are."""
+
+
+@contextmanager
+def refusing_what_does_not_fit(collections: Iterable[Any]) -> Iterator[None]:
+    """Around the computation of `collections`: refuse what is larger than the free memory of the kernel's GPU.
+
+    Arrays of known size are refused at once; everything else by `check_what_was_computed`.
+
+    Raises
+    ------
+    ResultTooLargeError
+        Nothing of what was computed is left on the workers.
+    """
+    __tracebackhide__ = True
+    on_gpu = [each for each in collections if place_of(each) == "gpu" and getattr(each, "ndim", None)]
+    known = [each for each in on_gpu if isinstance(each, Array) and not math.isnan(each.nbytes)]
+    # The blocks of an array are put together on the way: both need room, unless there is but one.
+    _refuse(known, sum(int(array.nbytes) * (2 if array.npartitions > 1 else 1) for array in known))
+    token = _awaited.set(on_gpu if len(known) < len(on_gpu) else ())
+    try:
+        yield
+    finally:
+        _awaited.reset(token)
+
+
+def check_what_was_computed(gather: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Around `distributed.Client.gather`, with which a computation ends: it moves what is there by then, or waits.
+
+    Dask has submitted all by itself, in one graph, with the user's own options.
+    """
+    __tracebackhide__ = True
+    collections = _awaited.get()
+    if collections:
+        call = bind(gather, args, kwargs).arguments
+        client: Client = call["self"]
+        if not client.asynchronous and not call.get("asynchronous"):
+            futures = list({future.key: future for future in futures_of(call["futures"])}.values())
+            try:
+                _refuse(collections, client.sync(_bytes_on_gpus, client, futures))
+            except ResultTooLargeError:
+                for future in futures:  # the traceback holds them
+                    future.release()
+                raise
+    return gather(*args, **kwargs)
+
+
+async def _bytes_on_gpus(client: Client, futures: Sequence[Future[Any]]) -> int:
+    """The bytes of all that is on GPUs when all is done; 0 once something has failed, which `gather` then reports."""
+
+    async def is_finished(future: Future[Any]) -> bool:
+        state: Any = future._state  # noqa: SLF001 - `distributed.wait` waits for the others of a failed one
+        await state.wait()
+        return bool(future.status == "finished")
+
+    waiting = [asyncio.ensure_future(is_finished(future)) for future in futures]
+    try:
+        for done in asyncio.as_completed(waiting):
+            if not await done:
+                return 0
+    finally:
+        for task in waiting:
+            task.cancel()
+    keys = [future.key for future in futures if not isinstance(future.type, type) or is_type_of_gpu(future.type)]
+    scheduler: Any = client.scheduler
+    try:
+        sizes: dict[Any, int] = await scheduler.nbytes(keys=keys, summary=False)
+    except KeyError:  # the scheduler has lost one meanwhile
+        return 0
+    return sum(sizes.values())
+
+
+def _refuse(collections: Sequence[Any], needed: int) -> None:
+    __tracebackhide__ = True
+    if needed and needed > (free := _free_memory()):
+        names = [name for collection in collections for name in names_of(collection)]
+        raise ResultTooLargeError(
+            f"The result {' and '.join(names) or 'of this line'} needs {format_bytes(needed)} "
+            f"on the GPU of this kernel, which has {format_bytes(free)} free."
+        )
+
+
+def _free_memory() -> int:
+    """Bytes that the kernel can still put on its GPU."""
+    import cupy
+
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    return int(free + cupy.get_default_memory_pool().free_bytes())

@@ -1,0 +1,114 @@
+"""Functions of the user and of libraries, given to Dask: what they give is moved to where its metadata says it is.
+
+A function for NumPy may give NumPy's array for a block of CuPy's, as that of XGBoost's ``predict`` does; and it may be
+given with metadata of pandas, which then is what the user asks for. Without this, blocks would be something else than
+the collection says, and the next operation would fail with an error of CuPy's or cuDF's.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from dask.array import Array, core
+from dask.base import is_dask_collection, normalize_token
+from dask.dataframe.dask_expr import _collection as frames
+from dask.dataframe.dask_expr._collection import DataFrame, Series
+from dask.utils import funcname
+
+from ..inspection.placement import can_move, place_of, to_host
+from .interception import bind, intercept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..inspection.placement import Place
+
+_LIBRARIES = ("cudf", "cupy", "dask", "dask_cudf", "jupyter_gpudask", "numpy", "operator", "pandas")
+
+
+def install_user_functions() -> None:
+    """Have results moved, in every cell; a second time does nothing."""
+    intercept(core.map_blocks, _map)
+    intercept(frames.map_partitions, _map)
+    for method in (Series.map, Series.apply, DataFrame.apply):
+        intercept(method, _with_meta_of_cudf)
+
+
+class ResultsAt:
+    """A function whose arrays and frames are moved to one place.
+
+    Parameters
+    ----------
+    function
+        What is called.
+    place
+        Where its results shall be; `None` leaves them where they are.
+    """
+
+    def __init__(self, function: Callable[..., Any], place: Place | None = None) -> None:
+        functools.update_wrapper(self, function)
+        self.__name__ = funcname(function)  # which Dask begins the keys of its tasks with
+        self.function = function
+        self.place = place
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function gives, at its place."""
+        result = self.function(*args, **kwargs)
+        if self.place is None or place_of(result) in (self.place, None):
+            return result
+        return to_host(result) if self.place == "host" else _to_gpu(result)
+
+    def __dask_tokenize__(self) -> Any:
+        return normalize_token(self.function)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ResultsAt, (self.function, self.place)
+
+
+def _to_gpu(data: Any) -> Any:
+    if isinstance(data, np.ndarray):
+        import cupy
+
+        return cupy.asarray(data) if can_move(data) else data
+    import cudf
+
+    return cudf.from_pandas(data)
+
+
+def _map(apply: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """`dask.array.map_blocks` and `dask.dataframe.map_partitions`."""
+    __tracebackhide__ = True
+    function: Any = args[0] if args else kwargs.get("func")
+    if not _is_of_the_user(function) or not any(map(_is_on_gpu, [*args, *kwargs.values()])):
+        return apply(*args, **kwargs)
+    moving = ResultsAt(function)
+    if args:
+        args = (moving, *args[1:])
+    else:
+        kwargs["func"] = moving
+    result = apply(*args, **kwargs)
+    # Metadata comes of the function itself, which may decide on its place.
+    if not isinstance(result, Array) or can_move(result):
+        moving.place = place_of(result)
+    return result
+
+
+def _is_of_the_user(function: Any) -> bool:
+    module = getattr(function, "__module__", None) or type(function).__module__
+    return callable(function) and module.partition(".")[0] not in _LIBRARIES
+
+
+def _is_on_gpu(value: Any) -> bool:
+    return is_dask_collection(value) and place_of(value) == "gpu"
+
+
+def _with_meta_of_cudf(apply: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As the method, whose series are cuDF's for frames on GPUs, whatever the metadata says."""
+    __tracebackhide__ = True
+    call = bind(apply, args, kwargs)
+    given = call.arguments
+    if place_of(given.get("meta")) == "host" and place_of(given["self"]) == "gpu":
+        given["meta"] = _to_gpu(given["meta"])
+    return apply(*call.args, **call.kwargs)

@@ -1,0 +1,1 @@
+"""Random numbers of GPU blocks. Runs in the kernel; functions of blocks run in workers."""

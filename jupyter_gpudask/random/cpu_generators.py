@@ -1,0 +1,48 @@
+"""Generators from outside a cell for GPUs stay CPU generators inside it, where Dask would ask the settings anew."""
+
+from __future__ import annotations
+
+import numbers
+from typing import TYPE_CHECKING, Any
+
+import dask.array.random as dask_random
+from dask._task_spec import Task, parse_input
+from dask.array import Array
+from dask.array.backends import array_creation_dispatch
+from dask.highlevelgraph import HighLevelGraph
+
+from ..patches.interception import bind, first_argument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dask.array.random import RandomState
+
+
+def permute_on_cpu(permute: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
+    """Dask's ``permutation``, but that of a number permutes an ``arange`` of NumPy, whatever the settings are."""
+    __tracebackhide__ = True
+    call = bind(permute, args, kwargs)
+    x = call.arguments["x"]
+    if not isinstance(x, numbers.Number):
+        return permute(*args, **kwargs)
+    call.arguments["x"] = array_creation_dispatch.dispatch("numpy").arange(x, chunks="auto")
+    return permute(*call.args, **call.kwargs)
+
+
+def choose_on_cpu(choose: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
+    """``RandomState.choice``, whose tasks in Dask take the settings of the process that they run in."""
+    __tracebackhide__ = True
+    array = choose(*args, **kwargs)
+    state: RandomState = first_argument(choose, args, kwargs)
+    layer = {key: _with(state._RandomState, task) for key, task in array.dask.layers[array.name].items()}  # noqa: SLF001
+    layers = dict(array.dask.layers) | {array.name: layer}
+    graph = HighLevelGraph(layers, array.dask.dependencies)
+    return Array(graph, array.name, array.chunks, meta=array._meta)  # noqa: SLF001
+
+
+def _with(library: Any, task: Task) -> Task:
+    """The task of ``choice`` with its generator named, as Dask's other methods have it."""
+    state, a, size, replace, p = task.args
+    given, options = parse_input([a]), parse_input({"replace": replace, "p": p})
+    return Task(task.key, dask_random._apply_random, library, "choice", state, size, given, options)  # noqa: SLF001

@@ -1,0 +1,241 @@
+"""All of NumPy's random numbers for the generators of CuPy that Dask makes in a cell for GPUs.
+
+Dask calls a CuPy generator's methods by NumPy's names, and many of them CuPy does not have, or has for numbers alone.
+Here a block is drawn by `draw_block`, which knows another way; on the CPU nothing changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import numbers
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import dask.array.random as dask_random
+import numpy as np
+from dask._task_spec import Task, TaskRef, parse_input
+from dask.array import Array, asarray, broadcast_to
+from dask.array.backends import array_creation_dispatch
+from dask.array.core import broadcast_shapes, normalize_chunks
+from dask.array.random import Generator, RandomState
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+from dask.utils import random_state_data, typename
+
+from ..patches.interception import bind, first_argument, intercept
+from .blocks import BOUNDED, HOST_ONLY, Stream, choose_block, draw_block
+from .cpu_generators import choose_on_cpu, permute_on_cpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WHOLE = {"multinomial": 1, "multivariate_hypergeometric": 0}
+"""Methods with a parameter, at this place, that is one list for all numbers, and the last axis of what is drawn."""
+
+WHOLE_NUMBERS = {
+    *HOST_ONLY,
+    *BOUNDED,
+    "binomial",
+    "geometric",
+    "hypergeometric",
+    "logseries",
+    "negative_binomial",
+    "poisson",
+    "tomaxint",
+    "zipf",
+}
+
+_TYPED_BY_NUMPY = {"integers", "randint"}
+_Chunks = tuple[tuple[int, ...], ...]
+
+
+def install_random_numbers() -> None:
+    """Have Dask's generators draw with `draw`, `choose` and `permute` where they are of CuPy."""
+    intercept(dask_random._wrap_func, _draw)  # noqa: SLF001
+    intercept(RandomState.choice, choose_on_cpu)
+    for kind in (Generator, RandomState):
+        intercept(kind.permutation, permute_on_cpu)
+        intercept(kind.choice, _choose)
+        intercept(kind.permutation, _permute)
+
+
+def _draw(on_cpu: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    return (draw if is_on_gpu(first_argument(on_cpu, args, kwargs)) else on_cpu)(*args, **kwargs)
+
+
+def _choose(on_cpu: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    if not is_on_gpu(first_argument(on_cpu, args, kwargs)):
+        return on_cpu(*args, **kwargs)
+    call = bind(on_cpu, args, kwargs).arguments  # the two kinds of generators have other orders
+    return choose(call.pop("self"), **call)
+
+
+def _permute(on_cpu: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    if not is_on_gpu(first_argument(on_cpu, args, kwargs)):
+        return on_cpu(*args, **kwargs)
+    return permute(*bind(on_cpu, args, kwargs).args)
+
+
+def is_on_gpu(rng: Generator | RandomState) -> bool:
+    """Whether CuPy draws for this generator: it was made in a cell for GPUs, or of one of CuPy's own."""
+    made_of = type(rng._bit_generator) if isinstance(rng, Generator) else rng._RandomState  # noqa: SLF001
+    return typename(made_of).startswith("cupy")
+
+
+def draw(
+    rng: Generator | RandomState,
+    funcname: str,
+    *args: Any,
+    size: Any = None,
+    chunks: Any = "auto",
+    extra_chunks: _Chunks = (),
+    **options: Any,
+) -> Array:
+    """What a method of `rng` gives; as `dask.array.random._wrap_func`, whose place it takes.
+
+    Parameters
+    ----------
+    rng
+        A generator of CuPy.
+    funcname
+        The method's name in NumPy.
+    args
+        The distribution's parameters: numbers, or arrays of any kind that broadcast.
+    size, chunks
+        As in Dask.
+    extra_chunks
+        Axes that the method adds.
+    options
+        The method's other arguments.
+    """
+    name = funcname
+    if options.pop("out", None) is not None:
+        raise NotImplementedError("A Dask array cannot be drawn into an array that is there already: leave out= away.")
+    if name == "integers":
+        args = (*args, options.pop("high", None))
+    if name == "random_integers":  # that which includes the upper bound
+        low, high = (1, args[0]) if args[1] is None else args
+        name, args = "randint", (low, _parameter(high) + 1)
+    by_default = np.int64 if name in WHOLE_NUMBERS else np.float64
+    dtype = np.dtype(options.pop("dtype", by_default))
+    parameters = [arg if index == WHOLE.get(name) else _parameter(arg) for index, arg in enumerate(args)]
+    if name == "multivariate_hypergeometric":
+        extra_chunks = ((len(args[0]),),)
+    if name in WHOLE:
+        parameters[WHOLE[name]] = np.asarray(_to_host(args[WHOLE[name]])).tolist()
+    _check(rng, name, parameters, dtype, options)
+
+    arrays = [parameter for parameter in parameters if isinstance(parameter, Array)]
+    shapes = [array.shape for array in arrays] + ([] if size is None else [_as_shape(size)])
+    shape = broadcast_shapes(*shapes)
+    chunks = normalize_chunks(chunks, shape, dtype=dtype)
+    arrays = [broadcast_to(array, shape).rechunk(chunks) for array in arrays]
+    token, streams = _streams(rng, chunks)
+    key = f"{name}-{tokenize('cupy', token, name, shape, chunks, dtype, parameters, options)}"
+    layer = {}
+    for stream, sizes, block in zip(streams, product(*chunks), _blocks(chunks), strict=True):
+        refs = iter([TaskRef((array.name, *block)) for array in arrays])
+        given = parse_input([next(refs) if isinstance(parameter, Array) else parameter for parameter in parameters])
+        place = (key, *block, *(0 for _ in extra_chunks))
+        layer[place] = Task(place, draw_block, stream, name, given, size=sizes, dtype=dtype, options=options)
+    return _array(key, layer, chunks + extra_chunks, dtype, arrays)
+
+
+def choose(  # noqa: PLR0917 - NumPy's
+    rng: Generator | RandomState,
+    a: Any,
+    size: Any = None,
+    replace: bool = True,  # noqa: FBT002
+    p: Any = None,
+    axis: int = 0,
+    shuffle: bool = True,  # noqa: FBT002
+    chunks: Any = "auto",
+) -> Array:
+    """``choice`` of both kinds of generators."""
+    like = Generator(np.random.PCG64(0)) if isinstance(rng, Generator) else RandomState(0, np.random.RandomState)
+    chances = np.asarray(p) if isinstance(p, list | tuple) else p
+    population, size, replace, chances, _, chunks, meta, arrays = dask_random._choice_validate_params(  # noqa: SLF001
+        like, a, size, replace, chances, axis, chunks
+    )
+    options = {"shuffle": shuffle} if isinstance(rng, Generator) and not replace else {}
+    population = int(population) if isinstance(a, numbers.Integral) else population
+    token, streams = _streams(rng, chunks)
+    key = f"choice-{tokenize('cupy', token, size, chunks, population, replace, chances, shuffle)}"
+    layer = {}
+    for stream, sizes, block in zip(streams, product(*chunks), _blocks(chunks), strict=True):
+        place = (key, *block)
+        layer[place] = Task(
+            place, choose_block, stream, population, chances, size=sizes, replace=replace, options=options
+        )
+    return _array(key, layer, chunks, meta.dtype, arrays)
+
+
+def permute(rng: Generator | RandomState, x: Any) -> Array:
+    """``permutation`` of both kinds of generators: NumPy decides the order, as in Dask; the data is on the GPU."""
+    from dask.array.slicing import shuffle_slice
+
+    backend = array_creation_dispatch.dispatch("cupy")
+    array = backend.arange(x, chunks="auto") if isinstance(x, numbers.Number) else asarray(x)
+    if array.dtype.kind in "biufc":
+        array = backend.to_backend(array)
+    order = np.arange(len(array))
+    if isinstance(rng, Generator):
+        (child,) = rng._bit_generator._seed_seq.spawn(1)  # noqa: SLF001
+        np.random.Generator(np.random.PCG64(child)).shuffle(order)
+    else:
+        rng._numpy_state.shuffle(order)  # noqa: SLF001
+    permuted: Array = shuffle_slice(array, order)
+    return permuted
+
+
+def _streams(rng: Generator | RandomState, chunks: _Chunks) -> tuple[Any, list[Stream]]:
+    """What names the next numbers of `rng`, and a stream of its own for each block."""
+    count = math.prod(len(sizes) for sizes in chunks)
+    if isinstance(rng, Generator):
+        kind, sequence = type(rng._bit_generator).__name__, rng._bit_generator._seed_seq  # noqa: SLF001
+        token = (kind, sequence.entropy, sequence.spawn_key, sequence.n_children_spawned)
+        return token, [Stream(kind, child) for child in sequence.spawn(count)]
+    states = random_state_data(count, rng._numpy_state)  # noqa: SLF001
+    # The number that CuPy makes of such a state; a state itself would be 2.5 kB in every task.
+    seeds = [int(hashlib.md5(state, usedforsecurity=False).hexdigest()[:16], 16) for state in states]
+    return seeds, [Stream(None, seed) for seed in seeds]
+
+
+def _parameter(value: Any) -> Any:
+    """An array of Dask, or a number of Python."""
+    if isinstance(value, Array):
+        return value
+    value = _to_host(value) if getattr(value, "ndim", 0) == 0 else value
+    if getattr(value, "ndim", 0) or isinstance(value, list | tuple):
+        return asarray(value)
+    return value.item() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _check(rng: Any, name: str, parameters: list[Any], dtype: np.dtype[Any], options: dict[str, Any]) -> None:
+    """Raise what NumPy raises for such arguments, where their values are known yet."""
+    if any(isinstance(parameter, Array) for parameter in parameters):
+        return
+    library: Any = np.random.default_rng(0) if isinstance(rng, Generator) else np.random.RandomState(0)
+    wanted = {"dtype": dtype} if name in _TYPED_BY_NUMPY else {}
+    getattr(library, name)(*parameters, size=None, **wanted, **options)
+
+
+def _as_shape(size: Any) -> tuple[int, ...]:
+    return tuple(size) if isinstance(size, tuple | list) else (size,)
+
+
+def _blocks(chunks: _Chunks) -> product[tuple[int, ...]]:
+    return product(*(range(len(sizes)) for sizes in chunks))
+
+
+def _array(key: str, layer: dict[Any, Task], chunks: _Chunks, dtype: np.dtype[Any], arrays: list[Any]) -> Array:
+    import cupy
+
+    library = cupy if dtype.kind in "biufc" else np
+    graph = HighLevelGraph.from_collections(key, layer, dependencies=arrays)
+    return Array(graph, key, chunks, meta=library.empty((0,) * len(chunks), dtype))
+
+
+def _to_host(value: Any) -> Any:
+    return value.get() if typename(type(value)).startswith("cupy") else value

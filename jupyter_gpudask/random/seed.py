@@ -1,0 +1,59 @@
+"""One seed for both sides: ``da.random.seed`` counts in cells for GPUs and in those around them.
+
+Dask keeps one generator for each backend behind the functions of ``da.random``, and its ``seed`` seeds only that of the
+backend which is set when it is called.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import dask.array.random as dask_random
+import numpy as np
+from dask.array.random import RandomState
+
+from ..patches.interception import bind, intercept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CPU = "numpy"
+
+
+class SharedStates(dict[str, RandomState]):
+    """The generators behind ``da.random``, by backend; those of GPUs begin where the CPU's is at their first use."""
+
+    def __missing__(self, backend: str) -> RandomState:
+        if backend == _CPU or _CPU not in self:
+            state = RandomState()
+        else:
+            # Never the CPU's own stream, of which both would then draw.
+            _, words, place, *_ = self[_CPU]._numpy_state.get_state(legacy=True)  # noqa: SLF001
+            digest = hashlib.sha256(f"{backend} {place}".encode() + np.asarray(words).tobytes())
+            state = RandomState(np.frombuffer(digest.digest(), dtype=np.uint32))
+        self[backend] = state
+        return state
+
+    def seed(self, seed: Any) -> None:
+        """Seed the CPU's as Dask does; those of GPUs begin anew from there."""
+        self[_CPU] = RandomState(seed, RandomState=np.random.RandomState)
+        for backend in set(self) - {_CPU}:
+            self.pop(backend, None)
+
+
+def install_seed() -> None:
+    """Have ``da.random.seed``, by whatever name, seed all backends."""
+    if not isinstance(dask_random._cached_states, SharedStates):  # noqa: SLF001
+        dask_random._cached_states = SharedStates(dask_random._cached_states)  # noqa: SLF001
+    intercept(RandomState.seed, _seed)
+
+
+def _seed(seed: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
+    __tracebackhide__ = True
+    states: Any = dask_random._cached_states  # noqa: SLF001
+    call = bind(seed, args, kwargs).arguments
+    if any(call["self"] is state for state in list(states.values())):
+        states.seed(call.get("seed"))
+    else:
+        seed(*args, **kwargs)

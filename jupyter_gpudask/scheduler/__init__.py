@@ -1,0 +1,1 @@
+"""Plugins and handlers of Dask's scheduler. Runs in the supervisor, which hosts the scheduler."""

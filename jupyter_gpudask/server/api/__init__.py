@@ -1,0 +1,1 @@
+"""What browsers ask the Jupyter server: REST, the WebSocket, and the proxy of dashboards."""

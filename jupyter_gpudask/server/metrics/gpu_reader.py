@@ -1,0 +1,119 @@
+"""The GPUs as the browser sees them: NVML's figures, who holds each, and whose processes are on it. It blocks."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import psutil
+
+from ...errors import GpuUnavailableError
+from ...machine.gpus import list_gpus
+from ...machine.leases import Lease, LeaseFolder
+from ...protocol.rest import GpuHolder, GpuInfo, GpuList, GpuUser
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...protocol import GpuProcess, GpuState
+    from ..clusters.kernels import KernelProcess
+
+logger = logging.getLogger(__name__)
+
+# The driver itself keeps some hundred MB of an H200.
+_UNEXPLAINED = 2**30
+
+
+class GpuReader:
+    """Reads the GPUs, and logs a trouble once, not each time."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, GpuState] = {}
+        self._reason = ""
+
+    def read(self, supervisors: Mapping[int, str], kernels: Mapping[int, KernelProcess] | None = None) -> GpuList:
+        """The GPUs now.
+
+        Parameters
+        ----------
+        supervisors
+            The kernel ids of this server's clusters, by the pid of the supervisor.
+        kernels
+            This server's kernels, by pid.
+        """
+        kernels = kernels or {}
+        try:
+            gpus = list_gpus()
+        except GpuUnavailableError as error:
+            self._log(error.reason)
+            return GpuList(reason=error.reason, fix=error.fix)
+        here = {gpu.uuid for gpu in gpus}
+        # Those of other hosts that share the home hold other GPUs, and their pids mean nothing here.
+        leases = [lease for lease in LeaseFolder().read() if here.intersection(lease.gpus)]
+        supervisors = {lease.pid: lease.kernel_id for lease in leases if lease.kernel_id} | dict(supervisors)
+        reason = self._missing(gpus)
+        self._log(reason)
+        return GpuList(
+            gpus=tuple(_describe(gpu, leases, supervisors, kernels) for gpu in gpus),
+            reason=reason,
+            fix="Look at what the system has logged about it: dmesg" if reason else "",
+        )
+
+    def _missing(self, gpus: Sequence[GpuState]) -> str:
+        """What to say of GPUs that were there."""
+        # Where one answers by another UUID, MIG was switched; but not by that of its neighbour, which moves up when a
+        # GPU is taken out.
+        answering = {gpu.index for gpu in gpus if self._seen.get(gpu.uuid, gpu).index == gpu.index}
+        others = {uuid: gpu for uuid, gpu in self._seen.items() if gpu.index not in answering}
+        self._seen = {gpu.uuid: gpu for gpu in gpus} | others
+        missing = [
+            f"GPU {gpu.index} ({gpu.name})" for uuid, gpu in others.items() if all(gpu.uuid != uuid for gpu in gpus)
+        ]
+        return f"{' and '.join(missing)} no longer answer{'s' if len(missing) == 1 else ''}." if missing else ""
+
+    def _log(self, reason: str) -> None:
+        if reason != self._reason:
+            logger.warning("%s", reason or "The GPUs answer again.")
+            self._reason = reason
+
+
+def _describe(
+    gpu: GpuState,
+    leases: Sequence[Lease],
+    supervisors: Mapping[int, str],
+    kernels: Mapping[int, KernelProcess],
+) -> GpuInfo:
+    holders = tuple(
+        GpuHolder(name=lease.holder, kernel_id=lease.kernel_id or None, share=lease.share)
+        for lease in leases
+        if gpu.uuid in lease.gpus
+    )
+    users = tuple(_user(process, supervisors, kernels) for process in gpu.processes)
+    return GpuInfo(**dict(gpu), holders=holders, users=users, hidden_use=not holders and _has_hidden_use(gpu))
+
+
+def _has_hidden_use(gpu: GpuState) -> bool:
+    sizes = [process.memory for process in gpu.processes]
+    known = [size for size in sizes if size is not None]
+    if gpu.memory_used is None or len(known) < len(sizes):
+        return False
+    return gpu.memory_used - sum(known) > _UNEXPLAINED
+
+
+def _user(process: GpuProcess, supervisors: Mapping[int, str], kernels: Mapping[int, KernelProcess]) -> GpuUser:
+    pid = process.pid
+    try:
+        session = os.getsid(pid)
+        details = psutil.Process(pid).as_dict(["name", "username"])
+    except (OSError, psutil.Error):  # gone since, or of another container
+        return GpuUser(pid=pid, memory=process.memory)
+    kernel = kernels.get(session)  # which leads a session of its own, as a supervisor does
+    return GpuUser(
+        pid=pid,
+        name=details["name"],
+        user=details["username"],
+        memory=process.memory,
+        kernel_id=kernel.kernel_id if kernel else supervisors.get(session),
+        notebook=kernel.notebook if kernel else None,
+    )

@@ -1,0 +1,22 @@
+"""The cpu engine: worker processes without a GPU, which stand in where there is none."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from distributed import LocalCluster
+
+if TYPE_CHECKING:
+    from ...protocol import ClusterSpec
+    from .plan import Plan
+
+
+def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
+    """A `distributed.LocalCluster` for `plan`; see `open_cluster`."""
+    return LocalCluster(
+        n_workers=plan.workers,
+        threads_per_worker=spec.threads or max(1, (os.cpu_count() or 1) // plan.workers),
+        processes=True,
+        **common,
+    )

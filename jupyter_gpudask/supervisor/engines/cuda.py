@@ -1,0 +1,40 @@
+"""The cuda engine: one worker for each GPU, by dask-cuda."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ...protocol import ClusterSpec
+    from .plan import Plan
+
+
+def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
+    """A `dask_cuda.LocalCUDACluster` for `plan`; see `open_cluster`."""
+    made_by = import_dask_cuda()
+    if spec.protocol == "tcp":  # UCX does not start without a device
+        # Without a device this process can make no CUDA context; each worker gets its own device from dask-cuda.
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    return made_by(
+        CUDA_VISIBLE_DEVICES=[gpu.uuid for gpu in plan.gpus],
+        n_workers=plan.workers,
+        threads_per_worker=spec.threads or 1,
+        device_memory_limit=plan.spill_threshold or 0,
+        enable_cudf_spill=spec.spilling == "cudf",
+        protocol="ucx" if spec.protocol == "ucx" else None,
+        # One allocator for CuPy and cuDF: RMM's pool of the size asked for, or CUDA's own: see ..allocator.
+        rmm_pool_size=plan.pool,
+        rmm_allocator_external_lib_list=["cupy"],
+        pre_import="cupy,cudf,dask_cudf",
+        **common,
+    )
+
+
+def import_dask_cuda() -> Any:
+    """The class `dask_cuda.LocalCUDACluster`."""
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    os.environ["RAPIDS_NO_INITIALIZE"] = "True"
+    from dask_cuda import LocalCUDACluster
+
+    return LocalCUDACluster

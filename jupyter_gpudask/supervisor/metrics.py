@@ -1,0 +1,110 @@
+"""The state of a running cluster, put together from the scheduler's heartbeats and from NVML."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..errors import GpuUnavailableError
+from ..machine import gpus
+from ..protocol import ClusterState, GpuState, WorkerState
+from ..worker.preload import FIGURES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .engines import Plan
+
+Status = Literal["starting", "ready", "closing", "closed"]
+
+_UNFINISHED_STATES = ("waiting", "queued", "no-worker", "processing")
+
+
+async def read_state(
+    cluster: Any, plan: Plan, status: Status, shortages: Mapping[str, int], *, gpu_metrics: bool = True
+) -> ClusterState:
+    """What each worker is doing now. It asks no worker, and takes no CUDA context.
+
+    Parameters
+    ----------
+    cluster
+        The Dask cluster, whose scheduler lives in this process.
+    plan
+        What the cluster was made from.
+    status
+        The supervisor's word for it.
+    shortages
+        How many tasks failed for want of device memory, by the name of the worker.
+    gpu_metrics
+        Whether NVML is asked about its GPUs.
+    """
+    devices = _silent_devices(plan)
+    if plan.engine == "cuda" and gpu_metrics:
+        # The loop is the scheduler's, too, and NVML may take tens of milliseconds for a GPU.
+        devices = await asyncio.to_thread(_devices, plan)
+    scheduler = cluster.scheduler
+    order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
+    pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
+    workers = [
+        _read_worker(worker, devices, pids.get(str(worker.name)), shortages.get(str(worker.name), 0))
+        for worker in scheduler.workers.values()
+    ]
+    return ClusterState(
+        engine=plan.engine,
+        status=status,
+        time=time.time(),
+        workers=tuple(sorted(workers, key=lambda worker: (order.get(worker.name, 0), len(worker.name), worker.name))),
+        tasks_waiting=len(scheduler.unrunnable) + len(scheduler.queued),
+        tasks_unfinished=sum(
+            group.states[state] for group in scheduler.task_groups.values() for state in _UNFINISHED_STATES
+        ),
+        workers_wanted=len(cluster.plan),
+        gpus=tuple(gpu.uuid for gpu in plan.gpus if gpu.uuid in cluster.plan),
+        held=_held_bytes(scheduler),
+    )
+
+
+def _held_bytes(scheduler: Any) -> int:
+    wanted = {task for client in scheduler.clients.values() for task in client.wants_what}
+    return sum(task.get_nbytes() for task in wanted if task.state == "memory")
+
+
+def _devices(plan: Plan) -> Mapping[str, GpuState]:
+    try:
+        # A class of the administrator's decides on its GPUs by itself, and may name its workers after them.
+        return {gpu.uuid: gpu for gpu in (gpus.read_use(plan.gpus) if plan.gpus else gpus.list_gpus())}
+    except GpuUnavailableError:
+        return _silent_devices(plan)
+
+
+def _silent_devices(plan: Plan) -> Mapping[str, GpuState]:
+    return {gpu.uuid: GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name) for gpu in plan.gpus}
+
+
+def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None, shortages: int) -> WorkerState:
+    metrics = worker.metrics or {}
+    figures = metrics.get(FIGURES) or {}
+    gpu = devices.get(str(worker.name))
+    # What runs comes with the heartbeat; what was taken back since then does not run any more.
+    executing = min(len(worker.executing), len(worker.processing))
+    return WorkerState(
+        name=str(worker.name),
+        pid=pid,
+        gpu_index=None if gpu is None else gpu.index,
+        gpu_uuid=None if gpu is None else gpu.uuid,
+        utilization=None if gpu is None else gpu.utilization,
+        device_memory_used=None if gpu is None else gpu.memory_used,
+        device_memory_total=None if gpu is None else gpu.memory_total,
+        pool_used=figures.get("pool_used"),
+        pool_size=figures.get("pool_size"),
+        spilled_to_host=figures.get("spilled_to_host"),
+        spilled_to_disk=figures.get("spilled_to_disk"),
+        memory=metrics.get("memory"),
+        threads=worker.nthreads,
+        executing=executing,
+        waiting=len(worker.processing) - executing,
+        executed=figures.get("executed"),
+        shortages=shortages,
+        status=worker.status.name,
+    )

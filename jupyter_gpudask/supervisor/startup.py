@@ -1,0 +1,105 @@
+"""Waiting for a cluster's workers, loudly: Dask logs a worker that cannot start, and goes on without it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any
+
+from distributed.core import Status
+
+from ..errors import ClusterStartError
+from ..machine.directories import tail, worker_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_LOG_LINES = 30
+_DEAD = (Status.failed, Status.closed, Status.closing)
+
+
+async def wait_for_workers(
+    cluster: Any,
+    opening: asyncio.Task[None],
+    total: int,
+    *,
+    limit: float,
+    on_progress: Callable[[int], None],
+    logs: Path,
+) -> None:
+    """Wait until `total` workers of `cluster` are up.
+
+    Parameters
+    ----------
+    cluster
+        Being opened.
+    opening
+        The task that opens it; cancelled if the workers do not come.
+    total
+        How many workers it must have.
+    limit
+        Seconds for that.
+    on_progress
+        Called with the number of workers that are up, whenever it changes.
+    logs
+        Where the workers write.
+
+    Raises
+    ------
+    ClusterStartError
+        A worker died, or the limit passed; with the end of that worker's log.
+    """
+    try:
+        async with asyncio.timeout(limit):
+            await _wait(cluster, opening, total, on_progress)
+    except TimeoutError:
+        ready = len(cluster.scheduler.workers)
+        raise ClusterStartError(
+            f"{ready} of {total} workers were up after {limit:g} s.",
+            "Give more time with --start-timeout, or look at what holds the machine up.",
+            _log_of_the_missing(cluster, logs),
+        ) from None
+    except _WorkerDiedError as death:
+        log = _log_of_the_missing(cluster, logs)
+        why = _first_error(log) or death.why
+        raise ClusterStartError(f"A worker died while it started{f': {why}' if why else ''}.", log=log) from None
+    finally:
+        opening.cancel()
+
+
+class _WorkerDiedError(Exception):
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.why = f"{type(error).__name__}: {error}" if error is not None else ""
+        super().__init__(self.why)
+
+
+async def _wait(cluster: Any, opening: asyncio.Task[None], total: int, on_progress: Callable[[int], None]) -> None:
+    known = 0
+    while True:
+        if opening.done() and (error := opening.exception()):
+            raise _WorkerDiedError(error)
+        ready = len(cluster.scheduler.workers) if cluster.scheduler is not None else 0
+        if ready != known:
+            known = ready
+            on_progress(ready)
+        if opening.done() and ready >= total:
+            return
+        # Dask keeps a nanny whose worker did not start nowhere else.
+        if any(nanny.status in _DEAD for nanny in list(cluster._created)):  # noqa: SLF001
+            raise _WorkerDiedError
+        await asyncio.sleep(0.05)
+
+
+def _first_error(log: str) -> str:
+    """The error that started it, of a traceback that may show others that followed."""
+    match = re.search(r"^[\w.]+(?:Error|Exception|Exit|Interrupt)\b.*$", log, re.MULTILINE)
+    return match[0].rstrip(".") if match else ""
+
+
+def _log_of_the_missing(cluster: Any, logs: Path) -> str:
+    up = {str(worker.name) for worker in cluster.scheduler.workers.values()} if cluster.scheduler else set()
+    for name in cluster.worker_spec:
+        if str(name) not in up and (text := tail(worker_log(logs, name), _LOG_LINES)):
+            return f"Log of worker {name}:\n{text}"
+    return ""

@@ -1,0 +1,152 @@
+"""Sections of Dask's configuration in which a setting can differ from one cell to another.
+
+Dask keeps its configuration in one dictionary for the whole process. In the sections ``array`` and ``dataframe`` the
+entry ``backend`` is looked up in the running cell first, so that nobody else sees it: no other thread, no other cell,
+no callback, and nothing that outlives the cell.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Self
+
+import dask.config
+
+from ..patches.interception import intercept
+
+if TYPE_CHECKING:
+    from .cell_record import Watch
+
+_KEY = "backend"
+_SECTIONS = ("array", "dataframe")
+
+
+class Overlay:
+    """The backends of one cell, or of one ``with``: by section, for whoever runs in its context until it ends.
+
+    Parameters
+    ----------
+    backends
+        The backend of each section.
+    watch
+        Who looks at the computations.
+    """
+
+    def __init__(self, backends: dict[str, str], watch: Watch | None = None) -> None:
+        self.active = True
+        self.watch = watch
+        self._outer = current_overlay()
+        self._backends = {section: _Local(backend, self) for section, backend in backends.items()}
+
+    def enter(self) -> None:
+        """Begin to hold in this context, and in those that are copied from it."""
+        _install_sections()
+        intercept(dask.config.refresh, _refresh)
+        _overlay.set(self)
+
+    def leave(self) -> None:
+        """Hold no more, in whatever context."""
+        self.active = False
+        if _overlay.get() is self:
+            _overlay.set(self._outer)
+
+    def get(self, section: str) -> str:
+        """The backend of `section`."""
+        return _settings_of(self).get(section, self._backends[section])
+
+    def set(self, section: str, backend: str) -> None:
+        """What `dask.config.set` does in the cell, for the thread or task that does it: another one is mid-creation."""
+        _settings.set((self, _settings_of(self) | {section: _Local(backend, self)}))
+
+    @property
+    def outer(self) -> Overlay | None:
+        """The one around it that still holds."""
+        outer = self._outer
+        while outer is not None and not outer.active:
+            outer = outer._outer  # noqa: SLF001
+        return outer
+
+
+class _Local(str):
+    """A backend's name that was read inside a cell, and so means nothing when it is written back after the cell."""
+
+    __slots__ = ("overlay",)
+    overlay: Overlay
+
+    def __new__(cls, name: str, overlay: Overlay) -> Self:
+        local = super().__new__(cls, name)
+        local.overlay = overlay
+        return local
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+
+_overlay: ContextVar[Overlay | None] = ContextVar("jupyter_gpudask_overlay", default=None)
+
+_settings: ContextVar[tuple[Overlay, dict[str, str]] | None] = ContextVar("jupyter_gpudask_settings", default=None)
+"""What `dask.config.set` has changed, in one context: Dask's CuPy backend does so whenever it creates an array."""
+
+
+def _settings_of(overlay: Overlay) -> dict[str, str]:
+    settings = _settings.get()
+    return settings[1] if settings is not None and settings[0] is overlay else {}
+
+
+def current_overlay() -> Overlay | None:
+    """The innermost one that holds for the code that asks."""
+    overlay = _overlay.get()
+    return overlay if overlay is None or overlay.active else overlay.outer
+
+
+class _Section(dict[str, Any]):
+    """A section whose entry ``backend`` is that of the running cell, where one is running."""
+
+    def __init__(self, name: str, content: dict[str, Any]) -> None:
+        super().__init__(content)
+        self._name = name
+
+    def __getitem__(self, key: str) -> Any:
+        overlay = current_overlay() if key == _KEY else None
+        return super().__getitem__(key) if overlay is None else overlay.get(self._name)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (key == _KEY and current_overlay() is not None)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        overlay = current_overlay() if key == _KEY else None
+        if isinstance(value, _Local) and value.overlay is not overlay:
+            return  # `dask.config.set` restores what it found in a cell that has ended
+        if overlay is None:
+            super().__setitem__(key, value)
+        else:
+            overlay.set(self._name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a copy is a plain dictionary, of what can be seen here
+        return dict, ({key: self[key] for key in self},)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        if key == _KEY and current_overlay() is not None:
+            return self[key]
+        return super().pop(key, *default)
+
+
+def _install_sections() -> None:
+    for section in _SECTIONS:
+        if isinstance(dask.config.config.get(section), _Section):
+            continue
+        with dask.config.config_lock:  # of two threads the later would put away what was set in between
+            content = dask.config.config.get(section, {})
+            if not isinstance(content, _Section):
+                dask.config.config[section] = _Section(section, content)
+
+
+def _refresh(refresh: Any, /, *args: Any, **kwargs: Any) -> None:
+    refresh(*args, **kwargs)
+    _install_sections()

@@ -1,0 +1,82 @@
+"""Dask's `array.backend` and `dataframe.backend`, switched for whoever runs in one context, until it is left."""
+
+from __future__ import annotations
+
+import importlib.util
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import dask.config
+
+from ..errors import BackendUnavailableError
+from ..installation import pip_install
+from .config_overlay import Overlay
+from .thread_context import install_inheritance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .cell_record import Watch
+
+_MODULES = {"cupy": ("cupy",), "cudf": ("cudf", "dask_cudf"), "numpy": (), "pandas": ()}
+
+
+@contextmanager
+def switched_to(array: str, dataframe: str, watch: Watch | None = None) -> Iterator[None]:
+    """Have new arrays made of `array` and new dataframes of `dataframe` inside the ``with``.
+
+    Nobody else sees it, and it may be left from another context than it was entered in: it ends everywhere at once, for
+    threads and tasks that were started inside, too.
+
+    Parameters
+    ----------
+    array
+        ``"cupy"`` or ``"numpy"``.
+    dataframe
+        ``"cudf"`` or ``"pandas"``.
+    watch
+        What is wanted of the computations inside, and what was seen of them.
+
+    Raises
+    ------
+    BackendUnavailableError
+        This process cannot use one of them; nothing was switched.
+    """
+    check_backends(array, dataframe)
+    if array != "numpy" or dataframe != "pandas":
+        from ..patches.install import install_backends
+
+        install_backends()
+    install_inheritance()
+    overlay = Overlay({"array": array, "dataframe": dataframe}, watch)
+    try:
+        overlay.enter()
+        yield
+    finally:
+        overlay.leave()
+
+
+def check_backends(array: str, dataframe: str) -> None:
+    """See that both backends can be used in this process.
+
+    Raises
+    ------
+    BackendUnavailableError
+        A package is missing, or Dask would ignore the switch.
+    """
+    missing = [
+        module
+        for backend in (array, dataframe)
+        for module in _MODULES[backend]
+        if importlib.util.find_spec(module) is None
+    ]
+    if missing:
+        raise BackendUnavailableError(
+            f"This kernel cannot import {' and '.join(missing)}, which the cell needs.",
+            f"Type: {pip_install('cu13')} (cu12 for CUDA 12) and restart the kernel.",
+        )
+    if array != "numpy" and dask.config.get("array.query-planning", False):
+        raise BackendUnavailableError(
+            "Dask ignores the array backend while array.query-planning is on.",
+            'Type: dask.config.set({"array.query-planning": False}) before dask.array is imported.',
+        )

@@ -1,0 +1,201 @@
+"""The GPU libraries of a process, the kernel or a worker: prepared, examined, and their unused memory released."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import platform
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+LIBRARIES = ("dask", "distributed", "numpy", "pandas", "cupy", "cudf", "dask_cudf", "rmm", "dask_cuda")
+
+_TRY = {
+    "cudf": "import cudf as library; assert int(library.Series([1, 2]).sum()) == 3",
+    "dask_cudf": "import dask_cudf as library",
+    "cupy": "import cupy as library; assert int(library.arange(10).sum()) == 45",
+    "rmm": "import rmm as library; library.DeviceBuffer(size=1024)",
+    "dask_cuda": "import dask_cuda as library",
+}
+_TOGETHER = (("cudf", "dask_cudf"), ("cupy", "rmm", "dask_cuda"))  # what imports much of the same
+
+# After a failure the rest is tried in a new process, where nothing is imported half-way.
+_SCRIPT = """
+import json, sys, traceback
+for name, code in json.loads(sys.argv[1]).items():
+    try:
+        names = {}
+        exec(code, names)
+        answer = True, str(names["library"].__version__)
+    except BaseException as error:
+        answer = False, "".join(traceback.format_exception(error)).strip().splitlines()[-1]
+    print("\\n" + sys.argv[2] + json.dumps([name, *answer]), flush=True)
+    if not answer[0]:
+        break
+"""
+_MARK = "jupyter_gpudask: "
+
+
+def prepare_gpu_backends(*, spilling: str) -> None:
+    """Import the GPU libraries, and set them up to read what the workers send.
+
+    Parameters
+    ----------
+    spilling
+        The cluster's way: with ``"cudf"`` its frames come as spillable buffers, which this process must know.
+    """
+    for name in ("cupy", "cudf", "dask_cudf"):
+        with contextlib.suppress(Exception):  # a cell that needs it gets the error itself
+            importlib.import_module(name)
+    with contextlib.suppress(Exception):
+        import cudf
+
+        if spilling == "cudf":
+            cudf.set_option("spill", True)  # noqa: FBT003 - the name and the value of an option
+
+
+def release_memory(**_: Any) -> int:
+    """Give cached blocks, plans and the free part of growing pools back to the device.
+
+    What variables and results hold stays, and so does a pool of fixed size.
+
+    Returns
+    -------
+    int
+        Bytes that the device has more of free memory now; 0 in a process that does not use one.
+    """
+    gc.collect()
+    if "cupy" not in sys.modules:
+        return 0
+    import cupy
+
+    before, _total = cupy.cuda.runtime.memGetInfo()
+    cupy.fft.config.get_plan_cache().clear()
+    cupy.cuda.Device().synchronize()  # what is freed in the order of a stream is free when the stream is done
+    cupy.get_default_memory_pool().free_all_blocks()
+    cupy.get_default_pinned_memory_pool().free_all_blocks()
+    pool = _growing_pool()
+    if pool is not None:
+        cupy.cuda.runtime.memPoolTrimTo(pool, 0)
+    after, _total = cupy.cuda.runtime.memGetInfo()
+    return max(0, int(after) - int(before))
+
+
+def _growing_pool() -> int | None:
+    """The handle of CUDA's own pool, if RMM allocates from it."""
+    if "rmm" not in sys.modules:
+        return None
+    import rmm
+
+    resource = rmm.mr.get_current_device_resource()
+    while hasattr(resource, "upstream_mr") and not hasattr(resource, "pool_handle"):
+        resource = resource.upstream_mr
+    return int(resource.pool_handle()) if hasattr(resource, "pool_handle") else None
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What a process says of its libraries.
+
+    Attributes
+    ----------
+    place
+        The machine and the environment in which it runs.
+    versions
+        Of what it has loaded, by name; Python's own too.
+    working
+        Which libraries of the GPU stack it has loaded and has just computed with.
+    """
+
+    place: tuple[str, str]
+    versions: dict[str, str]
+    working: tuple[str, ...] = ()
+
+
+def examine_process(*, compute: bool = True, **_: Any) -> Examined:
+    """Look at the libraries that this process has loaded, and import no other.
+
+    Parameters
+    ----------
+    compute
+        Whether to compute something with those of the GPU stack.
+    """
+    loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in LIBRARIES}
+    versions = {"python": sys.version.split()[0]} | {name: str(version) for name, version in loaded.items() if version}
+    working = tuple(name for name in _TRY if compute and loaded[name] and _computes(name))
+    return Examined((platform.node(), sys.prefix), versions, working)
+
+
+def _computes(name: str) -> bool:
+    try:
+        exec(_TRY[name], {})  # noqa: S102 - our own words
+    except Exception:  # noqa: BLE001 - tried again in a process of its own, which says why
+        return False
+    return True
+
+
+def try_libraries(names: Iterable[str], limit: float = 120.0) -> dict[str, tuple[bool, str]]:
+    """Compute something with libraries of the GPU stack, in other processes, which leave no CUDA context.
+
+    Parameters
+    ----------
+    names
+        Of the modules.
+    limit
+        Seconds for each process.
+
+    Returns
+    -------
+    dict
+        By name, whether it worked, and its version or the last line of the error.
+    """
+    wanted = set(names)
+    groups = [[name for name in group if name in wanted] for group in _TOGETHER]
+    with ThreadPoolExecutor(len(groups)) as pool:
+        found = list(pool.map(lambda group: _try_one_after_the_other(group, limit), groups))
+    return {name: answer for answers in found for name, answer in answers.items()}
+
+
+def _try_one_after_the_other(names: Sequence[str], limit: float) -> dict[str, tuple[bool, str]]:
+    answers: dict[str, tuple[bool, str]] = {}
+    while rest := [name for name in names if name not in answers]:
+        answers |= _try_in_one_process(rest, limit)
+    return answers
+
+
+def _try_in_one_process(names: Sequence[str], limit: float) -> dict[str, tuple[bool, str]]:
+    """The answers up to the first failure."""
+    command = [sys.executable, "-c", _SCRIPT, json.dumps({name: _TRY[name] for name in names}), _MARK]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
+    failure = ""
+    with process:
+        try:
+            output, errors = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, errors = process.communicate()
+            failure = f"no answer for {limit:.0f} s"
+    answers = {}
+    for line in output.splitlines():
+        if line.startswith(_MARK):
+            name, works, text = json.loads(line.removeprefix(_MARK))
+            answers[name] = (works, text)
+    silent = next((name for name in names if name not in answers), None)
+    if silent is not None and all(works for works, _ in answers.values()):
+        answers[silent] = (False, failure or _describe_end(process.returncode, errors))
+    return answers
+
+
+def _describe_end(status: int, errors: str) -> str:
+    if status < 0:
+        return f"was killed by {signal.Signals(-status).name}"
+    return (errors.strip().splitlines() or [f"ended with status {status}"])[-1]

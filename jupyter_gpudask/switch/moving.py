@@ -1,0 +1,106 @@
+"""Collections from outside a cell, moved to the GPUs for the cell."""
+
+from __future__ import annotations
+
+import ast
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dask.base import is_dask_collection
+
+from ..errors import MoveError
+from ..inspection.placement import GPU_BACKENDS, can_move, kind_of, name_of, place_of, to_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+
+ALL = "all"
+"""Stands for every collection on the host that the cell names."""
+
+
+def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[str, str]) -> dict[str, int]:
+    """Collections on the host that the code reads, by name, with the line where it first does.
+
+    Parameters
+    ----------
+    source
+        Python code.
+    namespace
+        Its variables, before it runs.
+    backends
+        What the code is meant to compute arrays and dataframes with; what they fit is not named.
+    """
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return {}
+    read = sorted(
+        (node.lineno, node.id) for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in namespace
+    )
+    found: dict[str, int] = {}
+    for line, name in read:
+        value = namespace[name]
+        # The class first: a variable of the user's may raise anything when it is asked for an attribute.
+        is_collection = hasattr(type(value), "_meta") and is_dask_collection(value)
+        if name not in found and is_collection and place_of(value) == "host":
+            backend = backends[0] if kind_of(value) == "array" else backends[1]
+            if backend in GPU_BACKENDS:
+                found[name] = line
+    return found
+
+
+@contextmanager
+def moved(
+    names: Sequence[str], namespace: MutableMapping[str, Any], *, mentioned: Sequence[str]
+) -> Iterator[frozenset[str]]:
+    """Have these variables hold collections on the GPUs inside the ``with``, and what they held before afterwards.
+
+    A variable to which the code binds something else keeps that.
+
+    Parameters
+    ----------
+    names
+        Of Dask arrays and dataframes; ``("all",)`` for those of `mentioned`.
+    namespace
+        The variables.
+    mentioned
+        Names of the collections on the host that the code reads.
+
+    Raises
+    ------
+    MoveError
+        One of the names is that of nothing that can be moved; nothing was moved.
+
+    Returns
+    -------
+    frozenset of str
+        The names of what was moved.
+    """
+    movable = [name for name in mentioned if can_move(namespace[name])]
+    wanted = movable if tuple(names) == (ALL,) else list(names)
+    before = {name: _movable(name, namespace) for name in wanted}
+    after = {name: value if place_of(value) == "gpu" else to_gpu(value) for name, value in before.items()}
+    made = {name: name_of(value) for name, value in after.items()}
+    namespace.update(after)
+    try:
+        yield frozenset(after)
+    finally:
+        for name, value in after.items():
+            if namespace.get(name) is value and name_of(value) == made[name]:  # not written to: x[0] = 1, df["a"] = b
+                namespace[name] = before[name]
+
+
+def _movable(name: str, namespace: Mapping[str, Any]) -> Any:
+    if name not in namespace:
+        raise MoveError(
+            f"--move names {name}, and there is no such variable.", "Give names of Dask collections, or all."
+        )
+    value = namespace[name]
+    if not is_dask_collection(value) or place_of(value) is None:
+        raise MoveError(
+            f"--move names {name}, which is no Dask array or dataframe but of type {type(value).__name__}.",
+            "Make a collection of it in the cell: da.from_array or dd.from_pandas.",
+        )
+    if not can_move(value):
+        raise MoveError(f"--move names {name}, whose dtype {value.dtype} CuPy does not have.", "Leave it on the CPU.")
+    return value

@@ -1,0 +1,1 @@
+"""What runs in each Dask worker: preload, plugins and handlers."""

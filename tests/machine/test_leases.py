@@ -1,0 +1,196 @@
+"""Who holds which GPU, across processes, and what of it the dead leave."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from helpers import fake_gpu_environment, wait_until
+
+from jupyter_gpudask.errors import GpuHeldError, GpuUnavailableError, LimitError
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.machine.gpu_choice import check_replacement
+from jupyter_gpudask.machine.leases import Lease, LeaseFolder
+from jupyter_gpudask.protocol import ClusterSpec, GpuProcess, GpuState
+from jupyter_gpudask.supervisor.engines import make_plan
+
+HOLDER = """
+import sys, time, pathlib
+from jupyter_gpudask.machine.leases import LeaseFolder
+folder = LeaseFolder(pathlib.Path(sys.argv[1]))
+with folder.choosing():
+    lease = folder.take(["GPU-0"], holder="analysis.ipynb", kernel_id="k", share=False)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_lease_is_seen_by_other_processes_and_ends_with_its_holder_however_that_ends(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        folder = LeaseFolder(tmp_path)
+        with folder.choosing() as leases:
+            assert leases == [Lease(("GPU-0",), "analysis.ipynb", "k", holder.pid, share=False)]
+        os.kill(holder.pid, signal.SIGKILL)
+    assert folder.read() == []
+    folder.clear_away()
+    assert [path.name for path in tmp_path.iterdir()] == ["mutex"]
+
+
+def test_a_lease_that_is_given_back_leaves_no_file(tmp_path):
+    folder = LeaseFolder(tmp_path)
+    with folder.choosing():
+        lease = folder.take(["GPU-0"], holder="", kernel_id="", share=True)
+    assert [(lease.pid, lease.share) for lease in folder.read()] == [(os.getpid(), True)]
+    lease.release()
+    assert [path.name for path in tmp_path.iterdir()] == ["mutex"]
+
+
+def test_holders_with_the_same_pid_as_of_two_containers_do_not_meet(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "getpid", lambda: 57)
+    folder = LeaseFolder(tmp_path)
+    leases = []
+    for gpu in ("GPU-0", "GPU-1"):
+        with folder.choosing():
+            leases.append(folder.take([gpu], holder="", kernel_id="", share=False))
+    assert sorted(lease.gpus for lease in folder.read()) == [("GPU-0",), ("GPU-1",)]
+    leases[0].release()
+    assert [lease.gpus for lease in folder.read()] == [("GPU-1",)]
+    leases[1].release()
+
+
+def test_a_lease_is_not_read_before_it_is_complete(tmp_path, monkeypatch):
+    folder, seen, write = LeaseFolder(tmp_path), [], os.write
+
+    def write_while_others_look(*arguments):
+        folder.clear_away()  # which would wait for the mutex, had it found anything
+        seen.append(list(tmp_path.glob("*.lease")))
+        return write(*arguments)
+
+    with folder.choosing():
+        monkeypatch.setattr(os, "write", write_while_others_look)
+        lease = folder.take(["GPU-0"], holder="", kernel_id="", share=False)
+    assert seen == [[]]
+    assert [lease.gpus for lease in folder.read()] == [("GPU-0",)]
+    lease.release()
+
+
+def test_what_is_left_of_one_who_died_while_taking_a_lease_is_removed(tmp_path):
+    (tmp_path / "57-abc.unfinished").touch()
+    with LeaseFolder(tmp_path).choosing() as leases:
+        assert leases == []
+    assert [path.name for path in tmp_path.iterdir()] == ["mutex"]
+
+
+GPUS = [GpuState(index=i, uuid=f"GPU-{i}", name="H200", memory_total=100, memory_used=i) for i in range(4)]
+
+
+def leased(*numbers, share=False, holder="a.ipynb"):
+    return Lease(tuple(f"GPU-{number}" for number in numbers), holder, "", 1, share)
+
+
+@pytest.fixture
+def four_gpus(monkeypatch):
+    monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda: GPUS)
+    monkeypatch.setattr("jupyter_gpudask.supervisor.engines.plan._check_packages", lambda: None)
+
+
+def chosen(leases, **options):
+    return [gpu.index for gpu in make_plan(ClusterSpec.parse(options), leases).gpus]
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_a_count_takes_the_freest_that_nobody_holds():
+    assert chosen([leased(0)], gpus=2) == [1, 2]
+    assert chosen([leased(0), leased(2)], gpus=2) == [1, 3]
+
+
+@pytest.mark.usefixtures("four_gpus")
+@pytest.mark.parametrize("gpus", ["all", [0, 1], 4])
+def test_a_refusal_names_the_notebooks(gpus):
+    with pytest.raises(GpuHeldError) as refusal:
+        chosen([leased(0), leased(1, holder="b.ipynb")], gpus=gpus)
+    assert refusal.value.reason == "GPU 0 is held by a.ipynb, GPU 1 is held by b.ipynb."
+    assert "--gpus 2" in refusal.value.fix
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_a_refusal_names_all_who_share_a_gpu():
+    with pytest.raises(GpuHeldError, match=r"GPU 0 is held by a\.ipynb and b\.ipynb\."):
+        chosen([leased(0, share=True), leased(0, share=True, holder="b.ipynb")], gpus=[0])
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_those_who_share_hold_the_same_gpus_and_nobody_else_does():
+    assert chosen([leased(0, 1, 2, 3, share=True)], gpus="all", share=True) == [0, 1, 2, 3]
+    for mine, theirs in ((True, False), (False, True)):
+        with pytest.raises(GpuHeldError):
+            chosen([leased(0, share=theirs)], gpus=[0], share=mine)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"gpus": "all"}, "GPU 1 is held by b.ipynb"),
+        ({"gpus": 4}, "GPU 1 is held by b.ipynb"),
+        ({"gpus": 5}, "more GPUs than there are"),
+        ({"gpus": [2], "pool": 95}, "GPU 2 has 92 B free"),
+        ({"gpus": [0], "pool": 95}, None),
+        ({"gpus": [0], "pool": 97}, "GPU 0 has 96 B free"),
+        ({"gpus": [3], "pool": 97}, None),  # whose processes NVML does not list
+        ({"gpus": 2}, None),
+        ({"engine": "cpu"}, None),
+    ],
+)
+def test_what_takes_the_place_of_a_cluster_gets_its_gpus_and_memory_and_not_those_of_others(
+    monkeypatch, options, error
+):
+    mine = GpuProcess(pid=os.getpid(), memory=60)
+    visible = [
+        GpuState(index=0, uuid="GPU-0", name="H200", memory_total=100, memory_used=64, processes=(mine,)),
+        GpuState(index=1, uuid="GPU-1", name="H200", memory_total=100, memory_used=4),
+        GpuState(index=2, uuid="GPU-2", name="H200", memory_total=100, memory_used=8),
+        GpuState(index=3, uuid="GPU-3", name="H200", memory_total=100, memory_used=90),
+    ]
+    supervisor = os.getsid(0)
+    leases = [
+        Lease(("GPU-0", "GPU-3"), "a.ipynb", "a", supervisor, share=False),
+        Lease(("GPU-1",), "b.ipynb", "b", supervisor + 1, share=False),
+    ]
+    monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _: visible)
+    monkeypatch.setattr(LeaseFolder, "read", lambda _: leases)
+    pool = options.pop("pool", None)
+    spec = ClusterSpec.parse(options).model_copy(update={"pool": pool})
+    if error is None:
+        check_replacement(spec, supervisor)
+    else:
+        with pytest.raises((GpuHeldError, GpuUnavailableError), match=error):
+            check_replacement(spec, supervisor)
+
+
+def test_two_clusters_with_gpus_respect_each_other(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    environment = fake_gpu_environment(FAKE_GPUS="2")
+
+    def start(**options):
+        limit = options.pop("max_workers", None)
+        spec = ClusterSpec.parse(options)
+        return ClusterProcess.start(spec, environment=environment, holder=f"{limit}.ipynb", max_workers=limit)
+
+    async def run():
+        with pytest.raises(LimitError, match="2 workers were asked for, and this server allows 1"):
+            await start(gpus=2, max_workers=1)
+        first = await start(gpus=1)
+        with pytest.raises(GpuHeldError, match=r"GPU 0 is held by None\.ipynb\."):
+            await start(gpus="all")
+        with pytest.raises(GpuHeldError):
+            await start(gpus=[0], share=True)
+        folder = LeaseFolder(tmp_path / "gpudask-leases")
+        assert [lease.pid for lease in folder.read()] == [first.pid]
+        os.kill(first.pid, signal.SIGKILL)
+        await asyncio.to_thread(wait_until, lambda: not list(folder.path.glob("*.lease")), 5)
+        await first.close()
+
+    asyncio.run(run())

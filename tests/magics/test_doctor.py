@@ -1,0 +1,176 @@
+"""`%gpudask doctor` and `%gpudask free`, on real kernels, with and without pretend GPUs."""
+
+import os
+
+import pytest
+from helpers import Kernel, fake_gpu_environment
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def gpu_kernel():
+    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="2", FAKE_GPU_USED=str(138 * 2**30)))
+    kernel.ok("%load_ext jupyter_gpudask")
+    yield kernel
+    kernel.shutdown()
+
+
+def findings(kernel):
+    reply = kernel.ok("[(f.subject, f.verdict, f.text, f.fix) for f in examined.findings]")
+    return {subject: (verdict, text, fix) for subject, verdict, text, fix in eval(reply.value)}  # noqa: S307
+
+
+def test_a_machine_without_a_driver_is_told_so_and_what_to_do(kernel):
+    kernel.ok("%load_ext jupyter_gpudask")
+    reply = kernel.ok("examined = %gpudask doctor\nexamined")
+    assert "1 problem found." in reply.value
+    assert "This machine has no NVIDIA driver." in reply.html[-1]
+    found = findings(kernel)
+    assert found["driver"][0] == "problem"
+    assert found["cluster"] == ("note", "This kernel has none.", "Type: %gpudask start")
+    assert found["Dask"][0] == "ok"
+
+
+def test_each_thing_that_must_be_right_has_a_line(gpu_kernel):
+    gpu_kernel.ok("import dask.array as da\nstarted = %gpudask start")
+    gpu_kernel.ok("%%gpudask --dataframe pandas\nda.ones(3).sum().compute()")
+    gpu_kernel.ok("examined = %gpudask doctor")
+    found = findings(gpu_kernel)
+    assert found["driver"] == ("ok", "580.00, for CUDA 13 and older", "")
+    assert found["GPUs"] == ("ok", "2: NVIDIA H200", "")
+    verdict, text, fix = found["GPU 0"]
+    assert (verdict, fix) == ("problem", "Type: %gpudask free")
+    assert text.startswith("2.0 GiB of 140 GiB free; held by this kernel; used by pid 812")
+    assert found["CuPy"] == ("ok", "14.2.0", "")
+    assert found["cuDF"][0] == "problem"  # an empty name here
+    assert "%pip install" in found["cuDF"][2]
+    assert found["versions"] == ("ok", "The kernel and 2 workers have the same.", "")
+
+
+def test_libraries_that_a_worker_has_computed_with_are_not_imported_anew(gpu_kernel):
+    gpu_kernel.ok("import dask.array as da\nstarted = %gpudask start")
+    gpu_kernel.ok("%%gpudask --dataframe pandas\nda.ones(3).sum().compute()")
+    gpu_kernel.ok("import os\npath = os.environ.pop('PYTHONPATH')")  # a new process would find no CuPy
+    gpu_kernel.ok("examined = %gpudask doctor\nos.environ['PYTHONPATH'] = path")
+    assert findings(gpu_kernel)["CuPy"] == ("ok", "14.2.0", "")
+
+
+def test_a_worker_that_was_scaled_away_is_not_missed(gpu_kernel):
+    gpu_kernel.ok("started = %gpudask start")
+    gpu_kernel.ok("%gpudask scale 1")
+    gpu_kernel.ok("examined = %gpudask doctor")
+    assert findings(gpu_kernel)["versions"][0] == "ok"
+    assert "workers" not in findings(gpu_kernel)
+    gpu_kernel.ok("%gpudask scale 2")
+
+
+BROKEN = {
+    "cudf": "raise ImportError('libcudf.so does not fit\\n  this driver')",
+    "dask_cudf": "__version__ = '26.10'",
+    "cupy": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",
+    "rmm": "print('hello')\nimport time\ntime.sleep(30)",
+    "dask_cuda": "import os\nos.write(2, b'out of luck\\n')\nos._exit(3)",
+}
+TRY = """
+import os
+from jupyter_gpudask.switch.gpu_libraries import try_libraries
+os.environ["PYTHONPATH"] = os.environ["BROKEN"]
+print(sorted(try_libraries(["cudf", "dask_cudf", "cupy", "rmm", "dask_cuda"], limit=4).items()))
+"""
+
+
+def test_each_library_that_fails_is_named_with_its_own_failure_and_the_others_are_tried(tmp_path, run_python):
+    for name, code in BROKEN.items():
+        (tmp_path / f"{name}.py").write_text(code)
+    printed = run_python(TRY, {**os.environ, "BROKEN": str(tmp_path)})
+    assert eval(printed) == [  # noqa: S307
+        ("cudf", (False, "  this driver")),
+        ("cupy", (False, "was killed by SIGSEGV")),
+        ("dask_cuda", (False, "out of luck")),
+        ("dask_cudf", (True, "26.10")),
+        ("rmm", (False, "no answer for 4 s")),
+    ]
+
+
+def test_versions_that_differ_between_kernel_and_workers_are_named(gpu_kernel):
+    gpu_kernel.ok("import cupy\ncupy.__version__ = '13.0.0'\nexamined = %gpudask doctor\ncupy.__version__ = '14.2.0'")
+    assert findings(gpu_kernel)["versions"] == (
+        "problem",
+        "cupy is 13.0.0 in the kernel and 14.2.0 in a worker.",
+        "Restart the kernel.",
+    )
+
+
+def test_a_setting_that_breaks_the_switch_is_found(gpu_kernel):
+    gpu_kernel.ok("import dask\nbefore = dask.config.get('array.query-planning', False)")
+    gpu_kernel.ok("dask.config.set({'array.query-planning': True})\nexamined = %gpudask doctor")
+    gpu_kernel.ok("dask.config.set({'array.query-planning': before})")
+    assert findings(gpu_kernel)["Dask"][0] == "problem"
+
+
+def test_what_is_held_without_need_is_freed_and_told_by_gpu(gpu_kernel):
+    reply = gpu_kernel.ok("freed = %gpudask free\nfreed")
+    assert reply.value.splitlines()[0] == "3.0 MiB of device memory freed."
+    assert gpu_kernel.ok("freed.freed").value == str({"GPU 0": 2**20, "GPU 1": 2**20, "kernel": 2**20})
+    assert "4.0 GiB is in use on the workers by results that variables hold" in reply.value
+    assert gpu_kernel.ok("freed = %gpudask free\nfreed").value.startswith("0 B of device memory freed.")
+
+
+def test_on_the_stand_in_there_is_nothing_to_free(kernel):
+    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1")
+    assert kernel.ok("%gpudask free").value == "0 B of device memory freed."
+
+
+@pytest.fixture(scope="module")
+def kernel_of_the_last_gpu():
+    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="3"))
+    kernel.ok("%load_ext jupyter_gpudask\nimport os, signal\nstarted = %gpudask start --gpus 2,")
+    yield kernel
+    kernel.shutdown()
+
+
+VISIBLE = "print([name[:12] for name in os.environ.get('CUDA_VISIBLE_DEVICES', '').split(',')])"
+
+
+def test_the_kernel_numbers_the_gpu_of_its_cluster_first_and_still_sees_the_others(kernel_of_the_last_gpu):
+    seen = eval(kernel_of_the_last_gpu.ok(VISIBLE).printed)  # noqa: S307
+    assert seen == ["GPU-00000002", "GPU-00000000", "GPU-00000001"]
+
+
+BEGUN = """
+import ctypes, os, types
+from jupyter_gpudask.session.device_order import number_first
+from jupyter_gpudask.machine.gpus import list_gpus
+driver = types.SimpleNamespace(cuDeviceGetCount=lambda count: ANSWER)
+ctypes.CDLL = lambda name: driver
+gpus = [gpu.uuid for gpu in list_gpus()]
+seen = [os.environ.get("CUDA_VISIBLE_DEVICES")]
+for wanted in ((), gpus, gpus[1:]):
+    number_first(wanted)
+    seen.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
+print([names and [gpus.index(name) for name in names.split(",")] for names in seen])
+"""
+
+
+@pytest.mark.parametrize(("answer", "last"), [(0, None), (3, [1, 0])])
+def test_what_cuda_has_numbered_already_is_left_as_it_is(run_python, answer, last):
+    seen = run_python(BEGUN.replace("ANSWER", str(answer)), fake_gpu_environment(FAKE_GPUS="2"))
+    assert eval(seen) == [None, None, None, last]  # noqa: S307
+
+
+def test_a_kernel_on_a_gpu_that_its_cluster_does_not_hold_is_found(kernel_of_the_last_gpu):
+    kernel = kernel_of_the_last_gpu
+    kernel.ok("import pynvml, types\nask = pynvml.nvmlDeviceGetComputeRunningProcesses")
+    kernel.ok("mine = types.SimpleNamespace(pid=os.getpid(), usedGpuMemory=2**29)")
+    kernel.ok("pynvml.nvmlDeviceGetComputeRunningProcesses = lambda handle: [mine] if handle == 1 else []")
+    kernel.ok("examined = %gpudask doctor\npynvml.nvmlDeviceGetComputeRunningProcesses = ask")
+    assert findings(kernel)["kernel"][:2] == ("problem", "uses GPU 1, which its cluster does not hold.")
+
+
+def test_a_worker_that_is_stopped_does_not_stop_the_doctor(kernel_of_the_last_gpu):
+    kernel = kernel_of_the_last_gpu
+    pid = kernel.ok("print(next(iter(started.client.run(os.getpid).values())))").printed.strip()
+    kernel.ok(f"os.kill({pid}, signal.SIGSTOP)\nexamined = %gpudask doctor", timeout=50)
+    assert findings(kernel)["workers"] == ("problem", "1 of 1 do not answer.", "Type: %gpudask logs")
+    kernel.ok(f"os.kill({pid}, signal.SIGCONT)")

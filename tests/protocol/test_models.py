@@ -1,0 +1,115 @@
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from jupyter_gpudask.errors import ProtocolError, SpecError
+from jupyter_gpudask.protocol import (
+    ClusterSpec,
+    ClusterState,
+    Command,
+    Event,
+    GpuState,
+    Progress,
+    Start,
+    TlsCredentials,
+    Watch,
+    WorkerState,
+    parse_command,
+    parse_event,
+)
+
+
+def test_a_spec_has_a_default_for_everything():
+    spec = ClusterSpec()
+    assert (spec.engine, spec.gpus, spec.pool, spec.spilling, spec.protocol) == ("auto", "all", None, "dask", "tcp")
+
+
+def test_a_spec_survives_the_pipe():
+    spec = ClusterSpec.parse(
+        {"gpus": "0,1", "pool": "20GB", "resources": "GPU=1", "environment": ["A=b"], "threads": "2"}
+    )
+    assert ClusterSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+@pytest.mark.parametrize(
+    ("options", "option", "allowed"),
+    [
+        ({"engine": "gpu"}, "--engine", "auto, cuda or cpu"),
+        ({"gpus": "1,1"}, "--gpus", "count"),
+        ({"workers": -3}, "--cpu", "1 to 256"),
+        ({"workers": "two"}, "--cpu", "1 to 256"),
+        ({"threads": 0}, "--threads", "1 to 256"),
+        ({"pool": "lots"}, "--pool", "fraction"),
+        ({"pool": -1}, "--pool", "fraction"),
+        ({"spill_threshold": "0"}, "--spill-threshold", "fraction"),
+        ({"memory_limit": "auto!"}, "--memory-limit", "auto"),
+        ({"spilling": "host"}, "--spilling", "dask, cudf or off"),
+        ({"protocol": "udp"}, "--protocol", "tcp or ucx"),
+        ({"resources": "GPU"}, "--resources", "NAME=AMOUNT"),
+        ({"resources": "GPU=0"}, "--resources", "above 0"),
+        ({"resources": "GPU=one"}, "--resources", "above 0"),
+        ({"environment": "CUDA_VISIBLE_DEVICES=1"}, "--environment", "--gpus"),
+        ({"environment": "1A=x"}, "--environment", "NAME=VALUE"),
+        ({"start_timeout": 0}, "--start-timeout", "above 0"),
+        ({"worker": 3}, "--worker", "one of the options"),
+        ({"gpus": 2, "engine": "cpu"}, "--gpus", "not both"),
+        ({"workers": 2}, "--cpu", "stand-in alone"),
+    ],
+)
+def test_a_bad_value_is_one_sentence_with_option_value_and_what_is_allowed(options, option, allowed):
+    with pytest.raises(SpecError) as raised:
+        ClusterSpec.parse(options)
+    assert raised.value.option == option
+    assert option in str(raised.value)
+    assert repr(next(iter(options.values()))) in str(raised.value)
+    assert allowed in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_messages_are_told_apart_by_their_type():
+    spec = ClusterSpec(gpus=2)
+    assert parse_command(Start(spec=spec, parent=1).model_dump_json()) == Start(spec=spec, parent=1)
+    assert parse_command('{"type": "watch", "interval": 2}') == Watch(interval=2)
+    progress = Progress(engine="cpu", ready=1, total=2)
+    assert parse_event(progress.model_dump_json()) == progress
+
+
+@pytest.mark.parametrize(
+    "line", ["", "garbage", "{}", '{"type": "start"}', '{"type": "dance"}', "[]", '{"type": "watch", "interval": -1}']
+)
+def test_a_line_that_is_no_message_is_a_protocol_error(line):
+    with pytest.raises(ProtocolError, match="Not a message"):
+        parse_command(line)
+
+
+def test_credentials_never_show():
+    credentials = TlsCredentials(ca="ca", certificate="cert", key="secret")
+    assert "secret" not in f"{credentials} {credentials!r}"
+    assert json.loads(credentials.model_dump_json())["key"] == "secret"
+
+
+def test_what_is_not_utf_8_is_left_out_of_an_order():
+    order = Start(
+        spec=ClusterSpec(), parent=1, path=["/a", "/\udce9"], environment={"A": "1", "B": "\udce9", "\udce9": "2"}
+    )
+    same = parse_command(order.model_dump_json())
+    assert (same.path, same.environment) == (("/a",), {"A": "1"})
+
+
+def test_the_documented_protocol_is_the_one_that_is_spoken():
+    text = (Path(__file__).parents[2] / "docs" / "supervisor.md").read_text()
+    exchange = text[text.index("### An exchange") :].split("```")[1].strip().splitlines()
+    for line in exchange:
+        parse, message = (parse_command, line[2:]) if line.startswith("> ") else (parse_event, line[2:])
+        if '"interval": -1' in line:
+            with pytest.raises(ProtocolError):
+                parse(message)
+        else:
+            spoken = json.loads(parse(message).model_dump_json(exclude_unset=line.startswith(">")))
+            assert spoken == json.loads(message)
+    tables = text[text.index("## The protocol") : text.index("### An exchange")]
+    for model in (*get_args(Command), *get_args(Event), GpuState, WorkerState, ClusterState):
+        for name in set(model.model_fields) - {"type"}:
+            assert f"`{name}`" in tables, (model, name)

@@ -1,0 +1,133 @@
+"""What Dask keeps of finished work is bounded in the clusters made here."""
+
+import asyncio
+import gc
+import sys
+import time
+
+import dask
+import pytest
+
+from jupyter_gpudask.client.connect import connect
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.scheduler import retention
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def client():
+    with asyncio.Runner() as runner:
+        process = runner.run(ClusterProcess.start(ClusterSpec(engine="cpu", workers=1), path=sys.path))
+        client = connect(process.ready, set_as_default=False)
+        yield client
+        client.close(1)
+        runner.run(process.close())
+
+
+def test_a_scheduler_forgets_the_spans_of_old_computations_and_keeps_those_of_results_that_are_held(client):
+    def soon():
+        from jupyter_gpudask.scheduler import retention
+
+        retention._SPANS, retention._OLD = 5, 1.0
+
+    def spans(dask_scheduler):
+        extension = dask_scheduler.extensions["spans"]
+        names = [group.name for span in extension.root_spans for group in span.groups]
+        indexed = [sum(map(len, index.values())) for index in (extension.spans_search_by_name,)]
+        return len(extension.spans), indexed, "held" in names
+
+    client.run_on_scheduler(soon)
+    held = client.submit(abs, -1, key="held-1")
+    held.result()
+    for number in range(40):
+        client.submit(abs, -number, pure=False).result()
+    time.sleep(3)  # for heartbeats, and until they are old
+    client.submit(abs, -40, pure=False).result()
+    count, indexed, is_held = client.run_on_scheduler(spans)
+    assert count <= 15
+    assert indexed == [count]
+    assert is_held
+    assert client.submit(abs, held).result() == 1
+
+
+def test_a_worker_forgets_what_it_measured_for_old_computations(client):
+    def timer(dask_worker):
+        return dask_worker.periodic_callbacks[retention.RETENTION_PLUGIN].is_running()
+
+    def forget(dask_worker):
+        from jupyter_gpudask.scheduler import retention
+
+        retention._METRICS = 10
+        dask_worker.periodic_callbacks[retention.RETENTION_PLUGIN].callback()
+        kinds = dask_worker.digests_total, dask_worker.digests_max
+        return [(sum(isinstance(name, tuple) for name in kind), "tick-duration" in kind) for kind in kinds]
+
+    for number in range(20):
+        client.submit(abs, -number, pure=False).result()
+    assert list(client.run(timer).values()) == [True]
+    assert client.run(forget) == {client_address(client): [(10, True), (10, True)]}
+
+
+def test_the_names_that_were_found_in_old_keys_are_forgotten(client):
+    def soon():
+        from jupyter_gpudask.scheduler import retention
+
+        retention._NAMES = 50
+
+    def names(timers):
+        from dask.utils import key_split
+
+        if timers is not None:
+            timers["gpudask-retention"].callback()
+        return key_split.cache_info().currsize
+
+    def names_of_worker(dask_worker):
+        return names(dask_worker.periodic_callbacks)
+
+    client.run(soon)
+    client.run_on_scheduler(soon)
+    for number in range(100):
+        client.submit(abs, number, pure=False).result()
+    assert client.run_on_scheduler(names, None) <= 60
+    assert max(client.run(names_of_worker).values()) <= 60
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda client, futures: futures[0].result(),
+        lambda client, futures: client.gather(futures),
+        lambda client, futures: dask.delayed(divmod)(1, 0).compute(scheduler=client),
+    ],
+    ids=["result", "gather", "compute"],
+)
+def test_what_a_computation_that_failed_kept_is_released_with_its_error(client, wait):
+    with pytest.raises(ZeroDivisionError, match="by zero") as caught:
+        wait(client, [client.submit(divmod, 1, 0, pure=False), client.submit(abs, -1, pure=False)])
+    assert "sync" in [frame.name for frame in caught.traceback]
+    del caught
+    deadline = time.monotonic() + 5
+    while client.futures and time.monotonic() < deadline:
+        gc.collect()  # again, for the thread of the client may have held them until now
+        time.sleep(0.02)
+    assert not client.futures
+
+
+def client_address(client):
+    [address] = client.scheduler_info()["workers"]
+    return address
+
+
+def test_the_logs_that_processes_keep_in_memory_are_short(client):
+    def lengths():
+        import dask.config
+
+        admin = dask.config.get("distributed.admin")
+        return admin["log-length"], admin["low-level-log-length"], admin["system-monitor"]["log-length"]
+
+    assert client.run_on_scheduler(lengths) == (1000, 100, 1200)
+    assert set(client.run(lengths).values()) == {(1000, 100, 1200)}
+    assert client.scheduler_comm.recent_message_log.maxlen == 100
+    assert lengths() == (10_000, 1000, 7200)  # the user's own

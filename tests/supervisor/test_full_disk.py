@@ -1,0 +1,130 @@
+"""A disk that is full: what cannot be written ends no cluster that computes, and no task."""
+
+import asyncio
+import sys
+
+import pytest
+from helpers import Kernel, fake_gpu_environment, fill_disk, pids_of_session, small_disk
+
+from jupyter_gpudask.client.connect import connect
+from jupyter_gpudask.errors import ClusterStartError
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.machine.leases import LeaseFolder
+from jupyter_gpudask.protocol import ClusterSpec
+
+pytestmark = pytest.mark.cluster
+
+REPORT = "%%gpudask --report {}/report.html\nclient.submit(sum, [1, 2], pure=False).result() + 4"
+
+
+@pytest.fixture
+def disk(tmp_path):
+    with small_disk(tmp_path / "disk") as folder:
+        yield folder
+
+
+def start(disk, *, scratch=None, holder="before.ipynb"):
+    """A cluster on a pretend GPU whose lease, logs and scratch space are on `disk`."""
+    environment = fake_gpu_environment(FAKE_GPUS="1", JUPYTER_RUNTIME_DIR=str(disk), TMPDIR=str(scratch or disk))
+    return ClusterProcess.start(ClusterSpec.parse({}), environment=environment, path=sys.path, holder=holder)
+
+
+def print_much():
+    for number in range(10_000):
+        sys.stdout.write(f"{number}: what a task prints goes to the log of its worker\n")
+    sys.stdout.flush()
+    return "computed"
+
+
+def test_a_cluster_goes_on_and_keeps_its_gpu_when_neither_lease_nor_log_can_be_written(disk):
+    folder = LeaseFolder(disk / "gpudask-leases")
+
+    def holders():
+        return [lease.holder for lease in folder.read()]
+
+    def compute(ready):
+        with connect(ready, set_as_default=False) as client:
+            return client.submit(print_much, pure=False).result(30)
+
+    async def run():
+        cluster = await start(disk)
+        filler = fill_disk(disk)
+        cluster.rename("after.ipynb")
+        state = await cluster.state()
+        seen = [state.status, holders(), list(disk.rglob("*.unfinished"))]
+        computed = await asyncio.to_thread(compute, cluster.ready)
+        filler.unlink()
+        cluster.rename("later.ipynb")
+        await cluster.state()
+        later, log, pid = holders(), cluster.log(), cluster.pid
+        fill_disk(disk)
+        await cluster.close()
+        return seen, computed, later, log, pid
+
+    seen, computed, later, log, pid = asyncio.run(run())
+    assert seen == ["ready", ["before.ipynb"], []]
+    assert "No space left on device" in log
+    assert computed == "computed"
+    assert later == ["later.ipynb"]
+    assert pids_of_session(pid) == []
+    assert sorted(path.name for path in disk.iterdir()) == ["filler", "gpudask-leases"]
+    assert [path.name for path in (disk / "gpudask-leases").iterdir()] == ["mutex"]
+
+
+def test_a_gpu_that_cannot_be_held_is_not_taken(disk, tmp_path):
+    fill_disk(disk)
+
+    async def run():
+        with pytest.raises(ClusterStartError, match="No space left on device") as refusal:
+            await start(disk, scratch=tmp_path)
+        return refusal.value
+
+    refusal = asyncio.run(run())
+    assert str(disk / "gpudask-leases") in refusal.reason
+    assert "\n" not in f"{refusal.reason} {refusal.fix}"
+    assert not list(disk.rglob("*.unfinished"))
+    assert not list(tmp_path.glob("jupyter-gpudask-*"))
+
+
+def test_a_folder_that_cannot_be_finished_is_a_clear_error_and_is_removed(tmp_path):
+    with small_disk(tmp_path / "disk", files=3) as disk:  # one is the folder itself
+
+        async def run():
+            with pytest.raises(ClusterStartError, match=f"No folder for the cluster can be made: .*{disk}"):
+                await start(tmp_path, scratch=disk)
+
+        asyncio.run(run())
+        assert list(disk.iterdir()) == []
+
+
+def test_a_cluster_without_gpus_needs_no_lease(disk, tmp_path):
+    fill_disk(disk)
+    (disk / "gpudask-leases").touch()  # where the folder would be
+
+    async def run():
+        environment = fake_gpu_environment(FAKE_GPUS="0", JUPYTER_RUNTIME_DIR=str(disk), TMPDIR=str(tmp_path))
+        cluster = await ClusterProcess.start(ClusterSpec.parse({}), environment=environment)
+        try:
+            return cluster.ready.stand_in
+        finally:
+            await cluster.close()
+
+    assert asyncio.run(run()) == "No GPU is visible to this kernel."
+
+
+def test_a_report_that_cannot_be_written_costs_a_cell_neither_its_result_nor_the_next_cell(disk):
+    kernel = Kernel()
+    try:
+        kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1\nclient = started.client")
+        filler = fill_disk(disk)
+        reply = kernel.ok(REPORT.format(disk))
+        filler.unlink()
+        again = kernel.ok(REPORT.format(disk))
+    finally:
+        kernel.shutdown()
+    assert (reply.value, again.value) == ("7", "7")
+    assert "Traceback" not in reply.printed + reply.traceback
+    shown = [text for text in reply.displayed if "report" in text]
+    assert shown == [f"The report cannot be written to {disk}/report.html: No space left on device."]
+    assert any("1 task" in text for text in reply.displayed)
+    assert "</html>" in (disk / "report.html").read_text()

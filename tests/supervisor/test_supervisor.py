@@ -1,0 +1,319 @@
+"""The supervisor as its parent sees it: real processes, and what is left of them."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+from distributed import Client, Security, rpc
+from helpers import command_line, leftover_directories, pids_of_session, wait_until
+
+from jupyter_gpudask.client.connect import connect
+from jupyter_gpudask.errors import ClusterLostError, ClusterStartError
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.supervisor.supervisor import Supervisor
+
+pytestmark = pytest.mark.cluster
+
+CPU = {"engine": "cpu", "workers": 1}
+
+
+def with_cluster(use, options=CPU, **start):
+    """Start a cluster, `await use(cluster)`, and close it."""
+
+    async def run():
+        cluster = await ClusterProcess.start(ClusterSpec.parse(options), **start)
+        try:
+            return await use(cluster)
+        finally:
+            await cluster.close()
+
+    return asyncio.run(run())
+
+
+def hold_gil(seconds):
+    """Sleep inside compiled code without letting any other thread of the process run."""
+    import ctypes
+
+    ctypes.PyDLL(None).sleep(seconds)
+
+
+def test_a_cluster_starts_works_reports_and_closes_without_a_trace():
+    progress = []
+
+    async def use(cluster):
+        total = await asyncio.to_thread(compute_a_sum, cluster.ready)
+        await asyncio.sleep(0.6)  # a heartbeat
+        return cluster.pid, cluster.ready, total, await cluster.state()
+
+    pid, ready, total, state = with_cluster(use, CPU | {"workers": 2}, on_progress=progress.append)
+    assert [(step.ready, step.total) for step in progress][-1] == (2, 2)
+    assert (ready.engine, ready.workers, ready.stand_in) == ("cpu", 2, "")
+    assert ready.address.startswith("tls://127.0.0.1:")
+    assert total == 5050
+    assert [worker.name for worker in state.workers] == ["0", "1"]
+    assert all(worker.pid and worker.memory and worker.status == "running" for worker in state.workers)
+    assert all(worker.spilled_to_disk == 0 and worker.gpu_index is None for worker in state.workers)
+    assert pids_of_session(pid) == []
+    assert leftover_directories() == []
+
+
+def compute_a_sum(ready):
+    with connect(ready, set_as_default=False) as client:
+        return client.submit(sum, range(101)).result()
+
+
+def test_closing_takes_under_five_seconds_even_when_a_worker_is_stuck():
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        stuck = client.submit(hold_gil, 60)
+        await asyncio.sleep(1)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await cluster.close()
+        seconds = loop.time() - began
+        stuck.cancel()
+        await asyncio.to_thread(client.close, 1)
+        return cluster.pid, seconds
+
+    pid, seconds = with_cluster(use)
+    assert seconds < 5.5
+    assert pids_of_session(pid) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_signal_to_the_supervisor_ends_everything_and_the_parent_is_told(number):
+    losses = []
+
+    async def use(cluster):
+        os.kill(cluster.pid, number)
+        for _ in range(100):
+            if losses:
+                break
+            await asyncio.sleep(0.05)
+        with pytest.raises(ClusterLostError):
+            await cluster.state()
+        return cluster.pid
+
+    pid = with_cluster(use, on_lost=losses.append)
+    assert len(losses) == 1
+    assert ("SIGKILL" in str(losses[0])) == (number == signal.SIGKILL)
+    assert pids_of_session(pid) == []
+    assert leftover_directories() == []
+
+
+def test_the_log_names_the_processes_of_workers_that_were_killed_and_not_of_those_that_were_restarted():
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        restarted = (await cluster.state()).workers[0].pid
+        await asyncio.to_thread(client.restart)
+        killed = (await cluster.state()).workers[0].pid
+        os.kill(killed, signal.SIGKILL)
+        await asyncio.to_thread(wait_until, lambda: str(killed) in cluster.log(), 3)
+        await asyncio.to_thread(client.close, 1)
+        return restarted, killed, cluster.log()
+
+    restarted, killed, log = with_cluster(use)
+    assert restarted != killed
+    assert f"Worker process {killed} was killed by signal 9" in log
+    assert f"Worker process {restarted} " not in log
+
+
+def test_the_log_names_the_process_of_a_worker_that_ran_out_of_host_memory():
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        pid = (await cluster.state()).workers[0].pid
+        hog = client.submit(lambda: b"x" * 600_000_000, pure=False)
+        await asyncio.to_thread(wait_until, lambda: "exceeded" in cluster.log(), 10)
+        hog.cancel()
+        await asyncio.to_thread(client.close, 1)
+        return pid, cluster.log()
+
+    pid, log = with_cluster(use, CPU | {"memory_limit": 500_000_000})
+    assert f"(pid={pid}) exceeded 95% memory budget" in log
+
+
+def test_a_worker_that_is_stuck_in_compiled_code_does_not_outlive_a_killed_supervisor():
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        stuck = client.submit(hold_gil, 60)
+        worker = (await cluster.state()).workers[0].pid
+        await asyncio.sleep(1)
+        # Stopped, the launcher cannot help: it is Linux that must end the worker.
+        cluster._reading.cancel()
+        os.kill(cluster.pid, signal.SIGKILL)
+        seconds = await asyncio.to_thread(wait_until, lambda: not psutil.pid_exists(worker), 3)
+        stuck.cancel()
+        await asyncio.to_thread(client.close, 1)
+        return seconds
+
+    assert with_cluster(use) < 3
+
+
+PARENT = """
+import asyncio, os, sys, time
+from distributed.protocol.pickle import dumps
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
+
+async def main():
+    cluster = await ClusterProcess.start(ClusterSpec(engine="cpu", workers=1))
+    if "fork" in sys.argv and os.fork() == 0:   # a child that holds the pipe open, as multiprocessing's do
+        time.sleep(20)
+        os._exit(0)
+    if "busy" in sys.argv:   # what holds up its loop, so that it cannot end in good order
+        from jupyter_gpudask.client.connect import connect
+        client = await asyncio.to_thread(connect, cluster.ready)
+        client.loop.add_callback(client.scheduler.run_function, function=dumps(time.sleep), args=dumps((30,)))
+        await asyncio.sleep(0.5)
+    print(cluster.pid, flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "arguments"),
+    [(signal.SIGKILL, []), (signal.SIGTERM, []), (signal.SIGKILL, ["fork"]), (signal.SIGKILL, ["busy"])],
+)
+def test_nothing_outlives_the_parent_by_three_seconds(number, arguments):
+    with subprocess.Popen([sys.executable, "-c", PARENT, *arguments], stdout=subprocess.PIPE, text=True) as parent:
+        supervisor = int(parent.stdout.readline())
+        children = psutil.Process(parent.pid).children()
+        assert len(pids_of_session(supervisor)) >= 2
+        parent.send_signal(number)
+        parent.stdout.close()
+        seconds = wait_until(lambda: not pids_of_session(supervisor), 5)
+        for child in children:
+            if child.pid != supervisor and child.is_running():
+                child.kill()
+    assert seconds < 3
+    assert leftover_directories() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (CPU | {"start_timeout": 0.01}, "0 of 1 workers were up after 0.01 s"),
+        (CPU | {"environment": {"PYTHONHOME": "/nonexistent"}}, "A worker died while it started"),
+    ],
+)
+def test_a_cluster_that_does_not_come_up_fails_loudly_and_leaves_nothing(options, sentence):
+    async def use(cluster):
+        pytest.fail(f"it came up: {cluster.ready}")
+
+    with pytest.raises(ClusterStartError, match=sentence):
+        with_cluster(use, options)
+    assert leftover_directories() == []
+    assert not [
+        child for child in psutil.Process().children(recursive=True) if "jupyter_gpudask" in str(command_line(child))
+    ]
+
+
+def test_a_client_without_the_credentials_gets_nothing():
+    async def use(cluster):
+        address = cluster.ready.address
+        plain = address.replace("tls://", "tcp://")
+        other = Security.temporary()
+        for where, security in ((plain, None), (address, other)):
+            with pytest.raises((OSError, TimeoutError)):
+                await Client(where, security=security, asynchronous=True, timeout=3, set_as_default=False)
+        for address in await asyncio.to_thread(worker_addresses, cluster.ready):
+            for where, security in ((address.replace("tls://", "tcp://"), Security()), (address, other)):
+                with pytest.raises((OSError, TimeoutError)):
+                    async with rpc(where, connection_args=security.get_connection_args("worker"), timeout=3) as worker:
+                        await worker.identity()
+        return await asyncio.to_thread(compute_a_sum, cluster.ready)
+
+    assert with_cluster(use) == 5050
+
+
+def worker_addresses(ready):
+    with connect(ready, set_as_default=False) as client:
+        addresses = list(client.scheduler_info()["workers"])
+    assert all(address.startswith("tls://127.0.0.1:") for address in addresses)
+    assert addresses
+    return addresses
+
+
+def listening(session):
+    for pid in pids_of_session(session):
+        for connection in psutil.Process(pid).net_connections(kind="inet"):
+            if connection.status == psutil.CONN_LISTEN:
+                yield connection
+
+
+def test_every_port_is_on_the_loopback_address():
+    async def use(cluster):
+        return [connection.laddr for connection in listening(cluster.pid)], cluster.ready
+
+    ports, ready = with_cluster(use)
+    assert ready.dashboard_port is None
+    assert {port.ip for port in ports} == {"127.0.0.1"}
+    assert 8787 not in [port.port for port in ports]
+
+
+def test_the_log_of_a_worker_has_what_its_tasks_print():
+    def speak():
+        sys.stdout.write("a word from the worker\n")
+        sys.stdout.flush()
+
+    async def use(cluster):
+        def run():
+            with connect(cluster.ready, set_as_default=False) as client:
+                client.submit(speak).result()
+
+        await asyncio.to_thread(run)
+        return await cluster.worker_log("0"), await cluster.worker_log("1")
+
+    log, none = with_cluster(use)
+    assert "a word from the worker" in log
+    assert none == ""
+
+
+def test_the_environment_and_the_resources_reach_the_workers():
+    def look(dask_worker):
+        return os.environ.get("COLOUR"), dask_worker.state.total_resources, dask_worker.state.nthreads
+
+    async def use(cluster):
+        def run():
+            with connect(cluster.ready, set_as_default=False) as client:
+                return list(client.run(look).values())
+
+        return await asyncio.to_thread(run)
+
+    options = CPU | {"environment": "COLOUR=green", "resources": "GPU=1", "threads": 3}
+    assert with_cluster(use, options) == [("green", {"GPU": 1.0}, 3)]
+
+
+def test_no_lease_is_given_back_while_a_process_of_the_cluster_may_hold_its_gpu(monkeypatch):
+    done = []
+
+    class Cluster:
+        async def close(self, grace):
+            done.append("close")
+            raise TimeoutError
+
+        def release(self):
+            done.append("release")
+
+    class Quiet:
+        def send(self, event):
+            pass
+
+        async def flush(self):
+            pass
+
+        def remove(self):
+            done.append("remove")
+
+    monkeypatch.setattr("jupyter_gpudask.supervisor.supervisor.end_session", lambda: done.append("end"))
+    supervisor = Supervisor(Quiet(), lambda parent: None)
+    supervisor._cluster, supervisor._directory = Cluster(), Quiet()
+    asyncio.run(supervisor._close(0.1))
+    assert done == ["close", "end", "release", "remove"]

@@ -1,0 +1,112 @@
+"""The supervisor's protocol, spoken by hand, line by line."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from helpers import leftover_directories, pids_of_session
+
+from jupyter_gpudask.protocol import PROTOCOL_VERSION
+
+pytestmark = pytest.mark.cluster
+
+CPU = {"engine": "cpu", "workers": 1}
+
+
+class Pipe:
+    """A supervisor driven by hand, line by line."""
+
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "jupyter_gpudask.supervisor"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            text=True,
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+    def tell(self, **message):
+        self.write(json.dumps(message))
+
+    def write(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def start(self, protocol=PROTOCOL_VERSION):
+        self.tell(type="start", protocol=protocol, spec=CPU, parent=os.getpid())
+
+    def hear(self, kind):
+        for line in self.process.stdout:
+            event = json.loads(line)
+            if event["type"] == kind:
+                return event
+        return None
+
+
+def test_the_end_of_stdin_closes_the_cluster():
+    with Pipe() as pipe:
+        pipe.start()
+        assert pipe.hear("ready")["credentials"]["key"]
+        session = pipe.process.pid
+        pipe.process.stdin.close()
+        assert pipe.hear("closed")
+        assert pipe.process.wait(5) == 0
+        assert pids_of_session(session) == []
+
+
+def test_the_end_of_stdin_during_the_start_leaves_nothing():
+    with Pipe() as pipe:
+        pipe.start()
+        pipe.hear("progress")
+        pipe.process.stdin.close()
+        assert pipe.process.wait(5) == 0
+        assert pids_of_session(pipe.process.pid) == []
+    assert leftover_directories() == []
+
+
+def test_what_is_no_command_is_refused_and_the_cluster_goes_on():
+    with Pipe() as pipe:
+        pipe.start()
+        pipe.hear("ready")
+        for line in ("garbage", '{"type": "dance"}', "x" * 20_000_000):
+            pipe.write(line)
+            assert "Not a message" in pipe.hear("refused")["reason"]
+        pipe.start()
+        assert "once" in pipe.hear("refused")["reason"]
+        pipe.tell(type="send_state")
+        assert pipe.hear("state")["state"]["status"] == "ready"
+
+
+def test_a_supervisor_of_another_protocol_says_so():
+    with Pipe() as pipe:
+        pipe.start(protocol=99)
+        failed = pipe.hear("failed")
+        assert failed["kind"] == "ProtocolError"
+        assert f"protocol {PROTOCOL_VERSION}, its parent 99" in failed["reason"]
+        assert pipe.process.wait(5) == 0
+
+
+def test_a_watched_cluster_reports_once_an_interval_until_it_is_no_longer_watched():
+    with Pipe() as pipe:
+        pipe.start()
+        pipe.hear("ready")
+        pipe.tell(type="watch", interval=0.2)
+        times = [pipe.hear("state")["state"]["time"] for _ in range(4)]
+        gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+        assert all(0.15 < gap < 1 for gap in gaps)
+        pipe.tell(type="watch", interval=0)
+        pipe.tell(type="send_logs", worker="0")
+        assert pipe.hear("logs")["worker"] == "0"

@@ -1,0 +1,213 @@
+"""What a cell for GPUs computes from arrays agrees with NumPy, however the arrays are cut into blocks."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from device import MARKS, cupy
+
+from jupyter_gpudask.switch.context import switched_to
+
+pytestmark = [*MARKS, pytest.mark.filterwarnings("ignore")]
+
+NUMBERS = np.random.default_rng(0).permutation(60).reshape(6, 10) / 7
+CHUNKS = {
+    "whole": ((6,), (10,)),
+    "rows": ((1,) * 6, (10,)),
+    "columns": ((6,), (1,) * 10),
+    "single": ((1,) * 6, (1,) * 10),
+    "uneven": ((1, 3, 2), (7, 1, 2)),
+    "empty": ((0, 4, 0, 2), (10,)),
+}
+AXES = (None, 0, 1)
+UNKNOWN = np.where(NUMBERS > 8, np.nan, NUMBERS)
+DATA = {"numbers": NUMBERS, "unknown": UNKNOWN, "halves": NUMBERS.astype("float32"), "whole": (NUMBERS * 7).astype(int)}
+
+
+def changed(x):
+    x = x.copy()
+    x[x > 5] = -1
+    x[2] = 0.5
+    return x
+
+
+OPERATIONS = {
+    **{
+        f"{name} {axis}": lambda x, name=name, axis=axis: getattr(da, name)(x, axis=axis)
+        for name in "all any argmax argmin max mean min nanmax nanmean nanmin nansum prod std sum var".split()
+        for axis in AXES
+    },
+    **{
+        f"{name} {axis}": lambda x, name=name, axis=axis: getattr(da, name)(x, axis=axis)
+        for name in "cumprod cumsum flip median nanargmax nanargmin nancumsum nanstd nanvar".split()
+        for axis in (0, 1)
+    },
+    **{
+        f"{name} {q} {axis}": lambda x, name=name, axis=axis, q=q: getattr(da, name)(x, q, axis=axis)
+        for name in ["quantile"]
+        for q in (0.3, [0.25, 0.5, 0.9])
+        for axis in (0, 1)
+    },
+    **{
+        name: lambda x, name=name: getattr(da, name)(x)
+        for name in (
+            "abs angle ceil cos diff exp fix flipud fliplr floor frexp isnan log1p modf nan_to_num negative ravel rint "
+            "round sign signbit sqrt square squeeze tanh transpose tril triu trunc unique"
+        ).split()
+    },
+    "average": lambda x: da.average(x, axis=0, weights=da.arange(6, chunks=2)),
+    "bincount": lambda x: da.bincount((x[:, 0] * 7).astype(int), minlength=60),
+    "boolean": lambda x: x[x > 4],
+    "clip": lambda x: da.clip(x, 2, 5),
+    "compress": lambda x: da.compress([True, False, True, True, False, False], x, axis=0),
+    "concatenate": lambda x: da.concatenate([x, x * 2], axis=1),
+    "corrcoef": da.corrcoef,
+    "cov": da.cov,
+    "diag": lambda x: da.diag(x[:, 0]),
+    "diagonal": da.diagonal,
+    "digitize": lambda x: da.digitize(x, np.array([1.0, 3.0, 6.0])),
+    "dot": lambda x: x.dot(x.T),
+    "einsum": lambda x: da.einsum("ij,kj->ik", x, x),
+    "fancy": lambda x: x[[4, 0, 2]],
+    "fft": lambda x: da.fft.fft(x.rechunk((None, -1)), axis=1),
+    "gradient": lambda x: da.gradient(x.rechunk(-1), axis=1),
+    "histogram": lambda x: da.histogram(x, bins=5, range=(0, 9))[0],
+    "matmul": lambda x: x @ x.T,
+    "moments": lambda x: da.reductions.moment(x, 3, axis=0),
+    "norm": lambda x: da.linalg.norm(x, axis=1),
+    "outer": lambda x: da.outer(x[:, 0], x[0]),
+    "overlap": lambda x: x.rechunk((3, 10)).map_overlap(lambda b: b + 1, depth=1, boundary="reflect"),
+    "pad": lambda x: da.pad(x, 2, mode="reflect"),
+    "percentile": lambda x: da.percentile(x[0].rechunk(-1), [10, 50]),
+    "qr": lambda x: abs(da.linalg.qr(x.T.rechunk((10, 6)))[1]),
+    "repeat": lambda x: da.repeat(x, 2, axis=0),
+    "reshape": lambda x: x.reshape((3, 20)),
+    "roll": lambda x: da.roll(x, 3, axis=1),
+    "rot90": da.rot90,
+    "searchsorted": lambda x: da.searchsorted(da.arange(9, chunks=9), x),
+    "setitem": changed,
+    "slice": lambda x: x[::-2, 3:8:2],
+    "sorted": lambda x: da.topk(x, 3, axis=1),
+    "lowest": lambda x: da.topk(x, -2, axis=0),
+    "argtopk": lambda x: da.argtopk(x, 3, axis=1),
+    "stack": lambda x: da.stack([x, x + 1], axis=2),
+    "svd": lambda x: da.linalg.svd(x.T.rechunk((5, 6)))[1],
+    "take": lambda x: da.take(x, [5, 1], axis=0),
+    "tensordot": lambda x: da.tensordot(x, x, axes=((1,), (1,))),
+    "trace": lambda x: x.trace(),
+    "vdot": lambda x: da.vdot(x, x),
+    "vnorm": da.linalg.norm,
+    "where": lambda x: da.where(x > 4, x, 0),
+}
+
+
+NUMBER_BY_NUMBER = (
+    "arccosh arcsin arcsinh arctan arctanh cbrt conj cosh deg2rad exp2 expm1 fabs imag isfinite isinf isneginf log "
+    "log10 log2 logical_not rad2deg real reciprocal sin sinc sinh tan"
+).split()
+PAIR_BY_PAIR = (
+    "allclose arctan2 copysign equal float_power floor_divide fmax fmin fmod greater hypot isclose less_equal "
+    "logaddexp logaddexp2 logical_or maximum minimum mod nextafter not_equal power remainder subtract true_divide"
+).split()
+SIGNED = np.array([[-0.0, 0.0, -1.5, 2.0], [-np.inf, np.inf, np.nan, 3.5], [7.25, -2.0, 0.25, 1e300]])
+
+
+def parts(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+def values(result):
+    computed = da.compute(*parts(result), scheduler="sync")
+    return [part.get() if isinstance(part, cupy.ndarray) else part for part in computed]
+
+
+@pytest.mark.parametrize(
+    ("data", "chunks"),
+    [*(("numbers", each) for each in CHUNKS), *((each, "uneven") for each in DATA if each != "numbers")],
+)
+@pytest.mark.parametrize("name", list(OPERATIONS))
+def test_it_agrees_with_numpy(name, data, chunks):
+    operation, numbers = OPERATIONS[name], DATA[data]
+    if (name, data) == ("qr", "unknown"):
+        pytest.skip("LAPACK and cuSOLVER leave undefined what becomes of NaN")
+    try:
+        on_cpu = operation(da.from_array(numbers, chunks=CHUNKS[chunks]))
+        expected = values(on_cpu)
+    except Exception as error:  # noqa: BLE001
+        pytest.skip(f"Dask does not do it with NumPy: {error!r}")
+    with switched_to("cupy", "pandas"):
+        results = operation(da.from_array(numbers, chunks=CHUNKS[chunks]))
+        found = values(results)
+    assert {type(part._meta) for part in parts(results)} == {cupy.ndarray}
+    for one, other, promised in zip(found, expected, parts(on_cpu), strict=True):
+        assert np.shape(one) == np.shape(other)
+        assert np.asarray(one).dtype in (np.asarray(other).dtype, promised.dtype)  # which differ in Dask's percentile
+        exact = data != "halves"
+        np.testing.assert_allclose(one, other, rtol=1e-9 if exact else 1e-4, atol=1e-12 if exact else 1e-4)
+
+
+@pytest.mark.parametrize("name", ["abs", "angle", "ceil", "exp", "round", "sign", "signbit", "sqrt", *NUMBER_BY_NUMBER])
+def test_each_number_gives_what_it_gives_in_numpy_zeros_of_both_signs_and_infinities_too(name):
+    compare(getattr(da, name), SIGNED)
+
+
+@pytest.mark.parametrize(
+    "name", "abs angle conj cos exp imag isfinite isnan log real reciprocal round sin sinc sqrt square tan".split()
+)
+def test_each_complex_number_gives_what_it_gives_in_numpy(name):
+    compare(getattr(da, name), NUMBERS[::2] - 1j * UNKNOWN[1::2])
+
+
+@pytest.mark.parametrize("name", "around degrees fix frexp isreal modf nan_to_num positive radians rint trunc".split())
+def test_each_number_is_rounded_and_taken_apart_as_in_numpy(name):
+    compare(lambda x: da.stack([da.asarray(part, like=x) for part in parts(getattr(da, name)(x))]), SIGNED[:, ::-1])
+
+
+@pytest.mark.parametrize("name", PAIR_BY_PAIR)
+def test_each_pair_of_numbers_gives_what_it_gives_in_numpy(name):
+    compare(lambda x: getattr(da, name)(x, x[::-1]), SIGNED)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x: x // 0.1,
+        lambda x: x % 0.1,
+        lambda x: 7 // x,
+        lambda x: -7 % x,
+        lambda x: x // -3,
+        lambda x: x % np.inf,
+        lambda x: (x[:, None] // x)[:, 2:],
+        lambda x: (x[:, None] % x)[:, 2:],
+        lambda x: da.stack(divmod(x, 0.3)),
+        lambda x: da.remainder(x, da.asarray([0.1] * 12)),
+        lambda x: np.floor_divide(x, -0.7),
+    ],
+)
+def test_quotients_and_remainders_are_those_of_numpy(operation, dtype):
+    compare(operation, np.array([1.0, -1.0, 0.0, 0.3, 2.5, -7.0, 6.0, 1.2, 1e9, -0.1, 3.0, 9.9]).astype(dtype))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"{name} {axis}"
+        for name in "argmax argmin cumsum max mean min nanmax nansum std sum".split()
+        for axis in AXES[1:]
+    ],
+)
+def test_reductions_meet_infinities_as_numpy_does(name):
+    compare(OPERATIONS[name], SIGNED)
+
+
+def compare(operation, numbers):
+    expected = values(operation(da.from_array(numbers, chunks=2)))
+    with switched_to("cupy", "pandas"):
+        found = values(operation(da.from_array(numbers, chunks=2)))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+        if np.iscomplexobj(other):
+            continue
+        size = np.abs(np.asarray(other, float))
+        known = (size == 0) | (size > 1e-12)
+        np.testing.assert_array_equal(np.signbit(one)[known], np.signbit(other)[known])

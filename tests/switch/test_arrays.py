@@ -1,0 +1,194 @@
+"""The arrays that a cell for GPUs creates, in this process: of CuPy where there is a GPU, of the stand-in elsewhere."""
+
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.array import dispatch, linspace
+from device import MARKS, cupy
+from distributed import Client, wait
+from draws import ALL, draw
+
+from jupyter_gpudask.switch.context import switched_to
+
+# NumPy's `random_integers` says so, on the CPU.
+pytestmark = [*MARKS, pytest.mark.filterwarnings("ignore:.*Please call randint:DeprecationWarning")]
+
+HOST = np.arange(12.0).reshape(3, 4)
+LATER = dask.delayed(np.ones)(3)
+STACK = tempfile.TemporaryDirectory()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stack_on_disk():
+    da.to_npy_stack(STACK.name, da.from_array(HOST, chunks=2))
+    da.from_array(HOST, chunks=2).to_zarr(f"{STACK.name}/zarr")
+    yield
+    STACK.cleanup()
+
+
+ARRAYS = {
+    "arange": lambda: da.arange(20, chunks=5),
+    "array": lambda: da.array(HOST),
+    "asanyarray": lambda: da.asanyarray(HOST),
+    "asarray": lambda: da.asarray(HOST),
+    "block": lambda: da.block([[HOST, HOST]]),
+    "concatenate": lambda: da.concatenate([HOST, HOST]),
+    "diag": lambda: da.diag(np.arange(5.0)),
+    "diag of arange": lambda: da.diag(da.arange(5, chunks=2)),
+    "diagonal": lambda: da.diagonal(HOST),
+    "dstack": lambda: da.dstack([HOST, HOST]),
+    "empty": lambda: da.empty((6, 6), chunks=3) * 0,
+    "empty_like": lambda: da.empty_like(HOST) * 0,
+    "eye": lambda: da.eye(6, chunks=3),
+    "fft.fftfreq": lambda: da.fft.fftfreq(9, chunks=3),
+    "fft.rfftfreq": lambda: da.fft.rfftfreq(9, chunks=3),
+    "from_array": lambda: da.from_array(HOST, chunks=2),
+    "from_delayed": lambda: da.from_delayed(LATER, (3,), dtype=float),
+    "from_npy_stack": lambda: da.from_npy_stack(STACK.name),
+    "from_zarr": lambda: da.from_zarr(f"{STACK.name}/zarr"),
+    "fromfunction": lambda: da.fromfunction(lambda i, j: i + j, shape=(4, 4), chunks=2, dtype=float),
+    "full": lambda: da.full((6, 6), 7.0, chunks=3),
+    "full_like": lambda: da.full_like(HOST, 7),
+    "hstack": lambda: da.hstack([HOST, HOST]),
+    "indices": lambda: da.indices((3, 4), chunks=2),
+    "linspace": lambda: da.linspace(0, 1, 20, chunks=5),
+    "linspace bound before": lambda: linspace(0, 1, 20, chunks=5),
+    "meshgrid": lambda: da.meshgrid(np.arange(3.0), np.arange(4.0))[0],
+    "ones": lambda: da.ones((6, 6), chunks=3),
+    "ones_like": lambda: da.ones_like(HOST),
+    "ones_like arange": lambda: da.ones_like(da.arange(6, chunks=3)),
+    "pad": lambda: da.pad(HOST, 1, mode="edge"),
+    "pad ones": lambda: da.pad(da.ones((4, 4), chunks=2), 1, mode="linear_ramp"),
+    "stack": lambda: da.stack([HOST, HOST]),
+    "tile": lambda: da.tile(HOST, 2),
+    "tri": lambda: da.tri(6, chunks=3),
+    "tril": lambda: da.tril(da.ones((6, 6), chunks=3)),
+    "tril_indices": lambda: da.tril_indices(4)[0],
+    "triu_indices": lambda: da.triu_indices(4, chunks=2)[1],
+    "vstack": lambda: da.vstack([HOST, HOST]),
+    "zeros": lambda: da.zeros((6, 6), chunks=3),
+    "zeros_like": lambda: da.zeros_like(HOST),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_is_cupy_in_meta_in_blocks_and_in_the_result(name):
+    with switched_to("cupy", "pandas"):
+        x = ARRAYS[name]()
+    assert type(x._meta) is cupy.ndarray
+    assert type(x.compute(scheduler="sync")) is cupy.ndarray
+    block = x.to_delayed().ravel()[0].compute(scheduler="sync")
+    assert type(block) is cupy.ndarray
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_has_the_values_of_numpy(name):
+    expected = ARRAYS[name]().compute(scheduler="sync")
+    with switched_to("cupy", "pandas"):
+        x = ARRAYS[name]()
+    np.testing.assert_array_equal(x.compute(scheduler="sync").get(), expected)
+    assert type(expected) is np.ndarray
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_no_key_is_shared_between_numpy_and_cupy_and_an_honest_repeat_keeps_its_own(name):
+    on_cpu = ARRAYS[name]()
+    with switched_to("cupy", "pandas"):
+        on_gpu = ARRAYS[name]()
+        again = ARRAYS[name]()
+    assert on_cpu.name != on_gpu.name
+    assert on_gpu.name == again.name
+
+
+@pytest.mark.parametrize("first", ["cpu", "gpu"])
+def test_each_backend_gives_its_own_data_when_the_other_is_persisted(first):
+    draws = {pair: partial(draw, *pair, size=20, chunks=10) for pair in ALL if "multivariate" not in pair[1]}
+
+    def make(backend):
+        with switched_to(backend, "pandas"):
+            return [make() for make in (ARRAYS | draws).values()]
+
+    with Client(processes=False, dashboard_address=":0", threads_per_worker=1, n_workers=1) as client:
+        kept = client.persist(make("numpy" if first == "cpu" else "cupy"))
+        wait(kept)
+        for backend, kind in (("numpy", np.ndarray), ("cupy", cupy.ndarray)):
+            results = client.gather(client.compute(make(backend)))
+            assert {type(result) for result in results} == {kind}
+        del kept
+
+
+@pytest.mark.parametrize("make", [np.arange(3).astype(str), np.array([None, 1], dtype=object)])
+def test_what_cupy_has_no_type_for_stays_on_the_host(make):
+    with switched_to("cupy", "pandas"):
+        assert type(da.from_array(make, chunks=1)._meta) is np.ndarray
+
+
+def test_a_collection_from_outside_stays_what_it_is():
+    outside = da.ones(4, chunks=2)
+    with switched_to("cupy", "pandas"):
+        for array in (
+            da.asarray(outside),
+            da.diag(outside),
+            da.diag(v=outside),
+            da.stack([outside, outside]),
+            da.block([[outside, outside]]),
+            da.ones_like(outside),
+            da.sum(outside),
+        ):
+            assert type(array._meta) is np.ndarray
+    assert type(da.linspace(0, 1, 5)._meta) is np.ndarray
+
+
+def test_an_identity_made_in_the_cell_mixes_with_what_else_is_made_there():
+    with switched_to("cupy", "pandas"):
+        x = da.random.random((20, 20), chunks=10)
+        rest = abs((x + da.eye(20, chunks=10)) @ da.eye(20, chunks=10) - x - da.eye(20, chunks=10)).max()
+        assert float(rest.compute(scheduler="sync")) < 1e-12
+
+
+def test_threads_of_one_cell_create_on_its_backend_at_the_same_time():
+    with switched_to("cupy", "pandas"), ThreadPoolExecutor(8) as pool:
+        arrays = list(pool.map(lambda _: [da.ones(4), da.arange(4), da.random.random(4), da.eye(4)], range(200)))
+        assert {type(array._meta) for made in arrays for array in made} == {cupy.ndarray}
+        assert dask.config.get("array.backend") == "cupy"
+
+
+@pytest.mark.parametrize("q", [0.5, [0.25, 0.75]])
+def test_no_function_of_cupy_that_reads_beyond_an_empty_array_is_given_one(q):
+    with switched_to("cupy", "pandas"):
+        array = da.asarray(HOST, chunks=(2, 4))
+        quantiles = [da.quantile(array, q, axis=1), da.quantile(array.rechunk(-1), q)]
+        results = [dask.compute(quantile, scheduler="sync")[0] for quantile in quantiles]
+    assert [type(quantile._meta) for quantile in quantiles] == [type(result) for result in results]
+    for result, axis in zip(results, (1, None), strict=True):
+        assert type(result) is cupy.ndarray
+        np.testing.assert_allclose(result.get(), np.quantile(HOST, q, axis=axis))
+
+
+def test_blocks_on_gpus_are_cut_anew_by_tasks_and_others_as_dask_chooses():
+    def way(array):
+        return "p2p" if any("p2p" in str(key) for key in dict(array.rechunk((1000, 10)).__dask_graph__())) else "tasks"
+
+    with Client(processes=False, dashboard_address=":0", n_workers=1):
+        with switched_to("cupy", "pandas"):
+            inside = da.ones((1000, 1000), chunks=(10, 1000))
+        outside = da.ones((1000, 1000), chunks=(10, 1000))
+        assert (way(inside), way(outside)) == ("tasks", "p2p")
+        with dask.config.set({"array.rechunk.method": "p2p"}):
+            assert way(inside) == "p2p"
+
+
+def test_percentiles_are_those_of_dask_whatever_another_library_registers(monkeypatch):
+    def other(*_):
+        raise AssertionError("another library's")
+
+    monkeypatch.setitem(dispatch.percentile_lookup._lookup, cupy.ndarray, other)
+    with switched_to("cupy", "pandas"):
+        percentiles = da.percentile(da.arange(101, chunks=50), [25, 50])
+    expected = da.percentile(da.arange(101, chunks=50), [25, 50]).compute(scheduler="sync")
+    assert percentiles.compute(scheduler="sync").tolist() == expected.tolist()

@@ -1,0 +1,112 @@
+"""Lists and NumPy arrays that Dask's functions are given: on the GPU in cells for GPUs, or where their company is."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from device import MARKS, cupy
+
+from jupyter_gpudask.errors import MixedBackendsError
+from jupyter_gpudask.switch.context import switched_to
+
+pytestmark = MARKS
+
+PLAIN = np.array([4.0, 3.0, 2.0, 1.0])
+OUTSIDE = da.from_array(np.array([1.0, 2.0, 3.0, 4.0]), chunks=2)
+
+WITH_A_COLLECTION = {
+    "operator": lambda x: x + PLAIN,
+    "reflected operator": lambda x: PLAIN - x,
+    "list": lambda x: x * [1, 2, 3, 4],
+    "ufunc": lambda x: da.maximum(x, PLAIN),
+    "ufunc of NumPy": lambda x: np.maximum(x, PLAIN),
+    "where": lambda x: da.where(x > 2, PLAIN, [0, 0, 0, 0]),
+    "clip": lambda x: da.clip(x, [1, 1, 1, 1], 3),
+    "matmul": lambda x: x @ PLAIN,
+    "dot": lambda x: da.dot(x, PLAIN),
+    "tensordot": lambda x: da.tensordot(x, PLAIN, axes=1),
+    "einsum": lambda x: da.einsum("i,i", x, PLAIN),
+    "append": lambda x: da.append(x, [5, 6]),
+    "concatenate": lambda x: da.concatenate([x, PLAIN]),
+    "stack": lambda x: da.stack([PLAIN, x]),
+    "average": lambda x: da.average(x, weights=PLAIN),
+    "isclose": lambda x: da.isclose(x, PLAIN),
+    "comparison": lambda x: x == PLAIN,
+}
+
+ALONE = {
+    "fft": lambda: da.fft.fft(PLAIN),
+    "diff": lambda: da.diff(PLAIN),
+    "cov": lambda: da.cov(PLAIN),
+    "ravel": lambda: da.ravel([[1, 2], [3, 4]]),
+    "atleast_1d": lambda: da.atleast_1d(1.0),
+    "average": lambda: da.average(PLAIN),
+    "flip": lambda: da.flip(PLAIN, 0),
+    "outer": lambda: da.outer(PLAIN, PLAIN),
+}
+
+
+def result_of(array):
+    return array.compute(scheduler="sync")
+
+
+@pytest.mark.parametrize("name", WITH_A_COLLECTION)
+def test_beside_a_collection_of_the_cell_it_is_on_the_gpu(name):
+    expected = result_of(WITH_A_COLLECTION[name](da.from_array(np.array([1.0, 2.0, 3.0, 4.0]), chunks=2)))
+    with switched_to("cupy", "pandas"):
+        x = WITH_A_COLLECTION[name](da.from_array(np.array([1.0, 2.0, 3.0, 4.0]), chunks=2))
+    assert type(result_of(x)) is cupy.ndarray
+    np.testing.assert_allclose(result_of(x).get(), expected)
+
+
+@pytest.mark.parametrize("name", WITH_A_COLLECTION)
+def test_beside_a_collection_from_outside_it_stays_on_the_cpu(name):
+    expected = result_of(WITH_A_COLLECTION[name](OUTSIDE))
+    with switched_to("cupy", "pandas"):
+        x = WITH_A_COLLECTION[name](OUTSIDE)
+    assert isinstance(x._meta, np.ndarray)
+    np.testing.assert_array_equal(result_of(x), expected)
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_alone_it_is_on_the_gpu_and_has_no_name_of_the_cpus(name):
+    on_cpu = ALONE[name]()
+    with switched_to("cupy", "pandas"):
+        on_gpu = ALONE[name]()
+    assert on_cpu.name != on_gpu.name
+    assert type(result_of(on_gpu)) is cupy.ndarray
+    np.testing.assert_allclose(result_of(on_gpu).get(), result_of(on_cpu))
+
+
+def test_setting_elements_follows_the_array():
+    with switched_to("cupy", "pandas"):
+        inside, outside = da.ones(4, chunks=2), OUTSIDE.copy()
+        inside[1:3] = [5, 6]
+        outside[1:3] = np.array([5, 6])
+    assert result_of(inside).get().tolist() == [1, 5, 6, 1]
+    assert result_of(outside).tolist() == [1, 5, 6, 4]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda inside: da.concatenate(seq=[inside, OUTSIDE]),
+        lambda inside: da.stack(seq=[OUTSIDE, inside]),
+        lambda inside: da.matmul(a=OUTSIDE, b=inside),
+        lambda inside: da.tensordot(lhs=inside, rhs=OUTSIDE, axes=1),
+        lambda inside: da.add(inside, inside, where=OUTSIDE > 1),
+    ],
+)
+def test_two_places_in_one_operation_are_refused_by_name_of_the_parameter_too(operation):
+    with switched_to("cupy", "pandas"), pytest.raises(MixedBackendsError):
+        operation(da.ones(4, chunks=2))
+
+
+def test_masked_arrays_stay_on_the_cpu():
+    with switched_to("cupy", "pandas"):
+        masked = da.ma.masked_greater(da.ma.masked_array([1, 2, 3], mask=[0, 1, 0]), 2)
+    assert isinstance(result_of(masked), np.ma.MaskedArray)
+
+
+def test_outside_of_a_cell_nothing_changes():
+    for make in ALONE.values():
+        assert isinstance(make()._meta, np.ndarray)

@@ -1,0 +1,282 @@
+"""What a cell for GPUs computes: once, with the user's options, as Dask does; and refused if it does not fit."""
+
+import _thread
+import threading
+import time
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from device import MARKS, cupy
+from distributed import Client, LocalCluster, SchedulerPlugin, get_worker
+
+from jupyter_gpudask.errors import ResultTooLargeError
+from jupyter_gpudask.patches import result_size as fitting
+from jupyter_gpudask.switch.cell_record import Watch
+from jupyter_gpudask.switch.context import switched_to
+from jupyter_gpudask.switch.default_client import default_client
+
+pytestmark = [*MARKS, pytest.mark.cluster]
+
+
+class Submissions(SchedulerPlugin):
+    """The annotations of the tasks of each graph that the scheduler was sent."""
+
+    name = "submissions"
+
+    def __init__(self):
+        self.seen = []
+
+    def update_graph(self, scheduler, *, tasks, annotations, **_):
+        self.seen.append((len(tasks), annotations))
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0", resources={"GPU": 2}
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def submissions(client):
+    plugin = Submissions()
+    client.cluster.scheduler.add_plugin(plugin)
+    yield plugin.seen
+    client.cluster.scheduler.remove_plugin(plugin.name)
+
+
+@pytest.fixture
+def cell(client):
+    with default_client.computing_on(client), switched_to("cupy", "pandas", Watch()):
+        yield
+
+
+@pytest.fixture
+def cell_to_host(client):
+    with default_client.computing_on(client), switched_to("cupy", "pandas", Watch(to_host=True)):
+        yield
+
+
+@pytest.fixture
+def events():
+    BEGUN.clear()
+    DONE.clear()
+    yield DONE
+    DONE.set()
+
+
+def nothing_is_left_of(client):
+    deadline = time.monotonic() + 5
+    while client.cluster.scheduler.tasks and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not client.cluster.scheduler.tasks
+
+
+READS, FAILURES, PLACES = [], [], set()
+BEGUN, DONE = threading.Event(), threading.Event()
+
+# Blocks are computed in this process, by functions that travel by name.
+
+
+def read(block):
+    READS.append(1)
+    return block
+
+
+def fail_once(block):
+    if not FAILURES:
+        FAILURES.append(1)
+        raise OSError("not yet")
+    return block
+
+
+def fail(block):
+    BEGUN.wait(20)
+    raise LookupError(f"no block of {len(block)}")
+
+
+def slow(block):
+    BEGUN.set()
+    DONE.wait(20)
+    return block
+
+
+def interrupt(block):
+    _thread.interrupt_main()
+    return slow(block)
+
+
+def note_place(block):
+    PLACES.add(get_worker().address)
+    return block
+
+
+def read_frame(number):
+    READS.append(1)
+    return pd.DataFrame({"a": range(number, number + 5), "b": 1.0, "c": 2.0})
+
+
+def source():
+    return da.ones(8, chunks=2).map_blocks(read, dtype=float, meta=da.ones(1)._meta)
+
+
+def on_blocks(function, array):
+    return array.map_blocks(function, dtype=float, meta=array._meta)
+
+
+def two_arrays():
+    x = source()
+    return x[x > 0], (x + 1)[x > 0]
+
+
+def with_a_delayed():
+    x = source()
+    return x[x > 0], dask.delayed(len)(x.to_delayed()[0]), x.sum()
+
+
+def two_frames():
+    frame = dd.from_map(read_frame, range(3), meta=pd.DataFrame({"a": [1], "b": [1.0], "c": [1.0]}))
+    frame = frame[frame.a > 1]
+    return frame.b + 1, frame.groupby("a").c.sum()
+
+
+def reads_of(compute, make):
+    READS.clear()
+    dask.compute(*compute(*make()))
+    return len(READS)
+
+
+@pytest.mark.filterwarnings("ignore:Computing mixed collections")
+@pytest.mark.parametrize("make", [two_arrays, with_a_delayed, two_frames])
+@pytest.mark.parametrize("compute", [dask.compute, dask.persist])
+def test_what_collections_share_is_computed_as_often_as_outside(client, compute, make):
+    with default_client.computing_on(client):
+        outside = reads_of(compute, make)
+        with switched_to("cupy", "pandas", Watch()):
+            inside = reads_of(compute, make)
+    assert 0 < inside == outside
+
+
+@pytest.mark.usefixtures("cell")
+def test_one_graph_is_sent_with_the_options_of_the_call(client, submissions):
+    address = min(client.scheduler_info()["workers"])
+    options = {"retries": 3, "priority": 7, "workers": [address], "allow_other_workers": True, "resources": {"GPU": 1}}
+    first, second = dask.compute(*two_arrays(), **options)
+    assert [type(first), type(second)] == [cupy.ndarray] * 2
+    ((_, annotations),) = submissions
+    assert {name: set(map(str, values.values())) for name, values in annotations.items()} == {
+        name: {str(value)} for name, value in options.items()
+    }
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_the_graph_is_that_which_is_sent_outside(client, submissions, optimize):
+    with default_client.computing_on(client):
+        dask.compute(*two_arrays(), optimize_graph=optimize)
+        with switched_to("cupy", "pandas", Watch()):
+            dask.compute(*two_arrays(), optimize_graph=optimize)
+    (outside, _), (inside, _) = submissions
+    assert inside == outside
+
+
+@pytest.mark.usefixtures("cell", "client")
+def test_a_block_that_fails_once_is_tried_again_if_that_was_asked_for():
+    FAILURES.clear()
+    x = da.ones(8, chunks=4)
+    assert on_blocks(fail_once, x[x > 0]).compute(retries=1).sum() == 8
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda client, *arrays: dask.compute(*arrays),
+        lambda client, *arrays: dask.compute({"nested": list(arrays)}),
+        lambda client, *arrays: dask.compute(*arrays, scheduler=client),
+        lambda client, *arrays: client.compute(list(arrays), sync=True),
+        lambda client, first, second: (first + second).compute(),
+    ],
+)
+@pytest.mark.usefixtures("cell")
+def test_what_does_not_fit_is_refused_with_its_size_and_nothing_of_it_stays(client, compute, monkeypatch):
+    monkeypatch.setattr(fitting, "_free_memory", lambda: 100)
+    some = da.ones(20, chunks=10)[da.ones(20, chunks=10) > 0]
+    other = some + 1
+    with pytest.raises(ResultTooLargeError, match=r"needs (160|320) B") as refusal:
+        compute(client, some, other)
+    assert refusal.value.__traceback__
+    assert nothing_is_left_of(client)
+
+
+@pytest.mark.usefixtures("cell")
+def test_what_the_user_keeps_is_refused_too_and_stays(client, monkeypatch):
+    monkeypatch.setattr(fitting, "_free_memory", lambda: 100)
+    kept = da.ones(20, chunks=20)[da.ones(20, chunks=20) > 0].persist()
+    with pytest.raises(ResultTooLargeError, match=r"needs 160 B"):
+        kept.compute()
+    assert kept.sum().compute() == 20
+    del kept
+    assert nothing_is_left_of(client)
+
+
+@pytest.mark.usefixtures("cell", "client")
+def test_what_is_on_the_host_does_not_count(monkeypatch):
+    monkeypatch.setattr(fitting, "_free_memory", lambda: 100)
+    few = da.ones(4, chunks=2)[da.ones(4, chunks=2) > 0]
+    on_host = dask.delayed(np.ones)(1000)
+    assert [len(result) for result in dask.compute(few, on_host)] == [4, 1000]
+    assert [len(result) for result in dask.compute(few.persist(), on_host)] == [4, 1000]
+
+
+@pytest.mark.usefixtures("cell")
+def test_an_error_does_not_wait_for_the_rest(client, events):
+    x = da.ones(4, chunks=4)
+    with pytest.raises(LookupError, match="no block of 0"):
+        dask.compute(on_blocks(slow, x[x > 0]), on_blocks(fail, x[x > 1]))
+    assert not events.is_set()
+    events.set()
+    assert nothing_is_left_of(client)
+
+
+@pytest.mark.usefixtures("cell")
+def test_an_interrupt_while_it_is_computed_leaves_nothing(client, events):
+    x = da.ones(2, chunks=2)
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        on_blocks(interrupt, x[x > 0]).compute()
+    events.set()
+    assert interrupted.value.__traceback__
+    assert nothing_is_left_of(client)
+
+
+@pytest.mark.usefixtures("cell", "client")
+def test_collections_may_come_from_an_iterator():
+    x = da.ones(4, chunks=2)
+    ((first, second),) = dask.compute(n * x for n in (1, 2))
+    assert (float(first.sum()), float(second.sum())) == (4, 8)
+
+
+@pytest.mark.parametrize("wrap", [lambda x: [[x]], lambda x: [{"a": [x]}], lambda x: ({"a": x}, [x])])
+@pytest.mark.parametrize("sync", [True, False])
+@pytest.mark.usefixtures("cell_to_host")
+def test_what_lies_in_containers_comes_to_the_host_from_the_client_too(client, wrap, sync):
+    results = client.compute(wrap(da.ones(4, chunks=2)), sync=sync)
+    leaves = list(results if sync else client.gather(results))
+    while any(isinstance(leaf, list | dict) for leaf in leaves):
+        leaves = [part for leaf in leaves for part in (leaf.values() if isinstance(leaf, dict) else leaf)]
+    assert {type(leaf) for leaf in leaves} == {np.ndarray}
+
+
+@pytest.mark.usefixtures("cell")
+def test_it_runs_where_it_was_asked_to(client):
+    address = min(client.scheduler_info()["workers"])
+    PLACES.clear()
+    x = da.ones(16, chunks=2)
+    on_blocks(note_place, x[x > 0]).compute(workers=[address])
+    assert {address} == PLACES

@@ -1,0 +1,245 @@
+"""What cuDF would answer otherwise than pandas, or refuse: real cuDF, in this process."""
+
+import dask
+import dask.array as da
+import dask.bag
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dask.dataframe.io.demo import make_timeseries
+
+from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.switch.context import switched_to
+
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:\\s*You did not provide metadata")]
+
+cudf = pytest.importorskip("cudf", reason="needs cuDF and a GPU")
+
+HOURS = pd.DataFrame(
+    {
+        "d": pd.date_range("2015-05-01", periods=300, freq="h").strftime("%Y-%m-%d %H:%M:%S"),
+        "name": np.resize(["a", "b", "c"], 300),
+        "x": np.arange(300.0),
+        "g": np.arange(300) % 5,
+    }
+)
+
+
+def on_both(compute):
+    """What `compute` gives on pandas and in a cell for GPUs, as pandas."""
+    with dask.config.set(scheduler="sync"):
+        expected = compute()
+        with switched_to("cupy", "cudf"):
+            result = compute()
+    assert not type(expected).__module__.startswith("cudf")
+    return expected, result.to_pandas() if hasattr(result, "to_pandas") else result
+
+
+def assert_same(compute):
+    expected, result = on_both(compute)
+    if isinstance(expected, pd.DataFrame):
+        pd.testing.assert_frame_equal(result, expected, check_dtype=False, check_index_type=False, check_freq=False)
+    elif isinstance(expected, pd.Series):
+        pd.testing.assert_series_equal(result, expected, check_dtype=False, check_index_type=False, check_freq=False)
+    else:
+        assert result == expected
+
+
+@pytest.fixture
+def files(tmp_path):
+    def write(pieces, **options):
+        for number, piece in enumerate(pieces):
+            pq.write_table(pa.Table.from_pandas(piece), tmp_path / f"{number}.parquet", **options)
+        return str(tmp_path)
+
+    return write
+
+
+@pytest.mark.parametrize("columns", [None, ["v"]], ids=["all columns", "one column"])
+@pytest.mark.parametrize("numbering", ["anew", "on", "none of pandas"])
+def test_rows_of_several_files_have_the_index_that_pandas_has(files, numbering, columns):
+    frame = pd.DataFrame({"v": np.arange(6000.0), "w": np.arange(6000) % 7})
+    pieces = [frame.iloc[start : start + 1500] for start in range(0, 6000, 1500)]
+    if numbering == "anew":
+        pieces = [piece.reset_index(drop=True) for piece in pieces]
+    path = files(pieces)
+    if numbering == "none of pandas":
+        for number, piece in enumerate(pieces):
+            table = pa.Table.from_pandas(piece).replace_schema_metadata(None)
+            pq.write_table(table, f"{path}/{number}.parquet")
+    assert_same(lambda: dd.read_parquet(path, columns=columns).compute())
+    assert_same(lambda: dd.read_parquet(path, columns=columns).index.compute().max())
+
+
+def test_files_that_have_an_index_keep_it(files):
+    frame = pd.DataFrame({"v": np.arange(600.0)}, index=pd.Index(np.arange(600) * 2, name="row"))
+    path = files([frame.iloc[:300], frame.iloc[300:]])
+    with switched_to("cupy", "cudf"), dask.config.set(scheduler="sync"):
+        read = dd.read_parquet(path).compute().to_pandas()
+    pd.testing.assert_frame_equal(read, frame, check_dtype=False)
+
+
+def test_parts_of_files_have_the_index_that_pandas_has(files):
+    path = files([pd.DataFrame({"v": np.arange(4000.0)})] * 2, row_group_size=1000)
+    assert_same(lambda: dd.read_parquet(path, split_row_groups=2).compute())
+
+
+def test_parts_of_a_time_become_columns():
+    def compute():
+        frame = dd.from_pandas(HOURS, npartitions=2)
+        frame["d"] = dd.to_datetime(frame["d"], format="%Y-%m-%d %H:%M:%S")
+        frame["day"] = frame["d"].dt.day
+        frame["weekday"] = frame["d"].dt.dayofweek.map({0: 10, 1: 11, 2: 12, 3: 13, 4: 14, 5: 15, 6: 16})
+        frame = frame.assign(hour=frame["d"].dt.hour, is_late=frame["d"].dt.hour > 20)
+        return frame[frame["d"] > pd.Timestamp("2015-05-03")].compute()
+
+    assert_same(compute)
+
+
+METAS = {
+    "guessed": {},
+    "given": {"meta": ("name", "i8")},
+    "of pandas": {"meta": pd.Series([], dtype="i8", name="name")},
+}
+
+
+@pytest.mark.parametrize("meta", METAS.values(), ids=METAS)
+def test_a_column_is_set_by_a_dictionary(meta):
+    def compute():
+        frame = dd.from_pandas(HOURS, npartitions=2)
+        frame["n"] = frame["name"].map({"a": 1, "b": 2, "c": 3}, **meta)
+        frame["m"] = frame["n"] + 1
+        return frame.groupby("g").m.sum().compute().sort_index()
+
+    assert_same(compute)
+
+
+LABELS = {
+    "a day": "2015-05-05",
+    "a month": "2015-05",
+    "an hour": "2015-05-05 03",
+    "a second": "2015-05-05 03:00:00",
+    "days": slice("2015-05-05", "2015-05-06"),
+    "until a day": slice(None, "2015-05-06"),
+    "moments": slice(pd.Timestamp("2015-05-05"), pd.Timestamp("2015-05-06")),
+}
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known divisions", "unknown divisions"])
+@pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)
+def test_times_are_located_by_texts(label, known):
+    def locate(data):
+        def compute():
+            frame = dd.from_pandas(data, npartitions=4)
+            return (frame if known else frame.clear_divisions()).loc[label].compute()
+
+        return compute
+
+    indexed = HOURS.set_index(pd.to_datetime(HOURS["d"]).rename("when"))
+    assert_same(locate(indexed[["x", "g"]]))
+    assert_same(locate(indexed["x"]))
+
+
+def test_times_after_a_set_index_are_located_by_texts():
+    def compute():
+        frame = dd.from_pandas(HOURS.sample(frac=1, random_state=0), npartitions=3)
+        frame["d"] = dd.to_datetime(frame["d"])
+        return frame.set_index("d").loc["2015-05-05", "x"].compute()
+
+    assert_same(compute)
+
+
+@pytest.mark.parametrize("find", ["idxmin", "idxmax"])
+def test_labels_of_extremes_are_found(find):
+    missing = HOURS.assign(x=HOURS.x.where(HOURS.x % 50 > 3), d=pd.to_datetime(HOURS.d))
+    for data in (HOURS[["x", "g"]], missing[["x", "g"]].set_index(missing.d), HOURS.set_index("name")[["g"]]):
+        assert_same(lambda data=data: getattr(dd.from_pandas(data, npartitions=3, sort=False), find)().compute())
+        assert_same(lambda data=data: getattr(dd.from_pandas(data, npartitions=3, sort=False).g, find)().compute())
+    assert_same(lambda: getattr(dd.from_pandas(HOURS, npartitions=3).groupby("name").x.mean(), find)().compute())
+    assert_same(lambda: getattr(dd.from_pandas(HOURS, npartitions=3)[["d", "x"]], find)(numeric_only=True).compute())
+
+
+def test_an_extreme_of_missing_values_is_refused_as_by_pandas():
+    def compute():
+        return dd.from_pandas(pd.DataFrame({"x": [np.nan, np.nan]}), npartitions=1).x.idxmax().compute()
+
+    with dask.config.set(scheduler="sync"):
+        with pytest.raises(ValueError, match="NA value"):
+            compute()
+        with switched_to("cupy", "cudf"), pytest.raises(ValueError, match="NA value"):
+            compute()
+
+
+def group_by_a_comparison(frame):
+    return frame.groupby(frame.g == 1).x.mean()
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        group_by_a_comparison,
+        lambda frame: frame.groupby(frame.g // 2).x.sum(),
+        lambda frame: frame.groupby(["name", frame.g > 2]).x.count(),
+        lambda frame: frame.groupby(frame.g == 1).agg({"x": ["mean", "max"]}),
+    ],
+)
+def test_groups_are_made_by_what_is_computed_of_columns(group):
+    assert_same(lambda: group(dd.from_pandas(HOURS, npartitions=3)).compute().sort_index())
+
+
+@pytest.mark.parametrize("persist", [dask.persist, lambda *frames: dask.persist(list(frames))[0]])
+@pytest.mark.parametrize("choose", [lambda f: f[f.name == "a"], lambda f: f[(f.x > 10) & (f.g == 2)]])
+@pytest.mark.parametrize("key", [lambda f: "g", lambda f: f.g == 2], ids=["by a column", "by a comparison"])
+def test_two_groups_of_a_filtered_frame_are_persisted_together(files, choose, key, persist):
+    path = files([HOURS, HOURS])
+
+    def compute():
+        chosen = choose(dd.read_parquet(path))
+        mean, count = persist(chosen.groupby(key(chosen)).x.mean(), chosen.groupby(key(chosen)).x.count())
+        return dd.concat([mean.to_frame("mean"), count.to_frame("count")], axis=1).compute().sort_index()
+
+    assert_same(compute)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: dask.datasets.timeseries(end="2000-01-03", freq="1h", seed=1),
+        lambda: make_timeseries("2000-01-01", "2000-01-03", {"x": float}, freq="1h", partition_freq="1D", seed=1),
+        lambda: dask.bag.from_sequence([{"a": 1}, {"a": 2}]).to_dataframe(meta={"a": "i8"}),
+    ],
+)
+def test_frames_of_other_modules_are_on_the_gpu(make):
+    with switched_to("cupy", "cudf"):
+        assert place_of(make()) == "gpu"
+    assert_same(lambda: make().compute())
+
+
+def test_numpy_gets_a_numpy_array():
+    with switched_to("cupy", "cudf"), dask.config.set(scheduler="sync"):
+        array, frame = da.arange(6, chunks=3), dd.from_pandas(HOURS[["x"]], npartitions=2)
+        assert place_of(array) == place_of(frame) == "gpu"
+        given = [np.asarray(array), np.asarray(frame), np.asarray(frame.x), np.array(array, dtype="f4")]
+    assert [type(each) for each in given] == [np.ndarray] * 4
+    assert given[0].tolist() == list(range(6))
+    assert given[1].shape == (300, 1)
+    assert given[2].tolist() == HOURS.x.tolist()
+
+
+def test_frames_of_a_users_function_are_where_its_metadata_says():
+    def double(part):
+        return part * 2
+
+    with switched_to("cupy", "cudf"), dask.config.set(scheduler="sync"):
+        frame = dd.from_pandas(HOURS[["x", "g"]], npartitions=2)
+        on_host = frame.map_partitions(double, meta=HOURS[["x", "g"]].iloc[:0])
+        on_gpu = frame.map_partitions(double, meta={"x": "f8", "g": "i8"})
+        back = frame.map_partitions(lambda part: part.to_pandas(), meta={"x": "f8", "g": "i8"})
+        parts = [on_host.compute(), on_gpu.compute(), back.compute()]
+    assert [place_of(each) for each in (on_host, on_gpu, back)] == ["host", "gpu", "gpu"]
+    assert [place_of(each) for each in parts] == ["host", "gpu", "gpu"]
+    pd.testing.assert_frame_equal(parts[0], HOURS[["x", "g"]] * 2)
+    pd.testing.assert_frame_equal(parts[1].to_pandas(), HOURS[["x", "g"]] * 2)

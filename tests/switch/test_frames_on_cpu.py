@@ -1,0 +1,102 @@
+"""The dataframes of Dask where nothing is asked of GPUs: what they were before our backends were in place."""
+
+import sys
+
+import dask
+import dask.dataframe as dd
+import pandas as pd
+import pytest
+from distributed import Client
+from frames import FRAME, NAMES, make_frames
+
+from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.patches import division
+from jupyter_gpudask.patches.creation import FRAME_FUNCTIONS
+from jupyter_gpudask.patches.install import install_backends
+from jupyter_gpudask.patches.interception import _FILE, intercept
+from jupyter_gpudask.switch.context import switched_to
+
+
+@pytest.fixture(autouse=True, scope="module")
+def backends_in_place():
+    install_backends()
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["outside", "in a cell of NumPy and pandas"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_frame_is_created_as_ever(name, inside, tmp_path):
+    make = make_frames(tmp_path)[name]
+    if inside:
+        with switched_to("numpy", "pandas"):
+            frame = make()
+    else:
+        frame = make()
+    result = frame.compute(scheduler="sync")
+    assert type(result) is pd.DataFrame
+    if len(result) == len(FRAME) and "c" in result:
+        pd.testing.assert_frame_equal(result.reset_index(drop=True), FRAME, check_dtype=False)
+
+
+@pytest.mark.parametrize("name", FRAME_FUNCTIONS)
+def test_every_creation_function_is_looked_at(name):
+    assert getattr(dd, name).__code__.co_filename == _FILE
+
+
+@pytest.mark.parametrize(
+    ("operation", "warned"),
+    [
+        (lambda frame: frame.b // 0.1, True),
+        (lambda frame: frame[["a", "b"]] % 0.3, True),
+        (lambda frame: frame.a // 2, False),
+        (lambda frame: frame.b * 2, False),
+        (lambda frame: frame.b.sum() // 0.1, False),
+    ],
+)
+def test_a_quotient_that_cudf_rounds_is_told(operation, warned, monkeypatch, recwarn):
+    frame = dd.from_pandas(FRAME, npartitions=2)
+    assert operation(frame).compute(scheduler="sync") is not None
+    assert len(recwarn) == 0
+    monkeypatch.setattr(division, "place_of_partitions", lambda expression: "gpu")
+    operation(frame)
+    assert [str(each.message)[:11] for each in recwarn] == ["cuDF rounds"] * warned
+
+
+def adding(step):
+    def add(number):
+        return number + step
+
+    return add
+
+
+def test_functions_of_one_name_are_intercepted_each_for_itself():
+    first, second = adding(1), adding(2)
+    seen = []
+
+    def around(original, number):
+        seen.append(number)
+        return original(number)
+
+    for _ in range(2):
+        intercept(first, around)
+        intercept(second, around)
+    assert (first(10), second(20), seen) == (11, 22, [10, 20])
+
+
+def test_a_number_is_where_the_frames_are_that_it_is_computed_from():
+    frame = dd.from_pandas(FRAME, npartitions=2)
+    for made in (frame, frame.a, frame.index, frame.a.sum(), frame.a.sum() + 1, frame.groupby("c").a.sum()):
+        assert place_of(made) == "host"
+
+
+def test_where_cudf_is_in_use_frames_are_shuffled_by_tasks(monkeypatch):
+    frame = dd.from_pandas(pd.concat([FRAME] * 8), npartitions=24)
+
+    def graph():
+        return str(sorted({type(task).__name__ for task in frame.shuffle("a").optimize().__dask_graph__().values()}))
+
+    with Client(processes=False, dashboard_address=":0", n_workers=1):
+        assert "P2P" in graph()
+        monkeypatch.setitem(sys.modules, "cudf", None)
+        assert "P2P" not in graph()
+        with dask.config.set({"dataframe.shuffle.method": "p2p"}):
+            assert "P2P" in graph()

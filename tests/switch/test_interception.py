@@ -1,0 +1,211 @@
+"""Dask's functions that pass through code of ours take what they took: every argument, by position or by name."""
+
+import gc
+import inspect
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from inspect import Parameter
+from types import FunctionType, SimpleNamespace
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from dask.array.random import RandomState
+from dask.utils import get_default_shuffle_method
+from device import MARKS, cupy
+
+from jupyter_gpudask.patches import interception
+from jupyter_gpudask.patches.interception import intercept
+from jupyter_gpudask.switch.cell_record import Watch
+from jupyter_gpudask.switch.context import switched_to
+
+pytestmark = MARKS
+
+with switched_to("cupy", "pandas"):  # all that is ever intercepted is so now
+    pass
+
+
+def intercepted():
+    """Every function of this process whose calls pass through ours."""
+    found = [
+        function
+        for function in gc.get_objects()
+        if isinstance(function, FunctionType)
+        and function.__code__.co_filename == interception._FILE
+        and "__signature__" in vars(function)
+    ]
+    found.sort(key=lambda function: (function.__module__, function.__qualname__, str(inspect.signature(function))))
+    return {f"{function.__qualname__} {index}": function for index, function in enumerate(found)}
+
+
+FUNCTIONS = intercepted()
+NAMES_OF_OURS = sorted(
+    {
+        name
+        for function in FUNCTIONS.values()
+        for layer in function.__globals__[interception._hook_of(function)][1:]
+        for name, parameter in inspect.signature(layer).parameters.items()
+        if parameter.kind is not Parameter.VAR_KEYWORD
+    }
+    | {"function", "original", "make", "cls", "client", "operation", "self", "change", "layers", "hook"}
+)
+RESULTS = {
+    get_default_shuffle_method: "tasks",
+    RandomState.choice: interception._layers_of(RandomState.choice)[0](RandomState(1, np.random.RandomState), 3, 2),
+}
+ARRAY = da.ones(2, chunks=1)
+
+
+class Given(SimpleNamespace):
+    """An argument, of which our code learns nothing."""
+
+    def __init__(self):
+        super().__init__(run=lambda: None, dependencies=list, _RandomState=np.random.RandomState)
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+def call_of(function, *, by_name):
+    """Arguments for every parameter of a function, and for those that it passes on."""
+    args, kwargs = [], {}
+    parameters = inspect.signature(function).parameters
+    for name, parameter in parameters.items():
+        if parameter.kind is Parameter.VAR_KEYWORD:
+            kwargs |= {other: Given() for other in NAMES_OF_OURS if other not in parameters}
+        elif parameter.kind is Parameter.POSITIONAL_ONLY or (
+            parameter.kind is not Parameter.KEYWORD_ONLY and not by_name
+        ):
+            args.append(Given())
+        elif parameter.kind is not Parameter.VAR_POSITIONAL:
+            kwargs[name] = Given()
+    return tuple(args), kwargs
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["outside", "in a cell"])
+@pytest.mark.parametrize("by_name", [False, True], ids=["by position", "by name"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_reaches_the_original_is_what_was_given(name, by_name, inside, monkeypatch):
+    function, reached = FUNCTIONS[name], []
+    signature = inspect.signature(function)
+
+    def original(*args, **kwargs):
+        reached.append(signature.bind(*args, **kwargs).arguments)
+        return RESULTS.get(function, ARRAY)
+
+    original.__signature__ = signature
+    args, kwargs = call_of(function, by_name=by_name)
+    given = signature.bind(*args, **kwargs).arguments
+    hook = interception._hook_of(function)
+    monkeypatch.setitem(function.__globals__, hook, (original, *function.__globals__[hook][1:]))
+    with switched_to("cupy", "pandas", Watch()) if inside else nullcontext():
+        function(*args, **kwargs)
+    if function is ThreadPoolExecutor.submit and inside:  # it runs in the context of the cell
+        reached[0]["fn"], *rest = reached[0].pop("args")
+        reached[0] |= {"args": tuple(rest)} if rest else {}
+    assert reached == [given]
+
+
+HOST = np.arange(12.0).reshape(3, 4)
+BY_NAME = {
+    "from_array": lambda: da.from_array(x=HOST, chunks=2),
+    "asarray": lambda: da.asarray(a=HOST),
+    "asanyarray": lambda: da.asanyarray(a=HOST),
+    "ones_like": lambda: da.ones_like(a=HOST),
+    "full_like": lambda: da.full_like(a=HOST, fill_value=3.0),
+    "linspace": lambda: da.linspace(start=0, stop=1, num=5),
+    "concatenate": lambda: da.concatenate(seq=[da.asarray(HOST), da.asarray(HOST)], axis=1),
+    "matmul": lambda: da.matmul(a=da.asarray(HOST), b=da.asarray(HOST.T)),
+    "rechunk": lambda: da.rechunk(x=da.asarray(HOST), chunks=2),
+    "angle": lambda: da.angle(x=da.asarray(HOST) - 3, deg=True),
+    "median": lambda: da.median(a=da.asarray(HOST), axis=1, keepdims=True),
+    "quantile": lambda: da.quantile(a=da.asarray(HOST), q=[0.2, 0.5], axis=0, method="lower", weights=None),
+    "percentile": lambda: da.percentile(a=da.asarray(HOST[0]), q=[20]),
+    "choice": lambda: da.random.RandomState(1).choice(a=np.ones(5), size=4, replace=True, p=None, chunks=2),
+    "choice by position": lambda: da.random.RandomState(1).choice(np.ones(5), 4, True, None, 2),
+    "choice of a generator": lambda: da.random.default_rng(1).choice(np.ones(5), 4, True, None, 0, True, 2),
+    "compute": lambda: dask.compute([da.asarray(HOST)], traverse=True, scheduler="sync")[0][0],
+}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_call_by_name_gives_what_it_gives_outside(name):
+    expected = np.asarray(dask.compute(BY_NAME[name](), scheduler="sync")[0])
+    with switched_to("cupy", "pandas"):
+        result = dask.compute(BY_NAME[name](), scheduler="sync")[0]
+    assert type(result) is cupy.ndarray
+    np.testing.assert_allclose(result.get(), expected)
+
+
+@pytest.mark.parametrize("name", ["original", "function", "make", "cls"])
+def test_what_a_function_passes_on_may_have_any_name(name):
+    frame = dd.from_map(lambda number, **others: pd.DataFrame({"a": [number], **others}), [1, 2], **{name: 1})
+    assert frame.compute(scheduler="sync")[name].tolist() == [1, 1]
+    array = da.fromfunction(lambda i, **others: i + others[name], shape=(2,), dtype=float, **{name: 1})
+    assert array.compute(scheduler="sync").tolist() == [1, 2]
+
+
+def test_arguments_that_a_function_does_not_take_are_its_own_error():
+    with pytest.raises(TypeError, match=r"rechunk\(\) got an unexpected keyword argument 'size'"):
+        da.rechunk(da.ones(3), size=2)
+
+
+def test_what_other_threads_call_is_there_while_it_is_intercepted():
+    """`intercept` is stopped at each of its lines; whatever it has done by then, the function can be called."""
+    function = make_function()
+    results = []
+
+    def call(frame, event, _):
+        if frame.f_globals is vars(interception):
+            sys.settrace(None)
+            results.append((event, function(2, b=3)))
+            sys.settrace(call)
+        return call
+
+    sys.settrace(call)
+    try:
+        intercept(function, twice)
+    finally:
+        sys.settrace(None)
+    assert function(2, b=3) == 10
+    assert len(results) > 20
+    assert {result for _, result in results} == {5, 10}
+
+
+def test_threads_that_intercept_one_function_intercept_it_once():
+    for _ in range(50):
+        function, barrier = make_function(), threading.Barrier(8)
+
+        def run(function=function, barrier=barrier):
+            barrier.wait()
+            intercept(function, twice)
+            return function(2, b=3)
+
+        with ThreadPoolExecutor(8) as pool:
+            assert [future.result() for future in [pool.submit(run) for _ in range(8)]] == [10] * 8
+        assert len(interception._layers_of(function)) == 2
+
+
+def test_what_intercepts_later_is_around_what_intercepted_before():
+    function = make_function()
+    intercept(function, twice)
+    intercept(function, lambda original, /, *args, **kwargs: original(*args, **kwargs) + 1)
+    intercept(function, twice)
+    intercept(function, lambda original, /, *args, **kwargs: -original(*args, **kwargs))
+    assert function(2, b=3) == -11
+
+
+def twice(original, /, *args, **kwargs):
+    return 2 * original(*args, **kwargs)
+
+
+def make_function():
+    """A function in a module of its own, with a closure and defaults."""
+    module = {}
+    exec("def make(c=0):\n    def add(a, *, b=1):\n        return a + b + c\n    return add", module)  # noqa: S102 - for globals of its own
+    return module["make"]()

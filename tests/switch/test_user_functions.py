@@ -1,0 +1,78 @@
+"""Functions given to `map_blocks` on arrays of GPUs: CuPy where there is a GPU, the stand-in elsewhere."""
+
+import asyncio
+import functools
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.distributed import Client
+from device import MARKS, cupy
+
+from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.switch.context import switched_to
+
+pytestmark = MARKS
+
+
+def fails_when_empty(block):
+    assert block.size
+    return block.get() * 2
+
+
+def moves_what_is_not_empty(block, factor=2):
+    return (block if block.size else block.get()) * factor
+
+
+def keeps(block, block_id=None):
+    assert block_id is None or len(block_id) == 1
+    return block * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "place"),
+    [
+        (fails_when_empty, "gpu"),
+        (moves_what_is_not_empty, "host"),
+        (functools.partial(moves_what_is_not_empty, factor=2), "host"),
+        (keeps, "gpu"),
+        (lambda block: block.get() * 2, "host"),
+    ],
+)
+def test_blocks_are_where_the_metadata_says(function, place):
+    with switched_to("cupy", "pandas"), dask.config.set(scheduler="sync"):
+        array = da.ones(6, chunks=3)
+        for mapped in (da.map_blocks(function, array, dtype=float), array.map_blocks(func=function, dtype=float)):
+            assert place_of(mapped) == place
+            assert {place_of(block.compute()) for block in mapped.blocks} == {place}
+            assert float((mapped + 1).sum().compute()) == 18
+
+
+def test_a_function_gives_one_name_twice_and_another_for_another_function():
+    with switched_to("cupy", "pandas"):
+        array = da.ones(6, chunks=3)
+        one, again, other = (array.map_blocks(f, dtype=float) for f in (keeps, keeps, moves_what_is_not_empty))
+    assert one.name == again.name != other.name
+    assert one.name.startswith("keeps")
+
+
+def test_coroutines_that_a_library_gives_to_the_client_run_with_the_backends_of_the_cell():
+    async def create():
+        await asyncio.sleep(0)
+        return da.from_array(np.ones(4), chunks=2), await client.submit(int, 3)
+
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
+        with switched_to("cupy", "pandas"):
+            array, three = client.sync(create)
+        outside, _ = client.sync(create)
+    assert (place_of(array), place_of(outside), three) == ("gpu", "host", 3)
+
+
+def test_numpy_gets_a_numpy_array():
+    with switched_to("cupy", "pandas"), dask.config.set(scheduler="sync"):
+        array = da.arange(6, chunks=3)
+        assert type(array.compute()) is cupy.ndarray
+        given = [np.asarray(array), np.array(array, dtype="f4")]
+    assert [type(each) for each in given] == [np.ndarray] * 2
+    assert given[0].tolist() == given[1].tolist() == list(range(6))

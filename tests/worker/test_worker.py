@@ -1,0 +1,117 @@
+"""What a worker tells of its own store, on the real stores of Dask and of dask-cuda."""
+
+import sys
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+import pytest
+from dask_cuda.device_host_file import DeviceHostFile
+from distributed.spill import SpillBuffer
+
+from jupyter_gpudask.worker.allocator import Pool
+from jupyter_gpudask.worker.preload import read_figures
+
+SIZE = 100_000
+
+
+class OnDevice:
+    """What dask-cuda takes for an object in device memory."""
+
+    __cuda_array_interface__ = {}  # noqa: RUF012 - as CuPy has it
+
+    def __init__(self):
+        self.content = np.zeros(SIZE, dtype="u1")
+
+    def __sizeof__(self):
+        return SIZE
+
+
+def figures(data):
+    return read_figures(SimpleNamespace(data=data, state=SimpleNamespace(executed_count=7)))
+
+
+@pytest.fixture
+def store(tmp_path):
+    return DeviceHostFile(str(tmp_path), device_memory_limit=2.5 * SIZE, memory_limit=4.5 * SIZE)
+
+
+def test_the_tasks_that_it_has_run_are_counted(store):
+    assert figures(store)["executed"] == 7
+
+
+def test_nothing_is_spilled_at_first(store):
+    store["a"] = OnDevice()
+    store["b"] = np.zeros(SIZE, dtype="u1")
+    assert (figures(store)["spilled_to_host"], figures(store)["spilled_to_disk"]) == (0, 0)
+
+
+def test_results_that_left_the_device_count_where_they_are(store):
+    for number in range(5):
+        store[f"device-{number}"] = OnDevice()
+    assert figures(store)["spilled_to_host"] == pytest.approx(3 * SIZE, rel=0.1)
+    assert figures(store)["spilled_to_disk"] == 0
+    for number in range(4):
+        store[f"host-{number}"] = np.zeros(SIZE, dtype="u1")
+    assert figures(store)["spilled_to_host"] < 3 * SIZE
+    assert figures(store)["spilled_to_disk"] > SIZE
+    for key in list(store):
+        del store[key]
+
+
+def test_a_store_without_limits_has_nothing_on_disk(tmp_path):
+    store = DeviceHostFile(str(tmp_path))
+    store["a"] = OnDevice()
+    assert (figures(store)["spilled_to_host"], figures(store)["spilled_to_disk"]) == (0, None)
+
+
+def test_the_store_of_the_stand_in_tells_what_is_on_disk(tmp_path):
+    store = SpillBuffer(str(tmp_path), target=int(1.5 * SIZE))
+    for key in "abc":
+        store[key] = np.random.default_rng(0).integers(0, 256, SIZE, dtype="u1")
+    assert figures(store)["spilled_to_host"] is None
+    assert figures(store)["spilled_to_disk"] > SIZE
+    assert figures(store)["pool_used"] is None
+
+
+class Counters:
+    """RMM's stack of counters, as its documentation tells of it."""
+
+    def __init__(self):
+        self.stack = [[0, 0]]
+
+    def allocate(self, amount):
+        self.stack[-1][0] += amount
+        self.stack[-1][1] = max(self.stack[-1])
+
+    def enable_statistics(self):
+        pass
+
+    def get_statistics(self):
+        current, peak = self.stack[-1]
+        return SimpleNamespace(current_bytes=current, peak_bytes=peak)
+
+    def push_statistics(self):
+        self.stack.append([0, 0])
+
+    def pop_statistics(self):
+        current, peak = self.stack.pop()
+        before = self.stack[-1][0]
+        self.stack[-1] = [before + current, max(self.stack[-1][1], before + peak)]
+
+
+def test_the_peak_is_that_since_it_was_asked_last(monkeypatch):
+    counters = Counters()
+    monkeypatch.setitem(sys.modules, "rmm", SimpleNamespace(statistics=counters, mr=mock.MagicMock()))
+    monkeypatch.setitem(sys.modules, "rmm.statistics", counters)
+    counters.allocate(10)
+    pool = Pool()
+    counters.allocate(90)
+    counters.allocate(-60)
+    assert (pool.used(), pool.peak()) == (40, 100)
+    assert pool.take_peak() == 100
+    assert (pool.used(), pool.take_peak()) == (40, 40)
+    counters.allocate(-30)
+    counters.allocate(20)
+    assert (pool.used(), pool.take_peak(), pool.peak()) == (30, 40, 100)
+    assert pool.take_peak() == 30
