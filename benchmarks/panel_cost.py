@@ -1,7 +1,7 @@
 """What does the panel cost the browser?
 
 A real server with 8 pretend GPUs and 8 clusters of 8 workers (programs that speak the supervisor's protocol), all of
-whose figures change every second; JupyterLab in a headless Chromium, watched through its DevTools protocol:
+whose metrics change every second; JupyterLab in a headless Chromium, watched through its DevTools protocol:
 
 - how many bytes the extension adds to Lab's start,
 - what share of one core all processes of the browser take more with the panel open than with it closed,
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from server_loop import ROOT, TOKEN, Server
 
-# The fake of the tests, but GPUs whose figures change.
+# The fake of the tests, but GPUs whose metrics change.
 RESTLESS_GPUS = """
 import math, runpy, time
 from types import SimpleNamespace

@@ -1,6 +1,6 @@
 """Does the extension hold up its Jupyter server?
 
-20 stream clients, 8 pretend GPUs of which each figure takes 20 ms, 32 clusters (2 real ones, and small programs that
+20 stream clients, 8 pretend GPUs of which each metric takes 20 ms, 32 clusters (2 real ones, and small programs that
 speak the supervisor's protocol), one of them starting all the time: how long does ``GET /api/status`` take, beside an
 idle server, and does any callback of ours take over 5 ms?
 """

@@ -126,20 +126,20 @@ def test_the_pool_is_of_the_size_asked_for_and_shared_by_cupy_and_cudf(gpu):
         "%%gpudask\nimport dask.array as da\n"
         "x = da.random.random((10_000, 10_000), chunks=10_000).persist()\nx.sum().compute()"
     )
-    figures = state(kernel)
-    assert figures["pool_size"] == pytest.approx(10e9, rel=0.01)
-    assert 8e8 <= figures["pool_used"] < 2e9
-    assert figures["device_memory_used"] > 10e9
+    metrics = state(kernel)
+    assert metrics["pool_size"] == pytest.approx(10e9, rel=0.01)
+    assert 8e8 <= metrics["pool_used"] < 2e9
+    assert metrics["device_memory_used"] > 10e9
     kernel.ok(
         "held = client.submit(lambda: __import__('cudf').Series(range(1000)))\nfrom distributed import wait; wait(held)"
     )
-    assert state(kernel)["pool_used"] > figures["pool_used"]
+    assert state(kernel)["pool_used"] > metrics["pool_used"]
 
 
 def test_without_a_pool_nothing_is_reserved(gpu):
-    figures = state(gpu())
-    assert figures["pool_used"] is not None
-    held = contexts()[figures["pid"]]
+    metrics = state(gpu())
+    assert metrics["pool_used"] is not None
+    held = contexts()[metrics["pid"]]
     assert held < 2e9, held
 
 

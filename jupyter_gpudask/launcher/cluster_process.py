@@ -67,7 +67,7 @@ class ClusterProcess(ClusterLink):
         max_workers: int | None = None,
         gpu_metrics: bool = True,
         dashboard_secret: str | None = None,
-        made_by: ClusterClass | None = None,
+        cluster_class: ClusterClass | None = None,
         standby: ChildProcess | None = None,
         on_progress: ProgressCallback | None = None,
         on_lost: LostCallback | None = None,
@@ -84,7 +84,7 @@ class ClusterProcess(ClusterLink):
             Variables of the supervisor, by default those of this process.
         path
             Folders from which workers can import modules besides those of their environment.
-        holder, kernel_id, max_workers, gpu_metrics, dashboard_secret, made_by
+        holder, kernel_id, max_workers, gpu_metrics, dashboard_secret, cluster_class
             See `Start`.
         standby
             A supervisor that waits for its order, to be used instead of a new one.
@@ -100,7 +100,7 @@ class ClusterProcess(ClusterLink):
         """
         order = Start(
             spec=spec,
-            made_by=made_by,
+            cluster_class=cluster_class,
             parent=os.getpid(),
             path=tuple(path),
             holder=holder,

@@ -1,4 +1,4 @@
-"""The parent's end of a conversation with a cluster: questions and answers, figures, and word of its end."""
+"""The parent's end of a conversation with a cluster: questions and answers, metrics, and word of its end."""
 
 from __future__ import annotations
 

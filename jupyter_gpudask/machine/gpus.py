@@ -37,7 +37,7 @@ def list_gpus() -> list[GpuState]:
     Returns
     -------
     list of GpuState
-        In the order of the PCI bus; a figure that a GPU does not tell is `None`. One that does not tell its UUID, by
+        In the order of the PCI bus; a metric that a GPU does not tell is `None`. One that does not tell its UUID, by
         which it would be chosen and held, is left out as one that does not answer.
 
     Raises
@@ -58,12 +58,12 @@ def list_gpus() -> list[GpuState]:
 
 
 def read_use(gpus: Iterable[GpuState]) -> list[GpuState]:
-    """Memory and utilization of these GPUs now, and nothing else of them, for each figure takes NVML its time.
+    """Memory and utilization of these GPUs now, and nothing else of them, for each metric takes NVML its time.
 
     Returns
     -------
     list of GpuState
-        In the same order; all other figures are `None`, and those too of a GPU that no longer answers.
+        In the same order; all other metrics are `None`, and those too of a GPU that no longer answers.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def driver_version() -> str:
 
 
 def _ask(function: Callable[..., _T], *arguments: Any) -> _T | None:
-    """What NVML answers, or `None` where this GPU, driver or user has no such figure."""
+    """What NVML answers, or `None` where this GPU, driver or user has no such metric."""
     try:
         return function(*arguments)
     except pynvml.NVMLError:

@@ -12,7 +12,7 @@ from .cluster_class import ClusterClass
 from .spec import ClusterSpec
 from .state import ClusterState, GpuState, TlsCredentials
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 """Raised with every change that an older parent or supervisor would misread."""
 
 
@@ -62,7 +62,7 @@ class Start(_Command):
     ----------
     spec
         What cluster.
-    made_by
+    cluster_class
         The class that makes it, where a profile of the administrator's names one.
     parent
         The pid whose death ends the supervisor.
@@ -86,7 +86,7 @@ class Start(_Command):
     type: Literal["start"] = "start"
     protocol: int = PROTOCOL_VERSION
     spec: ClusterSpec
-    made_by: ClusterClass | None = None
+    cluster_class: ClusterClass | None = None
     parent: int
     path: Folders = ()
     holder: str = ""

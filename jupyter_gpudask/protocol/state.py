@@ -1,4 +1,4 @@
-"""What GPUs, workers and clusters do at one moment. Bytes are integers; a figure that cannot be had is `None`."""
+"""What GPUs, workers and clusters do at one moment. Bytes are integers; a metric that cannot be had is `None`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class WorkerState(_Model):
         Tasks that run, and tasks that were sent to it and do not run yet.
     executed
         How many tasks it has run since it was started.
-    shortages
+    out_of_memory
         How many tasks failed on it for want of device memory, since the cluster was started.
     status
         Dask's word for its state: ``running``, ``paused``, ``closing_gracefully``, ...
@@ -113,7 +113,7 @@ class WorkerState(_Model):
     executing: int = 0
     waiting: int = 0
     executed: int | None = None
-    shortages: int = 0
+    out_of_memory: int = 0
     status: str = "running"
 
 

@@ -13,7 +13,7 @@ class _Answer(BaseModel):
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
 
-class GpuFigures(_Answer):
+class GpuMetrics(_Answer):
     """A GPU at one moment of the past; see `GpuState`.
 
     Attributes
@@ -30,7 +30,7 @@ class GpuFigures(_Answer):
     pcie: int | None = None
 
 
-class WorkerFigures(_Answer):
+class WorkerMetrics(_Answer):
     """A worker at one moment of the past; see `WorkerState`."""
 
     device_memory_used: int | None = None
@@ -44,7 +44,7 @@ class WorkerFigures(_Answer):
 
 
 class Sample(_Answer):
-    """All figures of one moment.
+    """All metrics of one moment.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ class Sample(_Answer):
     """
 
     time: float
-    gpus: dict[str, GpuFigures] = {}
-    workers: dict[str, dict[str, WorkerFigures]] = {}
+    gpus: dict[str, GpuMetrics] = {}
+    workers: dict[str, dict[str, WorkerMetrics]] = {}
 
 
 class StreamMessage(_Answer):

@@ -15,7 +15,7 @@ _WORDS = re.compile(r"^OutOfMemoryError\(|out_of_memory: |cudaErrorMemoryAllocat
 _LONGEST_TEXT = 4000
 
 
-class ShortagePlugin(SchedulerPlugin):
+class OutOfMemoryPlugin(SchedulerPlugin):
     """Counts them as the scheduler hears of them. It reads what the worker wrote of the error, and unpickles nothing.
 
     Parameters
@@ -26,7 +26,7 @@ class ShortagePlugin(SchedulerPlugin):
         Has how many there were, by the name of the worker. A task that is tried again counts when it fails for good.
     """
 
-    name = "gpudask-shortages"
+    name = "gpudask-out_of_memory"
 
     def __init__(self, scheduler: Any, counts: Counter[str]) -> None:
         self._scheduler = scheduler

@@ -68,7 +68,7 @@ class GpuDask(ExtensionApp):
     ).tag(config=True)
     max_clusters = Int(None, allow_none=True, min=0, help="How many clusters there may be at a time.").tag(config=True)
     max_workers = Int(None, allow_none=True, min=1, help="How many workers a cluster may have.").tag(config=True)
-    history_seconds = Int(900, min=0, help="How many seconds of figures are kept for browsers that come later.").tag(
+    history_seconds = Int(900, min=0, help="How many seconds of metrics are kept for browsers that come later.").tag(
         config=True
     )
 

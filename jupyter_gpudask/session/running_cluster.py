@@ -67,7 +67,7 @@ class RunningCluster:
         if self.ready.engine == "cuda" and self.client.status == "running":
             from ..worker.allocator import take_peak
 
-            with suppress(Exception):  # a figure that cannot be had must not end a cell with an error
+            with suppress(Exception):  # a metric that cannot be had must not end a cell with an error
                 self._ask(take_peak).result(_FORGET_LIMIT)
 
     def take_peaks(self, limit: float) -> dict[str, int]:
@@ -95,7 +95,7 @@ class RunningCluster:
         for question in asked.values():
             try:
                 answers |= question.result(max(0.0, end - time.monotonic()))
-            except Exception:  # noqa: BLE001 - a figure that cannot be had must not end a cell with an error
+            except Exception:  # noqa: BLE001 - a metric that cannot be had must not end a cell with an error
                 question.cancel()
         return answers
 

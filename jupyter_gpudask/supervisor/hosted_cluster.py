@@ -18,7 +18,7 @@ from ..machine.leases import HeldLease, LeaseFolder
 from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
 from ..scheduler.graph_router import GraphRouter
 from ..scheduler.import_path import SchedulerPathPlugin
-from ..scheduler.out_of_memory import ShortagePlugin
+from ..scheduler.out_of_memory import OutOfMemoryPlugin
 from ..scheduler.retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorter_logs
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.materialize import MATERIALIZE, MaterializePlugin
@@ -57,7 +57,7 @@ class HostedCluster:
         self._lease: HeldLease | None = None
         self._cluster: Any = None
         self._security: Any = None
-        self._shortages: Counter[str] = Counter()
+        self._out_of_memory: Counter[str] = Counter()
 
     async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
         """Make it, and wait until all workers are up.
@@ -98,7 +98,7 @@ class HostedCluster:
             logs=self._directory.logs,
         )
         scheduler = self._cluster.scheduler
-        scheduler.add_plugin(ShortagePlugin(scheduler, self._shortages))
+        scheduler.add_plugin(OutOfMemoryPlugin(scheduler, self._out_of_memory))
         scheduler.add_plugin(SpanRetentionPlugin(scheduler))
         await scheduler.register_scheduler_plugin(SchedulerPathPlugin(self._order.path), idempotent=True)
         plugins: dict[str, WorkerPlugin] = {
@@ -128,7 +128,9 @@ class HostedCluster:
 
     async def state(self, status: Status) -> ClusterState:
         """What its workers do now."""
-        return await read_state(self._cluster, self._plan, status, self._shortages, gpu_metrics=self._order.gpu_metrics)
+        return await read_state(
+            self._cluster, self._plan, status, self._out_of_memory, gpu_metrics=self._order.gpu_metrics
+        )
 
     def scale(self, workers: int) -> None:
         """Have `workers` workers from now on; those that are new come later.
@@ -181,7 +183,7 @@ class HostedCluster:
     def _choose(self) -> Plan:
         """Decide on the GPUs, and hold them."""
         order, folder = self._order, LeaseFolder()
-        if order.made_by is not None:
+        if order.cluster_class is not None:
             is_cuda = order.spec.engine == "cuda"
             why = "" if is_cuda else f"Clusters of the profile {order.spec.profile} have no GPUs."
             return Plan("cuda" if is_cuda else "cpu", workers=0, stand_in=why)
@@ -236,9 +238,14 @@ class HostedCluster:
         order = self._order
         # Made and awaited in one go: dask-cuda schedules work while it is made that needs what awaiting sets up.
         cluster = open_cluster(
-            order.spec, self._plan, self._security, self._directory.path, order.made_by, dashboard=self._has_dashboard
+            order.spec,
+            self._plan,
+            self._security,
+            self._directory.path,
+            order.cluster_class,
+            dashboard=self._has_dashboard,
         )
-        if order.made_by is not None:
+        if order.cluster_class is not None:
             self._plan = replace(self._plan, workers=len(cluster.plan))
             self._check_limit(self._plan.workers)
         self._cluster = cluster

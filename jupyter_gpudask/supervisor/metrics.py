@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..errors import GpuUnavailableError
 from ..machine import gpus
 from ..protocol import ClusterState, GpuState, WorkerState
-from ..worker.preload import FIGURES
+from ..worker.preload import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ _UNFINISHED_STATES = ("waiting", "queued", "no-worker", "processing")
 
 
 async def read_state(
-    cluster: Any, plan: Plan, status: Status, shortages: Mapping[str, int], *, gpu_metrics: bool = True
+    cluster: Any, plan: Plan, status: Status, out_of_memory: Mapping[str, int], *, gpu_metrics: bool = True
 ) -> ClusterState:
     """What each worker is doing now. It asks no worker, and takes no CUDA context.
 
@@ -34,7 +34,7 @@ async def read_state(
         What the cluster was made from.
     status
         The supervisor's word for it.
-    shortages
+    out_of_memory
         How many tasks failed for want of device memory, by the name of the worker.
     gpu_metrics
         Whether NVML is asked about its GPUs.
@@ -47,7 +47,7 @@ async def read_state(
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
     pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
     workers = [
-        _read_worker(worker, devices, pids.get(str(worker.name)), shortages.get(str(worker.name), 0))
+        _read_worker(worker, devices, pids.get(str(worker.name)), out_of_memory.get(str(worker.name), 0))
         for worker in scheduler.workers.values()
     ]
     return ClusterState(
@@ -82,9 +82,9 @@ def _silent_devices(plan: Plan) -> Mapping[str, GpuState]:
     return {gpu.uuid: GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name) for gpu in plan.gpus}
 
 
-def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None, shortages: int) -> WorkerState:
+def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None, out_of_memory: int) -> WorkerState:
     metrics = worker.metrics or {}
-    figures = metrics.get(FIGURES) or {}
+    metrics = metrics.get(METRICS) or {}
     gpu = devices.get(str(worker.name))
     # What runs comes with the heartbeat; what was taken back since then does not run any more.
     executing = min(len(worker.executing), len(worker.processing))
@@ -96,15 +96,15 @@ def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None, 
         utilization=None if gpu is None else gpu.utilization,
         device_memory_used=None if gpu is None else gpu.memory_used,
         device_memory_total=None if gpu is None else gpu.memory_total,
-        pool_used=figures.get("pool_used"),
-        pool_size=figures.get("pool_size"),
-        spilled_to_host=figures.get("spilled_to_host"),
-        spilled_to_disk=figures.get("spilled_to_disk"),
+        pool_used=metrics.get("pool_used"),
+        pool_size=metrics.get("pool_size"),
+        spilled_to_host=metrics.get("spilled_to_host"),
+        spilled_to_disk=metrics.get("spilled_to_disk"),
         memory=metrics.get("memory"),
         threads=worker.nthreads,
         executing=executing,
         waiting=len(worker.processing) - executing,
-        executed=figures.get("executed"),
-        shortages=shortages,
+        executed=metrics.get("executed"),
+        out_of_memory=out_of_memory,
         status=worker.status.name,
     )

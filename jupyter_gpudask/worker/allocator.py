@@ -111,7 +111,7 @@ def take_peak(dask_worker: Worker) -> tuple[str, int | None]:
     return str(dask_worker.name), _own_pool().take_peak() if "rmm" in sys.modules else None
 
 
-def pool_figures() -> tuple[int | None, int | None, int | None]:
+def pool_metrics() -> tuple[int | None, int | None, int | None]:
     """Bytes that RMM has handed out, that its pool holds, and the most it ever handed out."""
     if "rmm" not in sys.modules:  # only the cuda engine brings it
         return None, None, None

@@ -1,4 +1,4 @@
-"""What runs inside each worker: a Dask preload that brings its log, its lifeline and its figures."""
+"""What runs inside each worker: a Dask preload that brings its log, its lifeline and its metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distributed import WorkerPlugin
 
 from ..machine.directories import worker_log
 from ..machine.lifeline import die_with_parent
-from .allocator import pool_figures
+from .allocator import pool_metrics
 from .log import send_output_to
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 LOGS_VARIABLE = "JUPYTER_GPUDASK_LOGS"
 """Name of the variable that tells workers where to write their logs."""
 
-FIGURES = "gpudask"
-"""Name of our figures among the metrics that a worker sends with its heartbeat."""
+METRICS = "gpudask"
+"""Name of our metrics among the metrics that a worker sends with its heartbeat."""
 
 
 async def dask_setup(worker: Worker) -> None:
@@ -31,7 +31,7 @@ async def dask_setup(worker: Worker) -> None:
     if logs := os.environ.get(LOGS_VARIABLE):
         send_output_to(worker_log(Path(logs), worker.name))
     die_with_parent()
-    await worker.plugin_add(plugin=FiguresPlugin(), name=FIGURES)
+    await worker.plugin_add(plugin=MetricsPlugin(), name=METRICS)
 
 
 PATH_PLUGIN = "gpudask-path"
@@ -54,17 +54,17 @@ class PathPlugin(WorkerPlugin):
         sys.path[:] = self._path + own
 
 
-class FiguresPlugin(WorkerPlugin):
+class MetricsPlugin(WorkerPlugin):
     """Adds what Dask does not tell to the worker's heartbeat: the pool, what was spilled where, and tasks done."""
 
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker starts."""
-        worker.metrics[FIGURES] = read_figures
+        worker.metrics[METRICS] = read_metrics
 
 
-def read_figures(worker: Worker) -> dict[str, int | None]:
+def read_metrics(worker: Worker) -> dict[str, int | None]:
     """What our heartbeat adds: see `WorkerState` for the meaning of each name."""
-    pool_used, pool_size, pool_peak = pool_figures()
+    pool_used, pool_size, pool_peak = pool_metrics()
     to_host, to_disk = _spilled(worker.data)
     return {
         "pool_used": pool_used,

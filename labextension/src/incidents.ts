@@ -23,7 +23,7 @@ interface IKnown {
   /** By the name of the worker, also of those that are away. */
   pids: Map<string, number>;
   /** How many tasks failed on each for want of device memory, by its name. */
-  shortages: Map<string, number>;
+  out_of_memory: Map<string, number>;
 }
 
 /**
@@ -39,7 +39,7 @@ export class IncidentFinder {
       known.set(cluster.kernel_id, {
         cluster,
         pids: pidsOf(cluster, last),
-        shortages: shortagesOf(cluster, last)
+        out_of_memory: shortagesOf(cluster, last)
       });
       if (last) {
         incidents.push(...between(last, cluster));
@@ -76,7 +76,8 @@ function between(last: IKnown, now: ICluster): IIncident[] {
       : [];
   });
   const short = workers.filter(
-    ({ name, shortages }) => shortages > (last.shortages.get(name) ?? 0)
+    ({ name, out_of_memory }) =>
+      out_of_memory > (last.out_of_memory.get(name) ?? 0)
   );
   const incidents: IIncident[] = [];
   if (replaced.length > 0) {
@@ -103,12 +104,15 @@ function pidsOf(cluster: ICluster, last: IKnown | undefined): IKnown['pids'] {
 function shortagesOf(
   cluster: ICluster,
   last: IKnown | undefined
-): IKnown['shortages'] {
-  const known = isSame(cluster, last) ? last?.shortages : [];
+): IKnown['out_of_memory'] {
+  const known = isSame(cluster, last) ? last?.out_of_memory : [];
   const workers = cluster.state?.workers ?? [];
   return new Map([
     ...(known ?? []),
-    ...workers.map(({ name, shortages }): [string, number] => [name, shortages])
+    ...workers.map(({ name, out_of_memory }): [string, number] => [
+      name,
+      out_of_memory
+    ])
   ]);
 }
 

@@ -10,7 +10,7 @@ import { RestClient } from './model/rest';
 import { IGpuDask } from './views/context';
 import { formatBytes, heldBy, sum, summarize } from './words';
 
-/** The section of the clusters; it asks the server itself where no figures flow. */
+/** The section of the clusters; it asks the server itself where no metrics flow. */
 export class RunningClusters implements IRunningSessions.IManager {
   constructor(
     private readonly _gpuDask: IGpuDask,

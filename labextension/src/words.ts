@@ -1,5 +1,5 @@
 /**
- * Figures and states in words.
+ * Metrics and states in words.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
@@ -68,8 +68,8 @@ export function shortName(gpu: IGpu): string {
 }
 
 /** The sum of what can be had. */
-export function sum(figures: (number | null | undefined)[]): number {
-  return figures.reduce<number>((total, each) => total + (each ?? 0), 0);
+export function sum(metrics: (number | null | undefined)[]): number {
+  return metrics.reduce<number>((total, each) => total + (each ?? 0), 0);
 }
 
 /** Who holds a GPU; a notebook may have another name now than when it took it. */

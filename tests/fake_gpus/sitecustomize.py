@@ -6,7 +6,7 @@ cuDF and RMM are empty names, so that their presence can be checked and they can
 
 ``FAKE_NVML_LOG`` is a file to which each opening and closing of NVML, and each look at a GPU's memory, adds a line,
 with the pid and the calling module.
-``FAKE_NVML_DELAY`` is how many seconds each figure takes (0).
+``FAKE_NVML_DELAY`` is how many seconds each metric takes (0).
 ``FAKE_TRAFFIC_TYPE`` is NVML's type of these counters (64 bits).
 ``FAKE_TRAFFIC`` is how many bytes a second each sends and receives, over NVLink and over PCIe (0); -1 for GPUs that do
 not tell.

@@ -58,7 +58,7 @@ def test_no_visible_gpu_has_a_way_out():
         choose_gpus("all", [])
 
 
-def test_nvml_tells_every_figure(run_python):
+def test_nvml_tells_every_metric(run_python):
     first, second = json.loads(run_python(ASK, fake_gpu_environment()))
     assert (first["index"], first["name"], first["temperature"], first["power"]) == (0, "NVIDIA H200", 46, 191.0)
     assert first["memory_total"] == 140 * 2**30

@@ -67,7 +67,7 @@ def test_tasks_that_run_out_of_device_memory_are_counted_and_the_scheduler_opens
         try:
             await asyncio.to_thread(work, cluster.ready)
             state = await cluster.state()
-            return cluster.ready.pid, {worker.name: worker.shortages for worker in state.workers}
+            return cluster.ready.pid, {worker.name: worker.out_of_memory for worker in state.workers}
         finally:
             await cluster.close()
 
@@ -83,6 +83,6 @@ def test_tasks_that_run_out_of_device_memory_are_counted_and_the_scheduler_opens
         finally:
             client.close()
 
-    supervisor, shortages = asyncio.run(run())
-    assert shortages == {"0": 1, "1": 3}
+    supervisor, out_of_memory = asyncio.run(run())
+    assert out_of_memory == {"0": 1, "1": 3}
     assert str(supervisor) not in log.read_text().split()

@@ -104,7 +104,7 @@ def test_a_driver_that_does_not_answer_is_told_and_logged_once(read, error, word
     assert len(logged) == 1
 
 
-def test_a_figure_that_a_gpu_does_not_have_is_missing_and_the_others_are_there(read):
+def test_a_metric_that_a_gpu_does_not_have_is_missing_and_the_others_are_there(read):
     no = "no = lambda *_: (_ for _ in ()).throw(pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED))"
     seen, logged = read(f"{no}; pynvml.nvmlDeviceGetUtilizationRates = pynvml.nvmlDeviceGetPowerUsage = no")
     gpu = seen[-1]["gpus"][0]

@@ -207,7 +207,7 @@ def test_those_who_share_hold_one_gpu_and_who_does_not_is_refused(server, notebo
     assert sorted(holder["name"] for holder in gpus_of(server)[held]["holders"]) == ["a.ipynb", "b.ipynb"]
 
 
-def test_a_pool_that_cannot_fit_is_refused_with_the_figures(server, notebooks):
+def test_a_pool_that_cannot_fit_is_refused_with_the_metrics(server, notebooks):
     with occupied(0, 20 * GIB):
         reason = refusal(server, notebooks("a.ipynb"), gpus=[list_gpus()[0].uuid], pool=0.95)
     assert "--pool asks for" in reason
@@ -312,7 +312,7 @@ def test_the_end_of_the_server_frees_every_gpu_within_5_seconds(own_server, numb
             psutil.Process(kernel).kill()
 
 
-def test_the_stream_tells_the_figures_of_gpu_and_worker(server, notebooks):
+def test_the_stream_tells_the_metrics_of_gpu_and_worker(server, notebooks):
     kernel = notebooks("a.ipynb")
     (uuid,) = ready(server, kernel, gpus=1, pool=0.25)["gpus"]
     stream = server.socket("stream")
@@ -321,7 +321,7 @@ def test_the_stream_tells_the_figures_of_gpu_and_worker(server, notebooks):
     finally:
         stream.close()
     gpu = gpus_of(server)[uuid]
-    assert all(gpu[figure] is not None for figure in ("memory_used", "utilization", "temperature", "power"))
+    assert all(gpu[metric] is not None for metric in ("memory_used", "utilization", "temperature", "power"))
     assert all(uuid in text for text in texts)
     worker = server.fetch(f"clusters/{kernel.id}").body["state"]["workers"][0]
     assert worker["pool_size"] == pytest.approx(gpu["memory_total"] / 4, rel=0.02)

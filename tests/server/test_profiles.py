@@ -99,7 +99,7 @@ def test_a_class_that_makes_no_cluster_here_is_a_sentence(server, profile, sente
         {"spec": {"class": "os.system"}},
         {"spec": {"engine": "os.system"}},
         {"spec": {"options": {"n_workers": 8}}},
-        {"spec": {"made_by": {"path": "os.system"}}},
+        {"spec": {"cluster_class": {"path": "os.system"}}},
         {"profile": "local", "spec": {"threads": 8}},
         {"profile": "local", "spec": {"environment": {"A": "b"}}},
         {"spec": {"profile": "local", "threads": 8}},
@@ -129,12 +129,12 @@ def test_what_the_administrator_allows_holds_for_classes_too():
     assert policy.spec({"profile": "gpu", "start_timeout": 60}).start_timeout == 60
     assert policy.changed(spec, {}) == spec
     assert policy.changed(spec, {"profile": "small"}).threads == 1
-    assert policy.made_by(policy.changed(spec, {"profile": ""}).profile) is None
+    assert policy.cluster_class(policy.changed(spec, {"profile": ""}).profile) is None
     with pytest.raises(SpecError, match="without the profile gpu"):
         policy.changed(spec, {"threads": 2})
     with pytest.raises(ProfileNotFoundError):
         policy.spec({"profile": "b"})
-    assert "secret" not in repr(Policy(profiles={"a": {"class": "a.B", "options": {"secret": 1}}}).made_by("a"))
+    assert "secret" not in repr(Policy(profiles={"a": {"class": "a.B", "options": {"secret": 1}}}).cluster_class("a"))
 
 
 @pytest.mark.parametrize("entry", [{"class": "LocalCluster"}, {"class": 3}, {"class": "a.B", "n_workers": 3}])
@@ -160,7 +160,7 @@ def test_the_default_can_be_a_class_unless_other_workers_are_chosen():
     policy = Policy(default_spec={"profile": "queue"}, profiles=profiles)
     spec = policy.spec({})
     assert (spec.profile, spec.engine, spec.start_timeout) == ("queue", "cuda", 600)
-    assert policy.made_by(spec.profile).path == "a.B"
+    assert policy.cluster_class(spec.profile).path == "a.B"
     assert policy.changed(spec, {}) == spec
     assert policy.spec({"start_timeout": 60}).profile == "queue"
     assert Policy(default_spec={"profile": "queue", "start_timeout": 9}, profiles=profiles).spec({}).start_timeout == 9

@@ -50,8 +50,8 @@ def test_a_full_state_comes_first_and_then_only_what_has_changed(server):
     pid = server.start(kernel)["pid"]
     ready = until(stream, lambda m: [c for c in m["clusters"] if c["status"] == "ready" and c["state"]])
     assert (ready["clusters"][0]["name"], ready["clusters"][0]["pid"]) == ("watched.ipynb", pid)
-    figures = until(stream, lambda m: m["history"] and m["history"][-1]["workers"])["history"][-1]
-    assert figures["workers"][kernel.id]["0"]["memory"] > 0
+    metrics = until(stream, lambda m: m["history"] and m["history"][-1]["workers"])["history"][-1]
+    assert metrics["workers"][kernel.id]["0"]["memory"] > 0
     server.fetch(f"clusters/{kernel.id}", "DELETE")
     assert until(stream, lambda m: m["removed"])["removed"] == [kernel.id]
     stream.close()

@@ -10,7 +10,7 @@ from dask_cuda.device_host_file import DeviceHostFile
 from distributed.spill import SpillBuffer
 
 from jupyter_gpudask.worker.allocator import Pool
-from jupyter_gpudask.worker.preload import read_figures
+from jupyter_gpudask.worker.preload import read_metrics
 
 SIZE = 100_000
 
@@ -27,8 +27,8 @@ class OnDevice:
         return SIZE
 
 
-def figures(data):
-    return read_figures(SimpleNamespace(data=data, state=SimpleNamespace(executed_count=7)))
+def metrics(data):
+    return read_metrics(SimpleNamespace(data=data, state=SimpleNamespace(executed_count=7)))
 
 
 @pytest.fixture
@@ -37,24 +37,24 @@ def store(tmp_path):
 
 
 def test_the_tasks_that_it_has_run_are_counted(store):
-    assert figures(store)["executed"] == 7
+    assert metrics(store)["executed"] == 7
 
 
 def test_nothing_is_spilled_at_first(store):
     store["a"] = OnDevice()
     store["b"] = np.zeros(SIZE, dtype="u1")
-    assert (figures(store)["spilled_to_host"], figures(store)["spilled_to_disk"]) == (0, 0)
+    assert (metrics(store)["spilled_to_host"], metrics(store)["spilled_to_disk"]) == (0, 0)
 
 
 def test_results_that_left_the_device_count_where_they_are(store):
     for number in range(5):
         store[f"device-{number}"] = OnDevice()
-    assert figures(store)["spilled_to_host"] == pytest.approx(3 * SIZE, rel=0.1)
-    assert figures(store)["spilled_to_disk"] == 0
+    assert metrics(store)["spilled_to_host"] == pytest.approx(3 * SIZE, rel=0.1)
+    assert metrics(store)["spilled_to_disk"] == 0
     for number in range(4):
         store[f"host-{number}"] = np.zeros(SIZE, dtype="u1")
-    assert figures(store)["spilled_to_host"] < 3 * SIZE
-    assert figures(store)["spilled_to_disk"] > SIZE
+    assert metrics(store)["spilled_to_host"] < 3 * SIZE
+    assert metrics(store)["spilled_to_disk"] > SIZE
     for key in list(store):
         del store[key]
 
@@ -62,16 +62,16 @@ def test_results_that_left_the_device_count_where_they_are(store):
 def test_a_store_without_limits_has_nothing_on_disk(tmp_path):
     store = DeviceHostFile(str(tmp_path))
     store["a"] = OnDevice()
-    assert (figures(store)["spilled_to_host"], figures(store)["spilled_to_disk"]) == (0, None)
+    assert (metrics(store)["spilled_to_host"], metrics(store)["spilled_to_disk"]) == (0, None)
 
 
 def test_the_store_of_the_stand_in_tells_what_is_on_disk(tmp_path):
     store = SpillBuffer(str(tmp_path), target=int(1.5 * SIZE))
     for key in "abc":
         store[key] = np.random.default_rng(0).integers(0, 256, SIZE, dtype="u1")
-    assert figures(store)["spilled_to_host"] is None
-    assert figures(store)["spilled_to_disk"] > SIZE
-    assert figures(store)["pool_used"] is None
+    assert metrics(store)["spilled_to_host"] is None
+    assert metrics(store)["spilled_to_disk"] > SIZE
+    assert metrics(store)["pool_used"] is None
 
 
 class Counters:

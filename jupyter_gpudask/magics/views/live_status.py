@@ -24,15 +24,15 @@ _INTERVAL = 1.0
 class LiveStatusView(StatusView):
     """What each worker is doing, again each second while it is the newest of its kind that is shown.
 
-    After that it is a plain table, for JupyterLab has no figures for a widget whose kernel is gone.
+    After that it is a plain table, for JupyterLab has no metrics for a widget whose kernel is gone.
 
     Parameters
     ----------
     state
-        The figures to begin with; what a front end without widgets shows, and a notebook that is saved meanwhile, for
+        The metrics to begin with; what a front end without widgets shows, and a notebook that is saved meanwhile, for
         the server extension leaves the widget out.
     read
-        Gives the figures of now.
+        Gives the metrics of now.
 
     Attributes
     ----------

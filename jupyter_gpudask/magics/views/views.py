@@ -153,7 +153,7 @@ class StatusView(View):
     Attributes
     ----------
     state
-        The figures.
+        The metrics.
     """
 
     _HEADS = ("worker", "GPU", "busy", "device memory", "pool", "spilled", "memory", "running", "waiting", "status")
@@ -193,7 +193,7 @@ class GpusView(View):
     Attributes
     ----------
     gpus
-        The figures.
+        The metrics.
     holders
         Which clusters hold each, in words, by UUID.
     """

@@ -48,7 +48,7 @@ class GpuDaskHandler(APIHandler):
     """What all of them share."""
 
     auth_resource = "gpudask"
-    _track_activity = False  # a panel that looks at figures is no user at work
+    _track_activity = False  # a panel that looks at metrics is no user at work
 
     @property
     def manager(self) -> ClusterManager:

@@ -89,7 +89,7 @@ class KernelCluster:
         interpreter: Awaitable[Interpreter],
         *,
         holder: str,
-        made_by: ClusterClass | None,
+        cluster_class: ClusterClass | None,
         standby: Standby,
         max_workers: int | None,
     ) -> None:
@@ -103,7 +103,7 @@ class KernelCluster:
                 environment=found.environment,
                 path=found.path,
                 holder=holder,
-                made_by=made_by,
+                cluster_class=cluster_class,
                 standby=await standby.take(found),
                 kernel_id=self.kernel_id,
                 max_workers=max_workers,

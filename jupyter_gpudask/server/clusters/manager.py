@@ -236,7 +236,7 @@ class ClusterManager:
                 await cluster.start(
                     _given(interpreter) if interpreter is not None else self.kernels.interpreter(kernel_id),
                     holder=self._holder(kernel_id, notebooks),
-                    made_by=self.policy.made_by(cluster.spec.profile),
+                    cluster_class=self.policy.cluster_class(cluster.spec.profile),
                     standby=self.standby,
                     max_workers=self.policy.max_workers,
                 )

@@ -57,7 +57,7 @@ class Policy:
         base = _without_replaced({"share": self.share} | self._options(profile), options)
         return self.check(ClusterSpec.parse(base | options, strict=True))
 
-    def made_by(self, profile: str) -> ClusterClass | None:
+    def cluster_class(self, profile: str) -> ClusterClass | None:
         """The class that makes the clusters of a profile, if one does."""
         by_class = self._class_profile(profile)
         return None if by_class is None else ClusterClass(path=by_class.path, options=by_class.options)

@@ -1,4 +1,4 @@
-"""The GPUs as the browser sees them: NVML's figures, who holds each, and whose processes are on it. It blocks."""
+"""The GPUs as the browser sees them: NVML's metrics, who holds each, and whose processes are on it. It blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of the last minutes, for browsers that come later."""
+"""The metrics of the last minutes, for browsers that come later."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
-from ...protocol.stream import GpuFigures, Sample, WorkerFigures
+from ...protocol.stream import GpuMetrics, Sample, WorkerMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,13 +35,13 @@ class History:
         self._last_time = 0.0
 
     def add(self, time: float, gpus: GpuList, clusters: Iterable[ClusterInfo]) -> None:
-        """Keep the figures of one moment."""
+        """Keep the metrics of one moment."""
         seconds = time - self._last_time
         sample = Sample(
             time=time,
-            gpus={gpu.uuid: _figures(gpu, self._last.get(gpu.uuid), seconds) for gpu in gpus.gpus},
+            gpus={gpu.uuid: _metrics(gpu, self._last.get(gpu.uuid), seconds) for gpu in gpus.gpus},
             workers={
-                cluster.kernel_id: {worker.name: _pick(WorkerFigures, worker) for worker in cluster.state.workers}
+                cluster.kernel_id: {worker.name: _pick(WorkerMetrics, worker) for worker in cluster.state.workers}
                 for cluster in clusters
                 if cluster.state is not None
             },
@@ -54,15 +54,15 @@ class History:
         return [text for when, text in self._samples if when > time]
 
 
-def _figures(gpu: GpuInfo, before: GpuInfo | None, seconds: float) -> GpuFigures:
-    """The figures of `gpu`, which was as `before` so many seconds ago."""
+def _metrics(gpu: GpuInfo, before: GpuInfo | None, seconds: float) -> GpuMetrics:
+    """The metrics of `gpu`, which was as `before` so many seconds ago."""
     rates: dict[str, int | None] = {}
     if before is not None and 0 < seconds <= _LONGEST_GAP:
         rates = {
             "nvlink": _rate(before.nvlink_bytes, gpu.nvlink_bytes, seconds),
             "pcie": _rate(before.pcie_bytes, gpu.pcie_bytes, seconds),
         }
-    return _pick(GpuFigures, gpu, **rates)
+    return _pick(GpuMetrics, gpu, **rates)
 
 
 def _rate(before: int | None, now: int | None, seconds: float) -> int | None:
@@ -73,6 +73,6 @@ def _rate(before: int | None, now: int | None, seconds: float) -> int | None:
 
 
 def _pick(kind: type[_M], state: BaseModel, **others: Any) -> _M:
-    """The figures of `state` that `kind` has, and others."""
+    """The metrics of `state` that `kind` has, and others."""
     shared = kind.model_fields.keys() & type(state).model_fields.keys()
     return kind.model_construct(**{name: getattr(state, name) for name in shared}, **others)

@@ -55,7 +55,7 @@ class Watch:
     manager
         Whose clusters are watched.
     history
-        How many seconds of figures are kept.
+        How many seconds of metrics are kept.
     """
 
     def __init__(self, manager: ClusterManager, history: int) -> None:
@@ -70,7 +70,7 @@ class Watch:
         self._looking: asyncio.Task[None] | None = None
 
     def join(self, watcher: Watcher, since: float = 0.0) -> None:
-        """Send `watcher` a full state with the figures since that moment, and then what changes."""
+        """Send `watcher` a full state with the metrics since that moment, and then what changes."""
         self._watchers[watcher] = since
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())

@@ -33,7 +33,7 @@ def open_cluster(
     plan: Plan,
     security: Any,
     directory: Path,
-    made_by: ClusterClass | None = None,
+    cluster_class: ClusterClass | None = None,
     *,
     dashboard: bool = True,
 ) -> Any:
@@ -47,7 +47,7 @@ def open_cluster(
         A `distributed.Security`, or `None` for a protocol without TLS.
     directory
         Where workers keep their scratch space.
-    made_by
+    cluster_class
         The class that the administrator has configured, if that makes it.
     dashboard
         Whether Dask's dashboard is loaded, which takes half a second.
@@ -71,10 +71,10 @@ def open_cluster(
         "resources": {"GPU": 1} | spec.resources,
         "memory_limit": "auto" if spec.memory_limit == "auto" else spec.memory_limit or 0,
     }
-    if made_by is not None:
+    if cluster_class is not None:
         from .configured import make_cluster as make_configured
 
-        return _that_starts_workers_again(make_configured(made_by, common))
+        return _that_starts_workers_again(make_configured(cluster_class, common))
     if plan.engine == "cuda":
         from .cuda import make_cluster
     else:

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
     """A `dask_cuda.LocalCUDACluster` for `plan`; see `open_cluster`."""
-    made_by = import_dask_cuda()
+    class_ = import_dask_cuda()
     if spec.protocol == "tcp":  # UCX does not start without a device
         # Without a device this process can make no CUDA context; each worker gets its own device from dask-cuda.
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    return made_by(
+    return class_(
         CUDA_VISIBLE_DEVICES=[gpu.uuid for gpu in plan.gpus],
         n_workers=plan.workers,
         threads_per_worker=spec.threads or 1,

@@ -98,7 +98,7 @@ def check_pool_fits(plan: Plan) -> None:
     Raises
     ------
     GpuUnavailableError
-        One has not; the message has the figures.
+        One has not; the message has the metrics.
     """
     check_memory(plan.pool, plan.gpus)
 

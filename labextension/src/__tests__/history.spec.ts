@@ -1,10 +1,10 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
 import { csvOf } from '../history/exports';
-import { groupsOf, IGroup, subjectsOf } from '../history/figures';
+import { groupsOf, IGroup, subjectsOf } from '../history/metrics';
 import { formatValue, styleOf, stylesOf } from '../history/lines';
 import { Past, TaskRate } from '../history/past';
-import { ISample, IWorkerFigures } from '../model/api';
+import { ISample, IWorkerMetrics } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
@@ -13,7 +13,7 @@ import { cluster, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
 
 const trans = nullTranslator.load('jupyter_gpudask');
 
-function sample(time: number, changes: Partial<IWorkerFigures> = {}): ISample {
+function sample(time: number, changes: Partial<IWorkerMetrics> = {}): ISample {
   const worker = {
     pool_used: null,
     spilled_to_host: GIB,
@@ -100,21 +100,21 @@ describe('the history', () => {
     const [before, after] = [sample(1000), sample(1001)];
     after.gpus['GPU-0'].nvlink = 3 * GIB;
     receive([before, after]);
-    const [{ figures }] = groupsIn(past);
-    expect(figures.map(({ id, series }) => [id, series[0].at(-1)])).toEqual([
+    const [{ metrics }] = groupsIn(past);
+    expect(metrics.map(({ id, series }) => [id, series[0].at(-1)])).toEqual([
       ['busy', 78],
       ['memory', 41 * GIB],
       ['nvlink', 3 * GIB]
     ]);
   });
 
-  it('has the figures that are known of each GPU and each worker', () => {
+  it('has the metrics that are known of each GPU and each worker', () => {
     receive([sample(1000), sample(1001)]);
     const groups = groupsIn(past);
-    const found = groups.map(({ id, subjects, figures }) => [
+    const found = groups.map(({ id, subjects, metrics }) => [
       id,
       subjects.map(({ name, details }) => `${name}, ${details}`),
-      figures.map(figure => [figure.id, figure.series])
+      metrics.map(metric => [metric.id, metric.series])
     ]);
     expect(found).toEqual([
       [

@@ -84,11 +84,11 @@ describe('the incidents of clusters', () => {
 
 describe('tasks that run out of device memory', () => {
   /** A cluster on whose workers so many tasks have failed for want of it. */
-  function withShortages(...shortages: number[]): ICluster {
-    const { state, ...rest } = withWorkers(...shortages);
+  function withShortages(...out_of_memory: number[]): ICluster {
+    const { state, ...rest } = withWorkers(...out_of_memory);
     const workers = state?.workers.map((worker, index) => ({
       ...worker,
-      shortages: shortages[index],
+      out_of_memory: out_of_memory[index],
       pid: 1
     }));
     return { ...rest, state: state && { ...state, workers: workers ?? [] } };

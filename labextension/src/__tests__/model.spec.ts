@@ -14,13 +14,13 @@ beforeEach(() => {
 afterEach(() => model.dispose());
 
 function sample(time: number, utilization: number) {
-  const figures = {
+  const metrics = {
     utilization,
     memory_used: null,
     nvlink: null,
     pcie: null
   };
-  return { time, gpus: { 'GPU-0': figures }, workers: {} };
+  return { time, gpus: { 'GPU-0': metrics }, workers: {} };
 }
 
 function hidePage(hidden: boolean): void {
@@ -87,7 +87,7 @@ describe('the model', () => {
     expect(model.clusters.size).toBe(0);
   });
 
-  it('keeps the figures of the last minute', () => {
+  it('keeps the metrics of the last minute', () => {
     model.look();
     FakeSocket.last.send({ history: [sample(1000, 10), sample(1030, 20)] });
     FakeSocket.last.send({ type: 'changes', history: [sample(1061, 30)] });

@@ -128,9 +128,9 @@ describe('notifications', () => {
 
   it('tell of tasks that ran out of device memory, once as long as that is read', async () => {
     isSeen = true;
-    const withShortages = (shortages: number): ICluster => {
+    const withShortages = (out_of_memory: number): ICluster => {
       const { state } = cluster();
-      const workers = state?.workers.map(each => ({ ...each, shortages }));
+      const workers = state?.workers.map(each => ({ ...each, out_of_memory }));
       return cluster({ state: state && { ...state, workers: workers ?? [] } });
     };
     const told_ = await told(...[0, 1, 2].map(withShortages));

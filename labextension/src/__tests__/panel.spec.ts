@@ -137,7 +137,7 @@ describe('the panel', () => {
 });
 
 describe('the section of GPUs', () => {
-  it('says each figure in words, on meters with names', async () => {
+  it('says each metric in words, on meters with names', async () => {
     show();
     await tell({ gpus: gpuList() });
     const meters = Array.from(panel.node.querySelectorAll('[role="meter"]'));
@@ -413,7 +413,7 @@ describe('the section of clusters', () => {
     expect(texts('.jp-GpuDask-aside')).toEqual(['CPU stand-in']);
   });
 
-  it('announces changes of state, and no figures', async () => {
+  it('announces changes of state, and no metrics', async () => {
     show();
     await tell({ gpus: gpuList(), clusters: [cluster()] });
     expect(texts('[role="status"]')).toEqual([

@@ -135,7 +135,7 @@ describe('with other settings', () => {
     expect(titles()).toEqual(['GPUs', 'Clusters']);
   });
 
-  it('figures are drawn less often, and changes of state at once', () => {
+  it('metrics are drawn less often, and changes of state at once', () => {
     source.set({ refresh: 3 });
     const times: number[] = [];
     FakeSocket.last.send({ time: 0 });

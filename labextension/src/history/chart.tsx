@@ -29,7 +29,7 @@ interface IDrawn {
   first: number | undefined;
 }
 
-/** A figure of several subjects over time; what it says is in the table beside it too. */
+/** A metric of several subjects over time; what it says is in the table beside it too. */
 export function Chart(props: IChartProps): JSX.Element {
   const { title, lines, units, times, series, range, chartRef } = props;
   const theme = useThemeName();

@@ -1,24 +1,24 @@
 /**
- * The history as files: the figures as CSV, the plots as PNG.
+ * The history as files: the metrics as CSV, the plots as PNG.
  */
-import { IGroup } from './figures';
+import { IGroup } from './metrics';
 import { ILineStyle } from './lines';
 import { IRange } from './plot';
 import { themeValue } from './theme';
 
 const UNITS = { percent: '%', bytes: 'bytes', speed: 'bytes/s', rate: '1/s' };
 
-/** A line for each moment, and a column for each figure of each subject; bytes are whole numbers. */
+/** A line for each moment, and a column for each metric of each subject; bytes are whole numbers. */
 export function csvOf(
   groups: IGroup[],
   times: number[],
   range: IRange
 ): string {
   const columns = groups.flatMap(group =>
-    group.figures.flatMap(figure =>
+    group.metrics.flatMap(metric =>
       group.subjects.map(({ name, details }, number) => ({
-        head: `${name} (${details}): ${figure.title} [${UNITS[figure.unit]}]`,
-        series: figure.series[number]
+        head: `${name} (${details}): ${metric.title} [${UNITS[metric.unit]}]`,
+        series: metric.series[number]
       }))
     )
   );

@@ -2,7 +2,7 @@ import React from 'react';
 
 import { useGpuDask } from '../views/context';
 import { Chart, IChart } from './chart';
-import { IGroup } from './figures';
+import { IGroup } from './metrics';
 import { formatValue, ILineStyle, styleOf } from './lines';
 import { IRange } from './plot';
 import { SubjectTable } from './subjectTable';
@@ -15,7 +15,7 @@ interface IGroupViewProps {
   hidden: ReadonlySet<string>;
   times: number[];
   range: IRange;
-  /** The moment whose figures are in the table. */
+  /** The moment whose metrics are in the table. */
   index: number;
   /** Has the charts by title, as long as they are there. */
   charts: Map<string, IChart>;
@@ -38,20 +38,20 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
   return (
     <section className="jp-GpuDask-group" aria-label={group.title}>
       <div className="jp-GpuDask-charts">
-        {group.figures.map(figure => {
-          const title = trans.__('%1: %2', group.title, figure.title);
+        {group.metrics.map(metric => {
+          const title = trans.__('%1: %2', group.title, metric.title);
           return (
             <Chart
-              key={figure.id}
+              key={metric.id}
               title={title}
-              unit={figure.unit}
+              unit={metric.unit}
               units={units}
-              top={figure.top}
+              top={metric.top}
               lines={lines}
               times={times}
-              series={figure.series.filter(isDrawn)}
+              series={metric.series.filter(isDrawn)}
               range={range}
-              format={value => formatValue(value, figure.unit, trans, units)}
+              format={value => formatValue(value, metric.unit, trans, units)}
               chartRef={chart =>
                 chart ? charts.set(title, chart) : charts.delete(title)
               }

@@ -5,7 +5,7 @@ import { useGpuDask } from '../views/context';
 import { Notice } from '../views/notice';
 import { IChart } from './chart';
 import { csvOf, pngOf, save } from './exports';
-import { groupsOf, IGroup, ISubjects, namesKey, subjectsOf } from './figures';
+import { groupsOf, IGroup, ISubjects, namesKey, subjectsOf } from './metrics';
 import { GroupView } from './groupView';
 import { HistoryToolbar } from './historyToolbar';
 import { styleOf, stylesOf } from './lines';
@@ -138,7 +138,7 @@ function NothingYet({ isKnown }: { isKnown: boolean }): JSX.Element {
       hint={trans.__('What the workers of a cluster do is shown here.')}
     />
   ) : (
-    <p className="jp-GpuDask-wait">{trans.__('Reading the figures…')}</p>
+    <p className="jp-GpuDask-wait">{trans.__('Reading the metrics…')}</p>
   );
 }
 
@@ -163,9 +163,9 @@ function shown(groups: IGroup[], hidden: ReadonlySet<string>): IGroup[] {
     return {
       ...group,
       subjects: group.subjects.filter(isShown),
-      figures: group.figures.map(figure => ({
-        ...figure,
-        series: figure.series.filter(isShown)
+      metrics: group.metrics.map(metric => ({
+        ...metric,
+        series: metric.series.filter(isShown)
       }))
     };
   });

@@ -1,10 +1,10 @@
 /**
- * How a line looks, and a figure in words.
+ * How a line looks, and a metric in words.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { formatBytes, Units } from '../words';
-import { IFigure, ISubject } from './figures';
+import { IMetric, ISubject } from './metrics';
 
 /** Colours of the theme that can be told apart in the light ones and in the dark ones. */
 const COLOURS = [
@@ -72,7 +72,7 @@ function clockOf(timeStyle: 'medium' | 'short'): Intl.DateTimeFormat {
 /** A value in words, as short as possible. */
 export function formatValue(
   value: number,
-  unit: IFigure['unit'],
+  unit: IMetric['unit'],
   trans: TranslationBundle,
   units: Units
 ): string {

@@ -1,17 +1,17 @@
 /**
- * The past figures as lines, which grow at their end: nothing that is known already is read again.
+ * The past metrics as lines, which grow at their end: nothing that is known already is read again.
  */
-import { IGpuFigures, ISample, IWorkerFigures } from '../model/api';
+import { IGpuMetrics, ISample, IWorkerMetrics } from '../model/api';
 import { spilledBy } from '../words';
 
-/** A figure for each moment, or null where it is not known. */
+/** A metric for each moment, or null where it is not known. */
 export type Series = (number | null)[];
 
 /** What is measured. */
-export type FigureId =
+export type MetricId =
   'busy' | 'memory' | 'nvlink' | 'pcie' | 'host' | 'pool' | 'spilled' | 'tasks';
 
-type Figures = { [Id in FigureId]?: number | null };
+type Metrics = { [Id in MetricId]?: number | null };
 
 /** Without a sample for so many seconds a line is broken. */
 const GAP = 4;
@@ -26,8 +26,8 @@ export interface ITrack {
   kernelId: string;
   /** UUID of the GPU, or the worker's name in Dask. */
   id: string;
-  /** Those of which a figure was ever known. */
-  series: { [Id in FigureId]?: Series };
+  /** Those of which a metric was ever known. */
+  series: { [Id in MetricId]?: Series };
 }
 
 interface IOwnTrack extends ITrack {
@@ -119,16 +119,16 @@ export class Past {
       this._addMoment(last + 1);
     }
     this._addMoment(time);
-    for (const [uuid, figures] of Object.entries(gpus)) {
+    for (const [uuid, metrics] of Object.entries(gpus)) {
       const track = this._track(this._gpus, uuid, '', uuid, time);
-      this._fill(track, ofGpu(figures));
+      this._fill(track, ofGpu(metrics));
     }
     for (const [kernelId, byName] of Object.entries(workers)) {
-      for (const [name, figures] of Object.entries(byName)) {
+      for (const [name, metrics] of Object.entries(byName)) {
         const key = `${kernelId} ${name}`;
         const track = this._track(this._workers, key, kernelId, name, time);
-        const tasks = track.rate.next(time, figures.executed);
-        this._fill(track, { tasks, ...ofWorker(figures) });
+        const tasks = track.rate.next(time, metrics.executed);
+        this._fill(track, { tasks, ...ofWorker(metrics) });
       }
     }
   }
@@ -140,13 +140,13 @@ export class Past {
     this._eachSeries(series => series.push(null));
   }
 
-  /** Set the figures of the newest moment. */
-  private _fill({ series }: ITrack, figures: Figures): void {
+  /** Set the metrics of the newest moment. */
+  private _fill({ series }: ITrack, metrics: Metrics): void {
     const last = this._times.length - 1;
-    for (const id in figures) {
-      const value = figures[id as FigureId];
+    for (const id in metrics) {
+      const value = metrics[id as MetricId];
       if (typeof value === 'number') {
-        (series[id as FigureId] ??= [...this._nothing])[last] = value;
+        (series[id as MetricId] ??= [...this._nothing])[last] = value;
       }
     }
   }
@@ -205,22 +205,22 @@ export class Past {
   private readonly _workers = new Map<string, IOwnTrack>();
 }
 
-function ofGpu(figures: IGpuFigures): Figures {
+function ofGpu(metrics: IGpuMetrics): Metrics {
   return {
-    busy: figures.utilization,
-    memory: figures.memory_used,
-    nvlink: figures.nvlink,
-    pcie: figures.pcie
+    busy: metrics.utilization,
+    memory: metrics.memory_used,
+    nvlink: metrics.nvlink,
+    pcie: metrics.pcie
   };
 }
 
-function ofWorker(figures: IWorkerFigures): Figures {
+function ofWorker(metrics: IWorkerMetrics): Metrics {
   const isSpillKnown =
-    figures.spilled_to_host !== null || figures.spilled_to_disk !== null;
+    metrics.spilled_to_host !== null || metrics.spilled_to_disk !== null;
   return {
-    pool: figures.pool_used,
-    spilled: isSpillKnown ? spilledBy(figures) : null,
-    host: figures.memory
+    pool: metrics.pool_used,
+    spilled: isSpillKnown ? spilledBy(metrics) : null,
+    host: metrics.memory
   };
 }
 

@@ -4,7 +4,7 @@
 import uPlot from 'uplot';
 
 import { Units } from '../words';
-import { IFigure } from './figures';
+import { IMetric } from './metrics';
 import { formatTimes, ILineStyle } from './lines';
 import { pathOf } from './path';
 import { themeValue } from './theme';
@@ -16,16 +16,16 @@ export interface IRange {
 }
 
 export interface IPlotOptions {
-  unit: IFigure['unit'];
+  unit: IMetric['unit'];
   units: Units;
-  /** Where the axis ends, unless a figure is above it. */
+  /** Where the axis ends, unless a metric is above it. */
   top?: number;
   lines: { name: string; style: ILineStyle }[];
   /** A value in words. */
   format: (value: number) => string;
   /** A range was marked with the mouse. */
   onZoom: (range: IRange) => void;
-  /** The mouse is over the figures of that moment, or over none. */
+  /** The mouse is over the metrics of that moment, or over none. */
   onCursor: (index: number | null) => void;
 }
 

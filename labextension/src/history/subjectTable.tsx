@@ -4,7 +4,7 @@ import React, { useEffect, useRef } from 'react';
 import { useGpuDask } from '../views/context';
 import { useWindowed } from '../views/windowed';
 import { Units } from '../words';
-import { IFigure, IGroup, ISubject } from './figures';
+import { IMetric, IGroup, ISubject } from './metrics';
 import { formatValue, ILineStyle } from './lines';
 
 interface ISubjectTableProps {
@@ -13,13 +13,13 @@ interface ISubjectTableProps {
   styles: ReadonlyMap<string, ILineStyle>;
   /** Keys of subjects that are not drawn. */
   hidden: ReadonlySet<string>;
-  /** The moment whose figures are shown. */
+  /** The moment whose metrics are shown. */
   index: number;
   /** Draw these lines, or do not. */
   onToggle: (keys: string[], isDrawn: boolean) => void;
 }
 
-/** Legend, switch and figures of each line; of many, the rows are drawn that can be seen. */
+/** Legend, switch and metrics of each line; of many, the rows are drawn that can be seen. */
 export function SubjectTable(props: ISubjectTableProps): JSX.Element {
   const { group, styles, hidden, onToggle } = props;
   const { model, trans } = useGpuDask();
@@ -44,9 +44,9 @@ export function SubjectTable(props: ISubjectTableProps): JSX.Element {
             <th scope="col">
               <SwitchOfAll {...props} />
             </th>
-            {group.figures.map(figure => (
-              <th key={figure.id} scope="col" className="jp-mod-figure">
-                {figure.title}
+            {group.metrics.map(metric => (
+              <th key={metric.id} scope="col" className="jp-mod-metric">
+                {metric.title}
               </th>
             ))}
           </tr>
@@ -63,9 +63,9 @@ export function SubjectTable(props: ISubjectTableProps): JSX.Element {
                   onToggle={onToggle}
                 />
               </th>
-              {group.figures.map(figure => (
-                <td key={figure.id}>
-                  {textOf(figure, from + number, props.index, trans, units)}
+              {group.metrics.map(metric => (
+                <td key={metric.id}>
+                  {textOf(metric, from + number, props.index, trans, units)}
                 </td>
               ))}
             </tr>
@@ -123,7 +123,7 @@ interface ISwitchProps {
   onToggle: (keys: string[], isDrawn: boolean) => void;
 }
 
-/** Not drawn again with each moment: a field takes React longer than all figures of its row. */
+/** Not drawn again with each moment: a field takes React longer than all metrics of its row. */
 const Switch = React.memo(function Switch(props: ISwitchProps): JSX.Element {
   const { subject, style, isDrawn, onToggle } = props;
   return (
@@ -149,12 +149,12 @@ const Switch = React.memo(function Switch(props: ISwitchProps): JSX.Element {
 });
 
 function textOf(
-  figure: IFigure,
+  metric: IMetric,
   number: number,
   index: number,
   trans: TranslationBundle,
   units: Units
 ): string {
-  const value = figure.series[number][index] ?? null;
-  return value === null ? '–' : formatValue(value, figure.unit, trans, units);
+  const value = metric.series[number][index] ?? null;
+  return value === null ? '–' : formatValue(value, metric.unit, trans, units);
 }

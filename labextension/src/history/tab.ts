@@ -22,7 +22,7 @@ export const HISTORY_ID = 'jupyter-gpudask-history';
 export class HistoryTab extends MainAreaWidget<LiveWidget> {
   constructor(gpuDask: IGpuDask, rest: RestClient) {
     const connection = new Connection(rest, Math.random, LONGEST_PAST);
-    // The past has the figures: the model need not keep them too.
+    // The past has the metrics: the model need not keep them too.
     const model = new GpuDaskModel(connection, 1);
     const past = new Past(LONGEST_PAST);
     connection.received.connect((_, { history }) => past.take(history));

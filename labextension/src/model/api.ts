@@ -2,7 +2,7 @@
  * What the server sends and takes, by the names that the front end has for it.
  *
  * The types are made from the server's OpenAPI description: `jlpm types`. All sizes are bytes and all times seconds
- * since the epoch; a figure that cannot be had is null.
+ * since the epoch; a metric that cannot be had is null.
  */
 import { components } from './openapi';
 
@@ -71,21 +71,21 @@ export type IProfileList = { profiles: IProfile[]; default: IClusterSpec };
 export type IProblem = Schemas['Problem'];
 
 /** A GPU at one moment of the past. */
-export type IGpuFigures = Pick<
-  Schemas['GpuFigures'],
+export type IGpuMetrics = Pick<
+  Schemas['GpuMetrics'],
   'utilization' | 'memory_used' | 'nvlink' | 'pcie'
 >;
 
 /** A worker at one moment of the past. */
-export type IWorkerFigures = Pick<
-  Schemas['WorkerFigures'],
+export type IWorkerMetrics = Pick<
+  Schemas['WorkerMetrics'],
   'pool_used' | 'spilled_to_host' | 'spilled_to_disk' | 'memory' | 'executed'
 >;
 
-/** All figures of one moment; GPUs by UUID, workers by kernel id and name. */
+/** All metrics of one moment; GPUs by UUID, workers by kernel id and name. */
 export type ISample = Pick<Schemas['Sample'], 'time'> & {
-  gpus: { [uuid: string]: IGpuFigures };
-  workers: { [kernelId: string]: { [name: string]: IWorkerFigures } };
+  gpus: { [uuid: string]: IGpuMetrics };
+  workers: { [kernelId: string]: { [name: string]: IWorkerMetrics } };
 };
 
 /** One message of the stream: everything, or what has changed. */

@@ -9,7 +9,7 @@ import { Connection, ConnectionStatus } from './connection';
 import { Settings } from './settings';
 import { gpusOf } from '../words';
 
-/** The past of one GPU: times, and figures of the same length with gaps as null. */
+/** The past of one GPU: times, and metrics of the same length with gaps as null. */
 export interface IPast {
   times: number[];
   utilization: (number | null)[];
@@ -24,7 +24,7 @@ export class GpuDaskModel implements IDisposable {
 
   /**
    * @param connection - brings what is known
-   * @param _kept - how many seconds of figures are kept
+   * @param _kept - how many seconds of metrics are kept
    */
   constructor(
     readonly connection: Connection,
@@ -59,12 +59,12 @@ export class GpuDaskModel implements IDisposable {
     return this._clusters;
   }
 
-  /** The figures of the past, oldest first. */
+  /** The metrics of the past, oldest first. */
   get samples(): ISample[] {
     return this._samples;
   }
 
-  /** When the newest figures were read, by the server's clock. */
+  /** When the newest metrics were read, by the server's clock. */
   get now(): number {
     return this._samples.at(-1)?.time ?? 0;
   }
@@ -73,17 +73,17 @@ export class GpuDaskModel implements IDisposable {
     return this.connection.isDisposed;
   }
 
-  /** The past figures of a GPU. */
+  /** The past metrics of a GPU. */
   past(uuid: string): IPast {
-    const figures = this._samples.map(sample => sample.gpus[uuid]);
+    const metrics = this._samples.map(sample => sample.gpus[uuid]);
     return {
       times: this._samples.map(sample => sample.time),
-      utilization: figures.map(each => each?.utilization ?? null),
-      memory: figures.map(each => each?.memory_used ?? null)
+      utilization: metrics.map(each => each?.utilization ?? null),
+      memory: metrics.map(each => each?.memory_used ?? null)
     };
   }
 
-  /** Keep it up to date until the answer is disposed; figures flow while at least one looks. */
+  /** Keep it up to date until the answer is disposed; metrics flow while at least one looks. */
   look(): IDisposable {
     const looker = new DisposableDelegate(() => {
       this._lookers.delete(looker);
@@ -163,7 +163,7 @@ export class GpuDaskModel implements IDisposable {
       : [...this._samples, ...history.filter(sample => sample.time > now)];
   }
 
-  /** Whether figures of that moment are to be shown; the server's clock is not exact. */
+  /** Whether metrics of that moment are to be shown; the server's clock is not exact. */
   private _isDue(time: number): boolean {
     return time - this._told > this.settings.value.refresh - 0.5;
   }

@@ -485,47 +485,6 @@ export type components = {
       profile: string;
     };
     /**
-     * GpuFigures
-     * @description A GPU at one moment of the past; see `GpuState`.
-     *
-     *     Attributes
-     *     ----------
-     *     nvlink, pcie
-     *         What it sent and received over NVLink, and over PCIe, in bytes a second since the moment before.
-     */
-    GpuFigures: {
-      /**
-       * Utilization
-       * @default null
-       */
-      utilization: number | null;
-      /**
-       * Memory Used
-       * @default null
-       */
-      memory_used: number | null;
-      /**
-       * Temperature
-       * @default null
-       */
-      temperature: number | null;
-      /**
-       * Power
-       * @default null
-       */
-      power: number | null;
-      /**
-       * Nvlink
-       * @default null
-       */
-      nvlink: number | null;
-      /**
-       * Pcie
-       * @default null
-       */
-      pcie: number | null;
-    };
-    /**
      * GpuHolder
      * @description A cluster that holds a GPU.
      *
@@ -656,6 +615,47 @@ export type components = {
        * @default
        */
       fix: string;
+    };
+    /**
+     * GpuMetrics
+     * @description A GPU at one moment of the past; see `GpuState`.
+     *
+     *     Attributes
+     *     ----------
+     *     nvlink, pcie
+     *         What it sent and received over NVLink, and over PCIe, in bytes a second since the moment before.
+     */
+    GpuMetrics: {
+      /**
+       * Utilization
+       * @default null
+       */
+      utilization: number | null;
+      /**
+       * Memory Used
+       * @default null
+       */
+      memory_used: number | null;
+      /**
+       * Temperature
+       * @default null
+       */
+      temperature: number | null;
+      /**
+       * Power
+       * @default null
+       */
+      power: number | null;
+      /**
+       * Nvlink
+       * @default null
+       */
+      nvlink: number | null;
+      /**
+       * Pcie
+       * @default null
+       */
+      pcie: number | null;
     };
     /**
      * GpuProcess
@@ -795,7 +795,7 @@ export type components = {
     };
     /**
      * Sample
-     * @description All figures of one moment.
+     * @description All metrics of one moment.
      *
      *     Attributes
      *     ----------
@@ -814,7 +814,7 @@ export type components = {
        * @default {}
        */
       gpus: {
-        [key: string]: components['schemas']['GpuFigures'];
+        [key: string]: components['schemas']['GpuMetrics'];
       };
       /**
        * Workers
@@ -822,7 +822,7 @@ export type components = {
        */
       workers: {
         [key: string]: {
-          [key: string]: components['schemas']['WorkerFigures'];
+          [key: string]: components['schemas']['WorkerMetrics'];
         };
       };
     };
@@ -880,10 +880,10 @@ export type components = {
       history: components['schemas']['Sample'][];
     };
     /**
-     * WorkerFigures
+     * WorkerMetrics
      * @description A worker at one moment of the past; see `WorkerState`.
      */
-    WorkerFigures: {
+    WorkerMetrics: {
       /**
        * Device Memory Used
        * @default null
@@ -953,7 +953,7 @@ export type components = {
      *         Tasks that run, and tasks that were sent to it and do not run yet.
      *     executed
      *         How many tasks it has run since it was started.
-     *     shortages
+     *     out_of_memory
      *         How many tasks failed on it for want of device memory, since the cluster was started.
      *     status
      *         Dask's word for its state: ``running``, ``paused``, ``closing_gracefully``, ...
@@ -1037,10 +1037,10 @@ export type components = {
        */
       executed: number | null;
       /**
-       * Shortages
+       * Out Of Memory
        * @default 0
        */
-      shortages: number;
+      out_of_memory: number;
       /**
        * Status
        * @default running

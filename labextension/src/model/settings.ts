@@ -8,7 +8,7 @@ import { Units } from '../words';
 
 /** The properties of `schema/settings.json`. */
 export interface ISettings {
-  /** How many seconds lie between two drawings of the figures. */
+  /** How many seconds lie between two drawings of the metrics. */
   refresh: number;
   units: Units;
   showGpus: boolean;

@@ -6,7 +6,7 @@ interface ICardProps extends React.LiHTMLAttributes<HTMLLIElement> {
   children: React.ReactNode;
 }
 
-/** An item of a list that follows its figures only while it can be seen. */
+/** An item of a list that follows its metrics only while it can be seen. */
 export function Card({ version, children, ...rest }: ICardProps): JSX.Element {
   const node = useRef<HTMLLIElement>(null);
   const isSeen = useIsSeen(node);

@@ -109,7 +109,7 @@ function Why({ cluster }: { cluster: ICluster }): JSX.Element | null {
   ) : null;
 }
 
-/** Drawn anew when what can be done is another, not for each figure. */
+/** Drawn anew when what can be done is another, not for each metric. */
 const Actions = React.memo(AllActions, (old, { cluster }) =>
   (['status', 'name', 'dashboard', 'log'] as const).every(
     name => old.cluster[name] === cluster[name]

@@ -113,7 +113,7 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
   );
 }
 
-/** Says changes of state to those who do not see them, and no figures. */
+/** Says changes of state to those who do not see them, and no metrics. */
 function Announcer({ clusters }: { clusters: ICluster[] }): JSX.Element {
   const { model, trans } = useGpuDask();
   const gpus = model.gpus?.gpus ?? [];

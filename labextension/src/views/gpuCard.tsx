@@ -8,7 +8,7 @@ import { useGpuDask } from './context';
 import { Meter } from './meter';
 import { Sparkline } from './sparkline';
 
-/** One GPU: its figures, its last minute, and who is on it. */
+/** One GPU: its metrics, its last minute, and who is on it. */
 export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {
   const { model, trans } = useGpuDask();
   const { showTemperature } = model.settings.value;
@@ -30,18 +30,18 @@ export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {
         </h3>
         {showTemperature && <Aside gpu={gpu} />}
       </div>
-      <Figures gpu={gpu} />
+      <Metrics gpu={gpu} />
       <Holders gpu={gpu} />
     </Card>
   );
 }
 
-function Figures({ gpu }: { gpu: IGpu }): JSX.Element {
+function Metrics({ gpu }: { gpu: IGpu }): JSX.Element {
   const past = useGpuDask().model.past(gpu.uuid);
   return (
-    <div className="jp-GpuDask-figures">
-      <BusyFigure gpu={gpu} past={past} />
-      <MemoryFigure gpu={gpu} past={past} />
+    <div className="jp-GpuDask-metrics">
+      <BusyMetric gpu={gpu} past={past} />
+      <MemoryMetric gpu={gpu} past={past} />
     </div>
   );
 }
@@ -65,19 +65,19 @@ function Aside({ gpu }: { gpu: IGpu }): JSX.Element {
   );
 }
 
-interface IFigureProps {
+interface IMetricProps {
   gpu: IGpu;
   past: IPast;
 }
 
-function BusyFigure({ gpu, past }: IFigureProps): JSX.Element {
+function BusyMetric({ gpu, past }: IMetricProps): JSX.Element {
   const { trans } = useGpuDask();
   const known = gpu.utilization !== null;
   const text = known
     ? trans.__('%1 %', gpu.utilization?.toFixed(0))
     : trans.__('not known');
   return (
-    <Figure
+    <Metric
       name={trans.__('Busy')}
       label={trans.__('GPU %1 busy', gpu.index)}
       text={text}
@@ -86,21 +86,21 @@ function BusyFigure({ gpu, past }: IFigureProps): JSX.Element {
     >
       <Sparkline
         times={past.times}
-        figures={past.utilization}
+        metrics={past.utilization}
         top={100}
         kind="busy"
       />
-    </Figure>
+    </Metric>
   );
 }
 
-function MemoryFigure({ gpu, past }: IFigureProps): JSX.Element {
+function MemoryMetric({ gpu, past }: IMetricProps): JSX.Element {
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
   const { memory_used: used, memory_total: total } = gpu;
   const known = used !== null && total !== null;
   return (
-    <Figure
+    <Metric
       name={trans.__('Memory')}
       label={trans.__('GPU %1 memory', gpu.index)}
       text={
@@ -111,15 +111,15 @@ function MemoryFigure({ gpu, past }: IFigureProps): JSX.Element {
     >
       <Sparkline
         times={past.times}
-        figures={past.memory}
+        metrics={past.memory}
         top={total ?? 0}
         kind="memory"
       />
-    </Figure>
+    </Metric>
   );
 }
 
-interface IFigureFrameProps {
+interface IMetricFrameProps {
   name: string;
   label: string;
   text: string;
@@ -128,18 +128,18 @@ interface IFigureFrameProps {
   children: JSX.Element;
 }
 
-function Figure({
+function Metric({
   name,
   label,
   text,
   percent,
   kind,
   children
-}: IFigureFrameProps): JSX.Element {
+}: IMetricFrameProps): JSX.Element {
   const { showSparklines } = useGpuDask().model.settings.value;
   return (
-    <div className="jp-GpuDask-figure">
-      <div className="jp-GpuDask-figureHead" aria-hidden={percent !== null}>
+    <div className="jp-GpuDask-metric">
+      <div className="jp-GpuDask-metricHead" aria-hidden={percent !== null}>
         <span>{name}</span>
         <span className="jp-GpuDask-value">{text}</span>
       </div>

@@ -14,7 +14,7 @@ export function GpuSection(): JSX.Element {
   if (status.kind === 'no-server' || status.kind === 'refused') {
     return (
       <Notice
-        title={trans.__('There are no figures without the server.')}
+        title={trans.__('There are no metrics without the server.')}
         hint={trans.__(
           'A notebook can show the GPUs of its kernel; run in one of its cells:'
         )}

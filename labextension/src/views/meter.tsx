@@ -5,7 +5,7 @@ interface IMeterProps {
   label: string;
   /** From 0 to 100. */
   percent: number;
-  /** The figure in words. */
+  /** The metric in words. */
   text: string;
   kind: 'busy' | 'memory';
 }

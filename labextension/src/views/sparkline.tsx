@@ -3,26 +3,26 @@ import React from 'react';
 import { HISTORY } from '../model/connection';
 
 interface ISparklineProps {
-  /** Of each figure, in seconds. */
+  /** Of each metric, in seconds. */
   times: number[];
   /** From 0 to `top`; null where there is none. */
-  figures: (number | null)[];
+  metrics: (number | null)[];
   top: number;
   kind: 'busy' | 'memory';
 }
 
 const HEIGHT = 20;
-/** Without a figure for so many seconds the line is broken. */
+/** Without a metric for so many seconds the line is broken. */
 const GAP = 4;
 
 /** The last minute as a line; what it says is said by the text beside it. */
 export function Sparkline({
   times,
-  figures,
+  metrics,
   top,
   kind
 }: ISparklineProps): JSX.Element {
-  const pieces = inPieces(times, figures, top);
+  const pieces = inPieces(times, metrics, top);
   return (
     <svg
       className="jp-GpuDask-sparkline"
@@ -50,17 +50,17 @@ type Point = readonly [x: number, y: number];
 /** The points in the picture, in pieces without a gap. */
 export function inPieces(
   times: number[],
-  figures: (number | null)[],
+  metrics: (number | null)[],
   top: number
 ): Point[][] {
   const newest = times[times.length - 1] ?? 0;
   const pieces: Point[][] = [];
   let last = -Infinity;
-  figures.forEach((figure, index) => {
-    if (figure === null || top <= 0) {
+  metrics.forEach((metric, index) => {
+    if (metric === null || top <= 0) {
       return;
     }
-    const share = Math.min(1, Math.max(0, figure / top));
+    const share = Math.min(1, Math.max(0, metric / top));
     const point: Point = [
       HISTORY - (newest - times[index]),
       HEIGHT * (1 - share)

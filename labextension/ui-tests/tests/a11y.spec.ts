@@ -120,7 +120,7 @@ test('nothing is an obstacle in the dialog that starts a cluster, and in the too
 test.describe('without sight, or with little motion', () => {
   test.use({ autoGoto: false });
 
-  test('the state of a cluster is announced, and its figures are not', async ({
+  test('the state of a cluster is announced, and its metrics are not', async ({
     page
   }) => {
     await playScene(page, SCENES['a cluster that starts'], 500);

@@ -1,5 +1,5 @@
 /**
- * The tab with the history: real figures of the server, but for the long past, which is played.
+ * The tab with the history: real metrics of the server, but for the long past, which is played.
  */
 import { expect, IJupyterLabPageFixture, test } from '@jupyterlab/galata';
 import { readFile } from 'fs/promises';
@@ -43,7 +43,7 @@ test('the history is opened from the panel, is there again after a reload, and r
   await expect.poll(streams).toBe(0);
 });
 
-test.describe('with 15 minutes of figures', () => {
+test.describe('with 15 minutes of metrics', () => {
   test.use({ autoGoto: false });
 
   test.beforeEach(async ({ page }) => {

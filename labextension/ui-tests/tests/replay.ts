@@ -37,7 +37,7 @@ function wave(time: number, number: number): number {
   return (1 + Math.sin(time / (9 + number) + number)) / 2;
 }
 
-function gpuFigures(time: number, index: number): object {
+function gpuMetrics(time: number, index: number): object {
   const busy = wave(time, index);
   return {
     utilization: Math.round(100 * busy),
@@ -49,7 +49,7 @@ function gpuFigures(time: number, index: number): object {
   };
 }
 
-function workerFigures(time: number, index: number): object {
+function workerMetrics(time: number, index: number): object {
   return {
     device_memory_used: Math.round((20 + 100 * wave(time / 3, index)) * GIB),
     pool_used: Math.round(70 * wave(time / 2, index) * GIB),
@@ -78,12 +78,12 @@ function workerName(scene: IScene, index: number): string {
 function sample(scene: IScene, time: number): object {
   const workers = numbers(scene.workers ?? 0).map(index => [
     workerName(scene, index),
-    workerFigures(time, index)
+    workerMetrics(time, index)
   ]);
   return {
     time,
     gpus: Object.fromEntries(
-      numbers(scene.gpus).map(index => [uuid(index), gpuFigures(time, index)])
+      numbers(scene.gpus).map(index => [uuid(index), gpuMetrics(time, index)])
     ),
     workers: scene.workers ? { played: Object.fromEntries(workers) } : {}
   };
@@ -107,7 +107,7 @@ function gpuList(scene: IScene, time: number): object {
       holders: scene.workers ? [holder] : [],
       users: index === 1 ? [foreign] : [],
       hidden_use: false,
-      ...gpuFigures(time, index),
+      ...gpuMetrics(time, index),
       ...scene.gpu
     })),
     reason: '',
@@ -127,9 +127,9 @@ function clusterOf(scene: IScene, time: number): object {
     device_memory_total: 140 * GIB,
     pool_size: 80 * GIB,
     threads: 1,
-    shortages: 0,
+    out_of_memory: 0,
     status: 'running',
-    ...workerFigures(time, index)
+    ...workerMetrics(time, index)
   }));
   return {
     kernel_id: 'played',

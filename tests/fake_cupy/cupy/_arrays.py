@@ -19,7 +19,7 @@ _METHODS = set(
     "sort squeeze std sum swapaxes take trace transpose var view".split()
 )
 _TO_THE_HOST = set("item tobytes tolist".split())
-_FIGURES = set("dtype flags itemsize nbytes ndim shape size strides".split())
+_METRICS = set("dtype flags itemsize nbytes ndim shape size strides".split())
 _VIEWS = set("T mT real imag".split())
 _ROUNDED = {
     np.floor_divide: lambda x, y: np.floor(np.true_divide(x, y)),
@@ -40,7 +40,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         self._host = np.empty(shape, dtype, order)
 
     def __getattr__(self, name):
-        if name in _FIGURES | _TO_THE_HOST:
+        if name in _METRICS | _TO_THE_HOST:
             return getattr(self._host, name)
         if name in _VIEWS:
             return wrap(getattr(self._host, name))

@@ -1,12 +1,12 @@
 /**
- * What the history shows: whose figures, and which.
+ * What the history shows: whose metrics, and which.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { ICluster, IGpu, IWorker } from '../model/api';
 import { GpuDaskModel } from '../model/model';
 import { nameOf } from '../words';
-import { FigureId, ITrack, Past, Series } from './past';
+import { MetricId, ITrack, Past, Series } from './past';
 
 /** A GPU, or a worker of a cluster. */
 export interface ISubject {
@@ -22,7 +22,7 @@ export interface ISubject {
 
 /** One thing that is measured. */
 interface IKind {
-  id: FigureId;
+  id: MetricId;
   title: string;
   unit: 'percent' | 'bytes' | 'speed' | 'rate';
   /** What there is of it, where that is known. */
@@ -30,16 +30,16 @@ interface IKind {
 }
 
 /** One thing that is measured, and its past for each subject of the group. */
-export interface IFigure extends IKind {
+export interface IMetric extends IKind {
   series: Series[];
 }
 
-/** Subjects that have the same figures. */
+/** Subjects that have the same metrics. */
 export interface IGroup {
   id: 'gpus' | 'workers';
   title: string;
   subjects: ISubject[];
-  figures: IFigure[];
+  metrics: IMetric[];
 }
 
 /** Those of whom the past knows. */
@@ -68,7 +68,7 @@ export function namesKey({ gpus, clusters }: GpuDaskModel): string {
   return `${gpus?.gpus.length} ${ofClusters.join()}`;
 }
 
-/** The GPUs and workers, with the figures that at least one of them has. */
+/** The GPUs and workers, with the metrics that at least one of them has. */
 export function groupsOf(
   model: GpuDaskModel,
   past: Past,
@@ -87,7 +87,7 @@ export function groupsOf(
       ...read(workerKinds(trans), subjects.workers, past.workers, past)
     }
   ];
-  return groups.filter(group => group.figures.length > 0);
+  return groups.filter(group => group.metrics.length > 0);
 }
 
 function read(
@@ -95,16 +95,16 @@ function read(
   subjects: ISubject[],
   tracks: ReadonlyMap<string, ITrack>,
   { nothing }: Past
-): Pick<IGroup, 'subjects' | 'figures'> {
-  const figures = kinds.map(kind => ({
+): Pick<IGroup, 'subjects' | 'metrics'> {
+  const metrics = kinds.map(kind => ({
     ...kind,
     series: subjects.map(
       ({ key }) => tracks.get(key)?.series[kind.id] ?? nothing
     )
   }));
-  const isKnown = (figure: IFigure): boolean =>
-    figure.series.some(series => series !== nothing);
-  return { subjects, figures: figures.filter(isKnown) };
+  const isKnown = (metric: IMetric): boolean =>
+    metric.series.some(series => series !== nothing);
+  return { subjects, metrics: metrics.filter(isKnown) };
 }
 
 function gpuKinds(model: GpuDaskModel, trans: TranslationBundle): IKind[] {
