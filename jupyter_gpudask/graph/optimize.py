@@ -1,0 +1,54 @@
+"""The optimization of graphs of arrays: Dask's own, then ours. Runs where the graph is materialized."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dask._expr import Expr, HLGExpr, _ExprSequence, _HLGExprSequence
+from dask.array.optimization import optimize as optimize_by_dask
+from dask.core import flatten
+
+from .subtrees import ClusterSize, fuse_subtrees
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dask._task_spec import GraphNode
+
+
+@dataclass(frozen=True)
+class ArrayOptimizer:
+    """Takes the place of `dask.array.optimization.optimize` for one computation.
+
+    Attributes
+    ----------
+    size
+        Of the cluster that computes.
+    """
+
+    size: ClusterSize
+
+    def __call__(self, graph: Any, keys: Any, **options: Any) -> Mapping[Any, GraphNode]:
+        """As `dask.array.optimization.optimize`."""
+        optimized = optimize_by_dask(graph, keys, **options)
+        if not isinstance(optimized, dict):  # the user has turned Dask's low-level fusion off
+            return optimized  # type: ignore[no-any-return]
+        wanted = list(flatten(keys if isinstance(keys, list | set) else [keys]))
+        return fuse_subtrees(optimized, wanted, self.size)
+
+
+def with_optimizer(expression: Any, optimizer: ArrayOptimizer) -> Any:
+    """`expression` with `optimizer` in the place of Dask's own for arrays, wherever that is."""
+    if not isinstance(expression, HLGExpr | _HLGExprSequence | _ExprSequence):
+        return expression
+    operands = [
+        with_optimizer(operand, optimizer)
+        if isinstance(operand, Expr)
+        else (optimizer if operand is optimize_by_dask else operand)
+        for operand in expression.operands
+    ]
+    if all(new is old for new, old in zip(operands, expression.operands, strict=True)):
+        return expression
+    # The token is part of the keys that are wanted.
+    return type(expression)(*operands, _determ_token=expression.deterministic_token)

@@ -1,0 +1,112 @@
+"""Several tasks of a graph as one: a function that runs them one after the other, depth first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dask._task_spec import Task, TaskRef, _execute_subgraph
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dask._task_spec import GraphNode
+
+
+class Program:
+    """Runs tasks in a fixed order and releases each result after its last use.
+
+    Dask's own fused tasks compute their order each time that they run; here it is computed once, and pickled with the
+    tasks as one value, in which equal functions are pickled once.
+
+    Parameters
+    ----------
+    steps
+        The tasks in the order in which they run, and the keys of the results that nobody needs after each.
+    inputs
+        Keys of the results of other tasks, in the order of the arguments of a call.
+    """
+
+    __slots__ = ("inputs", "steps")
+
+    def __init__(self, steps: Sequence[tuple[GraphNode, tuple[Any, ...]]], inputs: tuple[Any, ...]) -> None:
+        self.steps = steps
+        self.inputs = inputs
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The result of the last step."""
+        values = dict(zip(self.inputs, inputs, strict=True))
+        del inputs
+        result = None
+        for task, unneeded in self.steps:
+            result = values[task.key] = task(values)
+            for key in unneeded:
+                del values[key]
+        return result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Program, (self.steps, self.inputs)
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return "program", self.steps, self.inputs
+
+def as_one_task(key: Any, tasks: Mapping[Any, GraphNode]) -> Task:
+    """One task that gives what `tasks` give for `key`.
+
+    Parameters
+    ----------
+    key
+        Of the task that needs all others.
+    tasks
+        By key. What they need of other tasks becomes an argument.
+    """
+    order = _depth_first(key, tasks)
+    inputs = tuple(sorted({other for task in order for other in task.dependencies if other not in tasks}, key=_place))
+    return Task(key, Program(_with_last_uses(order, key), inputs), *map(TaskRef, inputs), _data_producer=not inputs)
+
+
+def _depth_first(key: Any, tasks: Mapping[Any, GraphNode]) -> list[GraphNode]:
+    """The tasks so that each follows what it needs, and as few results as possible wait for others."""
+    order: list[GraphNode] = []
+    seen = set()
+    stack = [(key, False)]
+    while stack:
+        current, is_ready = stack.pop()
+        if is_ready:
+            order.append(tasks[current])
+        elif current not in seen:
+            seen.add(current)
+            stack.append((current, True))
+            needed = [other for other in tasks[current].dependencies if other in tasks and other not in seen]
+            stack += [(other, False) for other in sorted(needed, key=_place, reverse=True)]
+    return order
+
+
+def _place(key: Any) -> list[tuple[int, Any]]:
+    """What sorts the keys of blocks by their place in the array."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return [(0, part) if isinstance(part, int) else (1, str(part)) for part in parts]
+
+
+def _with_last_uses(order: Sequence[GraphNode], key: Any) -> list[tuple[GraphNode, tuple[Any, ...]]]:
+    steps: list[tuple[GraphNode, tuple[Any, ...]]] = []
+    needed_later = {key}
+    for task in reversed(order):
+        last = tuple(other for other in task.dependencies if other not in needed_later)
+        needed_later.update(last)
+        steps.append((task, last))
+    return steps[::-1]
+
+
+def with_programs(tasks: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
+    """`tasks`, of which those that Dask has fused are programs."""
+    return {key: _with_program(task) for key, task in tasks.items()}
+
+
+def _with_program(task: GraphNode) -> GraphNode:
+    if not isinstance(task, Task) or task.func is not _execute_subgraph:
+        return task
+    inner, key, names, *values = task.args
+    needed = dict(zip(names, values, strict=True))
+    program: Any = as_one_task(key, inner).func
+    arguments = [needed[name] for name in program.inputs]
+    return Task(task.key, program, *arguments, _data_producer=task.data_producer)
