@@ -11,17 +11,17 @@ from traitlets import Bool, Dict, Enum, Float, Int, TraitError, Unicode
 
 from ..errors import GpuDaskError
 from ..protocol.unix_socket import socket_path
+from .api.dashboard_proxy import DASHBOARD
 from .api.handlers import HANDLERS, NOTHING
 from .api.openapi import describe_api
-from .api.proxy import DASHBOARD
 from .api.stream import STREAM
+from .clusters.kernel_events import KernelFollower
 from .clusters.kernels import ServerKernels
-from .clusters.lifecycle import KernelFollower
 from .clusters.manager import ClusterManager
 from .clusters.policy import Policy, RestartPolicy
 from .kernel_socket import KernelSocket
-from .metrics.watch import Watch
-from .saving import leave_out_widgets
+from .metrics.broadcaster import Watch
+from .pre_save_hook import leave_out_widgets
 
 
 class GpuDask(ExtensionApp):

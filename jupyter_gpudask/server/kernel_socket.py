@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..protocol import ClusterState
     from .clusters.cluster import KernelCluster
     from .clusters.manager import ClusterManager
-    from .metrics.watch import Watch
+    from .metrics.broadcaster import Watch
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.server.clusters.manager import ClusterManager
 from jupyter_gpudask.server.clusters.policy import Policy
 from jupyter_gpudask.server.kernel_socket import KernelSocket
-from jupyter_gpudask.server.metrics.watch import Watch
+from jupyter_gpudask.server.metrics.broadcaster import Watch
 
 pytestmark = pytest.mark.cluster
 

@@ -9,7 +9,7 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from ...protocol.rest import ClusterList, ClusterLogs, CreateCluster, ProfileList, RestartCluster, ScaleCluster
-from .requests import API, GpuDaskHandler
+from .base import API, GpuDaskHandler
 
 _KERNEL = r"(?P<kernel_id>[^/]+)"
 

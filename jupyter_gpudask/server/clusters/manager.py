@@ -17,10 +17,10 @@ from ...errors import (
     NoClusterError,
 )
 from ...machine.gpu_choice import check_replacement
+from .background_tasks import Tasks
 from .cluster import KernelCluster
-from .idle import IdleWatch
+from .idle_timeout import IdleWatch
 from .standby import Standby
-from .tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Mapping

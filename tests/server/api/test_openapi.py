@@ -9,7 +9,7 @@ import pytest
 from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.server.api.openapi import describe_api
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / "labextension" / "openapi.json"
 TYPES = ROOT / "labextension" / "src" / "model" / "openapi.ts"
 NODE_MODULES = ROOT / "node_modules" / ".bin"

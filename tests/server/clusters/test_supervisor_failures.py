@@ -15,8 +15,8 @@ from helpers import command_line
 from jupyter_gpudask.launcher import cluster_process as launcher
 from jupyter_gpudask.launcher import connection as link
 from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
+from jupyter_gpudask.server.clusters.kernel_events import KernelFollower
 from jupyter_gpudask.server.clusters.kernels import Interpreter
-from jupyter_gpudask.server.clusters.lifecycle import KernelFollower
 from jupyter_gpudask.server.clusters.manager import ClusterManager
 from jupyter_gpudask.server.clusters.policy import Policy
 
