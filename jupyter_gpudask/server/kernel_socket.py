@@ -142,7 +142,7 @@ class _Conversation:
             return cluster, False
         present = manager.clusters.get(join.kernel_id)
         if present is not None and present.alive:
-            if manager.policy.changed(present.spec, join.options) == present.spec:
+            if manager.policy.updated_spec(present.spec, join.options) == present.spec:
                 return present, False
             raise ClusterExistsError(
                 "This kernel has a cluster with other options.",

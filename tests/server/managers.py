@@ -10,6 +10,11 @@ from helpers import command_line
 from jupyter_gpudask.server.clusters.kernels import Interpreter
 from jupyter_gpudask.server.clusters.manager import ClusterManager
 from jupyter_gpudask.server.clusters.policy import Policy
+from jupyter_gpudask.server.settings import ServerSettings
+
+
+def policy_of(**settings):
+    return Policy(ServerSettings(**settings))
 
 
 class NamedKernels:
@@ -38,9 +43,9 @@ class NamedKernels:
         return {}
 
 
-def with_manager(use, **policy):
+def with_manager(use, **settings):
     async def run():
-        manager = ClusterManager(NamedKernels("a", "b"), Policy(**policy))
+        manager = ClusterManager(NamedKernels("a", "b"), policy_of(**settings))
         try:
             return await use(manager)
         finally:

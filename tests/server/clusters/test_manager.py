@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from helpers import ONE_WORKER, pids_of_session, without_gpus
-from managers import supervisors, with_manager
+from managers import policy_of, supervisors, with_manager
 
 from jupyter_gpudask.errors import (
     ClusterExistsError,
@@ -16,7 +16,6 @@ from jupyter_gpudask.errors import (
     ProfileNotFoundError,
     SpecError,
 )
-from jupyter_gpudask.server.clusters.policy import Policy
 
 pytestmark = pytest.mark.cluster
 
@@ -125,14 +124,14 @@ def test_limits_are_kept():
             manager.create("c", spec(manager))
         with pytest.raises(LimitError, match="2 workers"):
             spec(manager, workers=3)
-        with pytest.raises(LimitError, match="UCX"):
+        with pytest.raises(LimitError, match="protocol ucx"):
             spec(manager, protocol="ucx")
         manager.create("a", spec(manager))
         with pytest.raises(LimitError, match="1 clusters at a time"):
             manager.create("b", spec(manager))
         await manager.close("a")
 
-    with_manager(use, max_clusters=1, max_workers=2, ucx=False)
+    with_manager(use, max_clusters=1, max_workers=2, allow_ucx=False)
 
 
 def test_a_cluster_without_work_is_closed_and_says_so_and_a_busy_kernel_is_work():
@@ -150,7 +149,7 @@ def test_a_cluster_without_work_is_closed_and_says_so_and_a_busy_kernel_is_work(
 
 
 def test_a_profile_and_the_default_are_what_a_spec_starts_from():
-    policy = Policy(default_spec={"threads": 2}, profiles={"big": {"title": "Big", "engine": "cpu", "workers": 3}})
+    policy = policy_of(default_spec={"threads": 2}, profiles={"big": {"title": "Big", "engine": "cpu", "workers": 3}})
     assert policy.spec({}).threads == 2
     assert policy.spec({}, "big").workers == 3
     assert policy.spec({"gpus": 1}, "big").engine == "auto"
