@@ -11,8 +11,7 @@ from jupyter_server.serverapp import ServerApp
 
 from ..protocol.unix_socket import socket_path
 from .api.dashboard_proxy import DASHBOARD
-from .api.handlers import HANDLERS, NOTHING
-from .api.openapi import describe_api
+from .api.handlers import HANDLERS
 from .api.stream import STREAM
 from .clusters.kernel_events import KernelFollower
 from .clusters.kernels import ServerKernels
@@ -47,7 +46,6 @@ class GpuDaskExtension(ExtensionApp):
         self._watch = Watch(self.manager, settings.history_seconds)
         self.settings["gpudask_watch"] = self._watch
         self.settings["gpudask_manager"] = self.manager
-        self.settings["gpudask_api"] = describe_api(app.base_url)
         app.contents_manager.register_pre_save_hook(leave_out_widgets)
 
     async def _start_jupyter_server_extension(self, _: Any) -> None:
@@ -59,7 +57,7 @@ class GpuDaskExtension(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Say which requests are answered."""
-        self.handlers.extend([*HANDLERS, *STREAM, *NOTHING, *DASHBOARD])
+        self.handlers.extend([*HANDLERS, *STREAM, *DASHBOARD])
 
     async def stop_extension(self) -> None:
         """Close every cluster."""
