@@ -17,7 +17,7 @@ from .cell.compare import compare_runs
 from .cell.context import cell_context
 from .cell.transform import Cells
 from .completion import make_matcher
-from .settings import GpuDask
+from .settings import MagicsSettings
 from .views.start_progress import StartDisplay
 from .views.views import ClusterView, GpusView, LogsView, Note, StatusView, View, describe_cluster
 
@@ -47,7 +47,7 @@ class GpuDaskMagics(Magics):
         self._shell = shell
         self.session = process_session()
         self.cells = Cells(shell, "_gpudask_cell")
-        self.settings = GpuDask(parent=shell)
+        self.settings = MagicsSettings(parent=shell)
         self.matcher = make_matcher(shell.user_ns)
 
     @no_var_expand

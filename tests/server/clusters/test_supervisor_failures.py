@@ -11,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 from helpers import command_line
+from managers import policy_of
 
 from jupyter_gpudask.launcher import cluster_process as launcher
 from jupyter_gpudask.launcher import connection as link
 from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
+from jupyter_gpudask.server.clusters.kernel_events import KernelFollower
 from jupyter_gpudask.server.clusters.kernels import Interpreter
-from jupyter_gpudask.server.clusters.lifecycle import KernelFollower
 from jupyter_gpudask.server.clusters.manager import ClusterManager
-from jupyter_gpudask.server.clusters.policy import Policy
 
 pytestmark = pytest.mark.cluster
 
@@ -80,7 +80,7 @@ def outcome_of(body, tmp_path, start_timeout=120.0):
     program = program_of(body, tmp_path)
 
     async def run():
-        manager, stop = ClusterManager(OneKernel(program), Policy()), asyncio.Event()
+        manager, stop = ClusterManager(OneKernel(program), policy_of()), asyncio.Event()
         measuring = asyncio.create_task(longest_pause(stop))
         cluster, _ = manager.create("k", ClusterSpec.parse({"engine": "cpu", "start_timeout": start_timeout}))
         async with asyncio.timeout(20):
@@ -132,7 +132,7 @@ def test_a_supervisor_that_says_nothing_is_given_up(tmp_path, monkeypatch):
 
 def test_an_interpreter_that_is_not_there_is_a_clear_error(tmp_path):
     async def run():
-        manager = ClusterManager(OneKernel(tmp_path / "python"), Policy())
+        manager = ClusterManager(OneKernel(tmp_path / "python"), policy_of())
         cluster, _ = manager.create("k", ClusterSpec(engine="cpu"))
         async with asyncio.timeout(5):
             while cluster.status != "failed":
@@ -147,7 +147,7 @@ def test_many_cycles_of_start_and_stop_leave_nothing(tmp_path):
     program = program_of("print(ready, flush=True)\nnext(line for line in sys.stdin if 'close' in line)", tmp_path)
 
     async def run():
-        manager = ClusterManager(OneKernel(program), Policy())
+        manager = ClusterManager(OneKernel(program), policy_of())
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))  # which would grow to its size
         me, seen = psutil.Process(), []
         others = len(me.children())
@@ -171,7 +171,7 @@ def with_supervisor(body, tmp_path, use, **policy):
     program = program_of(body, tmp_path)
 
     async def run():
-        manager = ClusterManager(OneKernel(program), Policy(**policy))
+        manager = ClusterManager(OneKernel(program), policy_of(**policy))
         try:
             return await use(manager, lambda: alive(program))
         finally:

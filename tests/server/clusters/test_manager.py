@@ -3,11 +3,10 @@
 import asyncio
 import os
 import signal
-import sys
 
-import psutil
 import pytest
-from helpers import ONE_WORKER, command_line, pids_of_session, without_gpus
+from helpers import ONE_WORKER, pids_of_session, without_gpus
+from managers import policy_of, supervisors, with_manager
 
 from jupyter_gpudask.errors import (
     ClusterExistsError,
@@ -17,53 +16,8 @@ from jupyter_gpudask.errors import (
     ProfileNotFoundError,
     SpecError,
 )
-from jupyter_gpudask.server.clusters.kernels import Interpreter
-from jupyter_gpudask.server.clusters.manager import ClusterManager
-from jupyter_gpudask.server.clusters.policy import Policy
 
 pytestmark = pytest.mark.cluster
-
-
-class NamedKernels:
-    """Kernels that are there by name, and run this interpreter."""
-
-    def __init__(self, *names):
-        self.names = set(names)
-        self.busy = False
-
-    def __contains__(self, kernel_id):
-        return kernel_id in self.names
-
-    def is_busy(self, kernel_id):
-        return self.busy
-
-    def name(self, kernel_id):
-        return "python3"
-
-    async def interpreter(self, kernel_id):
-        return Interpreter(sys.executable, dict(os.environ), tuple(sys.path))
-
-    async def notebooks(self):
-        return {name: (f"{name}.ipynb",) for name in self.names}
-
-    def processes(self, notebooks):
-        return {}
-
-
-def with_manager(use, **policy):
-    async def run():
-        manager = ClusterManager(NamedKernels("a", "b"), Policy(**policy))
-        try:
-            return await use(manager)
-        finally:
-            await manager.close_all()
-            assert supervisors() == []
-
-    return asyncio.run(run())
-
-
-def supervisors():
-    return [child.pid for child in psutil.Process().children() if "jupyter_gpudask.supervisor" in command_line(child)]
 
 
 async def becomes(cluster, *statuses, limit=30):
@@ -170,14 +124,14 @@ def test_limits_are_kept():
             manager.create("c", spec(manager))
         with pytest.raises(LimitError, match="2 workers"):
             spec(manager, workers=3)
-        with pytest.raises(LimitError, match="UCX"):
+        with pytest.raises(LimitError, match="protocol ucx"):
             spec(manager, protocol="ucx")
         manager.create("a", spec(manager))
         with pytest.raises(LimitError, match="1 clusters at a time"):
             manager.create("b", spec(manager))
         await manager.close("a")
 
-    with_manager(use, max_clusters=1, max_workers=2, ucx=False)
+    with_manager(use, max_clusters=1, max_workers=2, allow_ucx=False)
 
 
 def test_a_cluster_without_work_is_closed_and_says_so_and_a_busy_kernel_is_work():
@@ -195,7 +149,7 @@ def test_a_cluster_without_work_is_closed_and_says_so_and_a_busy_kernel_is_work(
 
 
 def test_a_profile_and_the_default_are_what_a_spec_starts_from():
-    policy = Policy(default_spec={"threads": 2}, profiles={"big": {"title": "Big", "engine": "cpu", "workers": 3}})
+    policy = policy_of(default_spec={"threads": 2}, profiles={"big": {"title": "Big", "engine": "cpu", "workers": 3}})
     assert policy.spec({}).threads == 2
     assert policy.spec({}, "big").workers == 3
     assert policy.spec({"gpus": 1}, "big").engine == "auto"

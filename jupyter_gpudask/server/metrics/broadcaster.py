@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from ..api.describe import describe
+from .cluster_info import describe
 from .gpu_metrics import with_gpu_metrics
 from .gpu_reader import GpuReader
 from .history import History

@@ -4,9 +4,9 @@ import asyncio
 import json
 
 import pytest
-from test_manager import with_manager
+from managers import with_manager
 
-from jupyter_gpudask.server.metrics.watch import Watch
+from jupyter_gpudask.server.metrics.broadcaster import Watch
 
 
 class Client:
@@ -27,7 +27,7 @@ class Client:
 
 @pytest.mark.parametrize("left_out", [[1], [2], [2, 3], [2, 4]])
 def test_who_was_behind_gets_every_sample_of_the_history_once(monkeypatch, left_out):
-    monkeypatch.setattr("jupyter_gpudask.server.metrics.watch._INTERVAL", 0.01)
+    monkeypatch.setattr("jupyter_gpudask.server.metrics.broadcaster._INTERVAL", 0.01)
 
     async def use(manager):
         watch, quick, slow = Watch(manager, 100), Client(), Client(*left_out)

@@ -9,7 +9,7 @@ from jupyter_server.utils import ensure_async
 from jupyter_server_proxy.handlers import ProxyHandler
 from tornado import web
 
-from .describe import DASHBOARD as PREFIX
+from ..metrics.cluster_info import DASHBOARD as PREFIX
 
 if TYPE_CHECKING:
     from ..clusters.cluster import KernelCluster

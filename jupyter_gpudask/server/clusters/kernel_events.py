@@ -81,10 +81,10 @@ class KernelFollower:
         cluster = manager.clusters.get(kernel_id)
         if cluster is None or not cluster.alive:
             return
-        if manager.policy.restart == "stop":
+        if manager.policy.settings.restart_policy == "stop":
             why = ClusterLostError("The cluster was closed when its kernel was restarted.", "Type: %gpudask start")
             manager.spawn(manager.close(kernel_id, why))
-        elif manager.policy.restart == "renew":
+        elif manager.policy.settings.restart_policy == "renew":
             manager.restart(kernel_id, {})
         elif cluster.status == "ready":
             manager.spawn(self._empty(cluster))

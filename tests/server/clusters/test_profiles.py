@@ -2,11 +2,10 @@
 
 import pytest
 from helpers import pids_of_session, wait_until
+from managers import policy_of
 from traitlets import TraitError
 
 from jupyter_gpudask.errors import ProfileNotFoundError, SpecError
-from jupyter_gpudask.server.clusters.policy import Policy
-from jupyter_gpudask.server.extension import GpuDask
 
 pytestmark = pytest.mark.cluster
 
@@ -123,28 +122,30 @@ def test_a_kernel_cannot_name_a_class_and_hears_of_the_profiles(server):
 
 
 def test_what_the_administrator_allows_holds_for_classes_too():
-    policy = Policy(profiles=PROFILES | {"gpu": {"class": "a.B", "engine": "cuda", "start_timeout": 600}})
+    policy = policy_of(profiles=PROFILES | {"gpu": {"class": "a.B", "engine": "cuda", "start_timeout": 600}})
     spec = policy.spec({}, "gpu")
     assert (spec.profile, spec.engine, spec.start_timeout) == ("gpu", "cuda", 600)
     assert policy.spec({"profile": "gpu", "start_timeout": 60}).start_timeout == 60
-    assert policy.changed(spec, {}) == spec
-    assert policy.changed(spec, {"profile": "small"}).threads == 1
-    assert policy.cluster_class(policy.changed(spec, {"profile": ""}).profile) is None
+    assert policy.updated_spec(spec, {}) == spec
+    assert policy.updated_spec(spec, {"profile": "small"}).threads == 1
+    assert policy.cluster_class(policy.updated_spec(spec, {"profile": ""}).profile) is None
     with pytest.raises(SpecError, match="without the profile gpu"):
-        policy.changed(spec, {"threads": 2})
+        policy.updated_spec(spec, {"threads": 2})
     with pytest.raises(ProfileNotFoundError):
         policy.spec({"profile": "b"})
-    assert "secret" not in repr(Policy(profiles={"a": {"class": "a.B", "options": {"secret": 1}}}).cluster_class("a"))
+    assert "secret" not in repr(
+        policy_of(profiles={"a": {"class": "a.B", "options": {"secret": 1}}}).cluster_class("a")
+    )
 
 
 @pytest.mark.parametrize("entry", [{"class": "LocalCluster"}, {"class": 3}, {"class": "a.B", "n_workers": 3}])
 def test_a_profile_that_cannot_be_is_refused_when_the_server_starts(entry):
     with pytest.raises(SpecError, match="profile odd"):
-        Policy(profiles={"odd": entry}).listed_profiles()
+        policy_of(profiles={"odd": entry}).listed_profiles()
 
 
 def test_the_default_can_be_a_profile_and_what_differs_from_it():
-    policy = Policy(default_spec={"profile": "small", "threads": 2}, profiles=PROFILES)
+    policy = policy_of(default_spec={"profile": "small", "threads": 2}, profiles=PROFILES)
     spec = policy.spec({})
     assert (spec.profile, spec.engine, spec.workers, spec.threads) == ("", "cpu", 1, 2)
     assert policy.spec({"pool": 0.5}).model_copy(update={"pool": None}) == spec
@@ -152,22 +153,24 @@ def test_the_default_can_be_a_profile_and_what_differs_from_it():
     assert (policy.spec({"gpus": 1}).engine, policy.spec({"gpus": 1}).threads) == ("auto", 2)
     assert policy.spec({}, "small").threads == 1
     assert policy.spec({"profile": ""}).workers is None
-    assert Policy(default_spec={"profile": "small", "gpus": 1}, profiles=PROFILES).spec({}).gpus == 1
+    assert policy_of(default_spec={"profile": "small", "gpus": 1}, profiles=PROFILES).spec({}).gpus == 1
 
 
 def test_the_default_can_be_a_class_unless_other_workers_are_chosen():
     profiles = {"queue": {"class": "a.B", "engine": "cuda", "start_timeout": 600}}
-    policy = Policy(default_spec={"profile": "queue"}, profiles=profiles)
+    policy = policy_of(default_spec={"profile": "queue"}, profiles=profiles)
     spec = policy.spec({})
     assert (spec.profile, spec.engine, spec.start_timeout) == ("queue", "cuda", 600)
     assert policy.cluster_class(spec.profile).path == "a.B"
-    assert policy.changed(spec, {}) == spec
+    assert policy.updated_spec(spec, {}) == spec
     assert policy.spec({"start_timeout": 60}).profile == "queue"
-    assert Policy(default_spec={"profile": "queue", "start_timeout": 9}, profiles=profiles).spec({}).start_timeout == 9
+    assert (
+        policy_of(default_spec={"profile": "queue", "start_timeout": 9}, profiles=profiles).spec({}).start_timeout == 9
+    )
     with pytest.raises(SpecError, match="without the profile queue"):
         policy.spec({"threads": 2})
     for options in ({"engine": "cpu", "workers": 1}, {"gpus": 2}, {"profile": "", "threads": 2}):
-        assert policy.spec(options) == Policy().spec(options)
+        assert policy.spec(options) == policy_of().spec(options)
 
 
 @pytest.mark.parametrize(
@@ -181,9 +184,9 @@ def test_the_default_can_be_a_class_unless_other_workers_are_chosen():
     ],
 )
 def test_a_default_or_a_profile_by_another_that_cannot_be_is_refused_when_the_server_starts(default_spec, profiles):
-    settings = GpuDask(default_spec=default_spec, profiles=profiles)
-    with pytest.raises(TraitError, match="The configuration of GpuDask cannot be used: "):
-        settings._policy()
+    policy = policy_of(default_spec=default_spec, profiles=profiles)
+    with pytest.raises(TraitError, match="Invalid configuration of GpuDask: "):
+        policy.validate_settings()
 
 
 def test_more_workers_than_the_administrator_allows_are_refused_also_to_his_own_classes(own_server):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.server.api.openapi import describe_api
+from jupyter_gpudask.server.api.openapi import openapi_document
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / "labextension" / "openapi.json"
 TYPES = ROOT / "labextension" / "src" / "model" / "openapi.ts"
 NODE_MODULES = ROOT / "node_modules" / ".bin"
@@ -17,7 +17,7 @@ NODE_MODULES = ROOT / "node_modules" / ".bin"
 
 def test_the_committed_description_is_that_of_the_models():
     """If it is not: python -m jupyter_gpudask.server.api.openapi > labextension/openapi.json."""
-    committed, made = json.loads(COMMITTED.read_text()), describe_api("/")
+    committed, made = json.loads(COMMITTED.read_text()), openapi_document("/")
     committed["info"]["version"] = made["info"]["version"] = ""
     assert committed == json.loads(json.dumps(made))
 
@@ -45,12 +45,12 @@ def references(part):
 
 
 def test_every_reference_leads_somewhere():
-    api = describe_api("/")
+    api = openapi_document("/")
     for reference in references(api):
         assert reference.removeprefix("#/components/schemas/") in api["components"]["schemas"]
 
 
 @pytest.mark.parametrize("name", list(ClusterSpec.model_fields))
 def test_every_option_of_a_cluster_can_be_ordered(name):
-    options = describe_api("/")["components"]["schemas"]["ClusterOptions"]
+    options = openapi_document("/")["components"]["schemas"]["ClusterOptions"]
     assert name in options["properties"]

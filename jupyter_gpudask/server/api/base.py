@@ -26,7 +26,7 @@ from ...protocol.rest import Problem
 
 if TYPE_CHECKING:
     from ..clusters.manager import ClusterManager
-    from ..metrics.watch import Watch
+    from ..metrics.broadcaster import Watch
 
 API = "gpudask/api"
 

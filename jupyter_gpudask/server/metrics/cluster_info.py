@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.rest import ClusterInfo
-from ..metrics.gpu_metrics import with_gpu_metrics
+from .gpu_metrics import with_gpu_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
