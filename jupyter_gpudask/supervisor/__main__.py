@@ -8,10 +8,10 @@ import os
 import sys
 
 from ..machine.lifeline import end_session, watch_parent
+from ..worker.exit_report import tell_how_workers_end
 from .channel import Channel, take_stdio
 from .engines import warm_up
 from .supervisor import Supervisor
-from .worker_exits import tell_how_workers_end
 
 
 async def _supervise(command_fd: int, event_fd: int) -> None:

@@ -18,8 +18,8 @@ from ..machine.leases import HeldLease, LeaseFolder
 from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
 from ..scheduler.graph_router import GraphRouter
 from ..scheduler.import_path import SchedulerPathPlugin
-from ..scheduler.out_of_memory import OutOfMemoryPlugin
 from ..scheduler.retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorter_logs
+from ..scheduler.worker_failures import OutOfMemoryPlugin
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.preload import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin

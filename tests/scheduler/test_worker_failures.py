@@ -8,7 +8,7 @@ import pytest
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.scheduler.out_of_memory import tells_of_device_memory
+from jupyter_gpudask.scheduler.worker_failures import tells_of_device_memory
 
 pytestmark = pytest.mark.cluster
 
