@@ -8,7 +8,7 @@ import os
 import sys
 
 from ..machine.lifeline import end_session, watch_parent
-from .channel import Channel, take_stdio
+from ..protocol.transport import Channel, take_stdio
 from .engines import warm_up
 from .supervisor import Supervisor
 

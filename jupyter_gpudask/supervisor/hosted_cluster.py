@@ -14,6 +14,7 @@ from distributed.protocol.pickle import dumps
 
 from ..errors import ClusterStartError, GpuUnavailableError, LimitError, ProfileNotFoundError
 from ..machine.leases import HeldLease, LeaseFolder
+from ..machine.plan import Plan, check_pool_fits, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
 from ..scheduler.graph_router import GraphRouter
 from ..scheduler.import_path import SchedulerPathPlugin
@@ -24,7 +25,7 @@ from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.preload import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
 from .dashboard import check_guard, guard_by_header, guard_by_token
-from .engines import Plan, check_pool_fits, make_plan, open_cluster
+from .engines import open_cluster
 from .metrics import Status, read_state
 from .reset import empty
 from .startup import wait_for_workers

@@ -14,8 +14,8 @@ from ..worker.preload import METRICS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..machine.plan import Plan
     from ..scheduler.worker_failures import WorkerFailuresPlugin
-    from .engines import Plan
 
 Status = Literal["starting", "ready", "closing", "closed"]
 

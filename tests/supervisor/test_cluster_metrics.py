@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
+from jupyter_gpudask.machine.plan import Plan
 from jupyter_gpudask.protocol import GpuState
 from jupyter_gpudask.scheduler.worker_failures import WorkerFailuresPlugin
-from jupyter_gpudask.supervisor.engines import Plan
 from jupyter_gpudask.supervisor.metrics import read_state
 
 
