@@ -30,7 +30,7 @@ ALLOWED = {
     "random": {"patches", "inspection"},
     "patches": {"random", "inspection", "switch"},
     "switch": {"patches", "inspection"},
-    "session": {"supervisor", "launcher", "client", "worker", "switch", "inspection", "machine", "protocol"},
+    "session": {"launcher", "client", "worker", "switch", "inspection", "machine", "protocol"},
     "magics": {"session", "scheduler", "switch", "inspection", "machine", "protocol"},
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},

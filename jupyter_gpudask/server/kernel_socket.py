@@ -12,7 +12,7 @@ from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClust
 from ..launcher.connection import LINE_LIMIT
 from ..protocol import Close, Closed, Event, Failed, Refused, parse_command
 from ..protocol.attach import Join, parse_join
-from ..protocol.commands import answer
+from ..protocol.dispatch import answer
 from ..protocol.unix_socket import bind_socket, peer_of
 from .clusters.kernels import Interpreter
 

@@ -8,7 +8,7 @@ import pytest
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.scheduler.out_of_memory import tells_of_device_memory
+from jupyter_gpudask.scheduler.worker_failures import is_device_out_of_memory
 
 pytestmark = pytest.mark.cluster
 
@@ -56,7 +56,7 @@ def fail(_):
     ],
 )
 def test_device_memory_that_is_used_up_is_told_apart_from_other_errors(error, is_told):
-    assert tells_of_device_memory(error) is is_told
+    assert is_device_out_of_memory(error) is is_told
 
 
 def test_tasks_that_run_out_of_device_memory_are_counted_and_the_scheduler_opens_none_of_them(tmp_path):

@@ -7,15 +7,15 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ...errors import GpuPackagesMissingError, GpuUnavailableError
-from ...machine import gpus
-from ...machine.gpu_choice import bytes_of, check_memory, choose_free
+from ..errors import GpuPackagesMissingError, GpuUnavailableError
+from . import gpus
+from .gpu_choice import bytes_of, check_memory, choose_free
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...machine.leases import Lease
-    from ...protocol import ClusterSpec, GpuState
+    from ..protocol import ClusterSpec, GpuState
+    from .leases import Lease
 
 _GPU_PACKAGES = {
     "dask_cuda": "dask-cuda",

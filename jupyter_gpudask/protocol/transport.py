@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Self
 
-from ..protocol import Command, Event, StateReport, parse_command
+from . import Command, Event, StateReport, parse_command
 
 _LINE_LIMIT = 16 * 2**20
 _UNREAD_LIMIT = 2**20
