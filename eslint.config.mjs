@@ -62,7 +62,12 @@ export default defineConfig([
       'jupyter/prefer-lazy-imports': [
         'warn',
         {
-          ignoreImports: ['./model/*', './panel', './views/*']
+          ignoreImports: [
+            './components/*',
+            './model/*',
+            './notebook/*',
+            './panel/*'
+          ]
         }
       ]
     }
@@ -75,14 +80,13 @@ export default defineConfig([
         'warn',
         {
           ignoreImports: [
-            '../autostart',
-            '../commands',
-            '../dashboard',
-            '../insertCode',
+            '../cluster/commands',
+            '../cluster/running',
+            '../dashboard/dashboard',
             '../model/*',
-            '../notifier',
-            '../panel',
-            '../running'
+            '../notebook/*',
+            '../notifications/*',
+            '../panel/*'
           ]
         }
       ]

@@ -18,12 +18,12 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
 import { CommandIDs } from './commandIDs';
-import { CurrentKernel } from './current';
-import { gpuDaskIcon } from './icon';
+import { CurrentKernel } from './notebook/currentKernel';
+import { gpuDaskIcon } from './icons';
 import { Connection } from './model/connection';
 import { GpuDaskModel } from './model/model';
 import { RestClient } from './model/rest';
-import { createPanel } from './panel';
+import { createPanel } from './panel/panel';
 import { commands } from './plugins/commands';
 import { historyTab } from './plugins/history';
 import { launcher } from './plugins/launcher';
@@ -32,10 +32,10 @@ import { notifications } from './plugins/notifications';
 import { running } from './plugins/running';
 import { settings } from './plugins/settings';
 import { IGpuDaskToken } from './tokens';
-import { createClusterButton } from './views/clusterButton';
-import { IGpuDask } from './views/context';
-import { LiveWidget } from './views/liveWidget';
-import { currentGpus, StatusItem } from './views/statusItem';
+import { createClusterButton } from './notebook/clusterButton';
+import { IGpuDask } from './components/context';
+import { LiveWidget } from './components/liveWidget';
+import { currentGpus, StatusItem } from './notebook/statusItem';
 
 export { CommandIDs } from './commandIDs';
 

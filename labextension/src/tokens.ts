@@ -1,6 +1,6 @@
 import { Token } from '@lumino/coreutils';
 
-import { IGpuDask } from './views/context';
+import { IGpuDask } from './components/context';
 
 /** What the plugins of this extension share. */
 export const IGpuDaskToken = new Token<IGpuDask>(

@@ -2,9 +2,9 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
-import { CurrentKernel } from '../current';
-import { dashboardArgs, dashboardOf, IDashboard } from '../dashboard';
-import { DashboardTab } from '../dashboardTab';
+import { CurrentKernel } from '../notebook/currentKernel';
+import { dashboardArgs, dashboardOf, IDashboard } from '../dashboard/dashboard';
+import { DashboardTab } from '../dashboard/tab';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';

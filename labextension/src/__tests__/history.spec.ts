@@ -2,13 +2,13 @@ import { nullTranslator } from '@jupyterlab/translation';
 
 import { csvOf } from '../history/exports';
 import { groupsOf, IGroup, subjectsOf } from '../history/metrics';
-import { formatValue, styleOf, stylesOf } from '../history/lines';
-import { Past, TaskRate } from '../history/past';
+import { formatValue, styleOf, stylesOf } from '../history/lineStyles';
+import { Past, TaskRate } from '../history/store';
 import { ISample, IWorkerMetrics } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
-import { Units } from '../words';
+import { Units } from '../format';
 import { cluster, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
 
 const trans = nullTranslator.load('jupyter_gpudask');

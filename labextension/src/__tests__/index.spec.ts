@@ -7,10 +7,10 @@ import { DisposableDelegate } from '@lumino/disposable';
 import { Widget } from '@lumino/widgets';
 
 import plugins, { CommandIDs } from '..';
-import { PANEL_ID } from '../panel';
+import { PANEL_ID } from '../panel/panel';
 import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
-import { currentGpus } from '../views/statusItem';
+import { IGpuDask } from '../components/context';
+import { currentGpus } from '../notebook/statusItem';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, gpu, settingsOf } from './fakeServer';
 

@@ -7,7 +7,7 @@ import { Signal } from '@lumino/signaling';
 
 import schema from '../../schema/commands.json';
 import plugins, { CommandIDs } from '..';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../components/context';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, IRequest, settingsOf } from './fakeServer';
 

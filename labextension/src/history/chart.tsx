@@ -1,7 +1,7 @@
 import React, { useEffect, useRef, useState } from 'react';
 import uPlot from 'uplot';
 
-import { Series } from './past';
+import { Series } from './store';
 import { createPlot, IPlotOptions, IRange, PLOT_HEIGHT } from './plot';
 import { useThemeName } from './theme';
 

@@ -2,7 +2,7 @@
  * The history as files: the metrics as CSV, the plots as PNG.
  */
 import { IGroup } from './metrics';
-import { ILineStyle } from './lines';
+import { ILineStyle } from './lineStyles';
 import { IRange } from './plot';
 import { themeValue } from './theme';
 

@@ -5,8 +5,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { ICluster, IGpu, IWorker } from '../model/api';
 import { GpuDaskModel } from '../model/model';
-import { nameOf } from '../words';
-import { MetricId, ITrack, Past, Series } from './past';
+import { nameOf } from '../format';
+import { MetricId, ITrack, Past, Series } from './store';
 
 /** A GPU, or a worker of a cluster. */
 export interface ISubject {

@@ -10,10 +10,10 @@ import '../../style/history.css';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
-import { IGpuDask } from '../views/context';
-import { LiveWidget } from '../views/liveWidget';
+import { IGpuDask } from '../components/context';
+import { LiveWidget } from '../components/liveWidget';
 import { createHistoryView, LONGEST_PAST } from './historyView';
-import { Past } from './past';
+import { Past } from './store';
 
 /** The id of the tab in the shell, kept in saved layouts. */
 export const HISTORY_ID = 'jupyter-gpudask-history';

@@ -7,7 +7,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { ICluster, IGpuList, ISample, IStreamMessage } from './api';
 import { Connection, ConnectionStatus } from './connection';
 import { Settings } from './settings';
-import { gpusOf } from '../words';
+import { gpusOf } from '../format';
 
 /** The past of one GPU: times, and metrics of the same length with gaps as null. */
 export interface IPast {

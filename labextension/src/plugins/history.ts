@@ -14,7 +14,7 @@ import { CommandIDs } from '../commandIDs';
 import type { HistoryTab } from '../history/tab';
 import { RestClient } from '../model/rest';
 import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../components/context';
 
 export const historyTab: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:history',

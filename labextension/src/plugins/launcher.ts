@@ -6,7 +6,7 @@ import { ILauncher } from '@jupyterlab/launcher';
 
 import { CommandIDs } from '../commandIDs';
 import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../components/context';
 
 /** The card in the launcher. */
 export const launcher: JupyterFrontEndPlugin<void> = {

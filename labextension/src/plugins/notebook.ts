@@ -5,12 +5,12 @@ import {
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 
-import { Autostart } from '../autostart';
+import { Autostart } from '../notebook/autostart';
 import { CommandIDs } from '../commandIDs';
-import { addInsertCommand } from '../insertCode';
+import { addInsertCommand } from '../notebook/insertSnippet';
 import { RestClient } from '../model/rest';
 import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../components/context';
 
 /** What is done in notebooks: code is inserted, and clusters are started with them. */
 export const notebook: JupyterFrontEndPlugin<void> = {

@@ -4,10 +4,10 @@ import {
 } from '@jupyterlab/application';
 
 import { RestClient } from '../model/rest';
-import { Notifier } from '../notifier';
-import { PANEL_ID } from '../panel';
+import { Notifier } from '../notifications/notifier';
+import { PANEL_ID } from '../panel/panel';
 import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../components/context';
 
 /** What is told when nobody looks. */
 export const notifications: JupyterFrontEndPlugin<void> = {

@@ -5,9 +5,9 @@ import {
 import { IRunningSessionManagers } from '@jupyterlab/running';
 
 import { RestClient } from '../model/rest';
-import { RunningClusters } from '../running';
+import { RunningClusters } from '../cluster/running';
 import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../components/context';
 
 /** The clusters in the panel of what is running. */
 export const running: JupyterFrontEndPlugin<void> = {

@@ -5,7 +5,7 @@ import {
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../components/context';
 
 /** What the user can choose. */
 export const settings: JupyterFrontEndPlugin<void> = {
