@@ -56,32 +56,16 @@ export default defineConfig([
     }
   },
   {
-    files: ['labextension/src/index.ts'],
-    rules: {
-      // The panel and the buttons are in the page when it is laid out; dialogs come later.
-      'jupyter/prefer-lazy-imports': [
-        'warn',
-        {
-          ignoreImports: [
-            './components/*',
-            './model/*',
-            './notebook/*',
-            './panel/*'
-          ]
-        }
-      ]
-    }
-  },
-  {
     files: ['labextension/src/plugins/*.ts'],
     rules: {
-      // Small, and at work from the start.
+      // What each page needs as soon as it is laid out; dialogs and tabs are loaded when they are first opened.
       'jupyter/prefer-lazy-imports': [
         'warn',
         {
           ignoreImports: [
             '../cluster/commands',
             '../cluster/running',
+            '../components/*',
             '../dashboard/dashboard',
             '../model/*',
             '../notebook/*',

@@ -1,5 +1,5 @@
-import { endOfWorker, IncidentFinder } from '../notifications/clusterEvents';
 import { ICluster, IWorker } from '../model/api';
+import { endOfWorker, IncidentFinder } from '../notifications/clusterEvents';
 import { cluster } from './fakeServer';
 
 /** A cluster whose workers are these processes. */

@@ -1,6 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { RefusedError } from '../model/rest';
 import {
   endOf,
   inPanelWords,
@@ -8,6 +7,7 @@ import {
   refusalOf,
   sentenceOf
 } from '../errors';
+import { RefusedError } from '../model/rest';
 import { cluster } from './fakeServer';
 
 const trans = nullTranslator.load('jupyter_gpudask');

@@ -10,15 +10,15 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import { ClusterActions } from '../cluster/actions';
-import { CommandIDs } from '../commandIDs';
 import { addClusterCommands } from '../cluster/commands';
-import { CurrentKernel } from '../notebook/currentKernel';
+import { CommandIDs } from '../commandIDs';
 import { ICluster, IGpuList, IStreamMessage } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
+import { CurrentKernel } from '../notebook/currentKernel';
 import { createPanel, PANEL_ID } from '../panel/panel';
-import { IGpuDask } from '../components/context';
+import { IGpuDask } from '../tokens';
 import { startApp, TestApp } from './app';
 import { cluster, drawn, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
 

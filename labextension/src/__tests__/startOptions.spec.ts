@@ -1,5 +1,5 @@
-import { IProfileList } from '../model/api';
 import { initialChoices, specOf } from '../dialogs/startOptions';
+import { IProfileList } from '../model/api';
 import { cluster, gpu } from './fakeServer';
 
 const OFFER: IProfileList = { profiles: [], default: cluster().spec };

@@ -10,17 +10,17 @@ import {
 } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { CLIENT_LINES } from '../snippets';
 import { dashboardFor, IDashboard } from '../dashboard/dashboard';
+import { openPlotMenu } from '../dashboard/plotMenu';
+import { LogsView } from '../dialogs/logs';
+import { scaleDialog } from '../dialogs/scaleDialog';
+import { startDialog } from '../dialogs/startDialog';
+import { endOf, problemOf, refusalOf, sentenceOf } from '../errors';
+import { holderName, lossOf } from '../format';
 import { ICluster, IProblem } from '../model/api';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
-import { endOf, problemOf, refusalOf, sentenceOf } from '../errors';
-import { LogsView } from '../dialogs/logs';
-import { openPlotMenu } from '../dashboard/plotMenu';
-import { scaleDialog } from '../dialogs/scaleDialog';
-import { startDialog } from '../dialogs/startDialog';
-import { holderName, lossOf } from '../format';
+import { CLIENT_LINES } from '../snippets';
 
 /** Milliseconds that a cluster may take to say what it does. */
 const PATIENCE = 2000;

@@ -13,12 +13,12 @@ import {
   stopIcon
 } from '@jupyterlab/ui-components';
 
-import type { ClusterActions } from './actions';
 import { CommandIDs } from '../commandIDs';
 import { dashboardFor, IDashboard } from '../dashboard/dashboard';
 import { scaleIcon } from '../icons';
 import { ClusterStatus, ICluster } from '../model/api';
-import { IGpuDask } from '../components/context';
+import { IGpuDask } from '../tokens';
+import type { ClusterActions } from './actions';
 
 /** What the commands of clusters take. */
 export const KERNEL_ARGS = {

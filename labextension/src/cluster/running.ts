@@ -4,11 +4,11 @@
 import { IRunningSessions } from '@jupyterlab/running';
 
 import { CommandIDs } from '../commandIDs';
+import { formatBytes, heldBy, sum, summarize } from '../format';
 import { gpuDaskIcon } from '../icons';
 import { ICluster } from '../model/api';
 import { RestClient } from '../model/rest';
-import { IGpuDask } from '../components/context';
-import { formatBytes, heldBy, sum, summarize } from '../format';
+import { IGpuDask } from '../tokens';
 
 /** The section of the clusters; it asks the server itself where no metrics flow. */
 export class RunningClusters implements IRunningSessions.IManager {

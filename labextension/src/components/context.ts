@@ -1,27 +1,17 @@
 /**
- * What every view needs.
+ * The React context of all views.
  */
-import { TranslationBundle } from '@jupyterlab/translation';
-import { CommandRegistry } from '@lumino/commands';
 import { createContext, useContext } from 'react';
 
-import { CurrentKernel } from '../notebook/currentKernel';
-import { GpuDaskModel } from '../model/model';
-
-export interface IGpuDask {
-  model: GpuDaskModel;
-  current: CurrentKernel;
-  /** All that a view does is a command. */
-  commands: CommandRegistry;
-  trans: TranslationBundle;
-}
+import { IGpuDask } from '../tokens';
 
 export const GpuDaskContext = createContext<IGpuDask | null>(null);
 
+/** The service that a `LiveWidget` provides to its views. */
 export function useGpuDask(): IGpuDask {
   const context = useContext(GpuDaskContext);
   if (!context) {
-    throw new Error('A view outside of a LiveWidget');
+    throw new Error('useGpuDask must be used inside a LiveWidget');
   }
   return context;
 }

@@ -6,7 +6,8 @@ import { IDisposable } from '@lumino/disposable';
 import { Message } from '@lumino/messaging';
 import React from 'react';
 
-import { GpuDaskContext, IGpuDask } from './context';
+import { IGpuDask } from '../tokens';
+import { GpuDaskContext } from './context';
 
 export class LiveWidget extends ReactWidget {
   /**

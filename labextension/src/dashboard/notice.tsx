@@ -2,12 +2,12 @@ import { refreshIcon, runIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { CommandIDs } from '../commandIDs';
-import { clusterFor, hasDashboard, IDashboard } from './dashboard';
-import { endOf } from '../errors';
-import { summarize } from '../format';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
 import { Notice } from '../components/notice';
+import { endOf } from '../errors';
+import { summarize } from '../format';
+import { clusterFor, hasDashboard, IDashboard } from './dashboard';
 
 /** Make what stands over a dashboard that is not of now; nothing over one that is. */
 export function dashboardNotice(

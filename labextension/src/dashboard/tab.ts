@@ -7,6 +7,9 @@ import { UUID } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 import { Panel } from '@lumino/widgets';
 
+import { LiveWidget } from '../components/liveWidget';
+import { gpuDaskIcon } from '../icons';
+import { IGpuDask } from '../tokens';
 import {
   clusterFor,
   dashboardFor,
@@ -14,10 +17,7 @@ import {
   hasDashboard,
   IDashboard
 } from './dashboard';
-import { gpuDaskIcon } from '../icons';
-import { IGpuDask } from '../components/context';
 import { dashboardNotice } from './notice';
-import { LiveWidget } from '../components/liveWidget';
 
 export class DashboardTab extends MainAreaWidget<Panel> {
   /**

@@ -2,8 +2,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { IWorker } from '../model/api';
 import { nameOf } from '../format';
+import { IWorker } from '../model/api';
 
 /** The last lines of each process of a cluster. */
 export class LogsView extends ReactWidget {

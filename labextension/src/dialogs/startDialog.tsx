@@ -5,6 +5,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React from 'react';
 
+import { Units } from '../format';
 import {
   IClusterSpec,
   IGpu,
@@ -12,10 +13,9 @@ import {
   IProfileList,
   SpecRequest
 } from '../model/api';
-import { IChoices, initialChoices, specOf } from './startOptions';
-import { Units } from '../format';
-import { OrderDialog } from './submitDialog';
 import { StartForm } from './startForm';
+import { IChoices, initialChoices, specOf } from './startOptions';
+import { OrderDialog } from './submitDialog';
 
 interface IStartOptions {
   /** The notebook. */

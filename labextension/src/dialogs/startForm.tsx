@@ -1,9 +1,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId } from 'react';
 
+import { formatAmount, formatPart, Units } from '../format';
 import { IGpu, IProblem, IProfileList } from '../model/api';
 import { IChoices, isFree } from './startOptions';
-import { formatAmount, formatPart, Units } from '../format';
 
 interface IStartFormProps {
   choices: IChoices;

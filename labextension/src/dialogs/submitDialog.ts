@@ -5,8 +5,8 @@ import { Dialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import { IProblem } from '../model/api';
 import { problemOf } from '../errors';
+import { IProblem } from '../model/api';
 
 /** What the user fills in. */
 export interface IOrderForm extends Widget {

@@ -2,10 +2,10 @@ import React from 'react';
 
 import { useGpuDask } from '../components/context';
 import { Chart, IChart } from './chart';
-import { IGroup } from './metrics';
 import { formatValue, ILineStyle, styleOf } from './lineStyles';
-import { IRange } from './plot';
+import { IGroup } from './metrics';
 import { SubjectTable } from './metricsTable';
+import { IRange } from './plot';
 
 interface IGroupViewProps {
   group: IGroup;

@@ -5,12 +5,12 @@ import { useGpuDask } from '../components/context';
 import { Notice } from '../components/notice';
 import { IChart } from './chart';
 import { csvOf, pngOf, save } from './exports';
-import { groupsOf, IGroup, ISubjects, namesKey, subjectsOf } from './metrics';
 import { GroupView } from './groupView';
 import { HistoryToolbar } from './historyToolbar';
 import { styleOf, stylesOf } from './lineStyles';
-import { Past } from './store';
+import { groupsOf, IGroup, ISubjects, namesKey, subjectsOf } from './metrics';
 import { IRange } from './plot';
+import { Past } from './store';
 
 /** How much the server keeps, in seconds. */
 export const LONGEST_PAST = 900;

@@ -3,9 +3,9 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
+import { nameOf } from '../format';
 import { ICluster, IGpu, IWorker } from '../model/api';
 import { GpuDaskModel } from '../model/model';
-import { nameOf } from '../format';
 import { MetricId, ITrack, Past, Series } from './store';
 
 /** A GPU, or a worker of a cluster. */

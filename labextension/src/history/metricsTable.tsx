@@ -4,8 +4,8 @@ import React, { useEffect, useRef } from 'react';
 import { useGpuDask } from '../components/context';
 import { useWindowed } from '../components/windowing';
 import { Units } from '../format';
-import { IMetric, IGroup, ISubject } from './metrics';
 import { formatValue, ILineStyle } from './lineStyles';
+import { IMetric, IGroup, ISubject } from './metrics';
 
 interface ISubjectTableProps {
   group: IGroup;

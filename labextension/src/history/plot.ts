@@ -4,9 +4,9 @@
 import uPlot from 'uplot';
 
 import { Units } from '../format';
-import { IMetric } from './metrics';
-import { formatTimes, ILineStyle } from './lineStyles';
 import { pathOf } from './linePath';
+import { formatTimes, ILineStyle } from './lineStyles';
+import { IMetric } from './metrics';
 import { themeValue } from './theme';
 
 /** From one moment to another, in seconds since the epoch. */

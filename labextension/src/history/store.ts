@@ -1,8 +1,8 @@
 /**
  * The past metrics as lines, which grow at their end: nothing that is known already is read again.
  */
-import { IGpuMetrics, ISample, IWorkerMetrics } from '../model/api';
 import { spilledBy } from '../format';
+import { IGpuMetrics, ISample, IWorkerMetrics } from '../model/api';
 
 /** A metric for each moment, or null where it is not known. */
 export type Series = (number | null)[];

@@ -7,11 +7,11 @@ import { historyIcon } from '@jupyterlab/ui-components';
 import 'uplot/dist/uPlot.min.css';
 import '../../style/history.css';
 
+import { LiveWidget } from '../components/liveWidget';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
-import { IGpuDask } from '../components/context';
-import { LiveWidget } from '../components/liveWidget';
+import { IGpuDask } from '../tokens';
 import { createHistoryView, LONGEST_PAST } from './historyView';
 import { Past } from './store';
 

@@ -3,9 +3,9 @@
  */
 import { ISessionContext, Notification } from '@jupyterlab/apputils';
 
-import { RefusedError, RestClient } from '../model/rest';
 import { sentenceOf } from '../errors';
-import { IGpuDask } from '../components/context';
+import { RefusedError, RestClient } from '../model/rest';
+import { IGpuDask } from '../tokens';
 
 /** What is nothing to tell: there is one already, or the kernel can have none. */
 const SILENT = ['ClusterExistsError', 'KernelUnsuitableError'];

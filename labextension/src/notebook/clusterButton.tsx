@@ -8,13 +8,14 @@ import { Menu } from '@lumino/widgets';
 import React, { useRef } from 'react';
 
 import { CommandIDs } from '../commandIDs';
-import { gpuDaskIcon } from '../icons';
-import { ICluster } from '../model/api';
-import { endOf } from '../errors';
-import { ISummary, summarize } from '../format';
-import { IGpuDask, useGpuDask } from '../components/context';
+import { useGpuDask } from '../components/context';
 import { LiveWidget } from '../components/liveWidget';
 import { StateIcon } from '../components/stateLabel';
+import { endOf } from '../errors';
+import { ISummary, summarize } from '../format';
+import { gpuDaskIcon } from '../icons';
+import { ICluster } from '../model/api';
+import { IGpuDask } from '../tokens';
 
 /** Make the button of one notebook. */
 export function createClusterButton(

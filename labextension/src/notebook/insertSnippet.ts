@@ -10,10 +10,10 @@ import {
 import { addBelowIcon } from '@jupyterlab/ui-components';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { CLIENT_LINES } from '../snippets';
-import { CommandIDs } from '../commandIDs';
 import { KERNEL_ARGS } from '../cluster/commands';
-import { IGpuDask } from '../components/context';
+import { CommandIDs } from '../commandIDs';
+import { CLIENT_LINES } from '../snippets';
+import { IGpuDask } from '../tokens';
 
 /** Add the command; it is for notebooks whose cluster is ready. */
 export function addInsertCommand(

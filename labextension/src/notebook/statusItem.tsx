@@ -4,9 +4,10 @@
 import React from 'react';
 
 import { CommandIDs } from '../commandIDs';
-import { IGpu } from '../model/api';
+import { useGpuDask } from '../components/context';
 import { formatPart, gpusOf, sum } from '../format';
-import { IGpuDask, useGpuDask } from '../components/context';
+import { IGpu } from '../model/api';
+import { IGpuDask } from '../tokens';
 
 /** The GPUs with a worker of the current kernel's cluster; none where it has none. */
 export function currentGpus({ model, current }: IGpuDask): IGpu[] {

@@ -5,12 +5,12 @@ import { Notification } from '@jupyterlab/apputils';
 import { IDisposable } from '@lumino/disposable';
 
 import { CommandIDs } from '../commandIDs';
-import { endOfWorker, IIncident, IncidentFinder } from './clusterEvents';
+import { endOf, isOrderRefused } from '../errors';
+import { nameOf } from '../format';
 import { ICluster } from '../model/api';
 import { RestClient } from '../model/rest';
-import { endOf, isOrderRefused } from '../errors';
-import { IGpuDask } from '../components/context';
-import { nameOf } from '../format';
+import { IGpuDask } from '../tokens';
+import { endOfWorker, IIncident, IncidentFinder } from './clusterEvents';
 
 export class Notifier implements IDisposable {
   /**

@@ -12,8 +12,11 @@ import {
 import React from 'react';
 
 import { CommandIDs } from '../commandIDs';
-import { scaleIcon } from '../icons';
-import { ICluster } from '../model/api';
+import { Card } from '../components/card';
+import { CodeText } from '../components/codeText';
+import { CommandButton } from '../components/commandButton';
+import { useGpuDask } from '../components/context';
+import { StateMark } from '../components/stateLabel';
 import { endOf, isOrderRefused } from '../errors';
 import {
   formatBytes,
@@ -23,11 +26,8 @@ import {
   summarize,
   tasksOf
 } from '../format';
-import { CommandButton } from '../components/commandButton';
-import { Card } from '../components/card';
-import { CodeText } from '../components/codeText';
-import { useGpuDask } from '../components/context';
-import { StateMark } from '../components/stateLabel';
+import { scaleIcon } from '../icons';
+import { ICluster } from '../model/api';
 import { WorkerList } from './workerList';
 
 interface IClusterCardProps {

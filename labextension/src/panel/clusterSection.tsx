@@ -2,12 +2,12 @@ import { addIcon, runIcon, settingsIcon } from '@jupyterlab/ui-components';
 import React, { useMemo } from 'react';
 
 import { CommandIDs } from '../commandIDs';
-import { ICluster } from '../model/api';
-import { summarize } from '../format';
 import { CommandButton } from '../components/commandButton';
-import { ClusterCard } from './clusterCard';
 import { useGpuDask } from '../components/context';
 import { Notice } from '../components/notice';
+import { summarize } from '../format';
+import { ICluster } from '../model/api';
+import { ClusterCard } from './clusterCard';
 
 /** What starts a cluster in a notebook; code, so never translated. */
 const START_LINES = '%load_ext jupyter_gpudask\n%gpudask start';

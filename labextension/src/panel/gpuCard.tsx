@@ -1,12 +1,12 @@
 import React from 'react';
 
-import { IGpu, IGpuUser } from '../model/api';
-import { IPast } from '../model/model';
-import { formatBytes, formatPart, holderName, percentOf, sum } from '../format';
 import { Card } from '../components/card';
 import { useGpuDask } from '../components/context';
 import { Meter } from '../components/meter';
 import { Sparkline } from '../components/sparkline';
+import { formatBytes, formatPart, holderName, percentOf, sum } from '../format';
+import { IGpu, IGpuUser } from '../model/api';
+import { IPast } from '../model/model';
 
 /** One GPU: its metrics, its last minute, and who is on it. */
 export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {

@@ -1,8 +1,8 @@
 import React from 'react';
 
 import { useGpuDask } from '../components/context';
-import { GpuCard } from './gpuCard';
 import { Notice } from '../components/notice';
+import { GpuCard } from './gpuCard';
 
 /** What lists the GPUs in a notebook. */
 const GPUS_LINES = '%load_ext jupyter_gpudask\n%gpudask gpus';

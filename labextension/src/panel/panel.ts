@@ -11,12 +11,12 @@ import { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
 import { CommandIDs } from '../commandIDs';
-import { gpuDaskIcon } from '../icons';
-import { ClusterSection } from './clusterSection';
 import { ConnectionNotice } from '../components/connectionNotice';
-import { IGpuDask } from '../components/context';
-import { GpuSection } from './gpuSection';
 import { LiveWidget } from '../components/liveWidget';
+import { gpuDaskIcon } from '../icons';
+import { IGpuDask } from '../tokens';
+import { ClusterSection } from './clusterSection';
+import { GpuSection } from './gpuSection';
 
 /** The id of the panel in the shell, kept in saved layouts. */
 export const PANEL_ID = 'jupyter-gpudask-panel';

@@ -1,7 +1,7 @@
 import React from 'react';
 
-import { IWorker } from '../model/api';
 import { useWindowed } from '../components/windowing';
+import { IWorker } from '../model/api';
 import { WorkerRow } from './workerRow';
 
 interface IWorkerListProps {

@@ -1,6 +1,7 @@
 import React from 'react';
 
-import { IWorker } from '../model/api';
+import { useGpuDask } from '../components/context';
+import { Meter } from '../components/meter';
 import {
   formatBytes,
   formatPart,
@@ -8,8 +9,7 @@ import {
   percentOf,
   spilledBy
 } from '../format';
-import { useGpuDask } from '../components/context';
-import { Meter } from '../components/meter';
+import { IWorker } from '../model/api';
 
 interface IWorkerRowProps {
   worker: IWorker;

@@ -10,8 +10,8 @@ import {
 import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
 
 import type { ClusterActions } from '../cluster/actions';
-import { CommandIDs } from '../commandIDs';
 import { addClusterCommands } from '../cluster/commands';
+import { CommandIDs } from '../commandIDs';
 import {
   dashboardArgs,
   dashboardOf,
@@ -20,8 +20,7 @@ import {
 } from '../dashboard/dashboard';
 import type { DashboardTab } from '../dashboard/tab';
 import { RestClient } from '../model/rest';
-import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../components/context';
+import { IGpuDask } from '../tokens';
 
 const NO_ARGS = {
   type: 'object',
@@ -34,7 +33,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:commands',
   description: 'Commands that start, stop and show Dask clusters.',
   autoStart: true,
-  requires: [IGpuDaskToken],
+  requires: [IGpuDask],
   optional: [ILabShell, ILayoutRestorer, ICommandPalette],
   activate: (
     app: JupyterFrontEnd,

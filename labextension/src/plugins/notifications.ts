@@ -6,15 +6,14 @@ import {
 import { RestClient } from '../model/rest';
 import { Notifier } from '../notifications/notifier';
 import { PANEL_ID } from '../panel/panel';
-import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../components/context';
+import { IGpuDask } from '../tokens';
 
 /** What is told when nobody looks. */
 export const notifications: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:notifications',
   description: 'Tells of clusters that fail and workers that are lost.',
   autoStart: true,
-  requires: [IGpuDaskToken],
+  requires: [IGpuDask],
   activate: (app: JupyterFrontEnd, gpuDask: IGpuDask): void => {
     const rest = new RestClient(app.serviceManager.serverSettings);
     const isPanelSeen = (): boolean =>
