@@ -59,7 +59,7 @@ def cell_context(
         Whether a line under the cell is wanted.
     """
     # Here and not above, for the start of the cluster imports Dask meanwhile.
-    from ...switch.cell_record import Watch
+    from ...overlay.cell_record import Watch
     from ...switch.context import switched_to
     from ...switch.default_client import default_client
     from ...switch.moving import host_collections, moved

@@ -15,9 +15,9 @@ import dask._collections
 import numpy as np
 from dask.array import core
 
-from ..inspection.caller import user_frame
-from ..inspection.placement import place_of, place_of_partitions
-from .interception import first_argument, intercept
+from ...inspection.caller import user_frame
+from ...inspection.placement import place_of, place_of_partitions
+from ..interception import first_argument, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 
-from ..inspection.placement import place_of
-from .interception import bind, first_argument, intercept
+from ...inspection.placement import place_of
+from ..interception import bind, first_argument, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable

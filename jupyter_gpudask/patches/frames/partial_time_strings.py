@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from dask.dataframe.dask_expr._indexing import LocIndexer
 from dask.dataframe.indexing import _maybe_partial_time_string
 
-from ..inspection.placement import place_of
-from .interception import bind, intercept
+from ...inspection.placement import place_of
+from ..interception import bind, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable

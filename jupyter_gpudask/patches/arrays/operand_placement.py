@@ -13,8 +13,8 @@ from dask.array import Array, core
 from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 
-from ..inspection.placement import can_move, place_of, to_gpu
-from .interception import calling_frame, first_argument, intercept, is_ours
+from ...inspection.placement import can_move, place_of, to_gpu
+from ..interception import calling_frame, first_argument, intercept, is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ from dask.array.dispatch import percentile_lookup
 from dask.array.percentile import _percentile as percentile_of_block
 from packaging.version import Version
 
-from ..inspection.placement import place_of
-from .interception import bind, first_argument, intercept
+from ...inspection.placement import place_of
+from ..interception import bind, first_argument, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from dask.dataframe.dask_expr.io.bag import to_bag
 from dask.dataframe.dask_expr.io.records import to_records
 from dask.utils import typename
 
-from ..inspection.placement import to_host
-from .interception import bind, intercept
+from ...inspection.placement import to_host
+from ..interception import bind, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable

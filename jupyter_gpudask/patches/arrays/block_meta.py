@@ -13,8 +13,8 @@ from dask.array import Array
 from dask.array.utils import compute_meta
 from dask.highlevelgraph import HighLevelGraph
 
-from ..inspection.placement import can_move, place_of
-from .interception import first_argument, intercept
+from ...inspection.placement import can_move, place_of
+from ..interception import first_argument, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable

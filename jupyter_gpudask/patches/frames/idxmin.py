@@ -11,8 +11,8 @@ from dask.dataframe.dask_expr._expr import Expr
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin
 from dask.utils import is_dataframe_like
 
-from ..inspection.placement import place_of_partitions
-from .interception import intercept
+from ...inspection.placement import place_of_partitions
+from ..interception import intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
