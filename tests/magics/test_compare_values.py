@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jupyter_gpudask.magics.cell.agreement import compare
+from jupyter_gpudask.magics.compare.values import compare
 
 FRAME = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, np.nan, 2.5], "c": ["x", "y", None]})
 

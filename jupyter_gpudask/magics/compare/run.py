@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display
 
 from ...errors import ComparisonError
-from ..views.views import Note, View, describe_cluster, format_table, html_table
-from .interrupt import take_back
+from ..cell.interrupt import take_back
+from ..views.base import Note, View, describe_cluster, format_table, html_table
 from .variables import copied
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
     from ..arguments import CellArguments
-    from .agreement import Agreement
+    from .values import Agreement
 
 VALUE = "value of the cell"
 
@@ -153,7 +153,7 @@ async def compare_runs(
 
 def _compare(ones: dict[str, Any], others: dict[str, Any]) -> dict[str, Agreement]:
     from ...inspection.placement import to_host
-    from .agreement import Agreement, compare
+    from .values import Agreement, compare
 
     found = {}
     for name in ones.keys() & others.keys():
