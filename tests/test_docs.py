@@ -77,6 +77,15 @@ def test_the_readme_has_the_measurements_that_were_recorded():
     assert f"took {measured['seconds']['sum_again']:.2f} s" in text
 
 
+def test_the_readme_shows_only_output_that_its_cell_had_on_gpus():
+    text = (ROOT / "README.md").read_text()
+    cell = re.search(r"^```python\n(.*?)\n```", text, flags=re.MULTILINE | re.DOTALL)[1]
+    recordings = [json.loads(path.read_text()) for path in RESULTS.glob("*readme-cell*.json")]
+    recorded = [each["output"] for each in recordings if each["gpus"] and each["cell"] == cell]
+    shown = re.findall(r"^```text\n(.*?)\n```", text, flags=re.MULTILINE | re.DOTALL)
+    assert [output for output in shown if output not in recorded] == []
+
+
 PLACES = [
     ROOT,
     ROOT / "jupyter_gpudask",
