@@ -45,6 +45,7 @@ ONLY = {
     "cudf": ["switch/", "patches/", "random/", "inspection/", "worker/preload.py"],
     "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],
     "pynvml": ["machine/gpus.py", "machine/nvml.py"],
+    "IPython": ["magics/", "errors.py", "__init__.py"],
 }
 
 # The server and the kernel load these at once; they must stay light.
