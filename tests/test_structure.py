@@ -25,7 +25,8 @@ ALLOWED = {
     # In whoever starts a supervisor.
     "launcher": {"machine", "protocol"},
     # In the kernel. What it sends to the scheduler and to workers it imports to name it.
-    "client": {"scheduler", "worker", "protocol"},
+    "client": {"graph", "scheduler", "worker", "protocol"},
+    "graph": set(),
     "inspection": set(),
     "random": {"patches", "inspection"},
     "overlay": {"patches"},

@@ -8,8 +8,8 @@ from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from .counting_client import CountingClient
 from .lost_results import explain_loss
+from .optimizing_client import OptimizingClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ _NEWS_LIMIT = 2.0
 _POLL = 0.05
 
 
-class KernelClient(CountingClient):
+class KernelClient(OptimizingClient):
     """A client that says in one sentence what happened to results that are lost.
 
     Attributes

@@ -49,6 +49,7 @@ class Program:
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "program", self.steps, self.inputs
 
+
 def as_one_task(key: Any, tasks: Mapping[Any, GraphNode]) -> Task:
     """One task that gives what `tasks` give for `key`.
 

@@ -55,7 +55,7 @@ def fuse_subtrees(graph: Mapping[Any, GraphNode], keys: Collection[Any], size: C
     """
     dependencies = DependenciesMapping(graph)
     order = list(_topological(graph, dependencies))
-    leaves = sum(1 for key in order if not dependencies[key])
+    leaves = sum(1 for key in order if not any(other in graph for other in dependencies[key]))
     most_leaves = min(_MOST_LEAVES, leaves // (_TASKS_PER_THREAD * max(1, size.threads)))
     if most_leaves < 2:
         return dict(graph)

@@ -1,0 +1,195 @@
+"""Fewer, larger tasks with the same numbers."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask._task_spec import List, Task, TaskRef
+from dask.array.optimization import optimize as optimize_by_dask
+from distributed.protocol.pickle import dumps, loads
+
+from jupyter_gpudask.graph.optimize import ArrayOptimizer, with_optimizer
+from jupyter_gpudask.graph.program import as_one_task
+from jupyter_gpudask.graph.subtrees import ClusterSize, fuse_subtrees
+
+ONE = ClusterSize(1, 1)
+TWO = ClusterSize(2, 2)
+
+
+def numbers(shape=(400, 400), chunks=20, seed=1):
+    return da.random.RandomState(seed).random_sample(shape, chunks=chunks)
+
+
+COMPUTATIONS = {
+    "sum of every second number plus one": lambda: da.sum((numbers() + 1)[::2, ::2]),
+    "mean over an axis": lambda: (numbers() ** 2).mean(axis=0),
+    "standard deviation": lambda: numbers().std(),
+    "sum of an array and its transpose": lambda: (numbers() + numbers().T)[1:, 1:].mean(axis=0).sum(),
+    "argmax": lambda: numbers().argmax(axis=1),
+    "topk": lambda: da.topk(numbers((4000,), 100), 5),
+    "matmul": lambda: (numbers((400, 400), 100) @ numbers((400, 400), 100)).sum(axis=0),
+    "cumsum": lambda: numbers().cumsum(axis=0).max(),
+    "histogram": lambda: da.histogram(numbers(), bins=10, range=(0, 1))[0],
+    "svd": lambda: da.linalg.svd(numbers((4000, 10), (100, 10)))[1],
+    "percentile": lambda: da.percentile(numbers((4000,), 100), [1, 50, 99]),
+    "unique": lambda: da.unique((numbers((4000,), 100) * 10).astype(int)),
+    "rechunk": lambda: numbers((400, 400), (400, 10)).rechunk((10, 400)).sum(axis=1),
+    "overlap": lambda: numbers().map_overlap(lambda block: block * 2, depth=1).sum(),
+    "no reduction": lambda: numbers() + 1,
+    "block info": lambda: (
+        numbers().map_blocks(lambda block, block_info=None: block + len(block_info), dtype=float).sum()
+    ),
+    "boolean index": lambda: da.sum(numbers()[numbers() > 0.5]),
+    "from_array": lambda: da.from_array(np.arange(4000.0).reshape(400, 10), chunks=5).sum(axis=1).max(),
+    "delayed blocks": lambda: da.stack(
+        [da.from_delayed(dask.delayed(np.ones)(4), (4,), float) for _ in range(40)]
+    ).sum(),
+}
+
+
+@pytest.mark.parametrize("size", [ONE, TWO], ids=["one worker", "two workers"])
+@pytest.mark.parametrize("make", COMPUTATIONS.values(), ids=COMPUTATIONS)
+def test_each_number_is_that_of_dasks_own_graph(make, size):
+    expected = make().compute(scheduler="sync")
+    with dask.config.set(array_optimize=ArrayOptimizer(size)):
+        result = make().compute(scheduler="sync")
+    np.testing.assert_array_equal(result, expected, strict=True)
+
+
+def optimized(collection):
+    return dict(optimize_by_dask(collection.__dask_graph__(), collection.__dask_keys__()))
+
+
+def fused(collection, size=ONE):
+    keys = list(dask.core.flatten(collection.__dask_keys__()))
+    return fuse_subtrees(optimized(collection), keys, size)
+
+
+def test_a_reduction_of_many_blocks_becomes_few_tasks():
+    total = da.ones((2500, 10), chunks=(1, 10)).sum()
+    assert len(optimized(total)) > 4000
+    assert len(fused(total)) < 100
+
+
+def test_enough_tasks_remain_for_all_threads():
+    total = da.ones(64, chunks=1).sum()
+    for threads in (1, 2, 4, 8):
+        graph = fused(total, ClusterSize(threads, threads))
+        leaves = [key for key, task in graph.items() if not task.dependencies]
+        assert len(leaves) >= 4 * threads
+
+
+def test_few_blocks_stay_as_they_are():
+    total = da.ones(6, chunks=1).sum()
+    assert fused(total).keys() == optimized(total).keys()
+
+
+def test_the_tasks_that_remain_keep_their_keys():
+    array = (numbers() + 1).sum(axis=0)
+    graph = fused(array)
+    assert set(dask.core.flatten(array.__dask_keys__())) <= graph.keys() <= optimized(array).keys()
+
+
+def test_what_two_tasks_need_is_computed_once():
+    computed = []
+
+    def note(block):
+        computed.append(1)
+        return block
+
+    array = da.ones((40, 40), chunks=4).map_blocks(note, dtype=float, meta=np.empty((0, 0)))
+    with dask.config.set(array_optimize=ArrayOptimizer(ONE)):
+        (array + array.T).sum().compute(scheduler="sync")
+    assert len(computed) == 100
+
+
+class Block:
+    """What one leaf holds; counted while it lives."""
+
+    alive = 0
+    most = 0
+
+    def __init__(self):
+        Block.alive += 1
+        Block.most = max(Block.most, Block.alive)
+
+    def __del__(self):
+        Block.alive -= 1
+
+
+def test_a_task_holds_the_data_of_one_leaf_at_a_time():
+    def combine(parts):
+        return sum(parts)
+
+    tasks = {("block", n): Task(("block", n), Block) for n in range(64)}
+    tasks |= {("one", n): Task(("one", n), lambda block: 1, TaskRef(("block", n))) for n in range(64)}
+    for level, count in ((0, 16), (1, 4), (2, 1)):
+        name = "one" if level == 0 else f"part-{level - 1}"
+        tasks |= {
+            (f"part-{level}", n): Task(
+                (f"part-{level}", n), combine, List(*(TaskRef((name, 4 * n + m)) for m in range(4)))
+            )
+            for n in range(count)
+        }
+    graph = fuse_subtrees(tasks, [("part-2", 0)], ONE)
+    assert len(graph) < 10
+    values = {}
+    for key in dask.core.toposort({key: list(task.dependencies) for key, task in graph.items()}):
+        values[key] = graph[key](values)
+    assert values[("part-2", 0)] == 64
+    assert Block.most == 1
+
+
+def test_data_that_is_there_does_not_all_go_to_one_worker():
+    tasks = {("sum", n): Task(("sum", n), np.sum, TaskRef(("persisted", n))) for n in range(100)}
+    for level, count in ((0, 25), (1, 5)):
+        name, width = ("sum", 4) if level == 0 else ("part-0", 5)
+        tasks |= {
+            (f"part-{level}", n): Task(
+                (f"part-{level}", n), sum, List(*(TaskRef((name, width * n + m)) for m in range(width)))
+            )
+            for n in range(count)
+        }
+    wanted = [("part-1", n) for n in range(5)]
+    assert fuse_subtrees(tasks, wanted, TWO).keys() == tasks.keys()
+    alone = fuse_subtrees(tasks, wanted, ONE)
+    assert len(alone) < len(tasks)
+    assert max(len(task.dependencies) for task in alone.values()) <= 16
+
+
+def test_a_program_releases_what_it_no_longer_needs_and_can_be_pickled():
+    tasks = {
+        "a": Task("a", int, 1),
+        "b": Task("b", int.__add__, TaskRef("a"), TaskRef("outside")),
+        "c": Task("c", int.__add__, TaskRef("a"), TaskRef("b")),
+    }
+    task = as_one_task("c", tasks)
+    assert task.dependencies == {"outside"}
+    again = loads(dumps(task))
+    assert again({"outside": 3}) == task({"outside": 3}) == 5
+    released = [set(unneeded) for _, unneeded in task.func.steps]
+    assert released == [set(), {"outside"}, {"a", "b"}]
+
+
+def test_an_optimizer_of_the_users_own_stays():
+    def own(graph, _keys, **_options):
+        return graph
+
+    with dask.config.set(array_optimize=own):
+        expression = dask.base.collections_to_expr([da.ones(4, chunks=1).sum()])
+    assert with_optimizer(expression, ArrayOptimizer(ONE)) is expression
+
+
+def test_without_dasks_low_level_fusion_there_is_none_of_ours():
+    total = da.ones(2500, chunks=1).sum()
+    with dask.config.set({"optimization.fuse.active": False}):
+        graph = ArrayOptimizer(ONE)(total.__dask_graph__(), total.__dask_keys__())
+    assert len(graph) > 2500
+
+
+def test_the_keys_that_are_wanted_stay_the_same():
+    for collections in ([da.ones(400, chunks=1).sum()], [da.ones(400, chunks=1).sum(), dask.delayed(sum)([1])]):
+        expression = dask.base.collections_to_expr(collections).finalize_compute()
+        changed = with_optimizer(expression, ArrayOptimizer(ONE))
+        assert changed is not expression
+        assert changed.__dask_keys__() == expression.__dask_keys__()
