@@ -50,6 +50,7 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
     logging.getLogger("distributed.client").addFilter(_is_trouble)
     with shorter_logs():
         client = KernelClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
+    client.is_on_gpus = ready.engine == "cuda"
     loop: Any = client.loop
     loop.asyncio_loop.set_exception_handler(_handle_loop_exception)
     return client

@@ -16,13 +16,16 @@ class OptimizingClient(CountingClient):
     ----------
     optimizes
         Whether it does; without it, Dask's own optimization is the only one.
+    is_on_gpus
+        Whether the workers of its cluster have GPUs.
     """
 
     optimizes: bool = True
+    is_on_gpus: bool = False
 
     def _graph_to_futures(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
         if self.optimizes:
-            expr = with_optimizer(expr, ArrayOptimizer(self._size()))
+            expr = with_optimizer(expr, ArrayOptimizer(self._size(), self.is_on_gpus))
         return super()._graph_to_futures(expr, *args, **kwargs)
 
     def _size(self) -> ClusterSize:

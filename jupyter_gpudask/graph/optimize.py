@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dask._expr import Expr, HLGExpr, _ExprSequence, _HLGExprSequence
+from dask._task_spec import Task, _execute_subgraph
 from dask.array.optimization import optimize as optimize_by_dask
 from dask.core import flatten
 
+from .slices import slice_first
 from .subtrees import ClusterSize, fuse_subtrees
 
 if TYPE_CHECKING:
@@ -25,17 +27,30 @@ class ArrayOptimizer:
     ----------
     size
         Of the cluster that computes.
+    is_on_gpus
+        Whether its workers have GPUs. There slices are taken before arithmetic too; NumPy would add the numbers that
+        are left in another order, and give another last digit.
     """
 
     size: ClusterSize
+    is_on_gpus: bool = False
 
     def __call__(self, graph: Any, keys: Any, **options: Any) -> Mapping[Any, GraphNode]:
         """As `dask.array.optimization.optimize`."""
         optimized = optimize_by_dask(graph, keys, **options)
         if not isinstance(optimized, dict):  # the user has turned Dask's low-level fusion off
             return optimized  # type: ignore[no-any-return]
+        if self.is_on_gpus:
+            optimized = {key: _with_slices_first(task) for key, task in optimized.items()}
         wanted = list(flatten(keys if isinstance(keys, list | set) else [keys]))
         return fuse_subtrees(optimized, wanted, self.size)
+
+
+def _with_slices_first(task: GraphNode) -> GraphNode:
+    if not isinstance(task, Task) or task.func is not _execute_subgraph:
+        return task
+    inner, *rest = task.args
+    return Task(task.key, task.func, slice_first(inner), *rest, _data_producer=task.data_producer)
 
 
 def with_optimizer(expression: Any, optimizer: ArrayOptimizer) -> Any:

@@ -47,6 +47,14 @@ COMPUTATIONS = {
 }
 
 
+@pytest.mark.parametrize("make", COMPUTATIONS.values(), ids=COMPUTATIONS)
+def test_with_slices_first_only_the_last_digit_may_differ(make):
+    expected = make().compute(scheduler="sync")
+    with dask.config.set(array_optimize=ArrayOptimizer(ONE, is_on_gpus=True)):
+        result = make().compute(scheduler="sync")
+    np.testing.assert_allclose(result, expected, rtol=1e-14)
+
+
 @pytest.mark.parametrize("size", [ONE, TWO], ids=["one worker", "two workers"])
 @pytest.mark.parametrize("make", COMPUTATIONS.values(), ids=COMPUTATIONS)
 def test_each_number_is_that_of_dasks_own_graph(make, size):
