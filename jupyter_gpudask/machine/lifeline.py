@@ -42,7 +42,7 @@ def _wait_for_parent(parent: int) -> None:
     os._exit(1)
 
 
-def before_forced_end(act: Callable[[], None]) -> None:
+def on_forced_exit(act: Callable[[], None]) -> None:
     """Have `act` called, by a thread, when this process is ended because its loop did not end it."""
     _last_acts.append(act)
 

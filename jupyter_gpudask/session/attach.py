@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Self
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoClusterError
 from ..launcher.cluster_process import ClusterProcess
-from ..launcher.connection import LINE_LIMIT, ClusterLink, LostCallback, ProgressCallback
-from ..protocol import Close, ClusterSpec, Failed
-from ..protocol.attach import Join
-from ..protocol.events import error_of, read_event
+from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
+from ..protocol import Close, ClusterSpec, Failed, parse_event
+from ..protocol.attach import Attach
+from ..protocol.transport import EVENT_LIMIT, MessageStream
 from ..protocol.unix_socket import connect_socket, socket_path
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _CLOSE_LIMIT = 7.0
 _LOG_LIMIT = 10.0
 
 
-class ServerCluster(ClusterLink):
+class ServerCluster(ClusterConnection):
     """A cluster that the Jupyter server holds for this kernel; made by `join`."""
 
     _loop: asyncio.AbstractEventLoop
@@ -34,7 +34,7 @@ class ServerCluster(ClusterLink):
     async def join(
         cls,
         connection: socket.socket,
-        order: Join,
+        order: Attach,
         *,
         on_progress: ProgressCallback | None = None,
         on_lost: LostCallback | None = None,
@@ -48,14 +48,14 @@ class ServerCluster(ClusterLink):
         GpuDaskError
             It did not come up. Nothing is left behind, as when this is cancelled.
         """
-        reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LINE_LIMIT)
-        cluster = cls(ClusterSpec.parse({}), reader, writer)
+        stream = await MessageStream.from_socket(connection, limit=EVENT_LIMIT)
+        cluster = cls(ClusterSpec.parse({}), stream)
         cluster._loop = asyncio.get_running_loop()
         try:
-            writer.write(order.model_dump_json().encode() + b"\n")
+            stream.send(order)
             cluster.ready = await cluster._wait_until_ready(on_progress)
         except BaseException:
-            writer.close()
+            stream.close()
             raise
         assert cluster.ready.spec is not None
         cluster.spec = cluster.ready.spec
@@ -83,12 +83,12 @@ class ServerCluster(ClusterLink):
         finally:
             if self._reading is not None:
                 self._reading.cancel()
-            self._writer.close()
+            self._stream.close()
 
     async def _after_end(self) -> None:
-        self._writer.close()
+        self._stream.close()
 
-    async def _start_ended(self) -> GpuDaskError:
+    async def _ended_before_ready(self) -> GpuDaskError:
         return ClusterStartError("The Jupyter server ended while the cluster started.")
 
 
@@ -139,21 +139,21 @@ async def check_order(spec: ClusterSpec) -> None:
     connection = None if place is None else connect_socket(place[1])
     if place is None or connection is None:
         return
-    reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LINE_LIMIT)
+    stream = await MessageStream.from_socket(connection, limit=EVENT_LIMIT)
     try:
         options = spec.model_dump(exclude_unset=True, exclude={"dashboard"})
         order = _join(place[0]).model_copy(update={"options": options, "check": True})
-        writer.write(order.model_dump_json().encode() + b"\n")
+        stream.send(order)
         async with asyncio.timeout(_LOG_LIMIT):
-            event = await read_event(reader)
+            event = await stream.receive(parse_event)
     finally:
-        writer.close()
+        stream.close()
     if isinstance(event, Failed):
-        raise error_of(event)
+        raise event.to_error()
 
 
-def _join(kernel_id: str) -> Join:
-    return Join(kernel_id=kernel_id, python=sys.executable, environment=dict(os.environ))
+def _join(kernel_id: str) -> Attach:
+    return Attach(kernel_id=kernel_id, python=sys.executable, environment=dict(os.environ))
 
 
 def _place() -> tuple[str, Path] | None:

@@ -27,7 +27,7 @@ from ..worker.preload import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
 from .dashboard import check_guard, guard_by_header, guard_by_token
 from .engines import open_cluster
 from .metrics import Status, read_state
-from .reset import empty
+from .reset import reset
 from .startup import wait_for_workers
 
 if TYPE_CHECKING:
@@ -154,9 +154,9 @@ class HostedCluster:
             )
         self._cluster.scale(workers)
 
-    async def empty(self) -> None:
-        """Forget what it computed and keeps."""
-        await empty(self._cluster.scheduler)
+    async def reset(self) -> None:
+        """Forget every result, task, actor and name, and keep the workers."""
+        await reset(self._cluster.scheduler)
 
     def rename(self, holder: str) -> None:
         """From now on `holder` holds its GPUs, in the words that others are told, if that can be written."""
