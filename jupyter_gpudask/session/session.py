@@ -13,8 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, ClusterStartError, NoClusterError
+from .background_imports import Preparation
 from .event_loop import LoopThread
-from .preparation import Preparation
 from .running_cluster import RunningCluster
 
 if TYPE_CHECKING:
