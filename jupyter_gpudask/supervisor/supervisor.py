@@ -13,7 +13,7 @@ from ..machine.directories import ClusterDirectory, tail, worker_log
 from ..machine.lifeline import end_session, on_forced_exit
 from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport, parse_command
 from ..protocol.dispatch import answer
-from .hosted_cluster import HostedCluster
+from .dask_cluster import DaskCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ class Supervisor:
         self._stream = stream
         self._on_start = on_start
         self._directory: ClusterDirectory
-        self._cluster: HostedCluster
+        self._cluster: DaskCluster
         self._status: Status = "starting"
         self._watching: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
@@ -67,7 +67,7 @@ class Supervisor:
             reason = f"The directory of the cluster cannot be created: {error}."
             self._fail(ClusterStartError(reason, "Free some space there, or set TMPDIR to another directory."))
             return
-        self._cluster = HostedCluster(first, self._directory)
+        self._cluster = DaskCluster(first, self._directory)
         on_forced_exit(self._clean_up)
         grace = _ORPHAN_GRACE
         starting = asyncio.create_task(self._start())

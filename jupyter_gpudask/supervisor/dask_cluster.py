@@ -18,17 +18,19 @@ from ..machine.plan import Plan, check_pool_fits, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
 from ..scheduler.graph_router import GraphRouter
 from ..scheduler.import_path import SchedulerPathPlugin
-from ..scheduler.retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorter_logs
+from ..scheduler.log_lengths import shorten_logs
+from ..scheduler.retention import SpanRetentionPlugin
 from ..scheduler.worker_failures import WorkerFailuresPlugin
 from ..worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.preload import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
+from ..worker.retention import RETENTION_PLUGIN, MetricsRetentionPlugin
 from .dashboard import check_guard, guard_by_header, guard_by_token
 from .engines import open_cluster
 from .metrics import Status, read_state
 from .reset import reset
-from .startup import wait_for_workers
+from .worker_startup import wait_for_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class HostedCluster:
+class DaskCluster:
     """A Dask cluster in this process, and its workers under it.
 
     Parameters
@@ -79,7 +81,7 @@ class HostedCluster:
         dask.config.set(
             {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
         )
-        shorter_logs()
+        shorten_logs()
         if spec.protocol == "tcp":
             from distributed import Security
 
@@ -106,7 +108,7 @@ class HostedCluster:
         plugins: dict[str, WorkerPlugin] = {
             PATH_PLUGIN: PathPlugin(self._order.path),
             INTERRUPTION_PLUGIN: InterruptionPlugin(),
-            RETENTION_PLUGIN: MetricRetentionPlugin(),
+            RETENTION_PLUGIN: MetricsRetentionPlugin(),
         }
         if plan.engine == "cuda":
             plugins[MATERIALIZE] = MaterializePlugin()
