@@ -201,7 +201,7 @@ class ClusterProcess(ClusterConnection):
     def _remove_leftover_files(self) -> None:
         for folder in self._temporary_folders:
             remove_stale_directories(folder)
-        LeaseFolder().clear_away()
+        LeaseFolder().remove_stale()
 
     def _log_invalid_line(self, text: str) -> None:
         self._log.append(text)

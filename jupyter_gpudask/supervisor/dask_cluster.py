@@ -165,7 +165,7 @@ class DaskCluster:
         if self._lease is None:
             return
         try:
-            with LeaseFolder().choosing():
+            with LeaseFolder().locked():
                 self._lease.rename(holder)
         except OSError as error:
             logger.warning("Others are not told that %s holds the GPUs now: %s", holder, error)
@@ -199,7 +199,7 @@ class DaskCluster:
             self._check_limit(plan.workers)
             return plan
         try:
-            with folder.choosing() as leases:
+            with folder.locked() as leases:
                 plan = make_plan(order.spec, leases)
                 self._check_limit(plan.workers)
                 check_pool_fits(plan)
