@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.displayhook import DisplayHook
 
-from ..views.views import show_note
+from ..views.base import show_note
 from .footer import Footer
 from .interrupt import take_back_if_interrupted
 from .report import report_to
@@ -59,7 +59,7 @@ def cell_context(
         Whether a line under the cell is wanted.
     """
     # Here and not above, for the start of the cluster imports Dask meanwhile.
-    from ...switch.cell_record import Watch
+    from ...overlay.cell_record import Watch
     from ...switch.context import switched_to
     from ...switch.default_client import default_client
     from ...switch.moving import host_collections, moved

@@ -158,7 +158,8 @@ function clusterOf(scene: IScene, time: number): object {
       tasks_unfinished: 4096,
       workers_wanted: count,
       gpus: numbers(scene.gpus).map(uuid),
-      held: 0
+      held: 0,
+      worker_exits: []
     },
     ...scene.cluster
   };
