@@ -1,4 +1,4 @@
-"""What ``%config GpuDask`` shows and sets."""
+"""The settings of ``%config GpuDask``."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ class GpuDask(Configurable):
     """Settings of the magics in one shell."""
 
     footer = Bool(
-        default_value=True, help="Whether a %%gpudask cell that used the cluster ends with a line on what it did."
+        default_value=True, help="Whether to show a line under each %%gpudask cell that used the cluster."
     ).tag(config=True)
