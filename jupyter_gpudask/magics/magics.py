@@ -19,7 +19,7 @@ from .cell.context_stack import CellContextStack
 from .cell.transform import CellTransformer, restore_source
 from .compare.run import compare_runs
 from .completion import make_matcher
-from .settings import GpuDask
+from .settings import MagicsSettings
 from .views.base import Note, View
 from .views.cluster import ClusterView, describe_cluster
 from .views.start_progress import StartProgressLine
@@ -72,7 +72,7 @@ class GpuDaskMagics(Magics):
         self.session = process_session()
         self.contexts = CellContextStack(shell)
         self.transformer = CellTransformer(shell)
-        self.settings = GpuDask(parent=shell)
+        self.settings = MagicsSettings(parent=shell)
         self.matcher = make_matcher(shell.user_ns)
 
     @no_var_expand

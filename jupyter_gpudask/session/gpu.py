@@ -42,7 +42,7 @@ class GpuSwitch(ContextDecorator):
 
     def __enter__(self) -> Client:
         cluster, new = process_session().start(self._options, lambda _: None, lambda: None)
-        from ..switch.cell_record import Watch
+        from ..overlay.cell_record import Watch
         from ..switch.context import switched_to
         from ..switch.default_client import default_client
 

@@ -128,8 +128,8 @@ class Session:
             A cluster with these options could not start; the running one is not touched.
         """
         from ..machine.gpu_choice import check_replacement
+        from ..machine.plan import make_plan
         from ..protocol import ClusterSpec
-        from ..supervisor.engines import make_plan
 
         kept = {} if "profile" in changes else self._options
         if "gpus" in changes or "engine" in changes:  # these switch between the GPUs and the CPU stand-in

@@ -57,7 +57,7 @@ def cell_context(
         Whether to show a line under the cell.
     """
     # Imported here, because the start of the cluster imports Dask in the background.
-    from ...switch.cell_record import Watch
+    from ...overlay.cell_record import Watch
     from ...switch.context import switched_to
     from ...switch.default_client import default_client
     from ...switch.moving import host_collections, moved

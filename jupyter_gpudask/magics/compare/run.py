@@ -90,8 +90,8 @@ async def compare_runs(
     __tracebackhide__ = True
     if cluster.ready.engine != "cuda":
         raise ComparisonError("--compare needs GPUs, and this cluster is the CPU stand-in.", "Leave it out.")
+    from ...overlay.cell_record import Watch
     from ...protocol import ClusterSpec
-    from ...switch.cell_record import Watch
     from ...switch.context import switched_to
     from ...switch.default_client import default_client
     from ...switch.moving import host_collections, moved
