@@ -22,6 +22,7 @@ from ..scheduler.out_of_memory import OutOfMemoryPlugin
 from ..scheduler.retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorter_logs
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.materialize import MATERIALIZE, MaterializePlugin
+from ..worker.patching import PATCH_PLUGIN, PatchPlugin
 from ..worker.preload import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
 from .dashboard import check_guard, guard_by_header, guard_by_token
 from .engines import Plan, check_pool_fits, make_plan, open_cluster
@@ -103,6 +104,7 @@ class HostedCluster:
         await scheduler.register_scheduler_plugin(SchedulerPathPlugin(self._order.path), idempotent=True)
         plugins: dict[str, WorkerPlugin] = {
             PATH_PLUGIN: PathPlugin(self._order.path),
+            PATCH_PLUGIN: PatchPlugin(),
             INTERRUPTION_PLUGIN: InterruptionPlugin(),
             RETENTION_PLUGIN: MetricRetentionPlugin(),
         }
