@@ -45,7 +45,7 @@ if __name__ == "__main__":
     from jupyter_gpudask.launcher.cluster_process import ClusterProcess
     from jupyter_gpudask.protocol import ClusterSpec
     mark("launcher imported")
-    from jupyter_gpudask.session.preparation import Preparation
+    from jupyter_gpudask.session.background_imports import Preparation
     from jupyter_gpudask.launcher.cluster_process import start_supervisor
     spec = ClusterSpec()
     standby = None

@@ -50,6 +50,6 @@ def _jupyter_labextension_paths() -> list[dict[str, str]]:
 
 
 def _jupyter_server_extension_points() -> list[dict[str, Any]]:
-    from .server.extension import GpuDask
+    from .server.extension import GpuDaskExtension
 
-    return [{"module": "jupyter_gpudask", "app": GpuDask}]
+    return [{"module": "jupyter_gpudask", "app": GpuDaskExtension}]

@@ -31,7 +31,7 @@ ALLOWED = {
     "overlay": {"inspection"},
     "patches": {"random", "inspection", "overlay"},
     "switch": {"patches", "inspection", "overlay"},
-    "session": {"supervisor", "launcher", "client", "worker", "switch", "overlay", "inspection", "machine", "protocol"},
+    "session": {"launcher", "client", "worker", "switch", "overlay", "inspection", "machine", "protocol"},
     "magics": {"session", "scheduler", "switch", "overlay", "inspection", "machine", "protocol"},
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},
@@ -45,6 +45,7 @@ ONLY = {
     "cudf": ["switch/", "patches/", "random/", "inspection/", "worker/preload.py"],
     "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],
     "pynvml": ["machine/gpus.py", "machine/nvml.py"],
+    "IPython": ["magics/", "errors.py", "__init__.py"],
 }
 
 # The server and the kernel load these at once; they must stay light.

@@ -13,13 +13,13 @@ from IPython.display import display
 from ..errors import GpuDaskError
 from ..session.session import process_session
 from .arguments import CellArguments, LineArguments, parse_cell, parse_line
-from .cell.compare import compare_runs
 from .cell.context import cell_context
 from .cell.transform import Cells
+from .compare.run import compare_runs
 from .completion import make_matcher
-from .settings import GpuDask
+from .settings import MagicsSettings
+from .views.base import ClusterView, GpusView, LogsView, Note, StatusView, View, describe_cluster
 from .views.start_progress import StartDisplay
-from .views.views import ClusterView, GpusView, LogsView, Note, StatusView, View, describe_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ class GpuDaskMagics(Magics):
         self._shell = shell
         self.session = process_session()
         self.cells = Cells(shell, "_gpudask_cell")
-        self.settings = GpuDask(parent=shell)
+        self.settings = MagicsSettings(parent=shell)
         self.matcher = make_matcher(shell.user_ns)
 
     @no_var_expand

@@ -25,7 +25,7 @@ from .messages import (
     parse_event,
 )
 from .spec import ClusterSpec
-from .state import ClusterState, GpuProcess, GpuState, TlsCredentials, WorkerState
+from .state import ClusterState, GpuProcess, GpuState, TlsCredentials, WorkerExit, WorkerState
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -54,6 +54,7 @@ __all__ = [
     "StateReport",
     "TlsCredentials",
     "Watch",
+    "WorkerExit",
     "WorkerState",
     "parse_command",
     "parse_event",

@@ -9,11 +9,10 @@ import os
 from typing import TYPE_CHECKING
 
 from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
-from ..launcher.child_process import ChildProcess
 from ..launcher.connection import LINE_LIMIT
 from ..protocol import Close, Closed, Event, Failed, Refused, parse_command
 from ..protocol.attach import Join, parse_join
-from ..protocol.commands import answer
+from ..protocol.dispatch import answer
 from ..protocol.unix_socket import bind_socket, peer_of
 from .clusters.kernels import Interpreter
 
@@ -23,13 +22,11 @@ if TYPE_CHECKING:
     from ..protocol import ClusterState
     from .clusters.cluster import KernelCluster
     from .clusters.manager import ClusterManager
-    from .metrics.watch import Watch
+    from .metrics.broadcaster import Watch
 
 logger = logging.getLogger(__name__)
 
 _JOIN_LIMIT = 10.0
-# Waits for the end of its stdin, which is that of the server however it ends.
-_REMOVER = ("/bin/sh", "-c", 'read -r _; rm -f -- "$0"')
 
 
 class KernelSocket:
@@ -50,7 +47,6 @@ class KernelSocket:
         self._watch = watch
         self._path = path
         self._server: asyncio.Server | None = None
-        self._remover: ChildProcess | None = None
         self._serving: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
@@ -62,7 +58,6 @@ class KernelSocket:
                 "Kernels cannot ask for clusters: no socket can be made at %s: %s.", self._path, error.strerror
             )
             return
-        self._remover = await ChildProcess.start([*_REMOVER, str(self._path)], None, limit=LINE_LIMIT)
         self._server = await asyncio.start_unix_server(self._serve, sock=bound, limit=LINE_LIMIT)
 
     async def close(self) -> None:
@@ -70,9 +65,6 @@ class KernelSocket:
         if self._server is not None:
             self._server.close()
             self._path.unlink(missing_ok=True)
-        if self._remover is not None:
-            self._remover.close()
-            await self._remover.wait()
         for task in self._serving:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
@@ -142,7 +134,7 @@ class _Conversation:
             return cluster, False
         present = manager.clusters.get(join.kernel_id)
         if present is not None and present.alive:
-            if manager.policy.changed(present.spec, join.options) == present.spec:
+            if manager.policy.updated_spec(present.spec, join.options) == present.spec:
                 return present, False
             raise ClusterExistsError(
                 "This kernel has a cluster with other options.",

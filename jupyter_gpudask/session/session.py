@@ -13,8 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, ClusterStartError, NoClusterError
+from .background_imports import Preparation
 from .event_loop import LoopThread
-from .preparation import Preparation
 from .running_cluster import RunningCluster
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ class Session:
             A cluster with these options could not start; the one that runs goes on.
         """
         from ..machine.gpu_choice import check_replacement
+        from ..machine.plan import make_plan
         from ..protocol import ClusterSpec
-        from ..supervisor.engines import make_plan
 
         before = {} if "profile" in options else self._options
         if "gpus" in options or "engine" in options:  # from the stand-in to GPUs, or the other way

@@ -8,10 +8,9 @@ import os
 import sys
 
 from ..machine.lifeline import end_session, watch_parent
-from .channel import Channel, take_stdio
+from ..protocol.transport import Channel, take_stdio
 from .engines import warm_up
 from .supervisor import Supervisor
-from .worker_exits import tell_how_workers_end
 
 
 async def _supervise(command_fd: int, event_fd: int) -> None:
@@ -23,7 +22,6 @@ def main() -> int:
     """Run one cluster until it is told to close, its stdin ends, or its parent dies."""
     command_fd, event_fd = take_stdio()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    tell_how_workers_end()
     if "--standby" in sys.argv:
         watch_parent(os.getppid())
         warm_up()

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import secrets
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +14,19 @@ from distributed.protocol.pickle import dumps
 
 from ..errors import ClusterStartError, GpuUnavailableError, LimitError, ProfileNotFoundError
 from ..machine.leases import HeldLease, LeaseFolder
+from ..machine.plan import Plan, check_pool_fits, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
 from ..scheduler.graph_router import GraphRouter
 from ..scheduler.import_path import SchedulerPathPlugin
-from ..scheduler.out_of_memory import OutOfMemoryPlugin
 from ..scheduler.retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorter_logs
+from ..scheduler.worker_failures import WorkerFailuresPlugin
+from ..worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.patching import PATCH_PLUGIN, PatchPlugin
 from ..worker.preload import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
 from .dashboard import check_guard, guard_by_header, guard_by_token
-from .engines import Plan, check_pool_fits, make_plan, open_cluster
+from .engines import open_cluster
 from .metrics import Status, read_state
 from .reset import empty
 from .startup import wait_for_workers
@@ -58,7 +59,7 @@ class HostedCluster:
         self._lease: HeldLease | None = None
         self._cluster: Any = None
         self._security: Any = None
-        self._out_of_memory: Counter[str] = Counter()
+        self._failures: WorkerFailuresPlugin
 
     async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
         """Make it, and wait until all workers are up.
@@ -99,7 +100,8 @@ class HostedCluster:
             logs=self._directory.logs,
         )
         scheduler = self._cluster.scheduler
-        scheduler.add_plugin(OutOfMemoryPlugin(scheduler, self._out_of_memory))
+        self._failures = WorkerFailuresPlugin(scheduler)
+        scheduler.add_plugin(self._failures)
         scheduler.add_plugin(SpanRetentionPlugin(scheduler))
         await scheduler.register_scheduler_plugin(SchedulerPathPlugin(self._order.path), idempotent=True)
         plugins: dict[str, WorkerPlugin] = {
@@ -113,6 +115,9 @@ class HostedCluster:
             GraphRouter(scheduler).install()
         for name, plugin in plugins.items():
             await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
+        await scheduler.register_nanny_plugin(
+            comm=None, plugin=dumps(ExitReportPlugin()), name=EXIT_REPORT_PLUGIN, idempotent=True
+        )
         http_server = scheduler.http_server
         if http_server is not None:
             await check_guard(http_server.address, http_server.port)
@@ -130,9 +135,7 @@ class HostedCluster:
 
     async def state(self, status: Status) -> ClusterState:
         """What its workers do now."""
-        return await read_state(
-            self._cluster, self._plan, status, self._out_of_memory, gpu_metrics=self._order.gpu_metrics
-        )
+        return await read_state(self._cluster, self._plan, status, self._failures, gpu_metrics=self._order.gpu_metrics)
 
     def scale(self, workers: int) -> None:
         """Have `workers` workers from now on; those that are new come later.

@@ -12,14 +12,14 @@ from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.directories import ClusterDirectory, tail, worker_log
 from ..machine.lifeline import before_forced_end, end_session
 from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport
-from ..protocol.commands import answer
+from ..protocol.dispatch import answer
 from .hosted_cluster import HostedCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol import ClusterState
-    from .channel import Channel
+    from ..protocol.transport import Channel
     from .metrics import Status
 
 logger = logging.getLogger(__name__)

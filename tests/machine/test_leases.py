@@ -13,8 +13,8 @@ from jupyter_gpudask.errors import GpuHeldError, GpuUnavailableError, LimitError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.machine.gpu_choice import check_replacement
 from jupyter_gpudask.machine.leases import Lease, LeaseFolder
+from jupyter_gpudask.machine.plan import make_plan
 from jupyter_gpudask.protocol import ClusterSpec, GpuProcess, GpuState
-from jupyter_gpudask.supervisor.engines import make_plan
 
 HOLDER = """
 import sys, time, pathlib
@@ -94,7 +94,7 @@ def leased(*numbers, share=False, holder="a.ipynb"):
 @pytest.fixture
 def four_gpus(monkeypatch):
     monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda: GPUS)
-    monkeypatch.setattr("jupyter_gpudask.supervisor.engines.plan._check_packages", lambda: None)
+    monkeypatch.setattr("jupyter_gpudask.machine.plan._check_packages", lambda: None)
 
 
 def chosen(leases, **options):

@@ -5,12 +5,12 @@ import asyncio
 import psutil
 import pytest
 from helpers import fake_gpu_environment, fill_disk, small_disk, wait_until
+from managers import policy_of
 
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.server.clusters.manager import ClusterManager
-from jupyter_gpudask.server.clusters.policy import Policy
 from jupyter_gpudask.server.kernel_socket import KernelSocket
-from jupyter_gpudask.server.metrics.watch import Watch
+from jupyter_gpudask.server.metrics.broadcaster import Watch
 
 pytestmark = pytest.mark.cluster
 
@@ -57,7 +57,7 @@ def test_saving_and_renaming_a_notebook_on_a_full_disk_leaves_its_cluster_as_it_
 def test_a_socket_that_cannot_be_made_is_one_line_in_the_log_and_leaves_nothing(tmp_path, caplog):
     async def run(path):
         before = len(psutil.Process().children())
-        manager = ClusterManager(NoKernels(), Policy())
+        manager = ClusterManager(NoKernels(), policy_of())
         socket = KernelSocket(manager, Watch(manager, 0), path)
         await socket.open()
         children = len(psutil.Process().children()) - before

@@ -62,12 +62,12 @@ def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_ow
 
 
 COUNT_JOINS = """
-from jupyter_gpudask.magics import home
-joins, connect = [], home.connect_socket
+from jupyter_gpudask.session import attach
+joins, connect = [], attach.connect_socket
 def connect_socket(path):
     joins.append(path)
     return connect(path)
-home.connect_socket = connect_socket
+attach.connect_socket = connect_socket
 """
 
 

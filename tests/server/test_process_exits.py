@@ -1,4 +1,4 @@
-"""What is left of the dead, at most 5 seconds later: nothing. The GPUs, which have leases, are fake or real ones."""
+"""Killed processes leave no process, lease, folder or port behind for more than 5 seconds; on fake or real GPUs."""
 
 import os
 import signal
@@ -8,6 +8,8 @@ from contextlib import suppress
 import psutil
 import pytest
 from helpers import ON_GPUS, command_line, fake_gpu_environment, pids_of_session, wait_until
+
+from jupyter_gpudask.protocol.unix_socket import bind_socket, connect_socket, socket_path
 
 pytestmark = pytest.mark.cluster
 
@@ -33,7 +35,7 @@ def start(server, kernel):
 
 
 def left_of(server, *names):
-    """Sockets, leases and folders of clusters."""
+    """Sockets, leases and folders of clusters that still exist."""
     patterns = {
         "socket": ("runtime", "*.sock"),
         "lease": ("runtime", "*/*.lease"),
@@ -56,7 +58,7 @@ def answers(port):
         return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_of_a_killed_server_nothing_is_left(server, gone):
+def test_a_killed_server_leaves_nothing_but_a_socket_that_the_next_server_removes(server, gone):
     kernel, starting = server.kernel(), server.kernel()
     pid = start(server, kernel)["pid"]
     server.fetch("clusters", "POST", {"kernel_id": starting.id, "spec": {"gpus": 1}})
@@ -69,8 +71,12 @@ def test_of_a_killed_server_nothing_is_left(server, gone):
     os.kill(server.pid, signal.SIGKILL)
     server.process.wait()
     gone(*supervisors)
-    wait_until(lambda: not left_of(server, "socket", "lease", "folder"), 5)
+    wait_until(lambda: not left_of(server, "lease", "folder"), 5)
     assert not any(answers(port) for port in ports)
+    (stale,) = left_of(server, "socket")
+    assert connect_socket(stale) is None
+    bind_socket(socket_path(server.folders["runtime"], os.getpid())).close()  # as the next server does
+    assert not stale.exists()
     rest = [child for child in children if child not in kernels and child.is_running()]
     assert not [child for child in rest if child.status() != psutil.STATUS_ZOMBIE]
     for process in kernels:  # they notice their parent's end by themselves, sooner or later
@@ -78,7 +84,7 @@ def test_of_a_killed_server_nothing_is_left(server, gone):
             process.kill()
 
 
-def test_of_a_server_that_ends_nothing_is_left(server, gone):
+def test_a_server_that_shuts_down_leaves_nothing(server, gone):
     pid = start(server, server.kernel())["pid"]
     server.stop()
     gone(pid, limit=1)
@@ -86,7 +92,7 @@ def test_of_a_server_that_ends_nothing_is_left(server, gone):
 
 
 @pytest.mark.parametrize("part", ["supervisor", "scheduler", "nanny", "kernel"])
-def test_of_the_cluster_of_whoever_is_killed_nothing_is_left_and_the_others_go_on(server, part, gone):
+def test_a_cluster_whose_process_is_killed_leaves_nothing_and_other_clusters_keep_running(server, part, gone):
     kernel, other = server.kernel("doomed.ipynb"), server.kernel()
     cluster, rest = start(server, kernel), start(server, other)
     kernel.ok("%load_ext jupyter_gpudask\nimport os\nstarted = %gpudask start --gpus 1")
@@ -111,7 +117,7 @@ def test_of_the_cluster_of_whoever_is_killed_nothing_is_left_and_the_others_go_o
     assert server.cluster(other)["state"]["workers"][0]["status"] == "running"
 
 
-def test_a_killed_worker_comes_back_on_its_gpu(server):
+def test_a_killed_worker_restarts_on_its_gpu(server):
     kernel = server.kernel()
     cluster = start(server, kernel)
     (worker,) = cluster["state"]["workers"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.displayhook import DisplayHook
 
-from ..views.views import show_note
+from ..views.base import show_note
 from .footer import Footer
 from .interrupt import take_back_if_interrupted
 from .report import report_to

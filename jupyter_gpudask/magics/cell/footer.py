@@ -9,9 +9,9 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from ...errors import GpuDaskError
+from ..views.base import describe_cluster
 from ..views.cell import CellProgress, CellSummary
 from ..views.output_line import Line
-from ..views.views import describe_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from ..views.views import show_note
+from ..views.base import show_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from IPython.display import display
 
 from ...errors import ReportError
-from ..views.views import Note
+from ..views.base import Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

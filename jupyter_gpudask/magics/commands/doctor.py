@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from ...errors import GpuUnavailableError
 from ...installation import pip_install
 from ...quantities import format_bytes
-from ..views.views import View, format_table
+from ..views.base import View, format_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...quantities import format_bytes
-from ..views.views import View
+from ..views.base import View
 
 if TYPE_CHECKING:
     from ...protocol import WorkerState

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from ...quantities import format_bytes
-from .views import Note, View
+from .base import Note, View
 
 if TYPE_CHECKING:
     from ...protocol import ClusterState, WorkerState

@@ -11,7 +11,7 @@ from IPython.display import display, update_display
 
 from ...errors import GpuDaskError
 from ...protocol.notebook import LIVE_OUTPUT
-from .views import Note, StatusView
+from .base import Note, StatusView
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from IPython.core.display_functions import DisplayHandle
     from IPython.core.interactiveshell import InteractiveShell
 
-    from .views import View
+    from .base import View
 
 _CLEAR = "\r\x1b[K"
 _WIDTH = 60

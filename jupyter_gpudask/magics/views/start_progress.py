@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from .base import Note, StartProgress
 from .output_line import Line
-from .views import Note, StartProgress
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

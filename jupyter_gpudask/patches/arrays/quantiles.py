@@ -7,13 +7,14 @@ median takes no empty blocks. And dask_cudf 26.10 puts itself in charge of perce
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import numpy as np
 from dask.array.dispatch import percentile_lookup
 from dask.array.percentile import _percentile as percentile_of_block
-from dask.array.reductions import _get_quantile_chunks
+from packaging.version import Version
 
 from ...inspection.calls import bind, first_argument
 from ...inspection.placement import place_of
@@ -36,9 +37,9 @@ def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     axes = range(a.ndim) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
     reduced = [each % a.ndim for each in axes]
     a = a.rechunk(dict.fromkeys(reduced, -1))
-    q = np.asarray(q)
-    left = a.ndim if keepdims else a.ndim - len(reduced)
-    dtype = np.quantile(np.zeros(1, a.dtype), np.asarray(0.5)).dtype
+    q = np.asarray(q, a.dtype if isinstance(q, int | float) and _keeps_precision(a) else None)
+    kept = [1 if each in reduced else sizes for each, sizes in enumerate(a.chunks) if keepdims or each not in reduced]
+    dtype = _dtype_of_quantiles(a.dtype, q.dtype)
     return a.map_blocks(
         quantile_of_block,
         q,
@@ -47,8 +48,8 @@ def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         keepdims=keepdims,
         drop_axis=None if keepdims else reduced,
         new_axis=list(range(q.ndim)) or None,
-        chunks=_get_quantile_chunks(a, q, reduced, keepdims),
-        meta=np.empty_like(a._meta, shape=(0,) * (q.ndim + left), dtype=dtype),  # noqa: SLF001
+        chunks=[*q.shape, *kept],
+        meta=np.empty_like(a._meta, shape=(0,) * (q.ndim + len(kept)), dtype=dtype),  # noqa: SLF001
     )
 
 
@@ -84,8 +85,20 @@ def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
     if block.dtype.kind == "f":
         unknown = np.isnan(block).any(axis=options["axis"], keepdims=options["keepdims"])
         quantiles = np.where(unknown, np.nan, quantiles)
-    dtype = np.result_type(np.quantile(np.zeros(1, block.dtype), np.asarray(0.5)).dtype, q.dtype)
+    dtype = _dtype_of_quantiles(block.dtype, q.dtype)
     return quantiles.reshape(q.shape + quantiles.shape[1:]).astype(dtype, copy=False)
+
+
+def _keeps_precision(array: da.Array) -> bool:
+    """Whether a plain number as `q` has the array's own precision, as in NumPy; Dask 2026.6 makes it float64."""
+    return array.dtype.kind == "f" and Version(version("dask")) < Version("2026.6")
+
+
+def _dtype_of_quantiles(numbers: np.dtype[Any], quantiles: np.dtype[Any]) -> np.dtype[Any]:
+    """What `numpy.quantile` makes of the two."""
+    q = np.asarray(0.5, quantiles if quantiles.kind == "f" else float)
+    dtype: np.dtype[Any] = np.quantile(np.zeros(1, numbers), q).dtype
+    return dtype
 
 
 def _replace_lookup(array: da.Array) -> None:

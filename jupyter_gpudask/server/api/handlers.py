@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from http import HTTPStatus
 
@@ -9,7 +10,8 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from ...protocol.rest import ClusterList, ClusterLogs, CreateCluster, ProfileList, RestartCluster, ScaleCluster
-from .requests import API, GpuDaskHandler
+from .base import API, GpuDaskHandler
+from .openapi import openapi_document
 
 _KERNEL = r"(?P<kernel_id>[^/]+)"
 
@@ -115,29 +117,7 @@ class OpenApiHandler(GpuDaskHandler):
     @authorized
     async def get(self) -> None:
         """Read it."""
-        await self.finish(json.dumps(self.settings["gpudask_api"]))
-
-
-class NothingHandler(GpuDaskHandler):
-    """Every other path."""
-
-    @web.authenticated
-    @authorized
-    async def get(self) -> None:
-        """There is nothing."""
-        raise web.HTTPError(404, "There is nothing at this path.")
-
-    @web.authenticated
-    @authorized
-    async def post(self) -> None:
-        """There is nothing."""
-        raise web.HTTPError(404, "There is nothing at this path.")
-
-    @web.authenticated
-    @authorized
-    async def delete(self) -> None:
-        """There is nothing."""
-        raise web.HTTPError(404, "There is nothing at this path.")
+        self.finish(json.dumps(await asyncio.to_thread(openapi_document, self.base_url)))
 
 
 HANDLERS = [
@@ -150,4 +130,3 @@ HANDLERS = [
     (rf"{API}/clusters/{_KERNEL}/logs", LogsHandler),
     (rf"{API}/openapi\.json", OpenApiHandler),
 ]
-NOTHING = [(rf"{API}/.*", NothingHandler)]

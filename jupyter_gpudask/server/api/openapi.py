@@ -107,8 +107,8 @@ _OPERATIONS = (
 )
 
 
-def describe_api(base_url: str) -> dict[str, Any]:
-    """The description, for a server at `base_url`."""
+def openapi_document(base_url: str) -> dict[str, Any]:
+    """The OpenAPI document of a server at `base_url`."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in _OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = _describe(operation)
@@ -180,4 +180,4 @@ def _options() -> dict[str, Any]:
 
 
 if __name__ == "__main__":  # python -m jupyter_gpudask.server.api.openapi > labextension/openapi.json
-    sys.stdout.write(json.dumps(describe_api("/"), indent=2) + "\n")
+    sys.stdout.write(json.dumps(openapi_document("/"), indent=2) + "\n")

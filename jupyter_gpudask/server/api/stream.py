@@ -12,10 +12,10 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from .requests import API
+from .base import API
 
 if TYPE_CHECKING:
-    from ..metrics.watch import Watch
+    from ..metrics.broadcaster import Watch
 
 
 class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):

@@ -17,10 +17,10 @@ from ...errors import (
     NoClusterError,
 )
 from ...machine.gpu_choice import check_replacement
+from .background_tasks import Tasks
 from .cluster import KernelCluster
-from .idle import IdleWatch
+from .idle_timeout import IdleWatch
 from .standby import Standby
-from .tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Mapping
@@ -61,8 +61,8 @@ class ClusterManager:
         self._starts: dict[KernelCluster, asyncio.Task[None]] = {}
         self._closes: dict[KernelCluster, asyncio.Task[None]] = {}
         self._others = Tasks()
-        self.standby = Standby(kernels, policy.standby)
-        self._idle = IdleWatch(policy.idle_timeout, kernels)
+        self.standby = Standby(kernels, policy.settings.standby)
+        self._idle = IdleWatch(policy.settings.idle_timeout, kernels)
         self._interval = self._idle.interval
 
     def get(self, kernel_id: str) -> KernelCluster:
@@ -112,7 +112,7 @@ class ClusterManager:
             if present.spec == spec:
                 return present, False
             raise ClusterExistsError("This kernel has a cluster with other options.", "Restart it with these options.")
-        limit, others = self.policy.max_clusters, set(self.clusters) - {kernel_id}
+        limit, others = self.policy.settings.max_clusters, set(self.clusters) - {kernel_id}
         if (
             limit is not None
             and sum(self.clusters[other].status not in ("closed", "failed") for other in others) >= limit
@@ -146,7 +146,7 @@ class ClusterManager:
             It could not; the one that is up goes on.
         """
         old = self.get(kernel_id)
-        spec = self.policy.changed(old.spec, options)
+        spec = self.policy.updated_spec(old.spec, options)
         if old.ready is not None and old.interpreter is not None:
             await asyncio.to_thread(check_replacement, spec, old.ready.pid, old.interpreter.environment)
 
@@ -161,7 +161,7 @@ class ClusterManager:
         old = self.get(kernel_id)
         if kernel_id not in self.kernels:
             raise KernelNotFoundError(kernel_id)
-        spec = self.policy.changed(old.spec, options)
+        spec = self.policy.updated_spec(old.spec, options)
         self._closing(old, ClusterLostError("The cluster was restarted; what its workers held is lost."))
         return self.create(kernel_id, spec, old.interpreter)[0]
 
@@ -238,7 +238,7 @@ class ClusterManager:
                     holder=self._holder(kernel_id, notebooks),
                     cluster_class=self.policy.cluster_class(cluster.spec.profile),
                     standby=self.standby,
-                    max_workers=self.policy.max_workers,
+                    max_workers=self.policy.settings.max_workers,
                 )
             except Exception as error:  # what nobody foresaw must not leave it starting for ever
                 logger.exception("The cluster of kernel %s did not start", kernel_id)

@@ -1,105 +1,121 @@
-"""What the administrator allows and wishes, checked once."""
+"""The specs that the administrator's settings allow: defaults, profiles and limits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
+from traitlets import TraitError
 
-from ...errors import LimitError, ProfileNotFoundError, SpecError
+from ...errors import GpuDaskError, LimitError, ProfileNotFoundError, SpecError
 from ...protocol import ClassProfile, ClusterClass, ClusterSpec
 from ...protocol.rest import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-RestartPolicy = Literal["keep", "renew", "stop"]
+    from ..settings import ServerSettings
 
-_CHOICE = frozenset({"engine", "gpus", "workers"})
-"""The options that choose GPUs or the stand-in."""
+_RESOURCE_OPTIONS = frozenset({"engine", "gpus", "workers"})
+"""The options that select GPUs, or CPU workers instead of them."""
 
 
-@dataclass(frozen=True)
 class Policy:
-    """The settings of the manager of clusters; see the traits of `GpuDask`."""
+    """Applies the settings to the options that users ask for.
 
-    default_spec: Mapping[str, Any] = field(default_factory=dict)
-    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    idle_timeout: float = 0.0
-    restart: RestartPolicy = "keep"
-    share: bool = False
-    ucx: bool = True
-    standby: bool = False
-    max_clusters: int | None = None
-    max_workers: int | None = None
+    Parameters
+    ----------
+    settings
+        The administrator's settings.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+
+    def validate_settings(self) -> None:
+        """Raise `TraitError` if the default options or a profile are invalid."""
+        try:
+            self.spec({})
+            self.listed_profiles()
+        except GpuDaskError as error:
+            raise TraitError(f"Invalid configuration of GpuDask: {error}") from None
 
     def spec(self, options: Mapping[str, Any], profile: str = "") -> ClusterSpec:
-        """The spec of a cluster for which `options` and a profile were given.
+        """The spec of a new cluster.
+
+        Parameters
+        ----------
+        options
+            The options that the user gave; they override those of the profile, or else the default ones.
+        profile
+            The name of a profile, which may also be one of the options.
 
         Raises
         ------
         ProfileNotFoundError
             There is no such profile.
         SpecError
-            An option is not allowed.
+            An option has a value that is not allowed.
         LimitError
-            The administrator does not allow it.
+            The spec exceeds a limit.
         """
         if not profile and not options.get("profile"):
-            options = self._defaults_beside(options) | dict(options)
+            options = self._default_options(options) | dict(options)
         profile = profile or ClusterSpec.parse({"profile": options.get("profile", "")}, strict=True).profile
-        if profile and profile not in self.profiles:
-            raise ProfileNotFoundError(profile, self.profiles)
+        if profile and profile not in self.settings.profiles:
+            raise ProfileNotFoundError(profile, self.settings.profiles)
         options = {name: value for name, value in options.items() if name != "profile"}
-        if (by_class := self._class_profile(profile)) is not None:
-            return self.check(_spec_of_class(profile, by_class, options))
-        base = _without_replaced({"share": self.share} | self._options(profile), options)
+        if (class_profile := self._class_profile(profile)) is not None:
+            return self.check(_class_spec(profile, class_profile, options))
+        base = _without_overridden({"share": self.settings.share_gpus} | self._profile_options(profile), options)
         return self.check(ClusterSpec.parse(base | options, strict=True))
 
     def cluster_class(self, profile: str) -> ClusterClass | None:
-        """The class that makes the clusters of a profile, if one does."""
-        by_class = self._class_profile(profile)
-        return None if by_class is None else ClusterClass(path=by_class.path, options=by_class.options)
+        """The Dask cluster class of a profile; `None` if the profile names none."""
+        class_profile = self._class_profile(profile)
+        return None if class_profile is None else ClusterClass(path=class_profile.path, options=class_profile.options)
 
-    def changed(self, spec: ClusterSpec, options: Mapping[str, Any]) -> ClusterSpec:
-        """`spec` with other `options`; raises like `spec`."""
+    def updated_spec(self, spec: ClusterSpec, options: Mapping[str, Any]) -> ClusterSpec:
+        """`spec` with some options replaced; raises the same errors as `spec`."""
         if "profile" in options:
             return self.spec(options)
         if spec.profile:
             return self.spec({"start_timeout": spec.start_timeout} | dict(options), spec.profile)
-        base = _without_replaced(spec.model_dump(), options)
+        base = _without_overridden(spec.model_dump(), options)
         return self.check(ClusterSpec.parse(base | dict(options), strict=True))
 
     def check(self, spec: ClusterSpec) -> ClusterSpec:
-        """The same spec, if it is allowed.
+        """Return `spec` unchanged if it is within the limits.
 
         Raises
         ------
         LimitError
             It is not.
         """
-        if spec.protocol == "ucx" and not self.ucx:
-            raise LimitError("This server does not allow UCX, which has no credentials.", "Take the protocol tcp.")
-        wanted = spec.gpus if isinstance(spec.gpus, int) else len(spec.gpus) if spec.gpus != "all" else spec.workers
-        if wanted is not None:
-            self.check_workers(wanted)
+        if spec.protocol == "ucx" and not self.settings.allow_ucx:
+            raise LimitError(
+                "This server does not allow the protocol ucx, which does not support TLS.", "Use the protocol tcp."
+            )
+        workers = spec.gpus if isinstance(spec.gpus, int) else len(spec.gpus) if spec.gpus != "all" else spec.workers
+        if workers is not None:
+            self.check_workers(workers)
         return spec
 
     def check_workers(self, workers: int) -> None:
-        """Refuse more workers than are allowed, by a `LimitError`."""
-        if self.max_workers is not None and workers > self.max_workers:
-            raise LimitError(f"This server allows a cluster {self.max_workers} workers.", "Ask for fewer.")
+        """Raise `LimitError` if a cluster may not have so many workers."""
+        limit = self.settings.max_workers
+        if limit is not None and workers > limit:
+            raise LimitError(f"This server limits clusters to {limit} workers.", "Ask for fewer.")
 
     def listed_profiles(self) -> tuple[Profile, ...]:
-        """The profiles, with all that they mean."""
+        """All profiles, with their specs."""
         return tuple(
             Profile(name=name, title=str(options.get("title", name)), spec=self.spec({}, name))
-            for name, options in self.profiles.items()
+            for name, options in self.settings.profiles.items()
         )
 
     def _class_profile(self, profile: str) -> ClassProfile | None:
-        entry = self.profiles.get(profile, {})
+        entry = self.settings.profiles.get(profile, {})
         if "class" not in entry:
             return None
         try:
@@ -107,37 +123,37 @@ class Policy:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = ".".join(str(part) for part in first["loc"])
-            raise SpecError(f"profile {profile}: {name}", entry.get(name), "what docs/server.md says") from None
+            raise SpecError(f"profile {profile}: {name}", entry.get(name), "a value as in docs/server.md") from None
 
-    def _options(self, profile: str) -> dict[str, Any]:
-        options = {name: value for name, value in self.profiles.get(profile, {}).items() if name != "title"}
+    def _profile_options(self, profile: str) -> dict[str, Any]:
+        options = {name: value for name, value in self.settings.profiles.get(profile, {}).items() if name != "title"}
         if "profile" in options:
-            raise SpecError(f"profile {profile}: profile", options["profile"], "the options of this one")
+            raise SpecError(f"profile {profile}: profile", options["profile"], "cluster options instead")
         return options
 
-    def _defaults_beside(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """What is taken as given where `options` name no profile."""
-        defaults = {name: value for name, value in self.default_spec.items() if name != "title"}
-        # A class decides where its workers are; who chooses that does without the class.
-        if _CHOICE & options.keys() and self._class_profile(defaults.get("profile", "")) is not None:
+    def _default_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The default options that `options` do not override."""
+        defaults = {name: value for name, value in self.settings.default_spec.items() if name != "title"}
+        # A cluster class decides where its workers run: selecting GPUs or CPU workers overrides such a profile.
+        if _RESOURCE_OPTIONS & options.keys() and self._class_profile(defaults.get("profile", "")) is not None:
             del defaults["profile"]
-        return _without_replaced(defaults, options)
+        return _without_overridden(defaults, options)
 
 
-def _without_replaced(base: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` without its choice of GPUs or of the stand-in where `options` have one, which takes its place."""
-    replaced = _CHOICE if _CHOICE & options.keys() else frozenset()
-    return {name: value for name, value in base.items() if name not in replaced}
+def _without_overridden(base: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` without its resource options where `options` have any: these three are only valid together."""
+    overridden = _RESOURCE_OPTIONS if _RESOURCE_OPTIONS & options.keys() else frozenset()
+    return {name: value for name, value in base.items() if name not in overridden}
 
 
-def _spec_of_class(profile: str, by_class: ClassProfile, options: Mapping[str, Any]) -> ClusterSpec:
-    """The spec of a cluster that a class makes; of its options the user may give only the time of the start."""
-    fixed = {"profile": profile, "engine": by_class.engine}
-    base = ClusterSpec.parse(fixed | {"start_timeout": by_class.start_timeout})
+def _class_spec(profile: str, class_profile: ClassProfile, options: Mapping[str, Any]) -> ClusterSpec:
+    """The spec of a cluster that a class creates; the only option that a user can set is `start_timeout`."""
+    fixed = {"profile": profile, "engine": class_profile.engine}
+    base = ClusterSpec.parse(fixed | {"start_timeout": class_profile.start_timeout})
     spec = ClusterSpec.parse(base.model_dump() | dict(options), strict=True)
     for name, value in options.items():
         if name != "start_timeout" and getattr(spec, name) != getattr(base, name):
             raise SpecError(
-                "--" + name.replace("_", "-"), value, f"it without the profile {profile}, which decides on all options"
+                "--" + name.replace("_", "-"), value, f"it without the profile {profile}, which sets all options"
             )
     return spec

@@ -5,7 +5,7 @@ import {
 } from '@jupyterlab/testing';
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { ClusterActions } from '../actions';
+import { ClusterActions } from '../cluster/actions';
 import { ICluster } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';

@@ -2,12 +2,12 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
-import { CurrentKernel } from '../current';
-import { dashboardArgs, dashboardOf, IDashboard } from '../dashboard';
-import { DashboardTab } from '../dashboardTab';
+import { dashboardArgs, dashboardOf, IDashboard } from '../dashboard/dashboard';
+import { DashboardTab } from '../dashboard/tab';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
+import { CurrentKernel } from '../notebook/currentKernel';
 import { startApp, TestApp } from './app';
 import { cluster, drawn, FakeSocket, settingsOf } from './fakeServer';
 

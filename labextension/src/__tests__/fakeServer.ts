@@ -135,6 +135,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       workers_wanted: 1,
       gpus: ['GPU-0'],
       held: 0,
+      worker_exits: [],
       workers: [
         {
           name: '0',

@@ -1,14 +1,14 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
+import { Units } from '../format';
 import { csvOf } from '../history/exports';
+import { formatValue, styleOf, stylesOf } from '../history/lineStyles';
 import { groupsOf, IGroup, subjectsOf } from '../history/metrics';
-import { formatValue, styleOf, stylesOf } from '../history/lines';
-import { Past, TaskRate } from '../history/past';
+import { Past, TaskRate } from '../history/store';
 import { ISample, IWorkerMetrics } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
-import { Units } from '../words';
 import { cluster, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
 
 const trans = nullTranslator.load('jupyter_gpudask');

@@ -6,11 +6,10 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { DisposableDelegate } from '@lumino/disposable';
 import { Widget } from '@lumino/widgets';
 
+import { currentGpus } from '../notebook/statusItem';
+import { PANEL_ID } from '../panel/panel';
+import { IGpuDask } from '../tokens';
 import plugins, { CommandIDs } from '..';
-import { PANEL_ID } from '../panel';
-import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
-import { currentGpus } from '../views/statusItem';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, gpu, settingsOf } from './fakeServer';
 
@@ -51,8 +50,8 @@ describe('the plugins', () => {
 
   it('require no token but their own, so that they load in Notebook 7', () => {
     const required = new Set(plugins.flatMap(each => each.requires ?? []));
-    expect([...required]).toEqual([IGpuDaskToken]);
-    expect(model.provides).toBe(IGpuDaskToken);
+    expect([...required]).toEqual([IGpuDask]);
+    expect(model.provides).toBe(IGpuDask);
   });
 
   it('load where there is none of the optional tokens', async () => {

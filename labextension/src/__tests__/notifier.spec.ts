@@ -4,12 +4,12 @@ import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 
 import { CommandIDs } from '../commandIDs';
-import { CurrentKernel } from '../current';
 import { ICluster } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
-import { Notifier } from '../notifier';
+import { CurrentKernel } from '../notebook/currentKernel';
+import { Notifier } from '../notifications/notifier';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, settingsOf } from './fakeServer';
 

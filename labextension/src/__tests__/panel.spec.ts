@@ -9,16 +9,16 @@ import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import { ClusterActions } from '../actions';
+import { ClusterActions } from '../cluster/actions';
+import { addClusterCommands } from '../cluster/commands';
 import { CommandIDs } from '../commandIDs';
-import { addClusterCommands } from '../commands';
-import { CurrentKernel } from '../current';
 import { ICluster, IGpuList, IStreamMessage } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
-import { createPanel, PANEL_ID } from '../panel';
-import { IGpuDask } from '../views/context';
+import { CurrentKernel } from '../notebook/currentKernel';
+import { createPanel, PANEL_ID } from '../panel/panel';
+import { IGpuDask } from '../tokens';
 import { startApp, TestApp } from './app';
 import { cluster, drawn, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
 

@@ -6,8 +6,8 @@ import { DisposableDelegate } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
 import schema from '../../schema/commands.json';
+import { IGpuDask } from '../tokens';
 import plugins, { CommandIDs } from '..';
-import { IGpuDask } from '../views/context';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, IRequest, settingsOf } from './fakeServer';
 

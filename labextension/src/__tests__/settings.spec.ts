@@ -6,13 +6,13 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import schema from '../../schema/settings.json';
-import { CurrentKernel } from '../current';
+import { formatBytes } from '../format';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { ISettings, Settings } from '../model/settings';
-import { createPanel } from '../panel';
-import { formatBytes } from '../words';
+import { CurrentKernel } from '../notebook/currentKernel';
+import { createPanel } from '../panel/panel';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
 

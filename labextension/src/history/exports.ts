@@ -1,8 +1,8 @@
 /**
  * The history as files: the metrics as CSV, the plots as PNG.
  */
+import { ILineStyle } from './lineStyles';
 import { IGroup } from './metrics';
-import { ILineStyle } from './lines';
 import { IRange } from './plot';
 import { themeValue } from './theme';
 

@@ -1,11 +1,11 @@
 import React from 'react';
 
-import { useGpuDask } from '../views/context';
+import { useGpuDask } from '../components/context';
 import { Chart, IChart } from './chart';
+import { formatValue, ILineStyle, styleOf } from './lineStyles';
 import { IGroup } from './metrics';
-import { formatValue, ILineStyle, styleOf } from './lines';
+import { SubjectTable } from './metricsTable';
 import { IRange } from './plot';
-import { SubjectTable } from './subjectTable';
 
 interface IGroupViewProps {
   group: IGroup;

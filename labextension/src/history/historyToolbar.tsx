@@ -1,7 +1,7 @@
 import React from 'react';
 
-import { useGpuDask } from '../views/context';
-import { formatTime } from './lines';
+import { useGpuDask } from '../components/context';
+import { formatTime } from './lineStyles';
 
 interface IHistoryToolbarProps {
   /** How many seconds are shown. */

@@ -1,16 +1,16 @@
 import React, { useCallback, useMemo, useRef, useState } from 'react';
 
-import { ConnectionNotice } from '../views/connectionNotice';
-import { useGpuDask } from '../views/context';
-import { Notice } from '../views/notice';
+import { ConnectionNotice } from '../components/connectionNotice';
+import { useGpuDask } from '../components/context';
+import { Notice } from '../components/notice';
 import { IChart } from './chart';
 import { csvOf, pngOf, save } from './exports';
-import { groupsOf, IGroup, ISubjects, namesKey, subjectsOf } from './metrics';
 import { GroupView } from './groupView';
 import { HistoryToolbar } from './historyToolbar';
-import { styleOf, stylesOf } from './lines';
-import { Past } from './past';
+import { styleOf, stylesOf } from './lineStyles';
+import { groupsOf, IGroup, ISubjects, namesKey, subjectsOf } from './metrics';
 import { IRange } from './plot';
+import { Past } from './store';
 
 /** How much the server keeps, in seconds. */
 export const LONGEST_PAST = 900;

@@ -3,10 +3,10 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
+import { nameOf } from '../format';
 import { ICluster, IGpu, IWorker } from '../model/api';
 import { GpuDaskModel } from '../model/model';
-import { nameOf } from '../words';
-import { MetricId, ITrack, Past, Series } from './past';
+import { MetricId, ITrack, Past, Series } from './store';
 
 /** A GPU, or a worker of a cluster. */
 export interface ISubject {

@@ -3,10 +3,10 @@
  */
 import uPlot from 'uplot';
 
-import { Units } from '../words';
+import { Units } from '../format';
+import { pathOf } from './linePath';
+import { formatTimes, ILineStyle } from './lineStyles';
 import { IMetric } from './metrics';
-import { formatTimes, ILineStyle } from './lines';
-import { pathOf } from './path';
 import { themeValue } from './theme';
 
 /** From one moment to another, in seconds since the epoch. */

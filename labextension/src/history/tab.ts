@@ -7,13 +7,13 @@ import { historyIcon } from '@jupyterlab/ui-components';
 import 'uplot/dist/uPlot.min.css';
 import '../../style/history.css';
 
+import { LiveWidget } from '../components/liveWidget';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
-import { IGpuDask } from '../views/context';
-import { LiveWidget } from '../views/liveWidget';
+import { IGpuDask } from '../tokens';
 import { createHistoryView, LONGEST_PAST } from './historyView';
-import { Past } from './past';
+import { Past } from './store';
 
 /** The id of the tab in the shell, kept in saved layouts. */
 export const HISTORY_ID = 'jupyter-gpudask-history';

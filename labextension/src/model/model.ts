@@ -4,10 +4,10 @@
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
+import { gpusOf } from '../format';
 import { ICluster, IGpuList, ISample, IStreamMessage } from './api';
 import { Connection, ConnectionStatus } from './connection';
 import { Settings } from './settings';
-import { gpusOf } from '../words';
 
 /** The past of one GPU: times, and metrics of the same length with gaps as null. */
 export interface IPast {

@@ -416,6 +416,8 @@ export type components = {
      *         UUIDs of the GPUs that are to have a worker: after a `scale` fewer than the cluster holds.
      *     held
      *         Size of the results that clients keep on the workers, in bytes: what is lost when the cluster is closed.
+     *     worker_exits
+     *         The newest unexpected exits of worker processes, at most 20, the oldest first.
      */
     ClusterState: {
       /**
@@ -460,6 +462,11 @@ export type components = {
        * @default 0
        */
       held: number;
+      /**
+       * Worker Exits
+       * @default []
+       */
+      worker_exits: components['schemas']['WorkerExit'][];
     };
     /**
      * CreateCluster
@@ -878,6 +885,38 @@ export type components = {
        * @default []
        */
       history: components['schemas']['Sample'][];
+    };
+    /**
+     * WorkerExit
+     * @description A worker process that was killed or exited with a status other than 0; its nanny starts another.
+     *
+     *     Attributes
+     *     ----------
+     *     worker
+     *         The worker's name in Dask.
+     *     pid
+     *         Its process id.
+     *     time
+     *         When it ended, in seconds since the epoch.
+     *     reason
+     *         How it ended, such as ``was killed by signal 9`` or ``exceeded its memory limit``.
+     *     over_memory_limit
+     *         Whether its nanny terminated it because it exceeded its limit of host memory.
+     */
+    WorkerExit: {
+      /** Worker */
+      worker: string;
+      /** Pid */
+      pid: number;
+      /** Time */
+      time: number;
+      /** Reason */
+      reason: string;
+      /**
+       * Over Memory Limit
+       * @default false
+       */
+      over_memory_limit: boolean;
     };
     /**
      * WorkerMetrics

@@ -4,7 +4,7 @@
 import { PromiseDelegate } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { Units } from '../words';
+import { Units } from '../format';
 
 /** The properties of `schema/settings.json`. */
 export interface ISettings {

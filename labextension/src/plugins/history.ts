@@ -13,14 +13,13 @@ import { historyIcon } from '@jupyterlab/ui-components';
 import { CommandIDs } from '../commandIDs';
 import type { HistoryTab } from '../history/tab';
 import { RestClient } from '../model/rest';
-import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../tokens';
 
-export const historyTab: JupyterFrontEndPlugin<void> = {
+export const history: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:history',
   description: 'A tab with the past of every GPU and worker.',
   autoStart: true,
-  requires: [IGpuDaskToken],
+  requires: [IGpuDask],
   optional: [ILabShell, ILayoutRestorer, ICommandPalette],
   activate: (
     app: JupyterFrontEnd,

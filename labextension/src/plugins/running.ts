@@ -4,17 +4,16 @@ import {
 } from '@jupyterlab/application';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 
+import { RunningClusters } from '../cluster/running';
 import { RestClient } from '../model/rest';
-import { RunningClusters } from '../running';
-import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../tokens';
 
 /** The clusters in the panel of what is running. */
 export const running: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:running',
   description: 'Lists the clusters in the panel of what is running.',
   autoStart: true,
-  requires: [IGpuDaskToken],
+  requires: [IGpuDask],
   optional: [IRunningSessionManagers],
   activate: (
     app: JupyterFrontEnd,

@@ -9,8 +9,8 @@ import {
   gpuDaskPanel,
   runFromPalette,
   uploadNotebook
-} from './panel';
-import { FAILED, IScene, playScene } from './replay';
+} from './helpers';
+import { FAILED, IScene, playScene } from './mockStream';
 
 const SCENES: { [name: string]: IScene } = {
   'no GPU': {

@@ -3,7 +3,12 @@
  */
 import { expect, test } from '@jupyterlab/galata';
 
-import { clusterCard, gpuDaskPanel, openAnalysis, submitTasks } from './panel';
+import {
+  clusterCard,
+  gpuDaskPanel,
+  openAnalysis,
+  submitTasks
+} from './helpers';
 
 test.describe.configure({ timeout: 120000 });
 

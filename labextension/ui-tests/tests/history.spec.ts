@@ -4,8 +4,8 @@
 import { expect, IJupyterLabPageFixture, test } from '@jupyterlab/galata';
 import { readFile } from 'fs/promises';
 
-import { runFromPalette } from './panel';
-import { playScene } from './replay';
+import { runFromPalette } from './helpers';
+import { playScene } from './mockStream';
 
 const tab = (page: IJupyterLabPageFixture) =>
   page.locator('#jupyter-gpudask-history');

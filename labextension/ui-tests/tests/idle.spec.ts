@@ -3,8 +3,8 @@
  */
 import { expect, test } from '@playwright/test';
 
-import { OwnServer } from './ownServer';
-import { expectIdleKernel, uploadNotebook } from './panel';
+import { OwnServer } from './jupyterServer';
+import { expectIdleKernel, uploadNotebook } from './helpers';
 
 test.describe.configure({ timeout: 120000 });
 

@@ -1,6 +1,6 @@
 import { expect, test } from '@jupyterlab/galata';
 
-import { expectBothSections, gpuDaskPanel, runFromPalette } from './panel';
+import { expectBothSections, gpuDaskPanel, runFromPalette } from './helpers';
 
 const THEMES = {
   light: 'JupyterLab Light',

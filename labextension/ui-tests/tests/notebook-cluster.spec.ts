@@ -10,7 +10,7 @@ import {
   runFromPalette,
   startOnCpu,
   uploadNotebook
-} from './panel';
+} from './helpers';
 
 test.describe.configure({ timeout: 120000 });
 

@@ -6,7 +6,7 @@ import {
   gpuDaskPanel,
   runFromPalette,
   uploadNotebook
-} from './panel';
+} from './helpers';
 
 const NOTEBOOK = 'gpudask-panel.ipynb';
 

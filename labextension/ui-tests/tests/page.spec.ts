@@ -9,7 +9,7 @@ import {
   gpuDaskPanel,
   openAnalysis,
   startOnCpu
-} from './panel';
+} from './helpers';
 
 test.describe.configure({ timeout: 120000 });
 

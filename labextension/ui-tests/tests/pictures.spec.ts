@@ -12,8 +12,8 @@ import {
   gpuDaskPanel,
   runFromPalette,
   uploadNotebook
-} from './panel';
-import { FAILED, IScene, playScene } from './replay';
+} from './helpers';
+import { FAILED, IScene, playScene } from './mockStream';
 
 const VIEWPORT = { width: 1100, height: 800 };
 

@@ -3,8 +3,8 @@
  */
 import { expect, test } from '@playwright/test';
 
-import { OwnServer } from './ownServer';
-import { gpuDaskPanel, runFromPalette } from './panel';
+import { OwnServer } from './jupyterServer';
+import { gpuDaskPanel, runFromPalette } from './helpers';
 
 test.describe.configure({ timeout: 120000 });
 

@@ -3,7 +3,7 @@
  */
 import { expect, test } from '@jupyterlab/galata';
 
-import { clusterCard, gpuDaskPanel, openAnalysis } from './panel';
+import { clusterCard, gpuDaskPanel, openAnalysis } from './helpers';
 
 test.describe.configure({ timeout: 120000 });
 

@@ -3,7 +3,7 @@
  */
 import { expect, galata, test } from '@jupyterlab/galata';
 
-import { clusterCard, gpuDaskPanel, openAnalysis } from './panel';
+import { clusterCard, gpuDaskPanel, openAnalysis } from './helpers';
 
 test('change what the panel shows, at once', async ({ page }, testInfo) => {
   await page.sidebar.openTab('jupyter-gpudask-panel');

@@ -12,7 +12,7 @@ import {
   startOnCpu,
   submitTasks,
   uploadNotebook
-} from './panel';
+} from './helpers';
 
 test.describe.configure({ timeout: 180000 });
 

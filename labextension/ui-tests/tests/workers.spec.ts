@@ -3,8 +3,8 @@
  */
 import { expect, test } from '@jupyterlab/galata';
 
-import { gpuDaskPanel } from './panel';
-import { playScene } from './replay';
+import { gpuDaskPanel } from './helpers';
+import { playScene } from './mockStream';
 
 test.use({ autoGoto: false });
 

@@ -1,0 +1,72 @@
+"""The server's settings, as the administrator writes them: ``c.GpuDask`` in ``jupyter_server_config.py``."""
+
+from __future__ import annotations
+
+from traitlets import Bool, Dict, Enum, Float, Int, Unicode
+from traitlets.config import LoggingConfigurable
+
+
+class ServerSettings(LoggingConfigurable):
+    """Settings of the clusters of one Jupyter server.
+
+    Each setting is declared here and nowhere else. `Policy` applies those that concern a single cluster.
+    """
+
+    default_spec = Dict(
+        help="""Default options of a cluster, such as {'gpus': 1, 'pool': 0.5}; {'profile': 'small'} makes the options
+        of that profile the default.""",
+    ).tag(config=True)
+    profiles = Dict(
+        value_trait=Dict(),
+        key_trait=Unicode(),
+        help="""Named sets of cluster options that users can choose from, such as
+        {'small': {'title': 'One GPU', 'gpus': 1}}; or a class of Dask clusters and its keyword arguments, such as
+        {'queue': {'class': 'dask_jobqueue.SLURMCluster', 'options': {'n_workers': 4}, 'engine': 'cuda'}}, where engine
+        is 'cuda' if the workers have GPUs. Users choose a profile by name; only the administrator can name a class.""",
+    ).tag(config=True)
+    idle_timeout = Float(
+        0.0,
+        min=0.0,
+        help="Seconds after which a cluster without work is closed, unless its kernel is busy; 0 disables this.",
+    ).tag(config=True)
+    restart_policy = Enum(
+        ("keep", "renew", "stop"),
+        "keep",
+        help="""What happens to a cluster when its kernel is restarted: 'keep' resets it and keeps its workers,
+        'renew' starts a new one, 'stop' closes it.""",
+    ).tag(config=True)
+    share_gpus = Bool(
+        default_value=False,
+        help="Whether clusters share their GPUs with other clusters by default.",
+    ).tag(config=True)
+    allow_ucx = Bool(
+        default_value=True,
+        help="""Whether the protocol UCX is allowed. UCX does not support TLS: every user of this machine can connect
+        to such a cluster.""",
+    ).tag(config=True)
+    standby = Bool(
+        default_value=False,
+        help="""Whether to keep one supervisor process ready, with its imports done, for the next cluster. It uses no
+        GPU. It serves kernels with the interpreter and the environment of the kernel that was started last.""",
+    ).tag(config=True)
+    max_clusters = Int(
+        None,
+        allow_none=True,
+        min=0,
+        help="Maximum number of clusters at a time; None for no limit.",
+    ).tag(config=True)
+    max_workers = Int(
+        None,
+        allow_none=True,
+        min=1,
+        help="Maximum number of workers of a cluster; None for no limit.",
+    ).tag(config=True)
+    history_seconds = Int(
+        900,
+        min=0,
+        help="Seconds of metrics that the server keeps, for browsers that connect later.",
+    ).tag(config=True)
+
+
+# The class name is the configuration section, which `--help-all` shows: `c.GpuDask.profiles`, `--GpuDask.profiles=...`.
+ServerSettings.__name__ = "GpuDask"

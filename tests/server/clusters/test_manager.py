@@ -1,0 +1,158 @@
+"""The manager of clusters alone: kernels are names here, supervisors are real."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+from helpers import ONE_WORKER, pids_of_session, without_gpus
+from managers import policy_of, supervisors, with_manager
+
+from jupyter_gpudask.errors import (
+    ClusterExistsError,
+    KernelNotFoundError,
+    LimitError,
+    NoClusterError,
+    ProfileNotFoundError,
+    SpecError,
+)
+
+pytestmark = pytest.mark.cluster
+
+
+async def becomes(cluster, *statuses, limit=30):
+    async with asyncio.timeout(limit):
+        while cluster.status not in statuses:
+            await asyncio.sleep(0.02)
+    return cluster.status
+
+
+def spec(manager, **options):
+    return manager.policy.spec(ONE_WORKER | options)
+
+
+def test_a_cluster_goes_from_starting_to_ready_to_gone():
+    async def use(manager):
+        cluster, new = manager.create("a", spec(manager))
+        assert (new, cluster.status) == (True, "starting")
+        assert await becomes(cluster, "ready", "failed") == "ready"
+        pid = cluster.ready.pid
+        assert (await manager.refresh("a")).state.workers[0].status == "running"
+        assert set(await manager.logs("a")) == {"supervisor", manager.get("a").state.workers[0].name}
+        await manager.close("a")
+        assert cluster.status == "closed"
+        assert pids_of_session(pid) == []
+        with pytest.raises(NoClusterError):
+            manager.get("a")
+
+    with_manager(use)
+
+
+def test_fifty_creates_at_once_make_one_cluster():
+    async def use(manager):
+        orders = [manager.create("a", spec(manager)) for _ in range(50)]
+        assert [new for _, new in orders] == [True] + [False] * 49
+        assert len({id(cluster) for cluster, _ in orders}) == 1
+        await becomes(orders[0][0], "ready")
+        assert supervisors() == [orders[0][0].ready.pid]
+        with pytest.raises(ClusterExistsError):
+            manager.create("a", spec(manager, threads=2))
+
+    with_manager(use)
+
+
+def test_a_close_during_the_start_leaves_nothing():
+    async def use(manager):
+        for pause in (0, 0.01, 0.5):
+            cluster, _ = manager.create("a", spec(manager))
+            await asyncio.sleep(pause)
+            await asyncio.gather(manager.close("a"), manager.close("a"))
+            assert cluster.status == "closed"
+            assert supervisors() == []
+
+    with_manager(use)
+
+
+def test_a_create_during_the_close_waits_for_it_and_makes_one_cluster():
+    async def use(manager):
+        first, _ = manager.create("a", spec(manager))
+        await becomes(first, "ready")
+        closing = asyncio.create_task(manager.close("a"))
+        await asyncio.sleep(0)
+        assert first.status == "closing"
+        second, new = manager.create("a", spec(manager))
+        assert new
+        while second.status == "starting":
+            assert len(supervisors()) <= 1
+            await asyncio.sleep(0.05)
+        await closing
+        assert (first.status, second.status, manager.get("a")) == ("closed", "ready", second)
+
+    with_manager(use)
+
+
+def test_a_restart_makes_a_new_cluster_with_what_is_changed():
+    async def use(manager):
+        first, _ = manager.create("a", spec(manager))
+        await becomes(first, "ready")
+        with pytest.raises(SpecError):
+            manager.restart("a", {"threads": 0})
+        second = manager.restart("a", {"threads": 2})
+        assert await becomes(second, "ready", "failed") == "ready"
+        assert (first.status, second.spec.threads, second.spec.gpus) == ("closed", 2, first.spec.gpus)
+        assert supervisors() == [second.ready.pid]
+
+    with_manager(use)
+
+
+def test_a_killed_supervisor_is_told_with_its_reason_and_can_be_restarted():
+    async def use(manager):
+        cluster, _ = manager.create("a", spec(manager))
+        await becomes(cluster, "ready")
+        os.kill(cluster.ready.pid, signal.SIGKILL)
+        await becomes(cluster, "failed", limit=5)
+        assert "killed by SIGKILL" in cluster.end.reason
+        assert await becomes(manager.restart("a", {}), "ready", "failed") == "ready"
+
+    with_manager(use)
+
+
+@without_gpus
+def test_limits_are_kept():
+    async def use(manager):
+        with pytest.raises(KernelNotFoundError):
+            manager.create("c", spec(manager))
+        with pytest.raises(LimitError, match="2 workers"):
+            spec(manager, workers=3)
+        with pytest.raises(LimitError, match="protocol ucx"):
+            spec(manager, protocol="ucx")
+        manager.create("a", spec(manager))
+        with pytest.raises(LimitError, match="1 clusters at a time"):
+            manager.create("b", spec(manager))
+        await manager.close("a")
+
+    with_manager(use, max_clusters=1, max_workers=2, allow_ucx=False)
+
+
+def test_a_cluster_without_work_is_closed_and_says_so_and_a_busy_kernel_is_work():
+    async def use(manager):
+        manager.kernels.busy = True
+        cluster, _ = manager.create("a", spec(manager))
+        await becomes(cluster, "ready")
+        await asyncio.sleep(1.5)
+        assert cluster.status == "ready"
+        manager.kernels.busy = False
+        await becomes(cluster, "closed", limit=8)
+        assert manager.get("a").end.reason.startswith("The cluster was closed after 1 seconds without work")
+
+    with_manager(use, idle_timeout=1.0)
+
+
+def test_a_profile_and_the_default_are_what_a_spec_starts_from():
+    policy = policy_of(default_spec={"threads": 2}, profiles={"big": {"title": "Big", "engine": "cpu", "workers": 3}})
+    assert policy.spec({}).threads == 2
+    assert policy.spec({}, "big").workers == 3
+    assert policy.spec({"gpus": 1}, "big").engine == "auto"
+    assert [(profile.name, profile.title) for profile in policy.listed_profiles()] == [("big", "Big")]
+    with pytest.raises(ProfileNotFoundError, match="one of: big"):
+        policy.spec({}, "small")

@@ -1,0 +1,199 @@
+"""Profiles: what the administrator has set up under a name, and what nobody else can ask for."""
+
+import pytest
+from helpers import pids_of_session, wait_until
+from managers import policy_of
+from traitlets import TraitError
+
+from jupyter_gpudask.errors import ProfileNotFoundError, SpecError
+
+pytestmark = pytest.mark.cluster
+
+PROFILES = {
+    "small": {"title": "Small", "engine": "cpu", "workers": 1, "threads": 1},
+    "local": {
+        "title": "By a class",
+        "class": "distributed.LocalCluster",
+        "options": {"n_workers": 2, "threads_per_worker": 3, "resources": {"FAST": 1}},
+    },
+    "here": {"class": "distributed.LocalCluster", "options": {"n_workers": 1, "processes": False}},
+    "nowhere": {"class": "no_such_package.Cluster"},
+    "wrong": {"class": "distributed.LocalCluster", "options": {"n_workers": "many"}},
+    "no-cluster": {"class": "collections.OrderedDict"},
+    "elsewhere": {"class": "distributed.deploy.cluster.Cluster"},
+}
+
+
+@pytest.fixture(scope="module")
+def server(server_in):
+    return server_in(options=[f"--GpuDask.profiles={PROFILES!r}", "--GpuDask.max_workers=4"])
+
+
+def start(server, kernel, profile, **options):
+    answer = server.fetch("clusters", "POST", {"kernel_id": kernel.id, "profile": profile, "spec": options})
+    assert answer.status == 202, answer.text
+    return server.settled(kernel)
+
+
+def test_a_profile_is_a_set_of_options_by_a_name(server):
+    listed = {profile["name"]: profile for profile in server.fetch("profiles").body["profiles"]}
+    assert (listed["small"]["title"], listed["small"]["spec"]["threads"]) == ("Small", 1)
+    assert (listed["local"]["title"], listed["local"]["spec"]["profile"]) == ("By a class", "local")
+    assert "distributed" not in str(listed)
+
+
+def test_a_class_makes_a_cluster_with_our_credentials_that_is_as_any_other(server, gone):
+    kernel = server.kernel()
+    cluster = start(server, kernel, "local")
+    assert (cluster["status"], cluster["engine"], cluster["workers_ready"]) == ("ready", "cpu", 2)
+    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --profile local\nstarted")
+    assert kernel.ok("started.client.scheduler.address[:16]").value == "'tls://127.0.0.1:'"
+    threads = "list(started.client.run(lambda dask_worker: (dask_worker.state.nthreads, dask_worker.name)).values())"
+    assert kernel.ok(f"sorted({threads})").value == "[(3, 0), (3, 1)]"
+    cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
+    assert "10" in cell.value
+    assert "Clusters of the profile local have no GPUs." in cell.displayed[0]
+    state = server.cluster(kernel)["state"]
+    assert all(worker["pid"] and worker["spilled_to_disk"] is not None for worker in state["workers"])
+
+    assert server.fetch(f"clusters/{kernel.id}/scale", "POST", {"workers": 1}).status == 202
+    wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 1, 20)
+    assert set(server.fetch(f"clusters/{kernel.id}/logs").body["logs"]) == {"supervisor", "0"}
+    server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
+    assert server.settled(kernel)["pid"] == cluster["pid"]
+    server.fetch(f"clusters/{kernel.id}", "DELETE")
+    gone(cluster["pid"])
+
+
+def test_workers_in_the_supervisor_itself_work_and_end_with_it(server, gone):
+    kernel = server.kernel()
+    cluster = start(server, kernel, "here")
+    assert cluster["status"] == "ready", cluster
+    assert len(pids_of_session(cluster["pid"])) == 1
+    server.fetch(f"clusters/{kernel.id}", "DELETE")
+    gone(cluster["pid"])
+
+
+@pytest.mark.parametrize(
+    ("profile", "sentence"),
+    [
+        ("nowhere", "The class no_such_package.Cluster of this profile is not in the kernel's environment"),
+        ("wrong", "distributed.LocalCluster does not start: TypeError: "),
+        ("no-cluster", "collections.OrderedDict does not start: ValueError: "),
+        ("elsewhere", "distributed.deploy.cluster.Cluster makes a cluster whose scheduler is elsewhere."),
+    ],
+)
+def test_a_class_that_makes_no_cluster_here_is_a_sentence(server, profile, sentence):
+    kernel = server.kernel()
+    cluster = start(server, kernel, profile)
+    assert cluster["status"] == "failed"
+    assert sentence in cluster["reason"]
+    assert "\n" not in cluster["reason"]
+    assert not server.supervisors()
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {"spec": {"class": "os.system"}},
+        {"spec": {"engine": "os.system"}},
+        {"spec": {"options": {"n_workers": 8}}},
+        {"spec": {"cluster_class": {"path": "os.system"}}},
+        {"profile": "local", "spec": {"threads": 8}},
+        {"profile": "local", "spec": {"environment": {"A": "b"}}},
+        {"spec": {"profile": "local", "threads": 8}},
+        {"spec": {"profile": 3}},
+        {"class": "os.system"},
+    ],
+)
+def test_nobody_but_the_administrator_names_a_class_or_its_options(server, order):
+    kernel = server.kernel()
+    assert server.fetch("clusters", "POST", {"kernel_id": kernel.id} | order).status == 422
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+
+
+def test_a_kernel_cannot_name_a_class_and_hears_of_the_profiles(server):
+    kernel = server.kernel()
+    kernel.ok("%load_ext jupyter_gpudask")
+    reply = kernel.run("%gpudask start --profile big")
+    assert "There is no profile 'big'. Take one of: small, local" in reply.error_value + reply.printed
+    reply = kernel.run("%gpudask start --engine distributed.LocalCluster")
+    assert "auto, cuda or cpu" in reply.error_value + reply.printed
+
+
+def test_what_the_administrator_allows_holds_for_classes_too():
+    policy = policy_of(profiles=PROFILES | {"gpu": {"class": "a.B", "engine": "cuda", "start_timeout": 600}})
+    spec = policy.spec({}, "gpu")
+    assert (spec.profile, spec.engine, spec.start_timeout) == ("gpu", "cuda", 600)
+    assert policy.spec({"profile": "gpu", "start_timeout": 60}).start_timeout == 60
+    assert policy.updated_spec(spec, {}) == spec
+    assert policy.updated_spec(spec, {"profile": "small"}).threads == 1
+    assert policy.cluster_class(policy.updated_spec(spec, {"profile": ""}).profile) is None
+    with pytest.raises(SpecError, match="without the profile gpu"):
+        policy.updated_spec(spec, {"threads": 2})
+    with pytest.raises(ProfileNotFoundError):
+        policy.spec({"profile": "b"})
+    assert "secret" not in repr(
+        policy_of(profiles={"a": {"class": "a.B", "options": {"secret": 1}}}).cluster_class("a")
+    )
+
+
+@pytest.mark.parametrize("entry", [{"class": "LocalCluster"}, {"class": 3}, {"class": "a.B", "n_workers": 3}])
+def test_a_profile_that_cannot_be_is_refused_when_the_server_starts(entry):
+    with pytest.raises(SpecError, match="profile odd"):
+        policy_of(profiles={"odd": entry}).listed_profiles()
+
+
+def test_the_default_can_be_a_profile_and_what_differs_from_it():
+    policy = policy_of(default_spec={"profile": "small", "threads": 2}, profiles=PROFILES)
+    spec = policy.spec({})
+    assert (spec.profile, spec.engine, spec.workers, spec.threads) == ("", "cpu", 1, 2)
+    assert policy.spec({"pool": 0.5}).model_copy(update={"pool": None}) == spec
+    assert policy.spec({"threads": 3}) == spec.model_copy(update={"threads": 3})
+    assert (policy.spec({"gpus": 1}).engine, policy.spec({"gpus": 1}).threads) == ("auto", 2)
+    assert policy.spec({}, "small").threads == 1
+    assert policy.spec({"profile": ""}).workers is None
+    assert policy_of(default_spec={"profile": "small", "gpus": 1}, profiles=PROFILES).spec({}).gpus == 1
+
+
+def test_the_default_can_be_a_class_unless_other_workers_are_chosen():
+    profiles = {"queue": {"class": "a.B", "engine": "cuda", "start_timeout": 600}}
+    policy = policy_of(default_spec={"profile": "queue"}, profiles=profiles)
+    spec = policy.spec({})
+    assert (spec.profile, spec.engine, spec.start_timeout) == ("queue", "cuda", 600)
+    assert policy.cluster_class(spec.profile).path == "a.B"
+    assert policy.updated_spec(spec, {}) == spec
+    assert policy.spec({"start_timeout": 60}).profile == "queue"
+    assert (
+        policy_of(default_spec={"profile": "queue", "start_timeout": 9}, profiles=profiles).spec({}).start_timeout == 9
+    )
+    with pytest.raises(SpecError, match="without the profile queue"):
+        policy.spec({"threads": 2})
+    for options in ({"engine": "cpu", "workers": 1}, {"gpus": 2}, {"profile": "", "threads": 2}):
+        assert policy.spec(options) == policy_of().spec(options)
+
+
+@pytest.mark.parametrize(
+    ("default_spec", "profiles"),
+    [
+        ({"profile": "nowhere"}, {"small": {}}),
+        ({"profile": 3}, {"small": {}}),
+        ({"profile": "a", "threads": 2}, {"a": {"class": "a.B"}}),
+        ({"profile": "a", "thread": 2}, {"a": {}}),
+        ({}, {"a": {"profile": "small"}, "small": {}}),
+    ],
+)
+def test_a_default_or_a_profile_by_another_that_cannot_be_is_refused_when_the_server_starts(default_spec, profiles):
+    policy = policy_of(default_spec=default_spec, profiles=profiles)
+    with pytest.raises(TraitError, match="Invalid configuration of GpuDask: "):
+        policy.validate_settings()
+
+
+def test_more_workers_than_the_administrator_allows_are_refused_also_to_his_own_classes(own_server):
+    server = own_server(f"--GpuDask.profiles={PROFILES!r}", "--GpuDask.max_workers=1")
+    kernel = server.kernel()
+    cluster = start(server, kernel, "local")
+    assert (cluster["status"], cluster["reason"]) == (
+        "failed",
+        "2 workers were asked for, and this server allows 1.",
+    )

@@ -1,0 +1,316 @@
+"""The manager, and supervisors that do what they should not: small programs are the supervisors here."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+from helpers import command_line
+from managers import policy_of
+
+from jupyter_gpudask.launcher import cluster_process as launcher
+from jupyter_gpudask.launcher import connection as link
+from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
+from jupyter_gpudask.server.clusters.kernel_events import KernelFollower
+from jupyter_gpudask.server.clusters.kernels import Interpreter
+from jupyter_gpudask.server.clusters.manager import ClusterManager
+
+pytestmark = pytest.mark.cluster
+
+READY = '{"type": "ready", "engine": "cpu", "address": "tls://x", "credentials": null, "dashboard_port": null, '
+READY += f'"workers": 1, "pid": 1, "protocol": {PROTOCOL_VERSION}}}'
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """A program that does not end when it is told to gets less time."""
+    monkeypatch.setattr(launcher, "_CLOSE_LIMIT", 1.0)
+
+
+class OneKernel:
+    """A kernel whose interpreter is some program."""
+
+    def __init__(self, program):
+        self.program = str(program)
+
+    def __contains__(self, kernel_id):
+        return True
+
+    def is_busy(self, kernel_id):
+        return False
+
+    def name(self, kernel_id):
+        return "python3"
+
+    async def interpreter(self, kernel_id):
+        return Interpreter(self.program, dict(os.environ))
+
+    async def notebooks(self):
+        return {}
+
+    def processes(self, notebooks):
+        return {}
+
+
+async def longest_pause(stop):
+    """The longest time for which the loop did nothing else, in seconds, until `stop` is set."""
+    loop, longest = asyncio.get_running_loop(), 0.0
+    while not stop.is_set():
+        before = loop.time()
+        await asyncio.sleep(0.001)
+        longest = max(longest, loop.time() - before)
+    return longest
+
+
+def program_of(body, tmp_path):
+    """An interpreter that does this, whatever it is to run; `ready` is what a supervisor says when it is up."""
+    program = tmp_path / "python"
+    program.write_text(f"#!{sys.executable} -S\nimport os, sys, time\nready = {READY!r}\n{textwrap.dedent(body)}\n")
+    program.chmod(0o700)
+    return program
+
+
+def outcome_of(body, tmp_path, start_timeout=120.0):
+    """What becomes of a cluster whose supervisor is this program, and how long it held up the loop."""
+    program = program_of(body, tmp_path)
+
+    async def run():
+        manager, stop = ClusterManager(OneKernel(program), policy_of()), asyncio.Event()
+        measuring = asyncio.create_task(longest_pause(stop))
+        cluster, _ = manager.create("k", ClusterSpec.parse({"engine": "cpu", "start_timeout": start_timeout}))
+        async with asyncio.timeout(20):
+            while cluster.status != "failed":
+                await asyncio.sleep(0.05)
+        stop.set()
+        pause = await measuring
+        await manager.close_all()
+        assert str(program) not in str([command_line(child) for child in psutil.Process().children()])
+        return cluster.end, pause
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("print('garbage')\ntime.sleep(60)", f"Not a message of protocol {PROTOCOL_VERSION}"),
+        ("print('x' * 10_000_000)\ntime.sleep(60)", "a line without end"),
+        ("print('x' * 10_000_000, end='', flush=True)\ntime.sleep(60)", "a line without end"),
+        ("print(ready)\nfor _ in range(1000): print('garbage')\ntime.sleep(60)", "sends what is no message"),
+        ("print(ready)\nwhile True: print('x' * 3_000_000)", "sends what is no message"),
+        ("print(ready, flush=True)\nwhile True: print('{}' * 100)", "sends what is no message"),
+        ("print(ready, flush=True)\ntime.sleep(0.5)\nsys.exit(3)", "ended with status 3"),
+        ("for _ in range(300_000): print('noise' * 10, file=sys.stderr)\nsys.exit(3)", "ended with status 3"),
+        (
+            'print(\'{"type": "failed", "kind": "ProtocolError", "reason": "The supervisor speaks 1."}\')',
+            "The supervisor speaks 1.",
+        ),
+        ('print(\'{"type": "failed", "kind": "os", "reason": "An older one."}\')', "An older one."),
+        ("sys.exit('/bin/python: No module named jupyter_gpudask')", "has no jupyter_gpudask"),
+        (
+            "sys.exit('/bin/python: Error (ModuleNotFoundError: No module named \\'jupyter_gpudask\\')')",
+            "has no jupyter_gpudask",
+        ),
+    ],
+)
+def test_a_supervisor_that_says_what_it_should_not_is_a_clear_error_and_holds_up_nothing(body, words, tmp_path):
+    end, pause = outcome_of(body, tmp_path)
+    assert words in str(end)
+    assert pause < 0.25  # two cores, shared with the program that floods
+
+
+def test_a_supervisor_that_says_nothing_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(launcher, "_SILENCE_LIMIT", 1.0)
+    end, _ = outcome_of("time.sleep(60)", tmp_path, start_timeout=0.5)
+    assert "says nothing" in str(end)
+
+
+def test_an_interpreter_that_is_not_there_is_a_clear_error(tmp_path):
+    async def run():
+        manager = ClusterManager(OneKernel(tmp_path / "python"), policy_of())
+        cluster, _ = manager.create("k", ClusterSpec(engine="cpu"))
+        async with asyncio.timeout(5):
+            while cluster.status != "failed":
+                await asyncio.sleep(0.02)
+        return cluster.end
+
+    assert "does not start" in str(asyncio.run(run()))
+
+
+def test_many_cycles_of_start_and_stop_leave_nothing(tmp_path):
+    """With a small process that speaks the protocol; benchmarks/server_cycles.py does it with real ones."""
+    program = program_of("print(ready, flush=True)\nnext(line for line in sys.stdin if 'close' in line)", tmp_path)
+
+    async def run():
+        manager = ClusterManager(OneKernel(program), policy_of())
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))  # which would grow to its size
+        me, seen = psutil.Process(), []
+        others = len(me.children())
+        for _ in range(60):
+            cluster, _ = manager.create("k", ClusterSpec(engine="cpu"))
+            while cluster.status == "starting":
+                await asyncio.sleep(0.005)
+            assert cluster.status == "ready", cluster.end
+            await manager.close("k")
+            seen.append((me.num_fds(), me.num_threads(), len(me.children()) - others))
+        return seen
+
+    seen = asyncio.run(run())
+    growth = [after - before for before, after in zip(seen[20], seen[-1], strict=True)]
+    assert max(growth) < 5  # of 40 cycles; a look at the kernel may be under way
+    assert seen[-1][2] == 0
+
+
+def with_supervisor(body, tmp_path, use, **policy):
+    """What `use` makes of a manager whose supervisors are this program; nothing may be left of these."""
+    program = program_of(body, tmp_path)
+
+    async def run():
+        manager = ClusterManager(OneKernel(program), policy_of(**policy))
+        try:
+            return await use(manager, lambda: alive(program))
+        finally:
+            await manager.close_all()
+            assert alive(program) == []
+
+    return asyncio.run(run())
+
+
+def alive(program):
+    return [child.pid for child in psutil.Process().children() if str(program) in command_line(child)]
+
+
+async def until(condition, limit=10):
+    async with asyncio.timeout(limit):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+CPU = ClusterSpec(engine="cpu")
+UNTIL_CLOSED = "print(ready, flush=True)\nnext(line for line in sys.stdin if 'close' in line)"
+
+
+def test_a_start_that_takes_longer_than_a_cluster_may_be_idle_is_not_idle(tmp_path):
+    async def use(manager, _):
+        cluster, _ = manager.create("k", CPU)
+        await until(lambda: cluster.status != "starting")
+        await asyncio.sleep(0.2)
+        assert cluster.status == "ready"
+
+    with_supervisor(f"time.sleep(1)\n{UNTIL_CLOSED}", tmp_path, use, idle_timeout=0.8)
+
+
+@pytest.mark.parametrize("interval", [1.0, 0.0])
+def test_who_comes_or_leaves_while_a_cluster_starts_counts(interval, tmp_path):
+    heard = tmp_path / "heard"
+
+    async def use(manager, _):
+        manager.watch(1.0 - interval)
+        cluster, _ = manager.create("k", CPU)
+        await asyncio.sleep(0)
+        manager.watch(interval)
+        await until(lambda: cluster.status == "ready" and watched()[-1:] == [interval])
+
+    def watched():
+        lines = heard.read_text().splitlines(keepends=True) if heard.exists() else []
+        commands = [json.loads(line) for line in lines if line.endswith("\n")]
+        return [command["interval"] for command in commands if command["type"] == "watch"]
+
+    body = """
+        print(ready, flush=True)
+        with open(__file__.replace("python", "heard"), "w", buffering=1) as heard:
+            for line in sys.stdin:
+                heard.write(line)
+                if "close" in line:
+                    break
+    """
+    with_supervisor(body, tmp_path, use)
+
+
+@pytest.mark.parametrize("what", ["close", "restart"])
+def test_what_a_failed_start_leaves_is_gone_before_anything_else_starts(what, tmp_path):
+    async def use(manager, supervisors):
+        cluster, _ = manager.create("k", CPU)
+        await until(supervisors)
+        await asyncio.sleep(0.3)  # it has told that it fails, and is being waited for
+        first = supervisors()
+        assert cluster.status == "starting"
+        if what == "close":
+            await manager.close("k")
+            assert supervisors() == []
+        else:
+            manager.restart("k", {})
+            await until(lambda: supervisors() != first)
+            assert not set(first) & set(supervisors())
+
+    failed = '{"type": "failed", "kind": "ClusterStartError", "reason": "A worker died."}'
+    with_supervisor(f"print({failed!r}, flush=True)\ntime.sleep(0.8)", tmp_path, use)
+
+
+def test_one_that_is_about_to_end_does_not_keep_the_others_from_being_watched(tmp_path):
+    async def use(manager, _):
+        cluster, _ = manager.create("k", CPU)
+        await until(lambda: cluster.status == "ready")
+        await until(cluster.process._writer.is_closing)
+        assert cluster.process.running
+        manager.watch(1.0)
+
+    with_supervisor("print(ready, flush=True)\nos.close(0)\ntime.sleep(1.5)", tmp_path, use)
+
+
+def test_what_nobody_foresaw_is_the_end_of_a_start_and_not_a_start_without_end(tmp_path, caplog):
+    async def notebooks():
+        raise ValueError("nobody foresaw this")
+
+    async def use(manager, _):
+        manager.kernels.notebooks = notebooks
+        cluster, _ = manager.create("k", CPU)
+        await until(lambda: cluster.status == "failed")
+        assert "nobody foresaw this" in str(cluster.end)
+
+    with caplog.at_level(logging.CRITICAL):
+        with_supervisor(UNTIL_CLOSED, tmp_path, use)
+
+
+def test_the_log_of_one_that_is_gone_is_kept(tmp_path):
+    async def use(manager, _):
+        cluster, _ = manager.create("k", CPU)
+        await until(lambda: cluster.status == "failed")
+        assert "ended with status 3" in cluster.end.reason
+        assert cluster.end.fix == "Type: %gpudask restart"
+        assert await manager.logs("k") == {"supervisor": "\n".join(f"last words {number}" for number in range(9))}
+        assert str(cluster.end).endswith("restart\n" + "\n".join(f"last words {number}" for number in range(4, 9)))
+
+    words = "for number in range(9): print('last words', number, file=sys.stderr, flush=True)"
+    with_supervisor(f"print(ready, flush=True)\ntime.sleep(0.3)\n{words}\nsys.exit(3)", tmp_path, use)
+
+
+class NoKernels:
+    """What a follower of kernels asks Jupyter."""
+
+    def add_listener(self, **_):
+        pass
+
+    def list_kernel_ids(self):
+        return []
+
+
+def test_a_cluster_that_hangs_and_is_closed_is_not_restarted_for_its_kernels_restart(tmp_path, monkeypatch):
+    monkeypatch.setattr(link, "_ANSWER_LIMIT", 0.5)
+
+    async def use(manager, supervisors):
+        cluster, _ = manager.create("k", CPU)
+        await until(lambda: cluster.status == "ready")
+        emptying = asyncio.create_task(KernelFollower(manager, NoKernels(), NoKernels())._empty(cluster))
+        await asyncio.sleep(0.1)
+        await manager.close("k")
+        await emptying
+        assert manager.clusters == {}
+        assert supervisors() == []
+
+    with_supervisor("print(ready, flush=True)\ntime.sleep(60)", tmp_path, use)

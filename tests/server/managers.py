@@ -1,0 +1,59 @@
+"""A manager of clusters without a Jupyter server."""
+
+import asyncio
+import os
+import sys
+
+import psutil
+from helpers import command_line
+
+from jupyter_gpudask.server.clusters.kernels import Interpreter
+from jupyter_gpudask.server.clusters.manager import ClusterManager
+from jupyter_gpudask.server.clusters.policy import Policy
+from jupyter_gpudask.server.settings import ServerSettings
+
+
+def policy_of(**settings):
+    return Policy(ServerSettings(**settings))
+
+
+class NamedKernels:
+    """Kernels that are there by name, and run this interpreter."""
+
+    def __init__(self, *names):
+        self.names = set(names)
+        self.busy = False
+
+    def __contains__(self, kernel_id):
+        return kernel_id in self.names
+
+    def is_busy(self, kernel_id):
+        return self.busy
+
+    def name(self, kernel_id):
+        return "python3"
+
+    async def interpreter(self, kernel_id):
+        return Interpreter(sys.executable, dict(os.environ), tuple(sys.path))
+
+    async def notebooks(self):
+        return {name: (f"{name}.ipynb",) for name in self.names}
+
+    def processes(self, notebooks):
+        return {}
+
+
+def with_manager(use, **settings):
+    async def run():
+        manager = ClusterManager(NamedKernels("a", "b"), policy_of(**settings))
+        try:
+            return await use(manager)
+        finally:
+            await manager.close_all()
+            assert supervisors() == []
+
+    return asyncio.run(run())
+
+
+def supervisors():
+    return [child.pid for child in psutil.Process().children() if "jupyter_gpudask.supervisor" in command_line(child)]
