@@ -195,5 +195,5 @@ def test_more_workers_than_the_administrator_allows_are_refused_also_to_his_own_
     cluster = start(server, kernel, "local")
     assert (cluster["status"], cluster["reason"]) == (
         "failed",
-        "2 workers were asked for, and this server allows 1.",
+        "This server limits clusters to 1 worker; 2 were requested.",
     )
