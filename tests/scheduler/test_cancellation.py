@@ -7,9 +7,9 @@ import time
 import pytest
 from distributed import Semaphore
 
+from jupyter_gpudask.client.cancellation import cancel_unfinished
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.magics.cell.interrupt import cancel_unfinished
 from jupyter_gpudask.protocol import ClusterSpec
 
 pytestmark = pytest.mark.cluster
