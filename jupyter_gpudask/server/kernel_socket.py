@@ -1,4 +1,4 @@
-"""The server's end of the socket by which kernels ask for their clusters."""
+"""The Unix socket on which kernels request their clusters from the server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..protocol import ClusterState
     from .clusters.cluster import KernelCluster
     from .clusters.manager import ClusterManager
-    from .metrics.broadcaster import Watch
+    from .metrics.monitor import Monitor
 
 logger = logging.getLogger(__name__)
 
@@ -30,38 +30,38 @@ _JOIN_LIMIT = 10.0
 
 
 class KernelSocket:
-    """Listens for the kernels.
+    """Listens for connections of kernels.
 
     Parameters
     ----------
     manager
-        Whose clusters they ask for.
-    watch
-        What knows the metrics of the GPUs.
+        The clusters.
+    monitor
+        Reads the GPUs, whose metrics are merged into the states that kernels request.
     path
-        Where the socket is.
+        The path of the socket.
     """
 
-    def __init__(self, manager: ClusterManager, watch: Watch, path: Path) -> None:
+    def __init__(self, manager: ClusterManager, monitor: Monitor, path: Path) -> None:
         self._manager = manager
-        self._watch = watch
+        self._monitor = monitor
         self._path = path
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Listen from now on, if there can be such a socket; without it kernels start clusters of their own."""
+        """Create the socket and listen; if that fails, kernels start their clusters themselves."""
         try:
             bound = bind_socket(self._path)
         except OSError as error:
             logger.warning(
-                "Kernels cannot ask for clusters: no socket can be made at %s: %s.", self._path, error.strerror
+                "Kernels cannot request clusters: the socket %s cannot be created: %s.", self._path, error.strerror
             )
             return
         self._server = await asyncio.start_unix_server(self._serve, sock=bound, limit=LINE_LIMIT)
 
     async def close(self) -> None:
-        """Listen no more, and let go of every kernel."""
+        """Stop listening and close all connections."""
         if self._server is not None:
             self._server.close()
             self._path.unlink(missing_ok=True)
@@ -76,7 +76,7 @@ class KernelSocket:
         try:
             pid, uid = peer_of(writer.get_extra_info("socket"))
             if uid == os.getuid():
-                await _Conversation(self._manager, self._watch, reader, writer).run()
+                await _Conversation(self._manager, self._monitor, reader, writer).run()
             else:
                 logger.warning("Process %s of user %s was refused at the kernels' socket.", pid, uid)
         except (ConnectionError, TimeoutError):
@@ -90,10 +90,10 @@ class _Conversation:
     """With one kernel, about one cluster."""
 
     def __init__(
-        self, manager: ClusterManager, watch: Watch, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, manager: ClusterManager, monitor: Monitor, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._manager = manager
-        self._watch = watch
+        self._monitor = monitor
         self._reader = reader
         self._writer = writer
         self._ordered = False
@@ -159,7 +159,7 @@ class _Conversation:
             self._over = True
             await self._manager.close(cluster.kernel_id)
             self._send(Closed())
-        elif (event := await answer(command, _ServedCluster(self._manager, self._watch, cluster))) is not None:
+        elif (event := await answer(command, _ServedCluster(self._manager, self._monitor, cluster))) is not None:
             self._send(event)
 
     def _tell_change(self, cluster: KernelCluster) -> None:
@@ -176,7 +176,7 @@ class _Conversation:
                     told = {"dashboard_port": None, "spec": cluster.spec, "found": not self._ordered}
                     self._send(cluster.ready.model_copy(update=told))
             case _:
-                end = cluster.end or ClusterLostError(
+                end = cluster.error or ClusterLostError(
                     "The cluster was closed; what its workers held is lost.", "Type: %gpudask start"
                 )
                 self._tell_failure(end)
@@ -195,9 +195,9 @@ class _Conversation:
 class _ServedCluster:
     """A cluster of the server's, as its kernel commands it."""
 
-    def __init__(self, manager: ClusterManager, watch: Watch, cluster: KernelCluster) -> None:
+    def __init__(self, manager: ClusterManager, monitor: Monitor, cluster: KernelCluster) -> None:
         self._manager = manager
-        self._watch = watch
+        self._monitor = monitor
         self._cluster = cluster
 
     async def state(self) -> ClusterState:
@@ -209,7 +209,7 @@ class _ServedCluster:
         return await self._state()
 
     async def empty(self) -> ClusterState:
-        await self._manager.empty(self._cluster)
+        await self._manager.reset(self._cluster)
         return await self._state()
 
     async def log(self, worker: str, lines: int) -> str:
@@ -224,4 +224,4 @@ class _ServedCluster:
     async def _state(self) -> ClusterState:
         if self._cluster.state is None:
             raise ClusterLostError("The cluster does not answer.", "Type: %gpudask restart")
-        return await self._watch.with_gpu_metrics(self._cluster.state)
+        return await self._monitor.with_gpu_metrics(self._cluster.state)

@@ -10,7 +10,7 @@ from managers import policy_of
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.server.clusters.manager import ClusterManager
 from jupyter_gpudask.server.kernel_socket import KernelSocket
-from jupyter_gpudask.server.metrics.broadcaster import Watch
+from jupyter_gpudask.server.metrics.monitor import Monitor
 
 pytestmark = pytest.mark.cluster
 
@@ -58,7 +58,7 @@ def test_a_socket_that_cannot_be_made_is_one_line_in_the_log_and_leaves_nothing(
     async def run(path):
         before = len(psutil.Process().children())
         manager = ClusterManager(NoKernels(), policy_of())
-        socket = KernelSocket(manager, Watch(manager, 0), path)
+        socket = KernelSocket(manager, Monitor(manager), path)
         await socket.open()
         children = len(psutil.Process().children()) - before
         await socket.close()
@@ -67,5 +67,7 @@ def test_a_socket_that_cannot_be_made_is_one_line_in_the_log_and_leaves_nothing(
     with small_disk(tmp_path / "runtime", files=1) as runtime:  # the folder itself
         assert asyncio.run(run(runtime / "gpudask.sock")) == 0
         (line,) = caplog.messages
-        assert line.startswith(f"Kernels cannot ask for clusters: no socket can be made at {runtime}/gpudask.sock: ")
+        assert line.startswith(
+            f"Kernels cannot request clusters: the socket {runtime}/gpudask.sock cannot be created: "
+        )
         assert line.endswith("No space left on device.")

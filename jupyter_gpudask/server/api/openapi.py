@@ -1,4 +1,7 @@
-"""The REST interface in the words of OpenAPI 3.1, made from the models."""
+"""The OpenAPI 3.1 document of the REST interface, generated from the models.
+
+``python -m jupyter_gpudask.server.api.openapi > labextension/openapi.json`` updates the copy of the front end.
+"""
 
 from __future__ import annotations
 
@@ -152,20 +155,20 @@ def _json(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    answers = (ClusterInfo, ClusterList, ClusterLogs, GpuList, Problem, ProfileList, StreamMessage)
-    questions = (CreateCluster, RestartCluster, ScaleCluster)
+    responses = (ClusterInfo, ClusterList, ClusterLogs, GpuList, Problem, ProfileList, StreamMessage)
+    requests = (CreateCluster, RestartCluster, ScaleCluster)
     _, definitions = models_json_schema(
-        [(model, "serialization") for model in answers] + [(model, "validation") for model in questions],
+        [(model, "serialization") for model in responses] + [(model, "validation") for model in requests],
         ref_template=_REF,
     )
     schemas: dict[str, Any] = definitions["$defs"]
-    for question in (CreateCluster, RestartCluster):
-        schemas[question.__name__]["properties"]["spec"] = {"$ref": _REF.format(model="ClusterOptions")}
+    for request in (CreateCluster, RestartCluster):
+        schemas[request.__name__]["properties"]["spec"] = {"$ref": _REF.format(model="ClusterOptions")}
     return schemas | {"ClusterOptions": _options()}
 
 
 def _options() -> dict[str, Any]:
-    """What may be said of a cluster that is ordered: any attributes of a spec that go together."""
+    """The options of a new cluster: any valid combination of the attributes of a spec."""
     schema = ClusterSpec.model_json_schema(mode="validation")
     return {
         "title": "ClusterOptions",
@@ -179,5 +182,5 @@ def _options() -> dict[str, Any]:
     }
 
 
-if __name__ == "__main__":  # python -m jupyter_gpudask.server.api.openapi > labextension/openapi.json
+if __name__ == "__main__":
     sys.stdout.write(json.dumps(openapi_document("/"), indent=2) + "\n")

@@ -68,5 +68,5 @@ def command_lines():
 
 
 def test_the_pid_of_a_dead_kernel_may_be_that_of_another_process():
-    with pytest.raises(KernelUnsuitableError, match="cannot be looked at"):
+    with pytest.raises(KernelUnsuitableError, match="cannot be inspected"):
         _interpreter_of(os.getpid(), "kernel-1234.json")

@@ -111,7 +111,7 @@ def test_a_killed_supervisor_is_told_with_its_reason_and_can_be_restarted():
         await becomes(cluster, "ready")
         os.kill(cluster.ready.pid, signal.SIGKILL)
         await becomes(cluster, "failed", limit=5)
-        assert "killed by SIGKILL" in cluster.end.reason
+        assert "killed by SIGKILL" in cluster.error.reason
         assert await becomes(manager.restart("a", {}), "ready", "failed") == "ready"
 
     with_manager(use)
@@ -127,7 +127,7 @@ def test_limits_are_kept():
         with pytest.raises(LimitError, match="protocol ucx"):
             spec(manager, protocol="ucx")
         manager.create("a", spec(manager))
-        with pytest.raises(LimitError, match="1 clusters at a time"):
+        with pytest.raises(LimitError, match="limited to 1 clusters at a time"):
             manager.create("b", spec(manager))
         await manager.close("a")
 
@@ -143,7 +143,7 @@ def test_a_cluster_without_work_is_closed_and_says_so_and_a_busy_kernel_is_work(
         assert cluster.status == "ready"
         manager.kernels.busy = False
         await becomes(cluster, "closed", limit=8)
-        assert manager.get("a").end.reason.startswith("The cluster was closed after 1 seconds without work")
+        assert manager.get("a").error.reason.startswith("The cluster was closed after 1 seconds without work")
 
     with_manager(use, idle_timeout=1.0)
 

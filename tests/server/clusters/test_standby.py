@@ -10,7 +10,7 @@ import pytest
 from helpers import START_ONE, command_line, wait_until
 
 from jupyter_gpudask.server.clusters.kernels import Interpreter
-from jupyter_gpudask.server.clusters.standby import Standby
+from jupyter_gpudask.server.clusters.standby import StandbySupervisor
 
 pytestmark = pytest.mark.cluster
 
@@ -97,7 +97,7 @@ def test_it_is_not_used_after_something_was_installed(tmp_path, monkeypatch):
     monkeypatch.setattr("jupyter_gpudask.server.clusters.standby.start_supervisor", start)
 
     async def run():
-        standby, interpreter = Standby(kernels, wanted=True), await kernels.interpreter("k")
+        standby, interpreter = StandbySupervisor(kernels, enabled=True), await kernels.interpreter("k")
         await standby.prepare("k")
         (packages / "another").mkdir()
         assert await standby.take(interpreter) is None
@@ -113,7 +113,7 @@ def test_there_is_one_at_most_and_none_after_the_close():
 
     async def run():
         kernels = Kernels()
-        standby = Standby(kernels, wanted=True)
+        standby = StandbySupervisor(kernels, enabled=True)
         await asyncio.gather(*(standby.prepare("k") for _ in range(10)))
         first = children()
         kernels.environment = {**os.environ, "COLOUR": "green"}

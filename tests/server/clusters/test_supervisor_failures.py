@@ -16,7 +16,7 @@ from managers import policy_of
 from jupyter_gpudask.launcher import cluster_process as launcher
 from jupyter_gpudask.launcher import connection as link
 from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
-from jupyter_gpudask.server.clusters.kernel_events import KernelFollower
+from jupyter_gpudask.server.clusters.kernel_events import KernelEventListener
 from jupyter_gpudask.server.clusters.kernels import Interpreter
 from jupyter_gpudask.server.clusters.manager import ClusterManager
 
@@ -90,7 +90,7 @@ def outcome_of(body, tmp_path, start_timeout=120.0):
         pause = await measuring
         await manager.close_all()
         assert str(program) not in str([command_line(child) for child in psutil.Process().children()])
-        return cluster.end, pause
+        return cluster.error, pause
 
     return asyncio.run(run())
 
@@ -137,7 +137,7 @@ def test_an_interpreter_that_is_not_there_is_a_clear_error(tmp_path):
         async with asyncio.timeout(5):
             while cluster.status != "failed":
                 await asyncio.sleep(0.02)
-        return cluster.end
+        return cluster.error
 
     assert "does not start" in str(asyncio.run(run()))
 
@@ -155,7 +155,7 @@ def test_many_cycles_of_start_and_stop_leave_nothing(tmp_path):
             cluster, _ = manager.create("k", ClusterSpec(engine="cpu"))
             while cluster.status == "starting":
                 await asyncio.sleep(0.005)
-            assert cluster.status == "ready", cluster.end
+            assert cluster.status == "ready", cluster.error
             await manager.close("k")
             seen.append((me.num_fds(), me.num_threads(), len(me.children()) - others))
         return seen
@@ -210,10 +210,10 @@ def test_who_comes_or_leaves_while_a_cluster_starts_counts(interval, tmp_path):
     heard = tmp_path / "heard"
 
     async def use(manager, _):
-        manager.watch(1.0 - interval)
+        manager.request_states(1.0 - interval)
         cluster, _ = manager.create("k", CPU)
         await asyncio.sleep(0)
-        manager.watch(interval)
+        manager.request_states(interval)
         await until(lambda: cluster.status == "ready" and watched()[-1:] == [interval])
 
     def watched():
@@ -258,7 +258,7 @@ def test_one_that_is_about_to_end_does_not_keep_the_others_from_being_watched(tm
         await until(lambda: cluster.status == "ready")
         await until(cluster.process._writer.is_closing)
         assert cluster.process.running
-        manager.watch(1.0)
+        manager.request_states(1.0)
 
     with_supervisor("print(ready, flush=True)\nos.close(0)\ntime.sleep(1.5)", tmp_path, use)
 
@@ -271,7 +271,7 @@ def test_what_nobody_foresaw_is_the_end_of_a_start_and_not_a_start_without_end(t
         manager.kernels.notebooks = notebooks
         cluster, _ = manager.create("k", CPU)
         await until(lambda: cluster.status == "failed")
-        assert "nobody foresaw this" in str(cluster.end)
+        assert "nobody foresaw this" in str(cluster.error)
 
     with caplog.at_level(logging.CRITICAL):
         with_supervisor(UNTIL_CLOSED, tmp_path, use)
@@ -281,10 +281,10 @@ def test_the_log_of_one_that_is_gone_is_kept(tmp_path):
     async def use(manager, _):
         cluster, _ = manager.create("k", CPU)
         await until(lambda: cluster.status == "failed")
-        assert "ended with status 3" in cluster.end.reason
-        assert cluster.end.fix == "Type: %gpudask restart"
+        assert "ended with status 3" in cluster.error.reason
+        assert cluster.error.fix == "Type: %gpudask restart"
         assert await manager.logs("k") == {"supervisor": "\n".join(f"last words {number}" for number in range(9))}
-        assert str(cluster.end).endswith("restart\n" + "\n".join(f"last words {number}" for number in range(4, 9)))
+        assert str(cluster.error).endswith("restart\n" + "\n".join(f"last words {number}" for number in range(4, 9)))
 
     words = "for number in range(9): print('last words', number, file=sys.stderr, flush=True)"
     with_supervisor(f"print(ready, flush=True)\ntime.sleep(0.3)\n{words}\nsys.exit(3)", tmp_path, use)
@@ -306,7 +306,7 @@ def test_a_cluster_that_hangs_and_is_closed_is_not_restarted_for_its_kernels_res
     async def use(manager, supervisors):
         cluster, _ = manager.create("k", CPU)
         await until(lambda: cluster.status == "ready")
-        emptying = asyncio.create_task(KernelFollower(manager, NoKernels(), NoKernels())._empty(cluster))
+        emptying = asyncio.create_task(KernelEventListener(manager, NoKernels(), NoKernels())._reset(cluster))
         await asyncio.sleep(0.1)
         await manager.close("k")
         await emptying

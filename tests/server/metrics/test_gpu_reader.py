@@ -117,9 +117,9 @@ def test_a_gpu_that_falls_off_the_bus_is_named_and_the_others_go_on(read):
     by_index = f"def by_index(i):\n        if i == 0 and step in (1, 2): raise {lost}\n        return i"
     seen, logged = read(f"{by_index}\n    pynvml.nvmlDeviceGetHandleByIndex = by_index")
     assert [len(look["gpus"]) for look in seen] == [2, 1, 1, 2]
-    assert seen[1]["reason"] == "GPU 0 (NVIDIA H200) no longer answers."
+    assert seen[1]["reason"] == "GPU 0 (NVIDIA H200) no longer responds."
     assert seen[3]["reason"] == ""
-    assert logged == ["GPU 0 (NVIDIA H200) no longer answers.", "The GPUs answer again."]
+    assert logged == ["GPU 0 (NVIDIA H200) no longer responds.", "All GPUs respond again."]
 
 
 def test_a_gpu_that_is_taken_out_is_missed_although_its_neighbour_moves_up(read):
@@ -127,7 +127,7 @@ def test_a_gpu_that_is_taken_out_is_missed_although_its_neighbour_moves_up(read)
         "if step: pynvml.nvmlDeviceGetCount, pynvml.nvmlDeviceGetHandleByIndex = lambda: 1, lambda i: i + 1"
     )
     assert [len(look["gpus"]) for look in seen] == [2, 1, 1, 1]
-    assert logged == ["GPU 0 (NVIDIA H200) no longer answers."]
+    assert logged == ["GPU 0 (NVIDIA H200) no longer responds."]
 
 
 def test_a_gpu_that_does_not_tell_its_uuid_once_is_missed_only_then(read):
@@ -137,7 +137,7 @@ def test_a_gpu_that_does_not_tell_its_uuid_once_is_missed_only_then(read):
         f"pynvml.nvmlDeviceGetUUID = lambda h: {no} if (step, h) == (1, 0) else uuid(h)"
     )
     assert [len(look["gpus"]) for look in seen] == [2, 1, 2, 2]
-    assert logged == ["GPU 0 (NVIDIA H200) no longer answers.", "The GPUs answer again."]
+    assert logged == ["GPU 0 (NVIDIA H200) no longer responds.", "All GPUs respond again."]
 
 
 def test_a_gpu_of_which_mig_is_switched_is_not_missed(read):
