@@ -56,33 +56,21 @@ export default defineConfig([
     }
   },
   {
-    files: ['labextension/src/index.ts'],
-    rules: {
-      // The panel and the buttons are in the page when it is laid out; dialogs come later.
-      'jupyter/prefer-lazy-imports': [
-        'warn',
-        {
-          ignoreImports: ['./model/*', './panel', './views/*']
-        }
-      ]
-    }
-  },
-  {
     files: ['labextension/src/plugins/*.ts'],
     rules: {
-      // Small, and at work from the start.
+      // What each page needs as soon as it is laid out; dialogs and tabs are loaded when they are first opened.
       'jupyter/prefer-lazy-imports': [
         'warn',
         {
           ignoreImports: [
-            '../autostart',
-            '../commands',
-            '../dashboard',
-            '../insertCode',
+            '../cluster/commands',
+            '../cluster/running',
+            '../components/*',
+            '../dashboard/dashboard',
             '../model/*',
-            '../notifier',
-            '../panel',
-            '../running'
+            '../notebook/*',
+            '../notifications/*',
+            '../panel/*'
           ]
         }
       ]

@@ -1,14 +1,155 @@
-"""The pages of the documentation."""
+"""The pages of the documentation: their size, their links, and what they say about files, errors and measurements."""
 
+import ast
+import json
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+RESULTS = ROOT / "benchmarks" / "results"
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def without_blocks(text):
+    """The text of a page without its fenced blocks of code."""
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def headings(page):
+    return [line for line in without_blocks(page.read_text()).splitlines() if line.startswith("#")]
+
+
+def anchor(heading):
+    """The anchor of a heading, as GitHub makes it."""
+    text = re.sub(r"[^\w\- ]", "", heading.lstrip("#").strip().lower())
+    return text.replace(" ", "-")
+
+
+def links(page):
+    """The targets of the links on a page, to other sites excepted."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", without_blocks(page.read_text()))
+    return [target for target in targets if not re.match(r"[a-z]+://", target)]
+
+
+@each_page
 def test_a_page_says_each_of_its_sections_once(page):
-    headings = Counter(line for line in page.read_text().splitlines() if line.startswith("#"))
-    assert [heading for heading, count in headings.items() if count > 1] == []
+    assert [heading for heading, count in Counter(headings(page)).items() if count > 1] == []
+
+
+@each_page
+def test_links_lead_to_files_and_headings_that_exist(page):
+    broken = []
+    for target in links(page):
+        path, _, fragment = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (fragment and fragment not in [anchor(heading) for heading in headings(file)]):
+            broken.append(target)
+    assert broken == []
+
+
+def test_the_index_lists_every_page():
+    listed = {target.partition("#")[0] for target in links(DOCS / "README.md")}
+    assert {page.name for page in DOCS.glob("*.md")} - {"README.md"} <= listed
+
+
+def test_the_readme_has_at_most_700_words_and_names_its_two_commands_in_the_first_screen():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.split()) <= 700
+    first_screen = "\n".join(text.splitlines()[:20])
+    assert "`make demo`" in first_screen
+    assert "`make test`" in first_screen
+
+
+def test_the_readme_has_the_measurements_that_were_recorded():
+    text = (ROOT / "README.md").read_text()
+    measured = json.loads((RESULTS / "2026-11-20-main-job-h200-x2.json").read_text())
+    rows = {"Start the cluster": "start", "Sum over": "sum_again", "Group 10 million rows": "groupby_again"}
+    for title, key in rows.items():
+        _, _, by_hand, ours, _ = next(line for line in text.splitlines() if line.startswith(f"| {title}")).split("|")
+        for cell, seconds in ((by_hand, measured["by_hand"][key]), (ours, measured["seconds"][key])):
+            number = cell.removesuffix(" s ").strip()
+            assert number == f"{seconds:.{len(number.partition('.')[2])}f}"
+    assert f"took {measured['seconds']['sum_again']:.2f} s" in text
+
+
+def test_the_readme_shows_only_output_that_its_cell_had_on_gpus():
+    text = (ROOT / "README.md").read_text()
+    cell = re.search(r"^```python\n(.*?)\n```", text, flags=re.MULTILINE | re.DOTALL)[1]
+    recordings = [json.loads(path.read_text()) for path in RESULTS.glob("*readme-cell*.json")]
+    recorded = [each["output"] for each in recordings if each["gpus"] and each["cell"] == cell]
+    shown = re.findall(r"^```text\n(.*?)\n```", text, flags=re.MULTILINE | re.DOTALL)
+    assert [output for output in shown if output not in recorded] == []
+
+
+PLACES = [
+    ROOT,
+    ROOT / "jupyter_gpudask",
+    ROOT / "labextension" / "src",
+    ROOT / "labextension" / "ui-tests" / "tests",
+    ROOT / "benchmarks" / "pictures",
+    ROOT / "tests",
+]
+MADE_BY_COMMANDS = {"dist/", "fluid-simulation.ipynb"}
+FILE = re.compile(r"(?<![\w/.])[\w./-]+\.(?:pyi?|tsx?|mjs|ipynb|md|toml)\b")
+FOLDER = re.compile(r"`([\w.-]+(?:/[\w.-]+)*/)`")
+
+
+def named_paths(page):
+    """The files and folders that a page names; addresses of other sites, and NAME for any name, excepted."""
+    text = re.sub(r"https?://\S+", "", page.read_text())
+    paths = {path for path in FILE.findall(text) if not path.startswith("..")} | set(FOLDER.findall(text))
+    return {path for path in paths if "NAME" not in path}
+
+
+@pytest.mark.parametrize("page", [DOCS / "architecture.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_files_and_folders_that_are_named_exist(page):
+    missing = [
+        path for path in named_paths(page) - MADE_BY_COMMANDS if not any((place / path).exists() for place in PLACES)
+    ]
+    assert sorted(missing) == []
+
+
+def test_the_architecture_has_a_row_for_every_package():
+    rows = re.findall(r"^\| `(\w+)/` \|", (DOCS / "architecture.md").read_text(), flags=re.MULTILINE)
+    packages = [path.parent.name for path in (ROOT / "jupyter_gpudask").glob("*/__init__.py")]
+    assert sorted(set(rows) - {"labextension"}) == sorted(packages)
+
+
+def test_the_table_of_simulated_gpus_has_every_variable():
+    described = re.findall(r"^\| `(FAKE_\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)
+    simulation = (ROOT / "tests" / "fake_gpus" / "sitecustomize.py").read_text()
+    assert sorted(described) == sorted(set(re.findall(r"environ\.get\(\s*\"(\w+)\"", simulation)))
+
+
+def test_the_table_of_benchmarks_has_every_script():
+    described = re.findall(r"`benchmarks/(\w+\.(?:py|mjs))`", (ROOT / "CONTRIBUTING.md").read_text())
+    scripts = [path for path in (ROOT / "benchmarks").iterdir() if path.suffix in (".py", ".mjs")]
+    assert {path.name for path in scripts if "__main__" in path.read_text() or path.suffix == ".mjs"} <= set(described)
+
+
+def messages():
+    """Patterns of all texts of at least three words in the package, with its values left open."""
+    for path in (ROOT / "jupyter_gpudask").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in ast.walk(tree):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            texts = [part.value if isinstance(part, ast.Constant) else None for part in parts]
+            if id(node) in inside or not all(isinstance(text, str | None) for text in texts):
+                continue
+            if len(" ".join(text for text in texts if text).split()) >= 3:
+                yield re.compile("".join(".+?" if text is None else re.escape(text) for text in texts))
+
+
+def test_every_sentence_in_the_table_of_errors_is_in_the_code():
+    _, section = (DOCS / "magics.md").read_text().split("\n## Errors\n")
+    sentences = re.findall(r"^\|[^|]*\| `(.+?)`", section, flags=re.MULTILINE)
+    assert len(sentences) > 20
+    patterns = list(messages())
+    assert [sentence for sentence in sentences if not any(pattern.match(sentence) for pattern in patterns)] == []

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cluster
 
 CPU, SWITCHED = Side("cpu"), Side("gpu", "numpy", "pandas")
 
-IS_SWITCHED = "__import__('jupyter_gpudask.switch.config_overlay', fromlist=['x']).current_overlay() is not None"
+IS_SWITCHED = "__import__('jupyter_gpudask.overlay.config_overlay', fromlist=['x']).current_overlay() is not None"
 
 CHOSEN = (
     "da.where",

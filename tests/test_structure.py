@@ -25,13 +25,14 @@ ALLOWED = {
     # In whoever starts a supervisor.
     "launcher": {"machine", "protocol"},
     # In the kernel. What it sends to the scheduler and to workers it imports to name it.
-    "client": {"scheduler", "worker", "protocol"},
+    "client": {"scheduler", "worker", "inspection", "protocol"},
     "inspection": set(),
     "random": {"patches", "inspection"},
-    "patches": {"random", "inspection", "switch"},
-    "switch": {"patches", "inspection"},
-    "session": {"supervisor", "launcher", "client", "worker", "switch", "inspection", "machine", "protocol"},
-    "magics": {"session", "scheduler", "switch", "inspection", "machine", "protocol"},
+    "overlay": {"patches"},
+    "patches": {"random", "inspection", "overlay"},
+    "switch": {"patches", "inspection", "overlay"},
+    "session": {"launcher", "client", "worker", "switch", "overlay", "inspection", "machine", "protocol"},
+    "magics": {"session", "scheduler", "switch", "overlay", "inspection", "machine", "protocol"},
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},
     "__init__": {"magics", "session", "server", "_version"},
@@ -44,6 +45,7 @@ ONLY = {
     "cudf": ["switch/", "patches/", "random/", "inspection/", "worker/preload.py"],
     "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],
     "pynvml": ["machine/gpus.py", "machine/nvml.py"],
+    "IPython": ["magics/", "errors.py", "__init__.py"],
 }
 
 # The server and the kernel load these at once; they must stay light.

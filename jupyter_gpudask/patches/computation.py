@@ -12,14 +12,14 @@ from distributed import Client
 
 from ..inspection.caller import names_of, user_line
 from ..inspection.placement import GPU_BACKENDS, kind_of, name_of, place_of, results_to_host, to_host
-from ..switch.config_overlay import current_overlay
+from ..overlay.config_overlay import current_overlay
 from .interception import bind, calling_frame, first_argument, intercept
 from .result_size import check_what_was_computed, refusing_what_does_not_fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..switch.cell_record import Watch
+    from ..overlay.cell_record import Watch
 
 _GIVE_RESULTS = frozenset({"compute", "head", "tail", "safe_head", "item", "__array__", "__len__"})
 _SEVERAL = (list, tuple, set, frozenset)

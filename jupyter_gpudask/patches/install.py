@@ -7,21 +7,21 @@ from functools import cache
 
 from ..random.generators import install_random_numbers
 from ..random.seed import install_seed
-from .block_meta import install_metas
+from .arrays.block_meta import install_metas
+from .arrays.cupy_backend import install_array_backend
+from .arrays.elementwise import install_elementwise
+from .arrays.numeric import install_division
+from .arrays.operand_placement import install_company
+from .arrays.quantiles import install_quantiles
 from .computation import install_computing
 from .creation import install_creation_functions
-from .cupy_backend import install_array_backend
-from .dataframes import install_frame_backend
-from .division import install_division
-from .elementwise import install_elementwise
-from .groupby import install_grouping
-from .idxmin import install_extremes
+from .frames.conversions import install_frame_backend
+from .frames.groupby import install_grouping
+from .frames.idxmin import install_extremes
+from .frames.parquet import install_parquet_indexes
+from .frames.partial_time_strings import install_time_labels
 from .mixed_operands import install_mixing
 from .numpy_conversion import install_conversion
-from .operand_placement import install_company
-from .parquet import install_parquet_indexes
-from .partial_time_strings import install_time_labels
-from .quantiles import install_quantiles
 from .shuffle import install_shuffling
 from .user_functions import install_user_functions
 

@@ -12,7 +12,7 @@ from dask.array import Array
 from dask.dataframe.dask_expr import FrameBase
 
 from ..inspection.placement import name_of, to_host
-from ..switch.config_overlay import current_overlay
+from ..overlay.config_overlay import current_overlay
 from .interception import bind, intercept
 
 if TYPE_CHECKING:

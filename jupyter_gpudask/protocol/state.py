@@ -117,6 +117,30 @@ class WorkerState(_Model):
     status: str = "running"
 
 
+class WorkerExit(_Model):
+    """A worker process that was killed or exited with a status other than 0; its nanny starts another.
+
+    Attributes
+    ----------
+    worker
+        The worker's name in Dask.
+    pid
+        Its process id.
+    time
+        When it ended, in seconds since the epoch.
+    reason
+        How it ended, such as ``was killed by signal 9`` or ``exceeded its memory limit``.
+    over_memory_limit
+        Whether its nanny terminated it because it exceeded its limit of host memory.
+    """
+
+    worker: str
+    pid: int
+    time: float
+    reason: str
+    over_memory_limit: bool = False
+
+
 class ClusterState(_Model):
     """A cluster at one moment.
 
@@ -140,6 +164,8 @@ class ClusterState(_Model):
         UUIDs of the GPUs that are to have a worker: after a `scale` fewer than the cluster holds.
     held
         Size of the results that clients keep on the workers, in bytes: what is lost when the cluster is closed.
+    worker_exits
+        The newest unexpected exits of worker processes, at most 20, the oldest first.
     """
 
     engine: Literal["cuda", "cpu"]
@@ -151,6 +177,7 @@ class ClusterState(_Model):
     workers_wanted: int = 0
     gpus: tuple[str, ...] = ()
     held: int = 0
+    worker_exits: tuple[WorkerExit, ...] = ()
 
 
 class TlsCredentials(_Model):

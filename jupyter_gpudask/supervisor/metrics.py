@@ -14,7 +14,8 @@ from ..worker.preload import METRICS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .engines import Plan
+    from ..machine.plan import Plan
+    from ..scheduler.worker_failures import WorkerFailuresPlugin
 
 Status = Literal["starting", "ready", "closing", "closed"]
 
@@ -22,7 +23,7 @@ _UNFINISHED_STATES = ("waiting", "queued", "no-worker", "processing")
 
 
 async def read_state(
-    cluster: Any, plan: Plan, status: Status, out_of_memory: Mapping[str, int], *, gpu_metrics: bool = True
+    cluster: Any, plan: Plan, status: Status, failures: WorkerFailuresPlugin, *, gpu_metrics: bool = True
 ) -> ClusterState:
     """What each worker is doing now. It asks no worker, and takes no CUDA context.
 
@@ -34,8 +35,8 @@ async def read_state(
         What the cluster was made from.
     status
         The supervisor's word for it.
-    out_of_memory
-        How many tasks failed for want of device memory, by the name of the worker.
+    failures
+        The failures of its workers so far.
     gpu_metrics
         Whether NVML is asked about its GPUs.
     """
@@ -47,7 +48,7 @@ async def read_state(
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
     pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
     workers = [
-        _read_worker(worker, devices, pids.get(str(worker.name)), out_of_memory.get(str(worker.name), 0))
+        _read_worker(worker, devices, pids.get(str(worker.name)), failures.out_of_memory[str(worker.name)])
         for worker in scheduler.workers.values()
     ]
     return ClusterState(
@@ -62,6 +63,7 @@ async def read_state(
         workers_wanted=len(cluster.plan),
         gpus=tuple(gpu.uuid for gpu in plan.gpus if gpu.uuid in cluster.plan),
         held=_held_bytes(scheduler),
+        worker_exits=tuple(failures.exits),
     )
 
 

@@ -10,13 +10,13 @@ import dask.config
 
 from ..errors import BackendUnavailableError
 from ..installation import pip_install
-from .config_overlay import Overlay
-from .thread_context import install_inheritance
+from ..overlay.config_overlay import Overlay
+from ..overlay.thread_context import install_inheritance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .cell_record import Watch
+    from ..overlay.cell_record import Watch
 
 _MODULES = {"cupy": ("cupy",), "cudf": ("cudf", "dask_cudf"), "numpy": (), "pandas": ()}
 

@@ -1,9 +1,24 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
 import { Token } from '@lumino/coreutils';
 
-import { IGpuDask } from './views/context';
+import { GpuDaskModel } from './model/model';
+import { CurrentKernel } from './notebook/currentKernel';
 
-/** What the plugins of this extension share. */
-export const IGpuDaskToken = new Token<IGpuDask>(
+/** The service that the plugins and views of this extension share. */
+export interface IGpuDask {
+  /** The state of the GPUs and clusters. */
+  model: GpuDaskModel;
+  /** The kernel of the current notebook or console. */
+  current: CurrentKernel;
+  /** The application's commands; every action of a view is a command. */
+  commands: CommandRegistry;
+  /** The translations of this extension. */
+  trans: TranslationBundle;
+}
+
+/** The token of the service. */
+export const IGpuDask = new Token<IGpuDask>(
   'jupyter-gpudask:IGpuDask',
   'The state of the GPUs and of the Dask clusters on them.'
 );

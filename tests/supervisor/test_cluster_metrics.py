@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
+from jupyter_gpudask.machine.plan import Plan
 from jupyter_gpudask.protocol import GpuState
-from jupyter_gpudask.supervisor.engines import Plan
+from jupyter_gpudask.scheduler.worker_failures import WorkerFailuresPlugin
 from jupyter_gpudask.supervisor.metrics import read_state
 
 
@@ -25,7 +26,8 @@ def test_the_schedulers_loop_turns_while_nvml_is_asked(monkeypatch):
 
     async def run():
         asyncio.get_running_loop().call_later(0.01, turned.set)
-        return await read_state(SimpleNamespace(scheduler=scheduler, workers={}, plan=set()), plan, "ready", {})
+        cluster = SimpleNamespace(scheduler=scheduler, workers={}, plan=set())
+        return await read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler))
 
     assert asyncio.run(run()).engine == "cuda"
 
@@ -38,5 +40,5 @@ def test_nvml_is_not_asked_for_a_parent_that_reads_it_itself(monkeypatch):
     )
     scheduler = SimpleNamespace(workers={"": worker}, unrunnable=(), queued=(), task_groups={}, clients={})
     cluster = SimpleNamespace(scheduler=scheduler, workers={}, plan={"GPU-3"})
-    state = asyncio.run(read_state(cluster, plan, "ready", {}, gpu_metrics=False))
+    state = asyncio.run(read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler), gpu_metrics=False))
     assert (state.workers[0].gpu_index, state.workers[0].device_memory_used) == (3, None)

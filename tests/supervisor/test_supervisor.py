@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import psutil
 import pytest
@@ -106,7 +107,7 @@ def test_a_signal_to_the_supervisor_ends_everything_and_the_parent_is_told(numbe
     assert leftover_directories() == []
 
 
-def test_the_log_names_the_processes_of_workers_that_were_killed_and_not_of_those_that_were_restarted():
+def test_state_and_log_report_the_workers_that_were_killed_and_not_those_that_were_restarted():
     async def use(cluster):
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
         restarted = (await cluster.state()).workers[0].pid
@@ -114,26 +115,37 @@ def test_the_log_names_the_processes_of_workers_that_were_killed_and_not_of_thos
         killed = (await cluster.state()).workers[0].pid
         os.kill(killed, signal.SIGKILL)
         await asyncio.to_thread(wait_until, lambda: str(killed) in cluster.log(), 3)
+        exits = (await cluster.state()).worker_exits
         await asyncio.to_thread(client.close, 1)
-        return restarted, killed, cluster.log()
+        return restarted, killed, exits, cluster.log()
 
-    restarted, killed, log = with_cluster(use)
+    restarted, killed, exits, log = with_cluster(use)
     assert restarted != killed
+    (end,) = exits
+    assert (end.worker, end.pid, end.reason, end.over_memory_limit) == (
+        "0",
+        killed,
+        "was killed by signal 9",
+        False,
+    )
+    assert abs(end.time - time.time()) < 60
     assert f"Worker process {killed} was killed by signal 9" in log
     assert f"Worker process {restarted} " not in log
 
 
-def test_the_log_names_the_process_of_a_worker_that_ran_out_of_host_memory():
+def test_state_and_log_report_the_worker_that_exceeded_its_memory_limit():
     async def use(cluster):
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
         pid = (await cluster.state()).workers[0].pid
         hog = client.submit(lambda: b"x" * 600_000_000, pure=False)
-        await asyncio.to_thread(wait_until, lambda: "exceeded" in cluster.log(), 10)
+        await asyncio.to_thread(wait_until, lambda: f"Worker process {pid} " in cluster.log(), 10)
         hog.cancel()
+        exits = (await cluster.state()).worker_exits
         await asyncio.to_thread(client.close, 1)
-        return pid, cluster.log()
+        return pid, exits, cluster.log()
 
-    pid, log = with_cluster(use, CPU | {"memory_limit": 500_000_000})
+    pid, exits, log = with_cluster(use, CPU | {"memory_limit": 500_000_000})
+    assert [(end.pid, end.reason, end.over_memory_limit) for end in exits] == [(pid, "exceeded its memory limit", True)]
     assert f"(pid={pid}) exceeded 95% memory budget" in log
 
 

@@ -14,8 +14,8 @@ from device import MARKS, cupy
 from distributed import Client, LocalCluster, SchedulerPlugin, get_worker
 
 from jupyter_gpudask.errors import ResultTooLargeError
+from jupyter_gpudask.overlay.cell_record import Watch
 from jupyter_gpudask.patches import result_size as fitting
-from jupyter_gpudask.switch.cell_record import Watch
 from jupyter_gpudask.switch.context import switched_to
 from jupyter_gpudask.switch.default_client import default_client
 

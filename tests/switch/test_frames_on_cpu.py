@@ -10,7 +10,7 @@ from distributed import Client
 from frames import FRAME, NAMES, make_frames
 
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.patches import division
+from jupyter_gpudask.patches.arrays import numeric as division
 from jupyter_gpudask.patches.creation import FRAME_FUNCTIONS
 from jupyter_gpudask.patches.install import install_backends
 from jupyter_gpudask.patches.interception import _FILE, intercept

@@ -19,9 +19,9 @@ from dask.array.random import RandomState
 from dask.utils import get_default_shuffle_method
 from device import MARKS, cupy
 
+from jupyter_gpudask.overlay.cell_record import Watch
 from jupyter_gpudask.patches import interception
 from jupyter_gpudask.patches.interception import intercept
-from jupyter_gpudask.switch.cell_record import Watch
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = MARKS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from ...errors import GpuUnavailableError
 from ...installation import pip_install
 from ...quantities import format_bytes
-from ..views.views import View, format_table
+from ..views.base import View, format_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -98,7 +98,7 @@ def examine(cluster: RunningCluster | None) -> DoctorView:
     """
     from ...switch.gpu_libraries import examine_process
 
-    workers: dict[str, Examined] = {} if cluster is None else cluster.ask_workers(examine_process, _PATIENCE)
+    workers: dict[str, Examined] = {} if cluster is None else cluster.run_on_workers(examine_process, _PATIENCE)
     return DoctorView(
         [
             *_check_driver(cluster),

@@ -187,7 +187,7 @@ class ClusterManager:
         ClusterLostError
             The cluster is not ready, or does not respond.
         """
-        cluster.state = await self._process(cluster).empty()
+        cluster.state = await self._process(cluster).reset()
 
     async def logs(self, kernel_id: str, lines: int = _LOG_LINES) -> dict[str, str]:
         """The last lines of the logs of a kernel's cluster, by worker name."""

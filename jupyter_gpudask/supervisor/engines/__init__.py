@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import dask.config
 
-from .plan import Plan, check_pool_fits, has_usable_gpus, make_plan
+from ...machine.plan import has_usable_gpus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ...machine.plan import Plan
     from ...protocol import ClusterClass, ClusterSpec
 
 _NEVER = "10000 days"
-
-__all__ = ["Plan", "check_pool_fits", "make_plan", "open_cluster", "warm_up"]
 
 
 def warm_up() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from distributed import LocalCluster
 
 if TYPE_CHECKING:
+    from ...machine.plan import Plan
     from ...protocol import ClusterSpec
-    from .plan import Plan
 
 
 def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:

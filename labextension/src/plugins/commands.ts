@@ -1,6 +1,3 @@
-/**
- * Wiring of what can be done with clusters.
- */
 import {
   ILabShell,
   ILayoutRestorer,
@@ -9,19 +6,18 @@ import {
 } from '@jupyterlab/application';
 import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
 
-import type { ClusterActions } from '../actions';
+import type { ClusterActions } from '../cluster/actions';
+import { addClusterCommands } from '../cluster/commands';
 import { CommandIDs } from '../commandIDs';
-import { addClusterCommands } from '../commands';
 import {
   dashboardArgs,
-  dashboardOf,
+  parseDashboard,
   dashboardUrl,
   IDashboard
-} from '../dashboard';
-import type { DashboardTab } from '../dashboardTab';
+} from '../dashboard/dashboard';
+import type { DashboardTab } from '../dashboard/tab';
 import { RestClient } from '../model/rest';
-import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../tokens';
 
 const NO_ARGS = {
   type: 'object',
@@ -29,12 +25,12 @@ const NO_ARGS = {
   additionalProperties: false
 } as const;
 
-/** What can be done with clusters, in the palette too, and the tabs with Dask's dashboards. */
+/** A plugin that adds the cluster commands and the tabs with Dask dashboards. */
 export const commands: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:commands',
   description: 'Commands that start, stop and show Dask clusters.',
   autoStart: true,
-  requires: [IGpuDaskToken],
+  requires: [IGpuDask],
   optional: [ILabShell, ILayoutRestorer, ICommandPalette],
   activate: (
     app: JupyterFrontEnd,
@@ -46,7 +42,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
     const { trans } = gpuDask;
     const { serverSettings } = app.serviceManager;
     const actions = async (): Promise<ClusterActions> => {
-      const { ClusterActions } = await import('../actions');
+      const { ClusterActions } = await import('../cluster/actions');
       return new ClusterActions(
         gpuDask.model,
         new RestClient(serverSettings),
@@ -67,7 +63,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
       app.shell.activateById(tab.id);
     };
     const addTab = async (dashboard: IDashboard): Promise<DashboardTab> => {
-      const { DashboardTab } = await import('../dashboardTab');
+      const { DashboardTab } = await import('../dashboard/tab');
       const tab = new DashboardTab(gpuDask, dashboard, serverSettings.baseUrl);
       tab.dashboardChanged.connect(changed => void tracker.save(changed));
       app.shell.add(tab, 'main', { type: 'GPU Dask' });
@@ -81,12 +77,12 @@ export const commands: JupyterFrontEndPlugin<void> = {
         'noopener'
       );
     };
-    // A page of Notebook 7 has room for one document.
+    // Notebook 7 shows one document in a page: it has no tabs.
     addClusterCommands(gpuDask, actions, labShell ? openTab : openPage);
     app.commands.addCommand(CommandIDs.restoreDashboard, {
       describedBy: { args: NO_ARGS },
       isVisible: () => false,
-      execute: args => openTab(dashboardOf(args))
+      execute: args => openTab(parseDashboard(args))
     });
 
     if (labShell) {

@@ -5,15 +5,14 @@ import {
 import { ILauncher } from '@jupyterlab/launcher';
 
 import { CommandIDs } from '../commandIDs';
-import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../tokens';
 
-/** The card in the launcher. */
+/** A plugin that adds a card to the launcher. */
 export const launcher: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:launcher',
   description: 'Opens the panel from the launcher.',
   autoStart: true,
-  requires: [IGpuDaskToken],
+  requires: [IGpuDask],
   optional: [ILauncher],
   activate: (
     app: JupyterFrontEnd,

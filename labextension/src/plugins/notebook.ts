@@ -5,19 +5,18 @@ import {
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 
-import { Autostart } from '../autostart';
 import { CommandIDs } from '../commandIDs';
-import { addInsertCommand } from '../insertCode';
 import { RestClient } from '../model/rest';
-import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { Autostart } from '../notebook/autostart';
+import { addInsertCommand } from '../notebook/insertSnippet';
+import { IGpuDask } from '../tokens';
 
-/** What is done in notebooks: code is inserted, and clusters are started with them. */
+/** A plugin that inserts code into notebooks and starts clusters with them. */
 export const notebook: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:notebook',
-  description: 'Inserts code into notebooks, and starts clusters with them.',
+  description: 'Inserts code into notebooks and starts clusters with them.',
   autoStart: true,
-  requires: [IGpuDaskToken],
+  requires: [IGpuDask],
   optional: [INotebookTracker, ICommandPalette],
   activate: (
     app: JupyterFrontEnd,
@@ -35,9 +34,9 @@ export const notebook: JupyterFrontEndPlugin<void> = {
     });
     const rest = new RestClient(app.serviceManager.serverSettings);
     const autostart = new Autostart(gpuDask, rest);
-    tracker.forEach(panel => autostart.follow(panel.sessionContext));
+    tracker.forEach(panel => autostart.watch(panel.sessionContext));
     tracker.widgetAdded.connect((_, panel) =>
-      autostart.follow(panel.sessionContext)
+      autostart.watch(panel.sessionContext)
     );
   }
 };

@@ -4,17 +4,17 @@ import {
 } from '@jupyterlab/application';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 
+import { RunningClusters } from '../cluster/running';
 import { RestClient } from '../model/rest';
-import { RunningClusters } from '../running';
-import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../tokens';
 
-/** The clusters in the panel of what is running. */
+/** A plugin that lists the clusters in the panel of running terminals and kernels. */
 export const running: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:running',
-  description: 'Lists the clusters in the panel of what is running.',
+  description:
+    'Lists the clusters in the panel of running terminals and kernels.',
   autoStart: true,
-  requires: [IGpuDaskToken],
+  requires: [IGpuDask],
   optional: [IRunningSessionManagers],
   activate: (
     app: JupyterFrontEnd,

@@ -4,15 +4,14 @@ import {
 } from '@jupyterlab/application';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-import { IGpuDaskToken } from '../tokens';
-import { IGpuDask } from '../views/context';
+import { IGpuDask } from '../tokens';
 
-/** What the user can choose. */
+/** A plugin that loads the settings. */
 export const settings: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:settings',
   description: 'The settings of GPU Dask.',
   autoStart: true,
-  requires: [IGpuDaskToken],
+  requires: [IGpuDask],
   optional: [ISettingRegistry],
   activate: async (
     app: JupyterFrontEnd,

@@ -1,0 +1,68 @@
+"""Base classes and helpers of the views: text for terminals, HTML for notebooks."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from IPython.display import display
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+class View:
+    """Base class of the output of the magics: `str` is its text, `to_html` its HTML."""
+
+    def to_html(self) -> str:
+        """The HTML, with all text escaped."""
+        return f"<div>{escape(str(self))}</div>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self.to_html()}
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(repr=False)
+class Note(View):
+    """One line in the secondary colour of the theme."""
+
+    STYLE: ClassVar[str] = "color: var(--jp-ui-font-color2, gray); font-size: var(--jp-ui-font-size1, 13px)"
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_html(self) -> str:
+        """The line as a `div`."""
+        return f'<div style="{self.STYLE}">{escape(self.text)}</div>'
+
+
+def show_note(shell: InteractiveShell, text: str) -> None:
+    """Show a `Note` under the cell, or print it in a terminal."""
+    if hasattr(shell, "kernel"):
+        display(Note(text))
+    else:
+        sys.stdout.write(f"{text}\n")
+
+
+def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as text, with aligned columns."""
+    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "right") -> str:
+    """A table as HTML."""
+    style = f'style="text-align: {align}; padding: 0.1em 0.4em"'  # widgets have no padding between cells
+    head = "".join(f'<th scope="col" {style}>{escape(cell)}</th>' for cell in heads)
+    body = "".join("<tr>" + "".join(f"<td {style}>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

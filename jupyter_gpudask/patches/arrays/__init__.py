@@ -1,0 +1,1 @@
+"""Patches of `dask.array`. Runs in the kernel; functions of blocks run in workers."""

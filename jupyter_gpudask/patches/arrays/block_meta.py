@@ -1,0 +1,58 @@
+"""Arrays whose blocks Dask cannot look at beforehand: what is computed from blocks on GPUs is taken to be on GPUs.
+
+Dask makes the metadata of such an array (a histogram, a boolean mask's selection, an FFT, ...) with NumPy.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from dask.array import Array
+from dask.array.utils import compute_meta
+from dask.highlevelgraph import HighLevelGraph
+
+from ...inspection.placement import can_move, place_of
+from ..interception import first_argument, intercept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NEVER_EMPTY = (np.quantile, np.percentile)
+_META = list(inspect.signature(Array.__new__).parameters).index("meta")
+_MARK = "_jupyter_gpudask_on_gpu"
+
+
+def install_metas() -> None:
+    """Mend the metadata of arrays that are made from now on; a second time does nothing."""
+    intercept(Array.__new__, _make)
+    intercept(compute_meta, _compute)
+
+
+def _compute(compute: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Dask calls a function with empty arrays, to see what it gives; some of CuPy's read beyond their end."""
+    __tracebackhide__ = True
+    if first_argument(compute, args, kwargs) in _NEVER_EMPTY and "gpu" in map(place_of, args[1:]):
+        return None
+    return compute(*args, **kwargs)
+
+
+def _make(make: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
+    __tracebackhide__ = True
+    array = make(*args, **kwargs)
+    given = args[_META] if len(args) > _META else kwargs.get("meta")
+    graph = array.dask
+    if not isinstance(graph, HighLevelGraph) or array.name not in graph.layers:
+        return array
+    on_gpu = place_of(array) == "gpu"
+    if not on_gpu and given is None and can_move(array):
+        needs = graph.dependencies.get(array.name, ())
+        on_gpu = any(getattr(graph.layers.get(need), _MARK, False) for need in needs)
+        if on_gpu:
+            import cupy
+
+            array._meta = cupy.empty((0,) * array.ndim, dtype=array.dtype)  # noqa: SLF001
+    if on_gpu:
+        setattr(graph.layers[array.name], _MARK, True)
+    return array

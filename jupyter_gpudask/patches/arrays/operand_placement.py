@@ -1,0 +1,66 @@
+"""Plain data that Dask's functions are given in a cell, such as lists and NumPy arrays: it goes where its company is.
+
+Code for NumPy adds a NumPy array to a Dask array, or gives a list to a function of `dask.array`, which makes a Dask
+array of it inside. In a cell for GPUs that array is on the GPU too, unless the function was given a collection from
+outside the cell, which is on the CPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dask.array import Array, core
+from dask.array.backends import array_creation_dispatch
+from dask.base import is_dask_collection
+
+from ...inspection.local_variables import local_variables
+from ...inspection.placement import can_move, place_of, to_gpu
+from ..interception import calling_frame, first_argument, intercept, is_ours
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+_DASK = "dask"
+_ARRAYS = "dask.array."
+_APART = ("diagonal", "asarray", "asanyarray")
+"""Callers: the first names its result by what it was given, and `creation` moves that; the others end here again."""
+
+_FOR_THE_HOST = ("dask.array.ma", "dask.array.random")
+"""CuPy has no masked arrays; and what a generator gives, and where, is decided elsewhere."""
+
+
+def install_company() -> None:
+    """Have Dask's functions put plain data on the GPUs in cells for them; a second time does nothing."""
+    for function in (core.asarray, core.asanyarray, core.from_array):
+        intercept(function, _make_array)
+
+
+def _make_array(make: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    array = make(*args, **kwargs)
+    if array_creation_dispatch.backend != "cupy" or place_of(array) != "host":
+        return array
+    if is_dask_collection(first_argument(make, args, kwargs)):
+        return array
+    caller = calling_frame()
+    is_for_arrays = caller.f_globals.get("__name__", "").startswith(_ARRAYS) and caller.f_code.co_name not in _APART
+    return to_gpu(array) if is_for_arrays and can_move(array) and not _is_for_the_host(caller) else array
+
+
+def _is_for_the_host(caller: FrameType) -> bool:
+    """Whether one of Dask's functions that are being called is for the host, or has a collection from there."""
+    frame: FrameType | None = caller
+    while frame is not None and (is_ours(frame) or frame.f_globals.get("__name__", "").partition(".")[0] == _DASK):
+        if frame.f_globals.get("__name__") in _FOR_THE_HOST:
+            return True
+        if not is_ours(frame) and any(map(_is_on_host, local_variables(frame).values())):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_on_host(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(isinstance(part, Array) and _is_on_host(part) for part in value)
+    return isinstance(value, Array) and value.ndim > 0 and place_of(value) == "host"

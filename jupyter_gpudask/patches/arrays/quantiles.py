@@ -1,0 +1,117 @@
+"""Quantiles of arrays on GPUs, where CuPy's are wrong.
+
+CuPy 14.2 reads from behind the end of a block that is empty, or that has one row while more than one quantile is
+asked for: it gives what lies there, or ends the process. It sorts NaN behind all numbers, where NumPy gives NaN. Its
+median takes no empty blocks. And dask_cudf 26.10 puts itself in charge of percentiles of CuPy's arrays.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import dask.array as da
+import numpy as np
+from dask.array.dispatch import percentile_lookup
+from dask.array.percentile import _percentile as percentile_of_block
+from packaging.version import Version
+
+from ...inspection.placement import place_of
+from ..interception import bind, first_argument, intercept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_UNUSUAL = ("out", "weights", "interpolation")
+
+
+def install_quantiles() -> None:
+    """Mend `dask.array.quantile`, `median` and `percentile`; a second time does nothing."""
+    intercept(da.quantile, _quantile)
+    intercept(da.median, _median)
+    intercept(da.percentile, _percentile)
+
+
+def _quantile(quantile: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    call = bind(quantile, args, kwargs).arguments
+    a, q, axis, keepdims = call["a"], call["q"], call.get("axis"), call.get("keepdims", False)
+    unusual = call.get("overwrite_input") or any(call.get(name) is not None for name in _UNUSUAL)
+    unusual = unusual or (axis is None and getattr(a, "npartitions", 1) > 1)
+    if unusual or place_of(a) != "gpu" or place_of(q) == "gpu":
+        return quantile(*args, **kwargs)
+    axes = range(a.ndim) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
+    reduced = [each % a.ndim for each in axes]
+    a = a.rechunk(dict.fromkeys(reduced, -1))
+    q = np.asarray(q, a.dtype if isinstance(q, int | float) and _keeps_precision(a) else None)
+    kept = [1 if each in reduced else sizes for each, sizes in enumerate(a.chunks) if keepdims or each not in reduced]
+    dtype = _dtype_of_quantiles(a.dtype, q.dtype)
+    return a.map_blocks(
+        quantile_of_block,
+        q,
+        axis=tuple(reduced),
+        method=call.get("method", "linear"),
+        keepdims=keepdims,
+        drop_axis=None if keepdims else reduced,
+        new_axis=list(range(q.ndim)) or None,
+        chunks=[*q.shape, *kept],
+        meta=np.empty_like(a._meta, shape=(0,) * (q.ndim + len(kept)), dtype=dtype),  # noqa: SLF001
+    )
+
+
+def _median(median: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    call = bind(median, args, kwargs).arguments
+    a, axis, keepdims = call["a"], call.get("axis"), call.get("keepdims", False)
+    if axis is None or call.get("out") is not None or place_of(a) != "gpu":
+        return median(*args, **kwargs)
+    dtype = np.median(np.zeros(1, a.dtype)).dtype
+    return da.quantile(a, 0.5, axis=axis, keepdims=keepdims).astype(dtype)
+
+
+def _percentile(percentile: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    result = percentile(*args, **kwargs)
+    a = first_argument(percentile, args, kwargs)
+    if isinstance(a, da.Array) and place_of(a) == "gpu":
+        _replace_lookup(result)
+    if not isinstance(a, da.Array) or place_of(a) != "gpu" or a.dtype.kind not in "fc":
+        return result
+    return da.where(da.isnan(a).any(), np.nan, result)
+
+
+def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
+    """`numpy.quantile` of one block, each quantile for itself."""
+    if not block.size:
+        host = np.quantile(np.empty(block.shape, block.dtype), q, **options)
+        return np.full_like(block, np.nan, shape=host.shape, dtype=host.dtype)
+    quantiles = np.stack([np.quantile(block, float(one), **options) for one in q.ravel()])
+    if block.dtype.kind == "f":
+        unknown = np.isnan(block).any(axis=options["axis"], keepdims=options["keepdims"])
+        quantiles = np.where(unknown, np.nan, quantiles)
+    dtype = _dtype_of_quantiles(block.dtype, q.dtype)
+    return quantiles.reshape(q.shape + quantiles.shape[1:]).astype(dtype, copy=False)
+
+
+def _keeps_precision(array: da.Array) -> bool:
+    """Whether a plain number as `q` has the array's own precision, as in NumPy; Dask 2026.6 makes it float64."""
+    return array.dtype.kind == "f" and Version(version("dask")) < Version("2026.6")
+
+
+def _dtype_of_quantiles(numbers: np.dtype[Any], quantiles: np.dtype[Any]) -> np.dtype[Any]:
+    """What `numpy.quantile` makes of the two."""
+    q = np.asarray(0.5, quantiles if quantiles.kind == "f" else float)
+    dtype: np.dtype[Any] = np.quantile(np.zeros(1, numbers), q).dtype
+    return dtype
+
+
+def _replace_lookup(array: da.Array) -> None:
+    """Have the tasks that `dask.array.percentile` has just made call Dask's own function for arrays.
+
+    They look for one by type, and where dask_cudf was imported late that is dask_cudf's, which gives pandas' series.
+    """
+    for layer in array.dask.layers.values():
+        mapping = getattr(layer, "mapping", {})
+        for key, task in mapping.items():
+            if isinstance(task, tuple) and task[0] is percentile_lookup:
+                mapping[key] = (percentile_of_block, *task[1:])

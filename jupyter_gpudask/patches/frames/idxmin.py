@@ -1,0 +1,105 @@
+"""``idxmin`` and ``idxmax`` of frames on GPUs, which cuDF 26.10 lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from dask.dataframe.core import idxmaxmin_agg
+from dask.dataframe.dask_expr._expr import Expr
+from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin
+from dask.utils import is_dataframe_like
+
+from ...inspection.placement import place_of_partitions
+from ..interception import intercept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def install_extremes() -> None:
+    """Mend ``idxmin`` and ``idxmax``; for pandas nothing changes, nor a second time."""
+    intercept(Expr.idxmin, _idxmin)
+    intercept(Expr.idxmax, _idxmax)
+
+
+def _idxmin(find: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    return _on_gpu(find(*args, **kwargs), _GpuIdxMin)
+
+
+def _idxmax(find: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    return _on_gpu(find(*args, **kwargs), _GpuIdxMax)
+
+
+def _on_gpu(expression: Any, ours: type[IdxMin]) -> Any:
+    is_on_gpu = isinstance(expression, IdxMin) and place_of_partitions(expression.frame) == "gpu"
+    return ours(*expression.operands) if is_on_gpu else expression
+
+
+def find_extremes(
+    block: Any,
+    fn: str = "idxmin",
+    skipna: bool = True,  # noqa: FBT002 - Dask's signature
+    numeric_only: bool = False,  # noqa: FBT002
+) -> pd.DataFrame:
+    """Labels and values of the extremes of each column of a cuDF frame, or of a series, on the host.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With the columns ``idx`` and ``value``, and a row for each column of a frame. None for a block without rows.
+
+    Raises
+    ------
+    ValueError
+        As pandas 3 does: a column has nothing but missing values, or one although `skipna` is false.
+    """
+    if not len(block):
+        return pd.DataFrame({"idx": pd.Series([], dtype="i8"), "value": pd.Series([], dtype="i8")})
+    if not is_dataframe_like(block):
+        label, value = _find_extreme(block, fn, skipna)
+        return pd.DataFrame({"idx": [label], "value": [value]})
+    if numeric_only:
+        block = block.select_dtypes(include=["number", "bool"])
+    found = {name: _find_extreme(block[name], fn, skipna) for name in block.columns}
+    labels, values = zip(*found.values(), strict=True) if found else ((), ())
+    return pd.DataFrame({"idx": labels, "value": values}, index=list(found))
+
+
+def _find_extreme(column: Any, fn: str, skipna: bool) -> tuple[Any, Any]:
+    column = column.nans_to_nulls() if column.dtype.kind == "f" else column
+    if not skipna and column.isna().any():
+        raise ValueError(f"{fn} with skipna=False encountered an NA value.")
+    if column.isna().all():
+        raise ValueError(f"{fn} with skipna=True encountered all NA values.")
+    value = column.max() if fn == "idxmax" else column.min()
+    first = int(np.argmax((column == value).fillna(False).to_cupy()))  # noqa: FBT003 - cuDF's signature
+    label = column.index[first]
+    return (label.item() if isinstance(label, np.number) else label), value
+
+
+def choose_extremes(
+    frame: pd.DataFrame,
+    fn: str = "idxmin",
+    skipna: bool = True,  # noqa: FBT002 - Dask's signature
+    scalar: bool = False,  # noqa: FBT002
+    numeric_only: bool = False,  # noqa: FBT002
+) -> Any:
+    """The label of the extreme among those of all blocks; a cuDF series of labels for a frame."""
+    found = idxmaxmin_agg(frame, fn, skipna=skipna, scalar=scalar, numeric_only=numeric_only)
+    if scalar:
+        return found
+    import cudf
+
+    return cudf.from_pandas(found)
+
+
+class _GpuIdxMin(IdxMin):
+    reduction_chunk = find_extremes
+    reduction_aggregate = choose_extremes
+
+
+class _GpuIdxMax(IdxMax):
+    reduction_chunk = find_extremes
+    reduction_aggregate = choose_extremes

@@ -1,0 +1,199 @@
+/**
+ * The commands of clusters.
+ */
+import { CommandRegistry } from '@lumino/commands';
+import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import {
+  addIcon,
+  copyIcon,
+  launchIcon,
+  listIcon,
+  refreshIcon,
+  runIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
+
+import { CommandIDs } from '../commandIDs';
+import { clusterDashboard, IDashboard } from '../dashboard/dashboard';
+import { scaleIcon } from '../icons';
+import { ClusterStatus, ICluster } from '../model/api';
+import { IGpuDask } from '../tokens';
+import type { ClusterActions } from './actions';
+
+/** The arguments of the cluster commands. */
+export const KERNEL_ARGS = {
+  type: 'object',
+  properties: {
+    kernelId: {
+      type: 'string',
+      description:
+        'The kernel of the cluster; by default that of the current notebook.'
+    },
+    since: {
+      type: 'number',
+      description:
+        'The `since` of the cluster; the command is disabled for any other cluster.'
+    }
+  },
+  additionalProperties: false
+};
+
+/**
+ * Add the commands of clusters.
+ *
+ * @param gpuDask - the shared service
+ * @param actions - loads the actions when a command is first executed
+ * @param open - opens a dashboard
+ */
+export function addClusterCommands(
+  gpuDask: IGpuDask,
+  actions: () => Promise<ClusterActions>,
+  open: (dashboard: IDashboard) => void
+): void {
+  const { model, current, commands, trans } = gpuDask;
+
+  const kernelOf = (args: ReadonlyPartialJSONObject): string | null =>
+    typeof args.kernelId === 'string' ? args.kernelId : current.kernelId;
+  const clusterOf = (args: ReadonlyPartialJSONObject): ICluster | undefined => {
+    const cluster = model.clusters.get(kernelOf(args) ?? '');
+    const isSame = args.since === undefined || args.since === cluster?.since;
+    return isSame ? cluster : undefined;
+  };
+  const canStart = (args: ReadonlyPartialJSONObject): boolean => {
+    const status = clusterOf(args)?.status ?? 'closed';
+    const hasServer = !['no-server', 'refused'].includes(model.status.kind);
+    const isOver = ['closed', 'failed'].includes(status);
+    return hasServer && isOver && kernelOf(args) !== null;
+  };
+  const hasStatus =
+    (...statuses: ClusterStatus[]) =>
+    (args: ReadonlyPartialJSONObject): boolean => {
+      const cluster = clusterOf(args);
+      return cluster !== undefined && statuses.includes(cluster.status);
+    };
+
+  /** Add a command that acts on a cluster with one of these statuses. */
+  const add = (
+    id: string,
+    statuses: ClusterStatus[],
+    options: Omit<CommandRegistry.ICommandOptions, 'execute'>,
+    act: (cluster: ICluster) => unknown
+  ): void => {
+    commands.addCommand(id, {
+      ...options,
+      describedBy: { args: KERNEL_ARGS },
+      isEnabled: hasStatus(...statuses),
+      execute: async args => {
+        const cluster = clusterOf(args);
+        if (cluster) {
+          await act(cluster);
+        }
+      }
+    });
+  };
+
+  /** Add a command that starts a cluster for a kernel without one. */
+  const addStart = (
+    id: string,
+    options: Omit<CommandRegistry.ICommandOptions, 'execute'>,
+    start: (kernelId: string, name: string) => Promise<void>
+  ): void => {
+    commands.addCommand(id, {
+      ...options,
+      describedBy: { args: KERNEL_ARGS },
+      isEnabled: canStart,
+      execute: async args => {
+        const kernelId = kernelOf(args);
+        if (kernelId) {
+          await start(kernelId, clusterOf(args)?.name ?? current.name);
+        }
+      }
+    });
+  };
+
+  addStart(
+    CommandIDs.start,
+    {
+      label: trans.__('Start Cluster'),
+      caption: trans.__('Start the cluster of this notebook'),
+      icon: runIcon
+    },
+    async (kernelId, name) => (await actions()).start(kernelId, name)
+  );
+  addStart(
+    CommandIDs.startWithOptions,
+    {
+      label: trans.__('Start Cluster with Options…'),
+      caption: trans.__(
+        'Choose the GPUs and options of a cluster, and start it'
+      ),
+      icon: addIcon
+    },
+    async (kernelId, name) => (await actions()).startWithOptions(kernelId, name)
+  );
+  add(
+    CommandIDs.scale,
+    ['ready'],
+    {
+      label: trans.__('Scale Cluster…'),
+      caption: trans.__('Change the number of workers'),
+      icon: scaleIcon
+    },
+    async cluster => (await actions()).scale(cluster)
+  );
+  add(
+    CommandIDs.stop,
+    ['starting', 'ready'],
+    { label: trans.__('Stop Cluster'), icon: stopIcon },
+    async cluster => (await actions()).stop(cluster)
+  );
+  add(
+    CommandIDs.restart,
+    ['ready', 'failed', 'closed'],
+    { label: trans.__('Restart Cluster'), icon: refreshIcon },
+    async cluster => (await actions()).restart(cluster)
+  );
+  add(
+    CommandIDs.showLogs,
+    ['ready', 'failed', 'closed'],
+    { label: trans.__('Show Cluster Logs'), icon: listIcon },
+    async cluster => (await actions()).showLogs(cluster)
+  );
+  add(
+    CommandIDs.openDashboard,
+    ['ready'],
+    {
+      label: trans.__('Open Dask Dashboard'),
+      icon: launchIcon.bindprops({ stylesheet: 'menuItem' })
+    },
+    cluster => open(clusterDashboard(cluster))
+  );
+  add(
+    CommandIDs.choosePlot,
+    ['ready'],
+    { label: trans.__('Open Dask Plot…') },
+    async cluster => (await actions()).choosePlot(cluster, open)
+  );
+  add(
+    CommandIDs.copyCode,
+    ['ready'],
+    {
+      label: trans.__('Copy Dask Client Code'),
+      icon: copyIcon
+    },
+    async () => (await actions()).copyCode()
+  );
+
+  commands.addCommand(CommandIDs.reconnect, {
+    label: trans.__('Reconnect GPU Dask to the Server'),
+    describedBy: {
+      args: { type: 'object', properties: {}, additionalProperties: false }
+    },
+    execute: () => model.connection.retry()
+  });
+
+  const refresh = (): void => commands.notifyCommandChanged();
+  model.clustersChanged.connect(refresh);
+  model.connection.statusChanged.connect(refresh);
+  current.changed.connect(refresh);
+}

@@ -1,0 +1,97 @@
+/**
+ * The clusters in JupyterLab's panel of running terminals and kernels.
+ */
+import { IRunningSessions } from '@jupyterlab/running';
+
+import { CommandIDs } from '../commandIDs';
+import { formatBytes, sum } from '../format';
+import { gpuDaskIcon } from '../icons';
+import { ICluster } from '../model/api';
+import { RestClient } from '../model/rest';
+import { IGpuDask } from '../tokens';
+import { resultBytes, summarize } from './summary';
+
+/** The section of the clusters. It requests them itself while the stream is closed. */
+export class RunningClusters implements IRunningSessions.IManager {
+  constructor(
+    private readonly _gpuDask: IGpuDask,
+    private readonly _rest: RestClient
+  ) {
+    const { trans } = _gpuDask;
+    this.name = trans.__('GPU Dask Clusters');
+    this.shutdownLabel = trans.__('Stop Cluster');
+    this.shutdownAllLabel = trans.__('Stop All');
+    this.runningChanged = _gpuDask.model.clustersChanged;
+  }
+
+  readonly name: string;
+  readonly shutdownLabel: string;
+  readonly shutdownAllLabel: string;
+  readonly runningChanged: IRunningSessions.IManager['runningChanged'];
+
+  running(): IRunningSessions.IRunningItem[] {
+    if (this._gpuDask.model.status.kind === 'closed') {
+      this.refreshRunning();
+    }
+    return this._active().map(cluster => this._itemOf(cluster));
+  }
+
+  refreshRunning(): void {
+    void this._refresh();
+  }
+
+  shutdownAll(): void {
+    const stops = this._active().map(({ kernel_id: id }) =>
+      this._rest.stop(id)
+    );
+    void Promise.allSettled(stops).then(() => this._refresh());
+  }
+
+  shutdownAllConfirmationText = (): string => {
+    const { model, trans } = this._gpuDask;
+    const { units } = model.settings.value;
+    const held = sum(this._active().map(resultBytes));
+    return held > 0
+      ? trans.__(
+          'Stop all clusters? Their workers hold %1 of results, which will be lost.',
+          formatBytes(held, units)
+        )
+      : trans.__(
+          'Stop all clusters? All results on their workers will be lost.'
+        );
+  };
+
+  private _active(): ICluster[] {
+    return [...this._gpuDask.model.clusters.values()].filter(
+      ({ status }) => status !== 'closed' && status !== 'failed'
+    );
+  }
+
+  private _itemOf(cluster: ICluster): IRunningSessions.IRunningItem {
+    const { model, commands, trans } = this._gpuDask;
+    const { short, state, engine } = summarize(
+      cluster,
+      model.gpus?.gpus ?? [],
+      trans
+    );
+    const title = [cluster.name, state, engine].filter(Boolean).join(', ');
+    const args = { kernelId: cluster.kernel_id };
+    return {
+      icon: () => gpuDaskIcon,
+      label: () => cluster.name,
+      labelTitle: () => title,
+      // The column is narrow.
+      detail: () => short,
+      open: () => void commands.execute(CommandIDs.showPanel),
+      shutdown: () => void commands.execute(CommandIDs.stop, args)
+    };
+  }
+
+  private async _refresh(): Promise<void> {
+    try {
+      this._gpuDask.model.setClusters(await this._rest.clusters());
+    } catch {
+      // The panel shows the connection error.
+    }
+  }
+}

@@ -1,0 +1,68 @@
+import { LabIcon } from '@jupyterlab/ui-components';
+import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import React, { useCallback, useSyncExternalStore } from 'react';
+
+import { useGpuDask } from './context';
+
+interface ICommandButtonProps {
+  command: string;
+  args?: ReadonlyPartialJSONObject;
+  label: string;
+  /** The cluster or notebook, for the accessible name. */
+  target?: string;
+  icon?: LabIcon;
+  /** Whether the label is shown beside the icon. */
+  variant?: 'text' | 'icon';
+}
+
+/** A button that runs a command. */
+export function CommandButton({
+  command,
+  args = {},
+  label,
+  target = '',
+  icon,
+  variant = 'text'
+}: ICommandButtonProps): JSX.Element | null {
+  const { commands } = useGpuDask();
+  const state = useCommandState(command, args);
+  if (state === 'hidden') {
+    return null;
+  }
+  return (
+    <button
+      type="button"
+      className={`jp-GpuDask-button jp-mod-${variant}`}
+      aria-label={target ? `${label}: ${target}` : label}
+      title={label}
+      disabled={state === 'disabled'}
+      onClick={() => void commands.execute(command, args)}
+    >
+      {icon && <icon.react tag="span" aria-hidden="true" />}
+      {variant === 'text' && <span>{label}</span>}
+    </button>
+  );
+}
+
+type CommandState = 'enabled' | 'disabled' | 'hidden';
+
+/** Subscribe to the state of a command, which may change without a change of the model. */
+function useCommandState(
+  command: string,
+  args: ReadonlyPartialJSONObject
+): CommandState {
+  const { commands } = useGpuDask();
+  const subscribe = useCallback(
+    (onChange: () => void) => {
+      commands.commandChanged.connect(onChange);
+      return () => void commands.commandChanged.disconnect(onChange);
+    },
+    [commands]
+  );
+  return useSyncExternalStore(subscribe, () => {
+    if (!commands.hasCommand(command) || !commands.isVisible(command, args)) {
+      return 'hidden';
+    }
+    return commands.isEnabled(command, args) ? 'enabled' : 'disabled';
+  });
+}

@@ -1,0 +1,79 @@
+/**
+ * A widget that subscribes to the model while it is visible.
+ */
+import { ReactWidget } from '@jupyterlab/ui-components';
+import { IDisposable } from '@lumino/disposable';
+import { Message } from '@lumino/messaging';
+import React from 'react';
+
+import { IGpuDask } from '../tokens';
+import { GpuDaskContext } from './context';
+
+/** Renders a React view, and renders it again when the model changes. */
+export class LiveWidget extends ReactWidget {
+  /**
+   * @param gpuDask - the shared service
+   * @param _view - the view
+   */
+  constructor(
+    readonly gpuDask: IGpuDask,
+    private readonly _view: React.FunctionComponent
+  ) {
+    super();
+    this.addClass('jp-GpuDask-live');
+  }
+
+  override dispose(): void {
+    this._stop();
+    super.dispose();
+  }
+
+  protected override render(): JSX.Element {
+    const View = this._view;
+    return (
+      <GpuDaskContext.Provider value={this.gpuDask}>
+        <View />
+      </GpuDaskContext.Provider>
+    );
+  }
+
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    this._startIfVisible();
+  }
+
+  protected override onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this._startIfVisible();
+  }
+
+  protected override onBeforeHide(message: Message): void {
+    super.onBeforeHide(message);
+    this._stop();
+  }
+
+  protected override onBeforeDetach(message: Message): void {
+    this._stop();
+    super.onBeforeDetach(message);
+  }
+
+  private _startIfVisible(): void {
+    if (this.isVisible && !this._subscription) {
+      const { model, current } = this.gpuDask;
+      model.changed.connect(this.update, this);
+      current.changed.connect(this.update, this);
+      this._subscription = model.subscribe();
+      this.update();
+    }
+  }
+
+  private _stop(): void {
+    const { model, current } = this.gpuDask;
+    model.changed.disconnect(this.update, this);
+    current.changed.disconnect(this.update, this);
+    this._subscription?.dispose();
+    this._subscription = null;
+  }
+
+  private _subscription: IDisposable | null = null;
+}

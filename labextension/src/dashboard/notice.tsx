@@ -1,0 +1,78 @@
+import { refreshIcon, runIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { summarize } from '../cluster/summary';
+import { CommandIDs } from '../commandIDs';
+import { CommandButton } from '../components/commandButton';
+import { useGpuDask } from '../components/context';
+import { Notice } from '../components/notice';
+import { endReason } from '../errors';
+import { findCluster, hasDashboard, IDashboard } from './dashboard';
+
+/** Create the notice above a dashboard whose cluster is closed or not reachable. */
+export function dashboardNotice(
+  dashboard: () => IDashboard
+): React.FunctionComponent {
+  return function DashboardNotice(): JSX.Element {
+    return (
+      <div aria-live="polite">
+        <Status dashboard={dashboard()} />
+      </div>
+    );
+  };
+}
+
+function Status({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
+  const { model, trans } = useGpuDask();
+  if (model.status.kind === 'lost') {
+    return (
+      <Notice
+        title={trans.__(
+          'The connection to the server is lost; the dashboard is not up to date.'
+        )}
+      >
+        <CommandButton
+          command={CommandIDs.reconnect}
+          label={trans.__('Retry now')}
+          icon={refreshIcon}
+        />
+      </Notice>
+    );
+  }
+  const cluster = findCluster(dashboard, model.clusters);
+  if (hasDashboard(cluster) || model.status.kind !== 'live') {
+    return null;
+  }
+  const { name } = dashboard;
+  if (!cluster) {
+    return (
+      <Notice
+        title={trans.__('The cluster of %1 is closed.', name)}
+        hint={trans.__('The next cluster of the notebook will be shown here.')}
+      />
+    );
+  }
+  if (cluster.status === 'ready') {
+    return (
+      <Notice title={trans.__('The cluster of %1 has no dashboard.', name)} />
+    );
+  }
+  const { state } = summarize(cluster, [], trans);
+  const { reason, fix } = endReason(cluster, trans);
+  return (
+    <Notice
+      title={trans.__('The cluster of %1: %2.', name, state)}
+      hint={`${reason} ${fix}`.trim()}
+    >
+      {(cluster.status === 'failed' || cluster.status === 'closed') && (
+        <CommandButton
+          command={CommandIDs.restart}
+          args={{ kernelId: cluster.kernel_id }}
+          label={trans.__('Start again')}
+          target={name}
+          icon={runIcon}
+        />
+      )}
+    </Notice>
+  );
+}

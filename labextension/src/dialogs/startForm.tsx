@@ -1,0 +1,187 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { formatAmount, Units } from '../format';
+import { IGpu, IProblem, IProfileList } from '../model/api';
+import { Field, FieldError } from './field';
+import { GpuField } from './gpuField';
+import { IStartOptions } from './startOptions';
+
+interface IStartFormProps {
+  options: IStartOptions;
+  gpus: IGpu[];
+  profiles: IProfileList;
+  /** Why the server refused the options. */
+  problem: IProblem | null;
+  units: Units;
+  trans: TranslationBundle;
+  onChange: (options: IStartOptions) => void;
+}
+
+/** The form of the start dialog; an empty field means the server's default. */
+export function StartForm(props: IStartFormProps): JSX.Element {
+  const { options, profiles, problem, trans, onChange } = props;
+  const set = (changes: Partial<IStartOptions>): void =>
+    onChange({ ...options, ...changes });
+  const hasField = problem !== null && isShown(problem.field, options);
+  return (
+    <div className="jp-GpuDask-form">
+      {profiles.profiles.length > 0 && (
+        <Field label={trans.__('Profile')} field="profile" problem={problem}>
+          {aria => (
+            <select
+              {...aria}
+              value={options.profile}
+              onChange={event => set({ profile: event.target.value })}
+            >
+              <option value="">{trans.__('none')}</option>
+              {profiles.profiles.map(profile => (
+                <option key={profile.name} value={profile.name}>
+                  {profile.title}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+      )}
+      {!options.profile && <Options {...props} set={set} />}
+      {problem && !hasField && <FieldError problem={problem} />}
+    </div>
+  );
+}
+
+interface IOptionsProps extends IStartFormProps {
+  set: (changes: Partial<IStartOptions>) => void;
+}
+
+/** The fields that a profile replaces. */
+function Options(props: IOptionsProps): JSX.Element {
+  const { options, profiles, problem, units, trans, set } = props;
+  const isCpu = options.engine === 'cpu';
+  const common = { options, problem, set };
+  const defaultText = (value: string): string => trans.__('default: %1', value);
+  return (
+    <>
+      <Field label={trans.__('Runs on')} field="engine" problem={problem}>
+        {aria => (
+          <select
+            {...aria}
+            value={options.engine}
+            onChange={event =>
+              set({ engine: event.target.value as IStartOptions['engine'] })
+            }
+          >
+            <option value="auto">
+              {trans.__('GPUs, or the CPU if there are none')}
+            </option>
+            <option value="cuda">{trans.__('GPUs only')}</option>
+            <option value="cpu">{trans.__('CPU stand-in')}</option>
+          </select>
+        )}
+      </Field>
+      {!isCpu && <GpuField {...props} />}
+      {isCpu && (
+        <TextField
+          {...common}
+          label={trans.__('Workers')}
+          name="workers"
+          field="workers"
+          placeholder={defaultText(trans.__('based on the number of cores'))}
+        />
+      )}
+      {!isCpu && (
+        <TextField
+          {...common}
+          label={trans.__('Memory pool')}
+          name="pool"
+          field="pool"
+          placeholder={defaultText(formatAmount(profiles.default.pool, units))}
+          hint={trans.__(
+            'A fraction such as 0.5, a size such as 20GB, or none'
+          )}
+        />
+      )}
+      {!isCpu && (
+        <Field label={trans.__('Spilling')} field="spilling" problem={problem}>
+          {aria => (
+            <select
+              {...aria}
+              value={options.spilling}
+              onChange={event => set({ spilling: event.target.value })}
+            >
+              <option value="">{defaultText(profiles.default.spilling)}</option>
+              <option value="dask">{trans.__('Dask (task results)')}</option>
+              <option value="cudf">{trans.__('cuDF (buffers)')}</option>
+              <option value="off">{trans.__('off')}</option>
+            </select>
+          )}
+        </Field>
+      )}
+      {!isCpu && options.spilling !== 'off' && (
+        <TextField
+          {...common}
+          label={trans.__('Spill above')}
+          name="spillThreshold"
+          field="spill_threshold"
+          placeholder={defaultText(
+            formatAmount(profiles.default.spill_threshold, units)
+          )}
+          hint={trans.__('A fraction of device memory, a size, or none')}
+        />
+      )}
+      <TextField
+        {...common}
+        label={trans.__('Threads')}
+        name="threads"
+        field="threads"
+        placeholder={defaultText(
+          profiles.default.threads?.toString() ??
+            (isCpu ? trans.__('based on the number of cores') : '1')
+        )}
+      />
+    </>
+  );
+}
+
+interface ITextFieldProps {
+  options: IStartOptions;
+  problem: IProblem | null;
+  set: (changes: Partial<IStartOptions>) => void;
+  label: string;
+  name: 'workers' | 'threads' | 'pool' | 'spillThreshold';
+  field: string;
+  placeholder: string;
+  hint?: string;
+}
+
+function TextField(props: ITextFieldProps): JSX.Element {
+  const { options, problem, set, label, name, field, placeholder } = props;
+  return (
+    <Field label={label} field={field} problem={problem} hint={props.hint}>
+      {aria => (
+        <input
+          {...aria}
+          type="text"
+          autoComplete="off"
+          spellCheck={false}
+          value={options[name]}
+          placeholder={placeholder}
+          onChange={event => set({ [name]: event.target.value })}
+        />
+      )}
+    </Field>
+  );
+}
+
+const GPU_FIELDS = ['gpus', 'pool', 'spilling', 'spill_threshold'];
+
+/** Whether the form shows a field. */
+function isShown(field: string, options: IStartOptions): boolean {
+  if (options.profile) {
+    return field === 'profile';
+  }
+  if (options.engine === 'cpu') {
+    return ['engine', 'workers', 'threads'].includes(field);
+  }
+  return ['engine', 'threads', ...GPU_FIELDS].includes(field);
+}

@@ -1,0 +1,128 @@
+/**
+ * The options of the start dialog, and the request that they make.
+ */
+import {
+  Amount,
+  IClusterSpec,
+  IGpu,
+  IProfileList,
+  SpecRequest
+} from '../model/api';
+
+/** The state of the form; an empty text means the server's default. */
+export interface IStartOptions {
+  profile: string;
+  engine: 'auto' | 'cuda' | 'cpu';
+  /** The UUIDs of the selected GPUs. */
+  gpus: string[];
+  /** Whether to request the selected GPUs; otherwise the server selects them. */
+  areGpusChosen: boolean;
+  workers: string;
+  threads: string;
+  pool: string;
+  spillThreshold: string;
+  spilling: string;
+  share: boolean;
+}
+
+/** Whether a cluster can use a GPU, given the clusters that hold it. */
+export function isAvailable(gpu: IGpu, share: boolean): boolean {
+  return gpu.holders.every(holder => share && holder.share);
+}
+
+/**
+ * The initial state of the form.
+ *
+ * @param gpus - the GPUs of the machine
+ * @param profiles - the profiles and default options of the server
+ * @param spec - the options of the previous cluster; those that are not defaults are filled in
+ */
+export function initialOptions(
+  gpus: IGpu[],
+  profiles: IProfileList,
+  spec: IClusterSpec = profiles.default
+): IStartOptions {
+  const { engine, share, gpus: requested } = spec;
+  const free = gpus.filter(gpu => isAvailable(gpu, share));
+  const chosen = free
+    .filter(gpu => isRequested(gpu, requested))
+    .map(gpu => gpu.uuid);
+  const isAll = requested === 'all';
+  return {
+    profile: '',
+    engine: engine === 'auto' && gpus.length === 0 ? 'cpu' : engine,
+    gpus: chosen,
+    // A request for all GPUs is refused while another cluster holds one of them.
+    areGpusChosen: isAll
+      ? chosen.length < gpus.length
+      : spec !== profiles.default,
+    workers: toText(spec.workers, profiles.default.workers),
+    threads: toText(spec.threads, profiles.default.threads),
+    pool: toText(spec.pool, profiles.default.pool),
+    spillThreshold: toText(
+      spec.spill_threshold,
+      profiles.default.spill_threshold
+    ),
+    spilling: toText(spec.spilling, profiles.default.spilling),
+    share
+  };
+}
+
+/** Whether the requested GPUs include a GPU; a count includes any. */
+function isRequested(gpu: IGpu, requested: IClusterSpec['gpus']): boolean {
+  return (
+    !Array.isArray(requested) ||
+    requested.includes(gpu.uuid) ||
+    requested.includes(gpu.index)
+  );
+}
+
+/** A value as the user enters it; empty for the default. */
+function toText(value: Amount, defaultValue: Amount): string {
+  return value === defaultValue ? '' : String(value ?? 'none');
+}
+
+/** The options of the request: those that are not defaults. */
+export function toSpec(
+  options: IStartOptions,
+  gpus: IGpu[],
+  profiles: IProfileList
+): SpecRequest {
+  const spec: SpecRequest = {};
+  const isCpu = options.engine === 'cpu';
+  if (options.profile) {
+    return spec;
+  }
+  if (options.engine !== profiles.default.engine) {
+    spec.engine = options.engine;
+  }
+  if (!isCpu && options.areGpusChosen) {
+    const isAll = options.gpus.length === gpus.length;
+    spec.gpus = isAll ? 'all' : options.gpus;
+  }
+  if (isCpu && options.workers) {
+    spec.workers = parseNumber(options.workers);
+  }
+  if (options.threads) {
+    spec.threads = parseNumber(options.threads);
+  }
+  if (!isCpu && options.pool) {
+    spec.pool = parseNumber(options.pool);
+  }
+  if (!isCpu && options.spillThreshold) {
+    spec.spill_threshold = parseNumber(options.spillThreshold);
+  }
+  if (!isCpu && options.spilling) {
+    spec.spilling = options.spilling;
+  }
+  if (options.share !== profiles.default.share) {
+    spec.share = options.share;
+  }
+  return spec;
+}
+
+/** Convert a text to a number if possible; the server validates other texts. */
+function parseNumber(text: string): number | string {
+  const number = Number(text);
+  return text.trim() && Number.isFinite(number) ? number : text.trim();
+}

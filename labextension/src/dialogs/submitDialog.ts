@@ -1,0 +1,75 @@
+/**
+ * A dialog with a form, which closes when the server accepts the request.
+ */
+import { Dialog } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { Widget } from '@lumino/widgets';
+
+import { toProblem } from '../errors';
+import { IProblem } from '../model/api';
+
+/** The body of the dialog. */
+export interface IDialogForm extends Widget {
+  /** Show why the request was refused. */
+  showProblem: (problem: IProblem) => void;
+}
+
+interface ISubmitDialogOptions {
+  title: string;
+  body: IDialogForm;
+  /** The label of the submit button. */
+  submitLabel: string;
+  trans: TranslationBundle;
+  /** Send the request; rejects if the form or the server refuses it. */
+  submit: () => Promise<void>;
+}
+
+/** Stays open, and shows the problem, while the request is refused. */
+export class SubmitDialog extends Dialog<void> {
+  constructor({
+    title,
+    body,
+    submitLabel,
+    trans,
+    submit
+  }: ISubmitDialogOptions) {
+    super({
+      title,
+      body,
+      buttons: [
+        Dialog.cancelButton({ label: trans.__('Cancel') }),
+        Dialog.okButton({ label: submitLabel })
+      ],
+      focusNodeSelector: 'select, input'
+    });
+    this._form = body;
+    this._submit = submit;
+    this._trans = trans;
+  }
+
+  /** Close the dialog on Cancel; submit the form otherwise. */
+  override resolve(index = 1): void {
+    if (index === 0) {
+      super.resolve(index);
+    } else if (!this._isPending) {
+      void this._trySubmit(index);
+    }
+  }
+
+  private async _trySubmit(index: number): Promise<void> {
+    this._isPending = true;
+    try {
+      await this._submit();
+      super.resolve(index);
+    } catch (error) {
+      this._form.showProblem(toProblem(error, this._trans));
+    } finally {
+      this._isPending = false;
+    }
+  }
+
+  private readonly _form: IDialogForm;
+  private readonly _submit: () => Promise<void>;
+  private readonly _trans: TranslationBundle;
+  private _isPending = false;
+}

@@ -1,0 +1,70 @@
+/**
+ * Formatting of bytes and shares.
+ */
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { Amount } from './model/api';
+
+/** Binary or decimal units of memory. */
+export type Units = 'GiB' | 'GB';
+
+const UNITS = {
+  GiB: { base: 1024, names: ['B', 'KiB', 'MiB', 'GiB', 'TiB'] },
+  GB: { base: 1000, names: ['B', 'kB', 'MB', 'GB', 'TB'] }
+};
+
+/** The exponent of the unit in which a number of bytes is shown. */
+function exponentOf(bytes: number, units: Units): number {
+  const { base, names } = UNITS[units];
+  const last = names.length - 1;
+  return names.findIndex(
+    (_, exponent) => exponent === last || bytes < base ** (exponent + 1)
+  );
+}
+
+/** A number of bytes in the unit of an exponent, without the unit. */
+function inUnit(bytes: number, exponent: number, units: Units): string {
+  const size = bytes / UNITS[units].base ** exponent;
+  return size.toFixed(size >= 10 || exponent === 0 || size === 0 ? 0 : 1);
+}
+
+/** Format bytes: "62 GiB", "1.5 GiB", "512 MiB". */
+export function formatBytes(bytes: number, units: Units = 'GiB'): string {
+  const exponent = exponentOf(bytes, units);
+  return `${inUnit(bytes, exponent, units)} ${UNITS[units].names[exponent]}`;
+}
+
+/** Format used and total bytes, both in the unit of the total: "41 of 140 GiB". */
+export function formatUsage(
+  used: number,
+  total: number,
+  trans: TranslationBundle,
+  units: Units = 'GiB'
+): string {
+  const exponent = exponentOf(total, units);
+  return trans.__(
+    '%1 of %2',
+    inUnit(used, exponent, units),
+    formatBytes(total, units)
+  );
+}
+
+/** A share of a total in percent, from 0 to 100. */
+export function percentage(part: number, total: number): number {
+  return total > 0 ? Math.min(100, Math.max(0, (100 * part) / total)) : 0;
+}
+
+/** Format bytes, a fraction or none as the user enters them. */
+export function formatAmount(amount: Amount, units: Units = 'GiB'): string {
+  if (amount === null) {
+    return 'none';
+  }
+  return typeof amount === 'number' && amount > 1
+    ? formatBytes(amount, units)
+    : String(amount);
+}
+
+/** The sum of the numbers that are not null. */
+export function sum(numbers: (number | null | undefined)[]): number {
+  return numbers.reduce<number>((total, each) => total + (each ?? 0), 0);
+}

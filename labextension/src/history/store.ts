@@ -1,0 +1,238 @@
+/**
+ * The metrics of the history as arrays for the charts. New samples are appended in place.
+ */
+import { spilledBytes } from '../cluster/summary';
+import { IGpuMetrics, ISample, IWorkerMetrics } from '../model/api';
+
+/** The values of a metric, one for each time; null if not available. */
+export type Series = (number | null)[];
+
+/** The metrics of GPUs and workers. */
+export type MetricId =
+  'busy' | 'memory' | 'nvlink' | 'pcie' | 'host' | 'pool' | 'spilled' | 'tasks';
+
+type Metrics = { [Id in MetricId]?: number | null };
+
+/** Lines are broken where there is no sample for more than this many seconds. */
+const GAP = 4;
+/** The rate of tasks is the average of this many seconds, because workers report in bursts. */
+const RATE_WINDOW = 5;
+/** Old samples are removed in batches of this many seconds, because that moves all arrays. */
+const REMOVAL_BATCH = 60;
+
+/** The series of a GPU or worker. */
+export interface ISourceHistory {
+  /** The kernel of the worker's cluster; empty for a GPU. */
+  kernelId: string;
+  /** The UUID of the GPU, or the name of the worker in Dask. */
+  id: string;
+  /** The series of the metrics that are known. */
+  series: { [Id in MetricId]?: Series };
+}
+
+interface IMutableHistory extends ISourceHistory {
+  lastSeen: number;
+  rate: TaskRate;
+}
+
+/** Computes the rate of a counter. A counter that decreases was reset. */
+export class TaskRate {
+  /** Add a value; returns the rate per second, or null if it is not known yet. */
+  next(time: number, count: number | null): number | null {
+    this._recent = this._recent.filter(each => time - each.time <= RATE_WINDOW);
+    if (count === null) {
+      return null;
+    }
+    const first = this._recent.at(0);
+    this._recent.push({ time, count });
+    return first
+      ? Math.max(0, count - first.count) / (time - first.time)
+      : null;
+  }
+
+  private _recent: { time: number; count: number }[] = [];
+}
+
+/** Stores the metrics of the last minutes; while paused, it keeps new samples aside. */
+export class HistoryStore {
+  /**
+   * @param _length - how many seconds to keep
+   */
+  constructor(private readonly _length: number) {}
+
+  /** The times of all series, in seconds since the epoch, oldest first. */
+  get times(): number[] {
+    return this._times;
+  }
+
+  /** The GPUs by UUID. */
+  get gpus(): ReadonlyMap<string, ISourceHistory> {
+    return this._gpus;
+  }
+
+  /** The workers by kernel id and name. */
+  get workers(): ReadonlyMap<string, ISourceHistory> {
+    return this._workers;
+  }
+
+  /** Increases when a GPU or worker is added or removed. */
+  get generation(): number {
+    return this._generation;
+  }
+
+  /** A series without values. */
+  get empty(): Series {
+    return this._empty;
+  }
+
+  /** Whether the store is paused. */
+  get isPaused(): boolean {
+    return this._pending !== null;
+  }
+
+  /** Add the samples that are newer than the last one. */
+  add(samples: ISample[]): void {
+    if (this._pending) {
+      this._pending = newest([...this._pending, ...samples], this._length);
+    } else {
+      samples.forEach(sample => this._addSample(sample));
+      this._removeOld();
+    }
+  }
+
+  /** Keep new samples aside until `resume`. */
+  pause(): void {
+    this._pending ??= [];
+  }
+
+  /** Add the samples that were kept aside. */
+  resume(): void {
+    const samples = this._pending ?? [];
+    this._pending = null;
+    this.add(samples);
+  }
+
+  private _addSample({ time, gpus, workers }: ISample): void {
+    const last = this._times.at(-1) ?? time - 1;
+    if (time <= last) {
+      return;
+    }
+    if (time - last > GAP) {
+      this._addTime(last + 1);
+    }
+    this._addTime(time);
+    for (const [uuid, metrics] of Object.entries(gpus)) {
+      const history = this._getHistory(this._gpus, uuid, '', uuid, time);
+      this._setValues(history, gpuValues(metrics));
+    }
+    for (const [kernelId, byName] of Object.entries(workers)) {
+      for (const [name, metrics] of Object.entries(byName)) {
+        const key = `${kernelId} ${name}`;
+        const history = this._getHistory(
+          this._workers,
+          key,
+          kernelId,
+          name,
+          time
+        );
+        const tasks = history.rate.next(time, metrics.executed);
+        this._setValues(history, { tasks, ...workerValues(metrics) });
+      }
+    }
+  }
+
+  /** Add a time without values. */
+  private _addTime(time: number): void {
+    this._times.push(time);
+    this._empty.push(null);
+    this._eachSeries(series => series.push(null));
+  }
+
+  /** Set the values of the newest time. */
+  private _setValues({ series }: ISourceHistory, metrics: Metrics): void {
+    const last = this._times.length - 1;
+    for (const id in metrics) {
+      const value = metrics[id as MetricId];
+      if (typeof value === 'number') {
+        (series[id as MetricId] ??= [...this._empty])[last] = value;
+      }
+    }
+  }
+
+  private _getHistory(
+    histories: Map<string, IMutableHistory>,
+    key: string,
+    kernelId: string,
+    id: string,
+    time: number
+  ): IMutableHistory {
+    let history = histories.get(key);
+    if (!history) {
+      const rate = new TaskRate();
+      history = { kernelId, id, series: {}, lastSeen: time, rate };
+      histories.set(key, history);
+      this._generation += 1;
+    }
+    history.lastSeen = time;
+    return history;
+  }
+
+  /** Remove old samples, and the GPUs and workers that are in none of the others. */
+  private _removeOld(): void {
+    const oldest = (this._times.at(-1) ?? 0) - this._length;
+    if ((this._times.at(0) ?? 0) > oldest - REMOVAL_BATCH) {
+      return;
+    }
+    const count = this._times.findIndex(time => time > oldest);
+    this._times.splice(0, count);
+    this._empty.splice(0, count);
+    this._eachSeries(series => series.splice(0, count));
+    for (const histories of [this._gpus, this._workers]) {
+      for (const [key, { lastSeen }] of histories) {
+        if (lastSeen <= oldest) {
+          histories.delete(key);
+          this._generation += 1;
+        }
+      }
+    }
+  }
+
+  private _eachSeries(change: (series: Series) => void): void {
+    for (const histories of [this._gpus, this._workers]) {
+      for (const { series } of histories.values()) {
+        Object.values(series).forEach(change);
+      }
+    }
+  }
+
+  private _generation = 0;
+  private readonly _gpus = new Map<string, IMutableHistory>();
+  private readonly _empty: Series = [];
+  private readonly _times: number[] = [];
+  private _pending: ISample[] | null = null;
+  private readonly _workers = new Map<string, IMutableHistory>();
+}
+
+function gpuValues(metrics: IGpuMetrics): Metrics {
+  return {
+    busy: metrics.utilization,
+    memory: metrics.memory_used,
+    nvlink: metrics.nvlink,
+    pcie: metrics.pcie
+  };
+}
+
+function workerValues(metrics: IWorkerMetrics): Metrics {
+  const isSpillingKnown =
+    metrics.spilled_to_host !== null || metrics.spilled_to_disk !== null;
+  return {
+    pool: metrics.pool_used,
+    spilled: isSpillingKnown ? spilledBytes(metrics) : null,
+    host: metrics.memory
+  };
+}
+
+function newest(samples: ISample[], seconds: number): ISample[] {
+  const now = samples.at(-1)?.time ?? 0;
+  return samples.filter(sample => sample.time > now - seconds);
+}

@@ -1,0 +1,116 @@
+/**
+ * The button in the notebook toolbar: the state of the notebook's cluster, and a menu.
+ */
+import { ISessionContext } from '@jupyterlab/apputils';
+import { ToolbarButtonComponent } from '@jupyterlab/ui-components';
+import { ReadonlyJSONObject } from '@lumino/coreutils';
+import { Menu } from '@lumino/widgets';
+import React, { useRef } from 'react';
+
+import { ISummary, summarize } from '../cluster/summary';
+import { CommandIDs } from '../commandIDs';
+import { useGpuDask } from '../components/context';
+import { LiveWidget } from '../components/liveWidget';
+import { StateIcon } from '../components/stateLabel';
+import { endReason } from '../errors';
+import { gpuDaskIcon } from '../icons';
+import { ICluster } from '../model/api';
+import { IGpuDask } from '../tokens';
+
+/** Create the button of a notebook. */
+export function createClusterButton(
+  gpuDask: IGpuDask,
+  session: ISessionContext
+): LiveWidget {
+  const button = new LiveWidget(gpuDask, () => (
+    <ClusterButton session={session} />
+  ));
+  button.addClass('jp-GpuDask-toolbarButton');
+  session.kernelChanged.connect(button.update, button);
+  return button;
+}
+
+function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
+  const gpuDask = useGpuDask();
+  const node = useRef<HTMLSpanElement>(null);
+  const { model, trans } = gpuDask;
+  const kernelId = session.session?.kernel?.id ?? '';
+  const cluster = model.clusters.get(kernelId);
+  const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
+  const sentences = [stateText(summary, gpuDask), reasonText(cluster, gpuDask)];
+  return (
+    <span
+      className="jp-GpuDask-toolbarState"
+      data-kind={summary.kind}
+      ref={node}
+    >
+      <ToolbarButtonComponent
+        icon={gpuDaskIcon}
+        label={summary.kind === 'off' ? '' : summary.short}
+        tooltip={sentences.filter(Boolean).join('. ')}
+        aria-haspopup="menu"
+        onClick={() => openMenu(gpuDask, kernelId, node.current)}
+      />
+      <StateIcon kind={summary.kind} />
+    </span>
+  );
+}
+
+function stateText(summary: ISummary, { model, trans }: IGpuDask): string {
+  if (model.status.kind === 'no-server') {
+    return trans.__('GPU Dask: the server extension is missing');
+  }
+  return summary.engine
+    ? trans.__(
+        'Cluster of this notebook: %1, %2',
+        summary.state,
+        summary.engine
+      )
+    : trans.__('Cluster of this notebook: %1', summary.state);
+}
+
+/** Why the cluster has ended and how to fix it, or why it uses the CPU stand-in. */
+function reasonText(
+  cluster: ICluster | undefined,
+  { trans }: IGpuDask
+): string {
+  if (!cluster?.reason) {
+    return cluster?.stand_in ?? '';
+  }
+  const { reason, fix } = endReason(cluster, trans);
+  return `${reason} ${fix}`.trim();
+}
+
+/** Open the menu of the cluster commands below the button. */
+function openMenu(
+  { commands }: IGpuDask,
+  kernelId: string,
+  anchor: Element | null
+): void {
+  const args: ReadonlyJSONObject = kernelId ? { kernelId } : {};
+  const menu = new Menu({ commands });
+  menu.addClass('jp-GpuDask-menu');
+  const clusterCommands = [
+    CommandIDs.start,
+    CommandIDs.startWithOptions,
+    CommandIDs.scale,
+    CommandIDs.restart,
+    CommandIDs.stop,
+    CommandIDs.openDashboard,
+    CommandIDs.choosePlot,
+    CommandIDs.showLogs,
+    CommandIDs.insertCode,
+    CommandIDs.copyCode
+  ];
+  clusterCommands
+    .filter(command => commands.hasCommand(command))
+    .filter(command => commands.isEnabled(command, args))
+    .forEach(command => menu.addItem({ command, args }));
+  if (menu.items.length > 0) {
+    menu.addItem({ type: 'separator' });
+  }
+  menu.addItem({ command: CommandIDs.showPanel });
+  const { left = 0, bottom = 0 } = anchor?.getBoundingClientRect() ?? {};
+  menu.aboutToClose.connect(() => requestAnimationFrame(() => menu.dispose()));
+  menu.open(left, bottom);
+}

@@ -1,0 +1,222 @@
+/**
+ * Shows notifications for the events of clusters.
+ */
+import { Notification } from '@jupyterlab/apputils';
+import { IDisposable } from '@lumino/disposable';
+
+import { workerName } from '../cluster/summary';
+import { CommandIDs } from '../commandIDs';
+import { areOptionsRefused, endReason } from '../errors';
+import { ICluster, IWorker } from '../model/api';
+import { RestClient } from '../model/rest';
+import { IGpuDask } from '../tokens';
+import {
+  ClusterEventDetector,
+  IClusterEvent,
+  workerExitReason
+} from './clusterEvents';
+
+/** Shows at most one notification for each cluster and subject, and dismisses it when the cluster has changed. */
+export class Notifier implements IDisposable {
+  /**
+   * @param gpuDask - the shared service
+   * @param _rest - the client that reads the logs
+   * @param _isPanelVisible - whether the panel is visible, which shows why a cluster has ended
+   */
+  constructor(
+    private readonly _gpuDask: IGpuDask,
+    private readonly _rest: RestClient,
+    private readonly _isPanelVisible: () => boolean
+  ) {
+    _gpuDask.model.changed.connect(this._onChanged, this);
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    this._gpuDask.model.changed.disconnect(this._onChanged, this);
+  }
+
+  private _onChanged(): void {
+    const { model } = this._gpuDask;
+    this._dismissOutdated();
+    const events = this._detector.detect(model.clusters.values());
+    if (model.settings.value.notifications) {
+      events.forEach(event => void this._notify(event));
+    }
+  }
+
+  private async _notify(event: IClusterEvent): Promise<void> {
+    if (event.kind === 'workers-restarted') {
+      await this._notifyWorkersRestarted(event);
+    } else if (event.kind === 'out-of-device-memory') {
+      this._notifyOutOfDeviceMemory(event);
+    } else if (!this._isPanelVisible()) {
+      this._notifyEnd(event);
+    }
+  }
+
+  private _notifyEnd({ kind, cluster }: IClusterEvent): void {
+    const { trans } = this._gpuDask;
+    const { reason, log } = endReason(cluster, trans);
+    const message =
+      kind === 'start-failed'
+        ? trans.__('The cluster of %1 did not start: %2', cluster.name, reason)
+        : kind === 'failed'
+          ? trans.__('The cluster of %1 has failed: %2', cluster.name, reason)
+          : trans.__('%1: %2', cluster.name, reason);
+    const actions = [
+      areOptionsRefused(cluster, trans)
+        ? this._action(
+            trans.__('Change options…'),
+            CommandIDs.startWithOptions,
+            cluster
+          )
+        : this._action(trans.__('Start again'), CommandIDs.restart, cluster)
+    ];
+    if (log) {
+      actions.push(this._logsAction(cluster));
+    }
+    const type = kind === 'closed' ? 'info' : 'error';
+    this._emit(cluster, 'end', message, type, actions);
+  }
+
+  private _notifyOutOfDeviceMemory({
+    cluster,
+    outOfMemory
+  }: IClusterEvent): void {
+    const { trans } = this._gpuDask;
+    // JupyterLab truncates messages after 140 characters.
+    const workers =
+      outOfMemory.length > 2
+        ? trans.__('%1 workers', outOfMemory.length)
+        : this._workerNames(outOfMemory);
+    const message = trans.__(
+      '%1: a task ran out of device memory on %2. Try smaller chunks, or a lower spill threshold.',
+      cluster.name,
+      workers
+    );
+    this._emit(cluster, 'device-memory', message, 'error', [
+      this._logsAction(cluster)
+    ]);
+  }
+
+  private async _notifyWorkersRestarted({
+    cluster,
+    restarted
+  }: IClusterEvent): Promise<void> {
+    const { trans } = this._gpuDask;
+    const log = await this._readLog(cluster.kernel_id);
+    const workersWith = (reason: string): IWorker[] =>
+      restarted
+        .filter(({ pid }) => workerExitReason(log, pid) === reason)
+        .map(({ worker }) => worker);
+    const outOfMemory = workersWith('out-of-memory');
+    const lost = workersWith('lost');
+    const actions = [this._logsAction(cluster)];
+    if (outOfMemory.length > 0) {
+      const message = trans._n(
+        '%2: a worker ran out of host memory (%3). Dask restarted it and recomputes its results.',
+        '%2: %1 workers ran out of host memory (%3). Dask restarted them and recomputes their results.',
+        outOfMemory.length,
+        cluster.name,
+        this._workerNames(outOfMemory)
+      );
+      this._emit(cluster, 'host-memory', message, 'warning', actions);
+    }
+    if (lost.length > 0) {
+      const message = trans._n(
+        '%2: a worker was lost (%3). Dask restarted it and recomputes its results.',
+        '%2: %1 workers were lost (%3). Dask restarted them and recomputes their results.',
+        lost.length,
+        cluster.name,
+        this._workerNames(lost)
+      );
+      this._emit(cluster, 'lost-workers', message, 'warning', actions);
+    }
+  }
+
+  private _workerNames(workers: IWorker[]): string {
+    const { trans } = this._gpuDask;
+    return workers.map(worker => workerName(worker, trans)).join(', ');
+  }
+
+  /** Show a notification in place of that on the same subject, unless the same message is still shown. */
+  private _emit(
+    cluster: ICluster,
+    subject: string,
+    message: string,
+    type: 'info' | 'warning' | 'error',
+    actions: Notification.IAction[]
+  ): void {
+    if (!this._isCurrent(cluster)) {
+      return;
+    }
+    const key = `${cluster.kernel_id} ${subject}`;
+    const old = this._shown.get(key);
+    const isShown = Notification.manager.notifications.some(
+      each => each.id === old?.id && each.message === message
+    );
+    if (isShown) {
+      return;
+    }
+    if (old) {
+      Notification.dismiss(old.id);
+    }
+    const options = { autoClose: false as const, actions };
+    const id = Notification.emit(message, type, options);
+    this._shown.set(key, { id, cluster });
+  }
+
+  /** Dismiss the notifications of clusters that were started again, stopped or removed. */
+  private _dismissOutdated(): void {
+    for (const [key, { id, cluster }] of this._shown) {
+      if (!this._isCurrent(cluster)) {
+        this._shown.delete(key);
+        Notification.dismiss(id);
+      }
+    }
+  }
+
+  /** Whether the cluster of the kernel is still in the same status. */
+  private _isCurrent({ kernel_id: kernelId, since }: ICluster): boolean {
+    return this._gpuDask.model.clusters.get(kernelId)?.since === since;
+  }
+
+  /** The log of the scheduler; empty if it is not available any more. */
+  private async _readLog(kernelId: string): Promise<string> {
+    try {
+      return (await this._rest.logs(kernelId)).supervisor ?? '';
+    } catch {
+      return '';
+    }
+  }
+
+  private _logsAction(cluster: ICluster): Notification.IAction {
+    const { trans } = this._gpuDask;
+    return this._action(trans.__('Logs'), CommandIDs.showLogs, cluster);
+  }
+
+  private _action(
+    label: string,
+    command: string,
+    { kernel_id: kernelId, since }: ICluster
+  ): Notification.IAction {
+    const { commands } = this._gpuDask;
+    return {
+      label,
+      callback: () => void commands.execute(command, { kernelId, since })
+    };
+  }
+
+  private readonly _detector = new ClusterEventDetector();
+  private _isDisposed = false;
+  /** The notifications by kernel and subject, each with the cluster at that time. */
+  private readonly _shown = new Map<
+    string,
+    { id: string; cluster: ICluster }
+  >();
+}

@@ -1,0 +1,134 @@
+import { addIcon, runIcon, settingsIcon } from '@jupyterlab/ui-components';
+import React, { useMemo } from 'react';
+
+import { summarize } from '../cluster/summary';
+import { CommandIDs } from '../commandIDs';
+import { CommandButton } from '../components/commandButton';
+import { useGpuDask } from '../components/context';
+import { Notice } from '../components/notice';
+import { ICluster } from '../model/api';
+import { START_CODE } from '../snippets';
+import { ClusterCard } from './clusterCard';
+
+/** The section of the clusters. */
+export function ClusterSection(): JSX.Element {
+  const { model, current, trans } = useGpuDask();
+  const { kind } = model.status;
+  if (kind === 'no-server' || kind === 'refused') {
+    return (
+      <Notice
+        title={trans.__('Clusters of the server are not available.')}
+        hint={trans.__(
+          'To start a cluster without the server, run in a notebook cell:'
+        )}
+        code={START_CODE}
+      />
+    );
+  }
+  if (!model.gpus) {
+    return (
+      <p className="jp-GpuDask-loading">{trans.__('Loading clusters…')}</p>
+    );
+  }
+  const clusters = sortClusters([...model.clusters.values()], current.kernelId);
+  const hasOwn = model.clusters.has(current.kernelId ?? '');
+  return (
+    <div data-stale={kind === 'lost'}>
+      {!hasOwn && <NoCluster isOnly={clusters.length === 0} />}
+      <ul className="jp-GpuDask-cards" aria-label={trans.__('Clusters')}>
+        {clusters.map(cluster => (
+          <ClusterCard
+            key={cluster.kernel_id}
+            cluster={cluster}
+            isCurrent={cluster.kernel_id === current.kernelId}
+          />
+        ))}
+      </ul>
+      <Announcer clusters={clusters} />
+    </div>
+  );
+}
+
+/** Sort clusters by name, with that of the current notebook first. */
+export function sortClusters(
+  clusters: ICluster[],
+  currentId: string | null
+): ICluster[] {
+  const rank = (cluster: ICluster): number =>
+    cluster.kernel_id === currentId ? 0 : 1;
+  return [...clusters].sort(
+    (one, other) =>
+      rank(one) - rank(other) || one.name.localeCompare(other.name)
+  );
+}
+
+/** The notice that no notebook is open, or that it has no kernel or no cluster. */
+function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
+  const { current, trans } = useGpuDask();
+  if (!current.session) {
+    return isOnly ? (
+      <Notice
+        title={trans.__('No notebook is open.')}
+        hint={trans.__('Open a notebook to start a cluster for it.')}
+      >
+        <CommandButton
+          command="notebook:create-new"
+          label={trans.__('New notebook')}
+          icon={addIcon}
+        />
+      </Notice>
+    ) : null;
+  }
+  if (!current.kernelId) {
+    return (
+      <Notice
+        title={trans.__('%1 has no kernel.', current.name)}
+        hint={trans.__(
+          'Select a kernel in the notebook toolbar to start a cluster.'
+        )}
+      />
+    );
+  }
+  return (
+    <Notice
+      title={trans.__('%1 has no cluster yet.', current.name)}
+      hint={trans.__(
+        'Start one here, or run a %1 cell in the notebook.',
+        '%%gpudask'
+      )}
+    >
+      <CommandButton
+        command={CommandIDs.start}
+        label={trans.__('Start')}
+        target={current.name}
+        icon={runIcon}
+      />
+      <CommandButton
+        command={CommandIDs.startWithOptions}
+        label={trans.__('Options…')}
+        target={current.name}
+        icon={settingsIcon}
+      />
+    </Notice>
+  );
+}
+
+/** A live region that announces changes of state, but no metrics, to screen readers. */
+function Announcer({ clusters }: { clusters: ICluster[] }): JSX.Element {
+  const { model, trans } = useGpuDask();
+  const gpus = model.gpus?.gpus ?? [];
+  const sentences = clusters.map(cluster => {
+    const { state, engine } = summarize(cluster, gpus, trans);
+    return [`${cluster.name}: ${state}`, engine].filter(Boolean).join(', ');
+  });
+  return useMemo(
+    () => (
+      <div className="jp-GpuDask-hidden" role="status" aria-live="polite">
+        {sentences.map(sentence => (
+          <p key={sentence}>{sentence}</p>
+        ))}
+      </div>
+    ),
+    [sentences.join()]
+  );
+}

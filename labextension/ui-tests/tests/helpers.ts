@@ -1,0 +1,136 @@
+import { IJupyterLabPageFixture } from '@jupyterlab/galata';
+import { APIRequestContext, expect, Locator, Page } from '@playwright/test';
+
+/** The panel of the extension. */
+export function gpuDaskPanel(page: Page): Locator {
+  return page.locator('#jupyter-gpudask-panel');
+}
+
+/** Check that the panel shows both sections and, in the first, the GPUs. */
+export async function expectBothSections(page: Page): Promise<void> {
+  const region = gpuDaskPanel(page).getByRole('region', {
+    name: 'GPU Dask',
+    exact: true
+  });
+  await expect(region).toBeVisible();
+  await expect(region.locator('.lm-AccordionPanel-titleLabel')).toHaveText([
+    'GPUs',
+    'Clusters'
+  ]);
+  await expect(
+    region.getByRole('meter', { name: 'GPU 0 busy' })
+  ).toHaveAttribute('aria-valuetext', '37 %');
+  await expect(
+    region.getByRole('meter', { name: 'GPU 1 memory' })
+  ).toHaveAttribute('aria-valuetext', '1.0 of 140 GiB');
+  await expect(region.getByText('pid 812')).toBeVisible();
+}
+
+/** Open the command palette and run the command with this label. */
+export async function runFromPalette(page: Page, label: string): Promise<void> {
+  // A page that is connecting to its kernel takes the focus from the palette.
+  await expect(async () => {
+    await page.keyboard.press('Control+Shift+C');
+    const search = page.getByPlaceholder('SEARCH', { exact: true });
+    await search.fill(label, { timeout: 3000 });
+    await page.getByRole('menuitem', { name: label }).click({ timeout: 3000 });
+  }).toPass({ timeout: 30000 });
+}
+
+/** Create a notebook without cells on the server. */
+export async function uploadNotebook(
+  request: APIRequestContext,
+  path: string,
+  kernel = 'python3',
+  serverUrl = '/'
+): Promise<void> {
+  // Without a kernelspec the page would ask for a kernel first.
+  const kernelspec = { display_name: kernel, language: 'python', name: kernel };
+  const content = {
+    cells: [],
+    metadata: { kernelspec },
+    nbformat: 4,
+    nbformat_minor: 5
+  };
+  const reply = await request.put(`${serverUrl}api/contents/${path}`, {
+    data: { type: 'notebook', format: 'json', content }
+  });
+  expect(reply.ok()).toBe(true);
+}
+
+/** Wait until the kernel of the notebook is idle. */
+export async function expectIdleKernel(page: Page): Promise<void> {
+  await expect(
+    page
+      .locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+      .filter({ visible: true })
+  ).toBeVisible({ timeout: 30000 });
+}
+
+/** The card of the cluster of a notebook. */
+export function clusterCard(page: Page, name = 'analysis.ipynb'): Locator {
+  return gpuDaskPanel(page).getByRole('listitem', {
+    name: `Cluster of ${name}`
+  });
+}
+
+/** Open a notebook analysis.ipynb with an idle kernel, and the panel. */
+export async function openAnalysis(
+  page: IJupyterLabPageFixture,
+  request: APIRequestContext,
+  folder: string,
+  kernel = 'python3'
+): Promise<void> {
+  // Not created and renamed: a kernel that starts in the meantime would keep the old name.
+  await uploadNotebook(request, `${folder}/analysis.ipynb`, kernel);
+  await page.notebook.openByPath(`${folder}/analysis.ipynb`);
+  await expectIdleKernel(page);
+  await page.sidebar.openTab('jupyter-gpudask-panel');
+}
+
+/** Start a cluster on the CPU for the current notebook, and wait until it is ready. */
+export async function startOnCpu(
+  page: Page,
+  name = 'analysis.ipynb',
+  workers = 2
+): Promise<void> {
+  await gpuDaskPanel(page)
+    .getByRole('button', { name: `Options…: ${name}` })
+    .click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Runs on').selectOption('cpu');
+  await dialog.getByLabel('Workers').fill(`${workers}`);
+  await dialog.getByRole('button', { name: 'Start' }).click();
+  await expect(clusterCard(page, name).getByText('ready')).toBeVisible({
+    timeout: 60000
+  });
+}
+
+/** Submit tasks that sleep to the cluster of the current notebook. */
+export async function submitTasks(
+  page: IJupyterLabPageFixture,
+  count: number,
+  seconds: number
+): Promise<void> {
+  await page.notebook.setCell(
+    0,
+    'code',
+    '%load_ext jupyter_gpudask\nimport time\nstarted = %gpudask start\n' +
+      `waits = started.client.map(lambda _: time.sleep(${seconds}), range(${count}), pure=False)`
+  );
+  await page.notebook.runCell(0);
+}
+
+/** The server's state of the cluster of a notebook. */
+export async function clusterOnServer(
+  request: APIRequestContext,
+  notebook = 'analysis.ipynb'
+): Promise<{
+  kernel_id: string;
+  pid: number;
+  state: { workers: { pid: number }[] };
+}> {
+  const reply = await request.get('/gpudask/api/clusters');
+  const { clusters } = await reply.json();
+  return clusters.find(({ name }: { name: string }) => name === notebook);
+}

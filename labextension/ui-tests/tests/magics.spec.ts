@@ -1,0 +1,63 @@
+/**
+ * The output of the magics in a notebook.
+ */
+import { expect, test } from '@jupyterlab/galata';
+
+import { openAnalysis } from './helpers';
+
+test.describe.configure({ timeout: 120000 });
+
+test('the start shows its progress, and the status is updated and saved in the file', async ({
+  page,
+  request,
+  tmpPath
+}, testInfo) => {
+  await openAnalysis(page, request, tmpPath);
+  await page.notebook.setCell(
+    0,
+    'code',
+    '%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 2'
+  );
+  const outputs = page.locator('.jp-Notebook .jp-OutputArea-output');
+  const isRun = page.notebook.runCell(0);
+  await expect(outputs.first().getByRole('progressbar')).toBeVisible({
+    timeout: 20000
+  });
+  await page.screenshot({ path: testInfo.outputPath('start.png') });
+  await isRun;
+  await expect(outputs.first()).toContainText('2 workers');
+  await expect(outputs.first().getByRole('progressbar')).toBeHidden();
+
+  await page.notebook.setCell(1, 'code', '%gpudask status');
+  await page.notebook.runCell(1);
+  const status = outputs.last();
+  const widget = status.locator('.jupyter-widgets');
+  // Tasks that run, and that wait, of a worker.
+  await expect(widget).toContainText(/MiB00running/);
+
+  await page.notebook.setCell(
+    2,
+    'code',
+    'import time\nwaits = started.client.map(lambda _: time.sleep(30), range(3), pure=False)'
+  );
+  await page.notebook.runCell(2);
+  await expect(widget).toContainText(/MiB1\drunning/, { timeout: 10000 });
+  await page.screenshot({ path: testInfo.outputPath('status.png') });
+
+  // The file has a table, which is seen without the kernel.
+  await page.notebook.save();
+  const reply = await request.get(`/api/contents/${tmpPath}/analysis.ipynb`);
+  const saved = JSON.stringify((await reply.json()).content.cells[1].outputs);
+  expect(saved).toContain('"text/html":"<table>');
+  expect(saved).not.toContain('widget-view');
+  await expect(widget).toContainText(/MiB1\drunning/);
+  await page.notebook.close();
+  const sessions = await (await request.get('/api/sessions')).json();
+  for (const { kernel } of sessions) {
+    await request.delete(`/api/kernels/${kernel.id}`);
+  }
+  await page.sidebar.openTab('filebrowser');
+  await page.notebook.openByPath(`${tmpPath}/analysis.ipynb`);
+  await expect(outputs.nth(1).getByRole('table')).toContainText('running');
+  await page.screenshot({ path: testInfo.outputPath('later.png') });
+});

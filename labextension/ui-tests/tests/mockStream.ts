@@ -1,0 +1,220 @@
+/**
+ * A simulated stream, for states and sizes that a test machine does not have.
+ */
+import { Page, WebSocketRoute } from '@playwright/test';
+
+const GIB = 2 ** 30;
+
+/** The time of the first message, in seconds since the epoch; it is not shown. */
+const START = Date.UTC(2026, 0, 1, 12) / 1000;
+
+/** The state that a simulated stream reports. */
+export interface IScene {
+  gpus: number;
+  /** The number of workers; null for no cluster. */
+  workers: number | null;
+  /** Changes of the cluster. */
+  cluster?: object;
+  /** Changes of each GPU. */
+  gpu?: object;
+  /** Changes of the list of GPUs. */
+  gpuList?: object;
+  /** Whether the connection is lost after the first message, and cannot be restored. */
+  isLost?: boolean;
+}
+
+/** The changes of a cluster that did not start. */
+export const FAILED = {
+  status: 'failed',
+  reason: 'GPU 0 is held by other.ipynb.',
+  fix: 'Stop that cluster, or choose another GPU.',
+  log: 'Traceback: …',
+  state: null,
+  engine: null
+};
+
+/** A number between 0 and 1, the same in each run. */
+function wave(time: number, number: number): number {
+  return (1 + Math.sin(time / (9 + number) + number)) / 2;
+}
+
+function gpuMetrics(time: number, index: number): object {
+  const busy = wave(time, index);
+  return {
+    utilization: Math.round(100 * busy),
+    memory_used: Math.round((20 + 110 * wave(time / 3, index + 2)) * GIB),
+    temperature: Math.round(40 + 30 * busy),
+    power: Math.round(90 + 500 * busy),
+    nvlink: Math.round(400 * wave(time, index + 1) * GIB),
+    pcie: Math.round(20 * wave(time / 2, index) * GIB)
+  };
+}
+
+function workerMetrics(time: number, index: number): object {
+  return {
+    device_memory_used: Math.round((20 + 100 * wave(time / 3, index)) * GIB),
+    pool_used: Math.round(70 * wave(time / 2, index) * GIB),
+    spilled_to_host: index % 4 === 1 ? 3 * GIB : 0,
+    spilled_to_disk: 0,
+    memory: Math.round((2 + wave(time, index)) * GIB),
+    executing: 1 + (index % 4),
+    waiting: Math.round(20 * wave(time, index)),
+    executed: Math.round(20 * (time - START) + 40 * wave(time, index))
+  };
+}
+
+function uuid(index: number): string {
+  return `GPU-${index}`;
+}
+
+function numbers(count: number): number[] {
+  return Array.from({ length: count }, (_, index) => index);
+}
+
+/** The name of a worker: that of its GPU, if each has its own. */
+function workerName(scene: IScene, index: number): string {
+  return scene.workers === scene.gpus ? uuid(index) : String(index);
+}
+
+function sample(scene: IScene, time: number): object {
+  const workers = numbers(scene.workers ?? 0).map(index => [
+    workerName(scene, index),
+    workerMetrics(time, index)
+  ]);
+  return {
+    time,
+    gpus: Object.fromEntries(
+      numbers(scene.gpus).map(index => [uuid(index), gpuMetrics(time, index)])
+    ),
+    workers: scene.workers ? { played: Object.fromEntries(workers) } : {}
+  };
+}
+
+function gpuList(scene: IScene, time: number): object {
+  const holder = { name: 'train.ipynb', kernel_id: 'played', share: false };
+  const other = {
+    pid: 812,
+    name: 'trainer',
+    user: 'ada',
+    memory: 4 * GIB,
+    kernel_id: null
+  };
+  return {
+    gpus: numbers(scene.gpus).map(index => ({
+      index,
+      uuid: uuid(index),
+      name: 'NVIDIA H200',
+      memory_total: 140 * GIB,
+      holders: scene.workers ? [holder] : [],
+      users: index === 1 ? [other] : [],
+      hidden_use: false,
+      ...gpuMetrics(time, index),
+      ...scene.gpu
+    })),
+    reason: '',
+    fix: '',
+    ...scene.gpuList
+  };
+}
+
+function clusterOf(scene: IScene, time: number): object {
+  const count = scene.workers ?? 0;
+  const workers = numbers(count).map(index => ({
+    name: workerName(scene, index),
+    pid: 1000 + index,
+    gpu_index: scene.gpus > 0 ? index % scene.gpus : null,
+    gpu_uuid: scene.gpus > 0 ? uuid(index % scene.gpus) : null,
+    utilization: scene.gpus > 0 ? Math.round(100 * wave(time, index)) : null,
+    device_memory_total: 140 * GIB,
+    pool_size: 80 * GIB,
+    threads: 1,
+    out_of_memory: 0,
+    status: 'running',
+    ...workerMetrics(time, index)
+  }));
+  return {
+    kernel_id: 'played',
+    name: 'train.ipynb',
+    notebooks: ['train.ipynb'],
+    status: 'ready',
+    reason: '',
+    fix: '',
+    log: '',
+    spec: {},
+    since: START,
+    workers_ready: count,
+    workers_total: count,
+    engine: 'cuda',
+    stand_in: '',
+    gpus: numbers(scene.gpus).map(uuid),
+    pid: 100,
+    dashboard: 'gpudask/dashboard/played/',
+    state: {
+      engine: 'cuda',
+      status: 'ready',
+      time,
+      workers,
+      tasks_waiting: 0,
+      tasks_unfinished: 4096,
+      workers_wanted: count,
+      gpus: numbers(scene.gpus).map(uuid),
+      held: 0,
+      worker_exits: []
+    },
+    ...scene.cluster
+  };
+}
+
+/** Message `tick` of a scene; the first has the history of `past` seconds. */
+function message(scene: IScene, tick: number, past: number): string {
+  const time = START + tick;
+  const seconds = tick === 0 ? past : 1;
+  return JSON.stringify({
+    type: tick === 0 ? 'full' : 'changes',
+    time,
+    gpus: gpuList(scene, time),
+    clusters: scene.workers === null ? [] : [clusterOf(scene, time)],
+    removed: [],
+    history: numbers(seconds).map(back =>
+      sample(scene, time - (seconds - 1) + back)
+    )
+  });
+}
+
+/**
+ * Simulate each stream that the page opens from now on.
+ *
+ * @param page - the page
+ * @param scene - the state that the stream reports
+ * @param interval - milliseconds between two messages; 0 for only one message
+ */
+export async function playScene(
+  page: Page,
+  scene: IScene,
+  interval = 0
+): Promise<void> {
+  let isOver = false;
+  await page.routeWebSocket(/gpudask\/api\/stream/, async socket => {
+    if (!isOver) {
+      play(socket, scene, interval);
+    }
+    if (scene.isLost) {
+      setTimeout(() => void socket.close(), isOver ? 0 : 300);
+      isOver = true;
+    }
+  });
+}
+
+function play(socket: WebSocketRoute, scene: IScene, interval: number): void {
+  const since = Number(new URL(socket.url()).searchParams.get('since'));
+  const past = Math.ceil(Math.min(900, Date.now() / 1000 - since));
+  let tick = 0;
+  socket.send(message(scene, tick, past));
+  if (interval > 0) {
+    const timer = setInterval(() => {
+      tick += 1;
+      socket.send(message(scene, tick, past));
+    }, interval);
+    socket.onClose(() => clearInterval(timer));
+  }
+}

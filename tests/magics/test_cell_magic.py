@@ -1,0 +1,349 @@
+"""A `%%gpudask` cell is an ordinary cell, and its switch ends with it: on a real kernel."""
+
+import ast
+import re
+import threading
+import time
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+BACKENDS = '(dask.config.get("array.backend"), dask.config.get("dataframe.backend"))'
+OFF = "('numpy', 'pandas')"
+ON = "('cupy', 'cudf')"
+
+
+def assert_off(kernel):
+    assert kernel.ok(BACKENDS).value == OFF
+    running = "len(get_ipython().magics_manager.registry['GpuDaskMagics'].contexts._running)"
+    assert kernel.ok(running).value == "1"
+
+
+@pytest.fixture(autouse=True)
+def the_switch_is_off_after_every_test(gpu_kernel):
+    yield
+    assert_off(gpu_kernel)
+
+
+def test_both_backends_are_switched_in_the_cell_and_not_outside(gpu_kernel):
+    assert gpu_kernel.ok(BACKENDS).value == OFF
+    assert gpu_kernel.ok(f"%%gpudask\n{BACKENDS}").value == ON
+    assert gpu_kernel.ok(BACKENDS).value == OFF
+
+
+@pytest.mark.parametrize(
+    ("options", "backends"),
+    [
+        ("--array numpy", "('numpy', 'cudf')"),
+        ("--dataframe pandas", "('cupy', 'pandas')"),
+        ("--array numpy --dataframe pandas", OFF),
+        ("--array=cupy", ON),
+    ],
+)
+def test_each_backend_can_be_chosen(gpu_kernel, options, backends):
+    assert gpu_kernel.ok(f"%%gpudask {options}\n{BACKENDS}").value == backends
+
+
+def test_the_value_of_the_last_expression_is_the_cells_and_is_kept(gpu_kernel):
+    reply = gpu_kernel.ok("%%gpudask\nx = 20\nx + 22")
+    assert reply.value == "42"
+    assert gpu_kernel.ok("_").value == "42"
+    assert gpu_kernel.ok(f"Out[{reply.count}]").value == "42"
+
+
+def test_a_semicolon_silences_the_value(gpu_kernel):
+    assert gpu_kernel.ok("%%gpudask\n42;").value is None
+
+
+def test_names_are_those_of_the_notebook(gpu_kernel):
+    gpu_kernel.ok("outside = 1")
+    gpu_kernel.ok("%%gpudask\ninside = outside + 1\ndef double(): return inside * 2")
+    assert gpu_kernel.ok("double()").value == "4"
+
+
+def test_top_level_await_works_and_is_switched(gpu_kernel):
+    reply = gpu_kernel.ok(
+        f"%%gpudask\nimport asyncio\nawait asyncio.sleep(0.05)\nasync def later(): return {BACKENDS}\nawait later()"
+    )
+    assert reply.value == ON
+
+
+def test_an_error_is_shown_once_with_the_right_line_and_without_our_frames(gpu_kernel):
+    reply = gpu_kernel.run("%%gpudask\nx = 1\ny = 2\n1 / 0")
+    assert (reply.status, reply.error, reply.errors_shown) == ("error", "ZeroDivisionError", 1)
+    plain = "".join(part.split("m", 1)[-1] for part in reply.traceback.split("\x1b["))
+    assert "line 4" in plain
+    assert f"In[{reply.count}]" in plain
+    assert "jupyter_gpudask/" not in plain
+
+
+def plain(reply):
+    return re.sub(r"\x1b\[[\d;]*m", "", reply.traceback)
+
+
+@pytest.mark.parametrize("head", ["%%gpudask", "%%gpudask --array numpy", "%%gpudask --array numpy\n%%gpudask"])
+def test_tracebacks_the_debugger_and_inspect_show_the_line_that_was_typed(gpu_kernel, head):
+    first = head.count("\n") + 2
+    cell = f"{head}\ndef fail(number):\n    return 1 + int(number)\nfail('x')"
+    reply = gpu_kernel.run(cell)
+    shown = [line.split(" ", 1)[1].strip() for line in plain(reply).splitlines() if "%%gpudask" in line]
+    assert shown[-1].endswith(head.splitlines()[-1])
+    assert f"Cell In[{reply.count}], line {first + 2}\n" in plain(reply)
+    assert f"----> {first + 2} fail('x')" in plain(reply)
+    assert f"----> {first + 1}     return 1 + int(number)" in plain(reply)
+    assert "run_line_magic" not in plain(reply)
+    kept = gpu_kernel.ok("import inspect, linecache\nprint(''.join(linecache.getlines(fail.__code__.co_filename)))")
+    assert kept.printed.strip().replace("# ", "") == cell
+    ast.parse(kept.printed)  # as debuggers and others do
+    assert gpu_kernel.ok("print(inspect.getsource(fail))").printed.startswith("def fail(number):\n    return")
+
+
+def test_a_syntax_error_is_shown_once_at_its_line(gpu_kernel):
+    reply = gpu_kernel.run("%%gpudask\nx = 1\ny = = 2")
+    assert (reply.error, reply.errors_shown) == ("SyntaxError", 1)
+    assert "line 3" in reply.traceback or ", 3)" in reply.error_value
+
+
+@pytest.mark.parametrize("leave", ["raise SystemExit", "import sys; sys.exit(3)"])
+def test_an_exit_leaves_the_switch_off(gpu_kernel, leave):
+    gpu_kernel.run(f"%%gpudask\n{leave}")
+
+
+@pytest.mark.parametrize("arguments", ["--array tensor", "--arrray cupy", "extra", '"', "--array"])
+def test_bad_arguments_are_one_sentence_and_the_body_does_not_run(gpu_kernel, arguments):
+    gpu_kernel.ok("ran = False")
+    reply = gpu_kernel.run(f"%%gpudask {arguments}\nran = True")
+    assert (reply.status, reply.error, reply.errors_shown) == ("error", "UsageError", 0)
+    assert reply.printed.startswith("UsageError: ")
+    assert reply.printed.strip().count("\n") == 0
+    assert gpu_kernel.ok("ran").value == "False"
+
+
+def test_time_works_above_and_below(gpu_kernel):
+    for cell in (f"%%time\n%%gpudask\n{BACKENDS}", f"%%gpudask\n%%time\n{BACKENDS}"):
+        reply = gpu_kernel.ok(cell)
+        assert reply.value == ON
+        assert "Wall time" in reply.printed
+        assert_off(gpu_kernel)
+
+
+def test_capture_works_above_and_below(gpu_kernel):
+    for cell in (f"%%capture kept\n%%gpudask\nprint({BACKENDS})", f"%%gpudask\n%%capture kept\nprint({BACKENDS})"):
+        assert gpu_kernel.ok(cell).printed == ""
+        assert gpu_kernel.ok("print(kept.stdout)").printed.strip() == ON
+        assert_off(gpu_kernel)
+
+
+def test_shell_commands_magics_and_help_work_in_the_body(gpu_kernel):
+    reply = gpu_kernel.ok(
+        "%%gpudask\n!echo from the shell\nplace = %pwd\nfiles = !echo one\nlen?\n(bool(place), files[0])"
+    )
+    assert "from the shell" in reply.printed
+    assert reply.value == "(True, 'one')"
+
+
+def test_several_lines_strings_and_continuations_survive(gpu_kernel):
+    cell = '%%gpudask\ntext = """\n%%gpudask\n  indented\n"""\nnumber = 1 + \\\n    2\n(text, number)'
+    assert gpu_kernel.ok(cell).value == "('\\n%%gpudask\\n  indented\\n', 3)"
+
+
+def test_a_nested_run_cell_does_not_end_the_switch(gpu_kernel):
+    reply = gpu_kernel.ok(f"%%gpudask\nget_ipython().run_cell('inner = 1')\n{BACKENDS}")
+    assert reply.value == ON
+    assert gpu_kernel.ok("inner").value == "1"
+
+
+NESTED = {
+    "blank": "get_ipython().run_cell('  ')",
+    "two blank ones": "get_ipython().run_cell('')\nget_ipython().run_cell('\\n')",
+    "a comment": "get_ipython().run_cell('# nothing')",
+    "a magic only": "get_ipython().run_cell('%pwd')",
+    "one that fails": "get_ipython().run_cell('1 / 0')",
+    "one with a syntax error": "get_ipython().run_cell('1 = = 2')",
+    "one that exits": "get_ipython().run_cell('raise SystemExit')",
+    "silent": "get_ipython().run_cell('1', silent=True)",
+    "blank and silent": "get_ipython().run_cell(' ', silent=True)",
+    "blank in one that is not": "get_ipython().run_cell('get_ipython().run_cell(\"  \")')",
+    "a switched one with a blank one in it": "get_ipython().run_cell('%%gpudask\\nget_ipython().run_cell(\"  \")')",
+    "a file of cells": "%run nested.ipy",
+    "a file of Python": "%run nested.py",
+    "blank after an await": "import asyncio\nawait asyncio.sleep(0)\nget_ipython().run_cell('  ')",
+    "blank in a task": (
+        "import asyncio\nasync def run(): get_ipython().run_cell('  ')\ntask = asyncio.create_task(run())\nawait task"
+    ),
+}
+
+
+@pytest.mark.parametrize("nested", NESTED.values(), ids=NESTED)
+def test_a_cell_within_the_cell_does_not_end_its_switch(gpu_kernel, tmp_path, nested):
+    gpu_kernel.ok(f"%cd -q {tmp_path}")
+    for name in ("nested.ipy", "nested.py"):
+        (tmp_path / name).write_text("inner = 1\n\n\n")
+    gpu_kernel.run(f"%%gpudask\n{nested}\nafter = {BACKENDS}")
+    assert gpu_kernel.ok("after").value == ON
+    gpu_kernel.ok("del after")
+
+
+def test_a_cell_that_fails_after_a_blank_one_ends_its_switch(gpu_kernel):
+    gpu_kernel.ok("  ")
+    gpu_kernel.run("%%gpudask\nimport asyncio\nawait asyncio.sleep(0)\nraise asyncio.CancelledError")
+    assert_off(gpu_kernel)
+    blank = "get_ipython().run_cell('  ')"
+    for end in ("1 / 0", "raise KeyboardInterrupt", "import asyncio\nraise asyncio.CancelledError", "raise SystemExit"):
+        gpu_kernel.run(f"%%gpudask\n{blank}\n{end}")
+        assert_off(gpu_kernel)
+        gpu_kernel.run(f"%%gpudask\nimport asyncio\nawait asyncio.sleep(0)\n{blank}\n{end}")
+        assert_off(gpu_kernel)
+
+
+def test_a_gpudask_cell_inside_another_keeps_the_outer_one(gpu_kernel):
+    cell = (
+        f"%%gpudask --array numpy\ninner = get_ipython().run_cell('%%gpudask\\n{BACKENDS}').result\n(inner, {BACKENDS})"
+    )
+    assert gpu_kernel.ok(cell).value == f"({ON}, ('numpy', 'cudf'))"
+
+
+def test_the_magic_twice_is_the_inner_one(gpu_kernel):
+    assert gpu_kernel.ok(f"%%gpudask\n%%gpudask --array numpy\n{BACKENDS}").value == "('numpy', 'cudf')"
+
+
+def test_silent_execution_is_switched_and_switched_back(gpu_kernel):
+    gpu_kernel.ok(f"%%gpudask\nseen = {BACKENDS}", silent=True)
+    assert gpu_kernel.ok("seen").value == ON
+
+
+def test_blank_cells_and_comments_disturb_nothing(gpu_kernel):
+    for cell in ("", "\n\n", "# nothing", "   "):
+        gpu_kernel.ok(cell)
+        assert_off(gpu_kernel)
+    assert gpu_kernel.ok(f"\n\n%%gpudask\n{BACKENDS}").value == ON
+
+
+def test_an_empty_body_is_a_usage_error(gpu_kernel):
+    reply = gpu_kernel.run("%%gpudask")
+    assert reply.error == "UsageError"
+    assert "%%gpudask" in reply.printed
+
+
+def test_an_exported_script_runs_the_same_cell(gpu_kernel):
+    reply = gpu_kernel.ok(f"get_ipython().run_cell_magic('gpudask', '--array numpy', 'seen = {BACKENDS}')\nseen")
+    assert reply.value == "('numpy', 'cudf')"
+    failed = gpu_kernel.run("get_ipython().run_cell_magic('gpudask', '', '1 / 0')")
+    assert failed.error == "ZeroDivisionError"
+
+
+def test_the_users_own_setting_is_restored_and_not_the_default(gpu_kernel):
+    gpu_kernel.ok("dask.config.set({'dataframe.backend': 'mine'})")
+    try:
+        assert gpu_kernel.ok(f"%%gpudask\n{BACKENDS}").value == ON
+        assert gpu_kernel.ok(BACKENDS).value == "('numpy', 'mine')"
+    finally:
+        gpu_kernel.ok("dask.config.set({'dataframe.backend': 'pandas'})")
+
+
+@pytest.mark.parametrize("body", ["time.sleep(30)", "import asyncio\nawait asyncio.sleep(30)"])
+def test_an_interrupt_stops_the_cell_and_switches_back(gpu_kernel, body):
+    gpu_kernel.ok("import time")
+    timer = threading.Timer(1, gpu_kernel.interrupt)
+    timer.start()
+    began = time.monotonic()
+    reply = gpu_kernel.run(f"%%gpudask\n{body}")
+    timer.join()
+    assert reply.error in ("KeyboardInterrupt", "CancelledError")
+    assert time.monotonic() - began < 5
+    assert_off(gpu_kernel)
+
+
+def test_what_was_typed_is_what_the_history_keeps(gpu_kernel):
+    reply = gpu_kernel.ok("%%gpudask\n'remember'")
+    assert gpu_kernel.ok(f"In[{reply.count}].splitlines()[1], _ih[{reply.count}][:3]").status == "ok"
+    assert "%%gpudask" in gpu_kernel.ok(f"get_ipython().history_manager.input_hist_raw[{reply.count}]").value
+
+
+def test_help_shows_usage_with_examples(gpu_kernel):
+    for name in ("%gpudask", "%%gpudask"):
+        content = gpu_kernel.client.execute_interactive(f"{name}?", output_hook=lambda message: None)["content"]
+        text = content["payload"][0]["data"]["text/plain"]
+        expected = ["--array NAME"] if name == "%%gpudask" else ["%gpudask start --gpus 2", "--spill-threshold AMOUNT"]
+        assert all(part in text for part in expected)
+
+
+COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs"]
+START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
+START += ["--share", "--protocol", "--resources", "--environment", "--start-timeout", "--dashboard", "--profile"]
+CELL = ["--array", "--dataframe", "--move", "--to-host", "--report", "--compare"]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("%gpudask ", COMMANDS),
+        ("%gpudask st", ["start", "stop", "status"]),
+        ("%gpudask start --", START),
+        ("%gpudask start ", START),
+        ("%gpudask start --gp", ["--gpus"]),
+        ("%gpudask start --gpus 2 --resources GPU=1 --", [option for option in START if option != "--gpus"]),
+        ("%gpudask start --gpus 2 --spilling ", ["dask", "cudf", "off"]),
+        ("%gpudask start --spilling=c", ["cudf"]),
+        ("%gpudask start --cpu --memory-limit ", ["auto", "none"]),
+        ("%gpudask restart --dashboard --share=", ["yes", "no"]),
+        ("%gpudask logs --", ["--lines"]),
+        ("  %gpudask re", ["restart"]),
+        ("cluster = %gpudask st", ["start", "stop", "status"]),
+        ("cluster = %gpudask start --sp", ["--spilling", "--spill-threshold"]),
+        ("first = 1\n%gpudask start --prot", ["--protocol"]),
+        ("gpudask sto", ["stop"]),
+        ("%%gpudask --", CELL),
+        ("%%gpudask ", CELL),
+        ("%%gpudask --to-host --co", ["--compare"]),
+        ("%%gpudask --array ", ["cupy", "numpy"]),
+        ("%%gpudask --array=c", ["cupy"]),
+        ("%%gpudask --move ", ["all", "collection", "other_one"]),
+        ("%%gpudask --move collection,o", ["other_one"]),
+    ],
+)
+def test_completion_offers_what_can_stand_there_and_nothing_else(gpu_kernel, code, expected):
+    gpu_kernel.ok("import dask.bag\ncollection = other_one = dask.bag.from_sequence([1])")
+    for text, position in ((code, len(code)), (f"{code}\nrest = 1", len(code))):
+        content = gpu_kernel.client.complete(text, cursor_pos=position, reply=True, timeout=20)["content"]
+        assert content["matches"] == expected
+        assert content["cursor_end"] == position
+        typed = code[content["cursor_start"] : position]
+        assert all(match.startswith(typed) for match in expected)
+    gpu_kernel.ok("del collection, other_one")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("%%gpud", "%%gpudask"),
+        ("%%gpudask\nimport th", "threading"),
+        ("gpudask_value = 1\ngpudask_v", "gpudask_value"),
+        ("%%gpudask --report ./nest", "./nested.ipy"),
+    ],
+)
+def test_completion_elsewhere_is_ipythons(gpu_kernel, tmp_path, code, expected):
+    (tmp_path / "nested.ipy").touch()
+    gpu_kernel.ok(f"%cd -q {tmp_path}")
+    assert expected in gpu_kernel.client.complete(code, reply=True, timeout=20)["content"]["matches"]
+
+
+def test_the_array_expressions_of_dask_are_refused_with_the_fix(gpu_kernel):
+    gpu_kernel.ok("dask.config.set({'array.query-planning': True})")
+    reply = gpu_kernel.run("%%gpudask\n1")
+    gpu_kernel.ok("dask.config.set({'array.query-planning': None})")
+    assert reply.error == "UsageError"
+    assert "array.query-planning" in reply.printed
+
+
+def test_a_subshell_that_ends_meanwhile_leaves_the_switch_of_the_main_shell_alone(gpu_kernel):
+    client = gpu_kernel.client
+    client.control_channel.send(client.session.msg("create_subshell_request"))
+    subshell = client.get_control_msg(timeout=10)["content"]["subshell_id"]
+    request = client.session.msg("execute_request", {"code": "import time; time.sleep(1)", "silent": True})
+    request["header"]["subshell_id"] = subshell
+    client.shell_channel.send(request)
+    time.sleep(0.3)
+    cell = f"%%gpudask\nimport time\nfirst = {BACKENDS}\ntime.sleep(2)\n(first, {BACKENDS})"
+    assert gpu_kernel.ok(cell).value == f"({ON}, {ON})"

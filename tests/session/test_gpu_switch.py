@@ -1,0 +1,168 @@
+"""`jupyter_gpudask.gpu` in scripts, on real clusters: with pretend GPUs, and without any."""
+
+import subprocess
+import sys
+
+import pytest
+from helpers import fake_gpu_environment
+
+pytestmark = pytest.mark.cluster
+
+SCRIPT = """
+import asyncio, threading
+import dask.array as da, dask.config
+import jupyter_gpudask
+
+def kind():
+    return type(da.ones(4, chunks=2).sum().compute()).__module__
+
+if __name__ == "__main__":
+"""
+
+
+def run(body, **settings):
+    script = SCRIPT + "".join(f"    {line}\n" for line in body.strip().splitlines())
+    environment = fake_gpu_environment(cupy=True, **settings)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1], done.stderr
+
+
+def test_the_context_manager_and_the_decorator_switch_and_end():
+    printed, errors = run("""
+print(kind())
+with jupyter_gpudask.gpu(dataframe="pandas", gpus=1) as client:
+    print(kind(), len(client.nthreads()))
+    with jupyter_gpudask.gpu(dataframe="pandas", gpus=1, to_host=True) as again:
+        print(kind(), again is client)
+    print(kind())
+print(kind())
+
+@jupyter_gpudask.gpu(dataframe="pandas")
+def decorated():
+    return kind()
+
+@jupyter_gpudask.gpu(dataframe="pandas")
+async def coroutine():
+    await asyncio.sleep(0)
+    return kind()
+
+print(decorated(), decorated(), asyncio.run(coroutine()), kind())
+try:
+    with jupyter_gpudask.gpu(dataframe="pandas"):
+        1 / 0
+except ZeroDivisionError:
+    print(kind(), dask.config.get("array.backend", "numpy"))
+try:
+    jupyter_gpudask.gpu(gpus=2).__enter__()
+except jupyter_gpudask.errors.ClusterExistsError as error:
+    print(error)
+try:
+    @jupyter_gpudask.gpu()
+    def generator():
+        yield 1
+except TypeError as error:
+    print(error)
+""")
+    assert printed[:7] == [
+        "numpy",
+        "cupy 1",
+        "numpy True",
+        "cupy",
+        "numpy",
+        "cupy cupy cupy numpy",
+        "numpy numpy",
+    ]
+    assert printed[7].startswith("This kernel has a cluster with other options.")
+    assert "cannot decorate the generator" in printed[8]
+    assert errors == ""
+
+
+def test_a_script_imports_nothing_of_ipython():
+    printed, _ = run("""
+import sys
+with jupyter_gpudask.gpu(dataframe="pandas", gpus=1) as client:
+    print(kind(), client.submit(lambda: "IPython" in __import__("sys").modules).result())
+print(sorted({name.partition(".")[0] for name in sys.modules} & {"IPython", "traitlets", "ipywidgets", "jedi"}))
+""")
+    assert printed == ["cupy False", "[]"]
+
+
+def test_an_error_of_the_gpu_library_says_how_to_do_without_it():
+    printed, _ = run("""
+import traceback
+try:
+    with jupyter_gpudask.gpu(dataframe="pandas", gpus=1):
+        da.ma.masked_equal(da.arange(4, chunks=2), 2).compute()
+except TypeError as error:
+    print(traceback.format_exception_only(error)[-1].strip())
+""")
+    assert printed[-1] == (
+        'CuPy does not support everything that NumPy does. To compute arrays with NumPy, use gpu(array="numpy").'
+    )
+
+
+def test_a_result_that_was_taken_for_numpy_says_how_to_make_it_that():
+    printed, _ = run("""
+import traceback
+import numpy as np
+try:
+    with jupyter_gpudask.gpu(dataframe="pandas", gpus=1):
+        np.asarray(da.arange(4, chunks=2).compute())
+except TypeError as error:
+    print(traceback.format_exception_only(error)[-1].strip())
+with jupyter_gpudask.gpu(dataframe="pandas", gpus=1, to_host=True):
+    print(type(np.asarray(da.arange(4, chunks=2).compute())).__module__)
+""")
+    way_out = "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
+    way_out += "to get all results as NumPy and pandas, use gpu(to_host=True)."
+    assert printed[-2:] == [way_out, "numpy"]
+
+
+def test_one_switch_may_be_used_by_several_threads():
+    printed, _ = run("""
+switch = jupyter_gpudask.gpu(dataframe="pandas", gpus=1)
+first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
+kinds = []
+def first():
+    with switch:
+        first_in.set()
+        second_in.wait(20)
+    first_out.set()
+def second():
+    first_in.wait(20)
+    with switch:
+        second_in.set()
+        first_out.wait(20)
+        kinds.append(kind())
+    kinds.append(kind())
+threads = [threading.Thread(target=work) for work in (first, second)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(kinds)
+
+async def later():
+    return kind()
+print(asyncio.run(jupyter_gpudask.gpu(dataframe="pandas")(lambda: later())()))
+""")
+    assert printed == ["['cupy', 'numpy']", "cupy"]
+
+
+def test_without_a_gpu_it_says_so_and_runs_on_the_cpu():
+    printed, errors = run("with jupyter_gpudask.gpu():\n    print(kind())", FAKE_NVML_ERROR="LIBRARY_NOT_FOUND")
+    assert printed == ["numpy"]
+    assert "UserWarning: This machine has no NVIDIA driver. This runs on the CPU stand-in" in errors
+
+
+def test_a_bad_option_is_one_sentence():
+    printed, _ = run("""
+try:
+    jupyter_gpudask.gpu(pool="lots").__enter__()
+except jupyter_gpudask.errors.SpecError as error:
+    print(error)
+""")
+    assert printed == [
+        "--pool 'lots' is not allowed: give a fraction of the memory above 0 and up to 1, a size such as 20GB, or none."
+    ]

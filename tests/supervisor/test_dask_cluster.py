@@ -1,0 +1,146 @@
+"""What a cluster does while it is up: it is scaled and emptied."""
+
+import asyncio
+import os
+import sys
+
+import pytest
+from distributed import Queue, Variable
+from helpers import fake_gpu_environment
+
+from jupyter_gpudask.client.connect import connect
+from jupyter_gpudask.errors import GpuDaskError
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.protocol import ClusterSpec
+
+pytestmark = pytest.mark.cluster
+
+CPU = {"engine": "cpu", "workers": 1}
+
+
+def with_cluster(use, options=CPU, **start):
+    """Start a cluster, `await use(cluster)`, and close it."""
+
+    async def run():
+        cluster = await ClusterProcess.start(ClusterSpec.parse(options), path=sys.path, **start)
+        try:
+            return await use(cluster)
+        finally:
+            await cluster.close()
+
+    return asyncio.run(run())
+
+
+async def workers_become(cluster, count):
+    async with asyncio.timeout(15):
+        while len((await cluster.state()).workers) != count:
+            await asyncio.sleep(0.1)
+
+
+def test_a_cluster_is_scaled_up_and_down():
+    async def use(cluster):
+        await cluster.scale(2)
+        await workers_become(cluster, 2)
+        await cluster.scale(1)
+        await workers_become(cluster, 1)
+        with pytest.raises(GpuDaskError, match="this server allows 3"):
+            await cluster.scale(4)
+
+    with_cluster(use, max_workers=3)
+
+
+def test_a_cluster_on_gpus_is_scaled_within_those_that_it_holds_and_reports_which_have_a_worker():
+    async def use(cluster):
+        held = tuple(gpu.uuid for gpu in cluster.ready.gpus)
+        before = await cluster.state()
+        assert (before.gpus, before.workers_wanted) == (held, 2)
+        scaled = await cluster.scale(1)
+        assert (scaled.gpus, scaled.workers_wanted) == (held[:1], 1)
+        await workers_become(cluster, 1)
+        with pytest.raises(GpuDaskError, match="3 workers need 3 GPUs, and this cluster holds 2"):
+            await cluster.scale(3)
+        await cluster.scale(2)
+        await workers_become(cluster, 2)
+
+    with_cluster(use, {}, environment=fake_gpu_environment())
+
+
+class Counter:
+    """An actor that holds memory."""
+
+    def __init__(self):
+        self.memory = bytearray(2**24)
+
+
+def fill(ready):
+    """Results, names and an actor, as a notebook leaves them."""
+    client = connect(ready, set_as_default=False)
+    published, named, queued = (client.submit(bytearray, 2**24, pure=False) for _ in range(3))
+    client.publish_dataset(published, name="dataset")
+    Variable("variable", client=client).set(named)
+    Queue("queue", client=client).put(queued)
+    actor = client.submit(Counter, actor=True)
+    actor.result()
+    assert client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 4
+    return client
+
+
+def look(ready):
+    """What the scheduler and the worker still hold, by name."""
+
+    def scheduler(dask_scheduler):
+        extensions = dask_scheduler.extensions
+        return (
+            len(dask_scheduler.tasks),
+            list(extensions["publish"].datasets),
+            list(extensions["variables"].variables),
+            list(extensions["queues"].queues),
+        )
+
+    def worker(dask_worker):
+        return os.getpid(), len(dask_worker.data), len(dask_worker.state.actors)
+
+    with connect(ready, set_as_default=False) as client:
+        return client.run_on_scheduler(scheduler), next(iter(client.run(worker).values()))
+
+
+def test_what_clients_hold_is_reported_and_an_emptied_cluster_keeps_its_workers_and_nothing_else():
+    async def use(cluster):
+        before = (await cluster.state()).workers[0].pid
+        assert (await cluster.state()).held == 0
+        client = await asyncio.to_thread(fill, cluster.ready)
+        assert 3 * 2**24 <= (await cluster.state()).held < 5 * 2**24
+        assert (await cluster.reset()).held == 0
+        held, (pid, results, actors) = await asyncio.to_thread(look, cluster.ready)
+        total = await asyncio.to_thread(compute_a_sum, cluster.ready)
+        await asyncio.to_thread(client.close, 1)
+        return before, held, (pid, results, actors), total
+
+    before, held, worker, total = with_cluster(use)
+    assert held == (0, [], [], [])
+    assert worker == (before, 0, 0)
+    assert total == 5050
+
+
+def test_a_reset_stops_tasks_that_still_run():
+    def forever():
+        import time
+
+        while True:
+            time.sleep(0.01)
+
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        client.submit(forever)
+        await asyncio.sleep(1)
+        await cluster.reset()
+        total = await asyncio.wait_for(asyncio.to_thread(compute_a_sum, cluster.ready), 10)
+        await asyncio.to_thread(client.close, 1)
+        return total
+
+    assert with_cluster(use, CPU | {"threads": 1}) == 5050
+
+
+def compute_a_sum(ready):
+    with connect(ready, set_as_default=False) as client:
+        return client.submit(sum, range(101)).result()
