@@ -214,6 +214,18 @@ class MixedBackendsError(CodeError, TypeError):
         )
 
 
+class PatchError(GpuDaskError):
+    """A change of another library does not fit the version that is installed; nothing was changed."""
+
+    def __init__(self, patch: str, installed: str, why: str, wanted: Iterable[str], *, in_cell: bool) -> None:
+        self.patch = patch
+        way_out = ", or run the cell with --array numpy --dataframe pandas" if in_cell else ""
+        super().__init__(
+            f"The patch {patch!r} does not fit {installed}: {why}.",
+            f"Install {' and '.join(wanted)} and restart the kernel{way_out}.",
+        )
+
+
 class MoveError(GpuDaskError):
     """``--move`` names a variable that cannot be moved to the GPUs."""
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Self
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoClusterError
 from ..launcher.cluster_process import ClusterProcess
-from ..launcher.connection import LINE_LIMIT, ClusterLink, LostCallback, ProgressCallback
-from ..protocol import Close, ClusterSpec, Failed
-from ..protocol.attach import Join
-from ..protocol.events import error_of, read_event
+from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
+from ..protocol import Close, ClusterSpec, Failed, parse_event
+from ..protocol.attach import Attach
+from ..protocol.transport import EVENT_LIMIT, MessageStream
 from ..protocol.unix_socket import connect_socket, socket_path
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _CLOSE_TIMEOUT = 7.0
 _RESPONSE_TIMEOUT = 10.0
 
 
-class ServerCluster(ClusterLink):
+class ServerCluster(ClusterConnection):
     """A cluster that the Jupyter server holds for this kernel; created by `attach`."""
 
     _loop: asyncio.AbstractEventLoop
@@ -34,7 +34,7 @@ class ServerCluster(ClusterLink):
     async def attach(
         cls,
         connection: socket.socket,
-        request: Join,
+        request: Attach,
         *,
         on_progress: ProgressCallback | None = None,
         on_lost: LostCallback | None = None,
@@ -59,14 +59,14 @@ class ServerCluster(ClusterLink):
         GpuDaskError
             The cluster did not start. Its processes have been stopped, as when this coroutine is cancelled.
         """
-        reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LINE_LIMIT)
-        cluster = cls(ClusterSpec.parse({}), reader, writer)
+        stream = await MessageStream.from_socket(connection, limit=EVENT_LIMIT)
+        cluster = cls(ClusterSpec.parse({}), stream)
         cluster._loop = asyncio.get_running_loop()
         try:
-            writer.write(request.model_dump_json().encode() + b"\n")
+            stream.send(request)
             cluster.ready = await cluster._wait_until_ready(on_progress)
         except BaseException:
-            writer.close()
+            stream.close()
             raise
         assert cluster.ready.spec is not None
         cluster.spec = cluster.ready.spec
@@ -96,12 +96,12 @@ class ServerCluster(ClusterLink):
         finally:
             if self._reading is not None:
                 self._reading.cancel()
-            self._writer.close()
+            self._stream.close()
 
     async def _after_end(self) -> None:
-        self._writer.close()
+        self._stream.close()
 
-    async def _start_ended(self) -> GpuDaskError:
+    async def _ended_before_ready(self) -> GpuDaskError:
         return ClusterStartError("The Jupyter server shut down while the cluster was starting.")
 
 
@@ -156,20 +156,20 @@ async def check_options(spec: ClusterSpec) -> None:
     if connected is None:
         return
     connection, kernel_id = connected
-    reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LINE_LIMIT)
+    stream = await MessageStream.from_socket(connection, limit=EVENT_LIMIT)
     try:
         request = _request(kernel_id).model_copy(update={"options": _options(spec), "check": True})
-        writer.write(request.model_dump_json().encode() + b"\n")
+        stream.send(request)
         async with asyncio.timeout(_RESPONSE_TIMEOUT):
-            event = await read_event(reader)
+            event = await stream.receive(parse_event)
     finally:
-        writer.close()
+        stream.close()
     if isinstance(event, Failed):
-        raise error_of(event)
+        raise event.to_error()
 
 
-def _request(kernel_id: str) -> Join:
-    return Join(kernel_id=kernel_id, python=sys.executable, environment=dict(os.environ))
+def _request(kernel_id: str) -> Attach:
+    return Attach(kernel_id=kernel_id, python=sys.executable, environment=dict(os.environ))
 
 
 def _options(spec: ClusterSpec) -> dict[str, object]:

@@ -177,7 +177,7 @@ def test_a_cluster_that_is_emptied_computes_on_whatever_it_ran(worker, kind):
         worker.client.submit(at_depth, 400, kind, 60, pure=False)
         time.sleep(0.3)
         began = time.monotonic()
-        worker.runner.run(worker.process.empty())
+        worker.runner.run(worker.process.reset())
         assert time.monotonic() - began < 4
         assert worker.works(limit=30)
     assert "KeyError" not in worker.log()
@@ -204,11 +204,11 @@ def test_a_worker_that_answers_late_that_it_is_stuck_is_restarted_too(worker):
     worker.client.run_on_scheduler(answer_late_once)
     worker.client.submit(at_depth, 0, "sleep", 60, pure=False)
     time.sleep(0.3)
-    worker.runner.run(worker.process.empty())
+    worker.runner.run(worker.process.reset())
     assert worker.works(limit=25)
 
 
-def test_emptying_again_and_again_leaves_no_timers(worker):
+def test_repeated_resets_leave_no_timers(worker):
     def count():
         import gc
 
@@ -223,6 +223,6 @@ def test_emptying_again_and_again_leaves_no_timers(worker):
     for _ in range(3):
         with Semaphore(2, name="two", scheduler_rpc=worker.client.scheduler, loop=worker.client.loop):
             pass
-        worker.runner.run(worker.process.empty())
+        worker.runner.run(worker.process.reset())
         counts.append(worker.client.run_on_scheduler(count))
     assert counts[1:] == counts[:-1]
