@@ -12,7 +12,7 @@ from distributed.client import AllExit
 from distributed.protocol.pickle import dumps
 
 from ..scheduler.import_path import SchedulerPathPlugin
-from ..scheduler.retention import shorter_logs
+from ..scheduler.log_lengths import shorten_logs
 from ..worker.preload import PATH_PLUGIN, PathPlugin
 from .kernel_client import KernelClient
 
@@ -48,7 +48,7 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
             tls_client_key=credentials.key,
         )
     logging.getLogger("distributed.client").addFilter(_is_trouble)
-    with shorter_logs():
+    with shorten_logs():
         client = KernelClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
     loop: Any = client.loop
     loop.asyncio_loop.set_exception_handler(_handle_loop_exception)

@@ -11,6 +11,7 @@ from distributed import Client, Future
 from distributed.client import FutureCancelledError, FuturesCancelledError, futures_of
 
 from ..errors import ResultsLostError
+from ..inspection.local_variables import local_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +70,7 @@ def _named_variables() -> Iterator[tuple[str, Any]]:
     frame = sys._getframe(1)  # noqa: SLF001
     while frame is not None:
         if frame.f_globals.get("__name__") == "__main__":
-            code, variables = frame.f_code, {**frame.f_globals, **frame.f_locals}
+            code, variables = frame.f_code, {**frame.f_globals, **local_variables(frame)}
             for name in (*code.co_names, *code.co_varnames, *code.co_freevars):
                 if name in variables:
                     yield name, variables[name]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from typing import TYPE_CHECKING
 
 from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
-from ..launcher.connection import LINE_LIMIT
-from ..protocol import Close, Closed, Event, Failed, Refused, parse_command
-from ..protocol.attach import Join, parse_join
+from ..protocol import Close, Closed, Failed, Refused, parse_command
+from ..protocol.attach import Attach, parse_attach
 from ..protocol.dispatch import answer
+from ..protocol.transport import COMMAND_LIMIT, MessageStream
 from ..protocol.unix_socket import bind_socket, peer_of
 from .clusters.kernels import Interpreter
 
@@ -58,7 +57,7 @@ class KernelSocket:
                 "Kernels cannot ask for clusters: no socket can be made at %s: %s.", self._path, error.strerror
             )
             return
-        self._server = await asyncio.start_unix_server(self._serve, sock=bound, limit=LINE_LIMIT)
+        self._server = await asyncio.start_unix_server(self._serve, sock=bound, limit=COMMAND_LIMIT)
 
     async def close(self) -> None:
         """Listen no more, and let go of every kernel."""
@@ -76,7 +75,7 @@ class KernelSocket:
         try:
             pid, uid = peer_of(writer.get_extra_info("socket"))
             if uid == os.getuid():
-                await _Conversation(self._manager, self._watch, reader, writer).run()
+                await _Conversation(self._manager, self._watch, MessageStream(reader, writer)).run()
             else:
                 logger.warning("Process %s of user %s was refused at the kernels' socket.", pid, uid)
         except (ConnectionError, TimeoutError):
@@ -89,13 +88,10 @@ class KernelSocket:
 class _Conversation:
     """With one kernel, about one cluster."""
 
-    def __init__(
-        self, manager: ClusterManager, watch: Watch, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    def __init__(self, manager: ClusterManager, watch: Watch, stream: MessageStream) -> None:
         self._manager = manager
         self._watch = watch
-        self._reader = reader
-        self._writer = writer
+        self._stream = stream
         self._ordered = False
         self._told_ready = False
         self._over = False
@@ -103,28 +99,30 @@ class _Conversation:
     async def run(self) -> None:
         try:
             async with asyncio.timeout(_JOIN_LIMIT):
-                join = parse_join(await self._read())
+                join = await self._stream.receive(parse_attach)
+            if join is None:
+                return
             if join.check:
                 self._manager.policy.spec(join.options or {})
-                self._send(Closed())
-                await self._writer.drain()
+                self._stream.send(Closed())
+                await self._stream.flush()
                 return
             cluster, self._ordered = self._find(join)
         except GpuDaskError as error:
             self._tell_failure(error)
-            await self._writer.drain()
+            await self._stream.flush()
             return
         stop_observing = cluster.observe(self._tell_change)
         try:
             self._tell_change(cluster)
-            while not self._over and (line := await self._read()):
-                await self._answer(cluster, line)
+            while not self._over and await self._answer_next(cluster):
+                pass
             if self._ordered and cluster.status == "starting":  # who asked for it was interrupted
                 await self._manager.close(cluster.kernel_id)
         finally:
             stop_observing()
 
-    def _find(self, join: Join) -> tuple[KernelCluster, bool]:
+    def _find(self, join: Attach) -> tuple[KernelCluster, bool]:
         """The cluster of the kernel, and whether it was ordered now."""
         manager = self._manager
         if join.options is None:
@@ -143,24 +141,22 @@ class _Conversation:
         interpreter = Interpreter(join.python, join.environment, join.path)
         return manager.create(join.kernel_id, manager.policy.spec(join.options), interpreter)
 
-    async def _read(self) -> bytes:
+    async def _answer_next(self, cluster: KernelCluster) -> bool:
+        """Carry out the next command; false if there are no more."""
         try:
-            return await self._reader.readline()
-        except ValueError:
-            raise ProtocolError("The kernel sent a line without end.") from None
-
-    async def _answer(self, cluster: KernelCluster, line: bytes) -> None:
-        try:
-            command = parse_command(line)
+            command = await self._stream.receive(parse_command)
         except ProtocolError as error:
-            self._send(Refused(reason=error.reason, fix=error.fix))
-            return
+            self._stream.send(Refused.from_error(error))
+            return True
+        if command is None:
+            return False
         if isinstance(command, Close):
             self._over = True
             await self._manager.close(cluster.kernel_id)
-            self._send(Closed())
+            self._stream.send(Closed())
         elif (event := await answer(command, _ServedCluster(self._manager, self._watch, cluster))) is not None:
-            self._send(event)
+            self._stream.send(event)
+        return True
 
     def _tell_change(self, cluster: KernelCluster) -> None:
         if self._over:
@@ -168,28 +164,23 @@ class _Conversation:
         match cluster.status:
             case "starting":
                 if cluster.progress is not None:
-                    self._send(cluster.progress)
+                    self._stream.send(cluster.progress)
             case "ready":
                 if not self._told_ready and cluster.ready is not None:
                     self._told_ready = True
                     # The dashboard's port answers the server alone.
                     told = {"dashboard_port": None, "spec": cluster.spec, "found": not self._ordered}
-                    self._send(cluster.ready.model_copy(update=told))
+                    self._stream.send(cluster.ready.model_copy(update=told))
             case _:
                 end = cluster.end or ClusterLostError(
                     "The cluster was closed; what its workers held is lost.", "Type: %gpudask start"
                 )
                 self._tell_failure(end)
                 self._over = True
-                self._writer.close()
+                self._stream.close()
 
     def _tell_failure(self, error: GpuDaskError) -> None:
-        log = getattr(error, "log", "")
-        self._send(Failed(kind=type(error).__name__, reason=error.reason, fix=error.fix, log=log))
-
-    def _send(self, event: Event) -> None:
-        with contextlib.suppress(RuntimeError):  # closed meanwhile
-            self._writer.write(event.model_dump_json().encode() + b"\n")
+        self._stream.send(Failed.from_error(error))
 
 
 class _ServedCluster:
@@ -208,7 +199,7 @@ class _ServedCluster:
         await self._manager.scale(self._cluster.kernel_id, workers)
         return await self._state()
 
-    async def empty(self) -> ClusterState:
+    async def reset(self) -> ClusterState:
         await self._manager.empty(self._cluster)
         return await self._state()
 

@@ -85,8 +85,8 @@ def _silent_devices(plan: Plan) -> Mapping[str, GpuState]:
 
 
 def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None, out_of_memory: int) -> WorkerState:
-    metrics = worker.metrics or {}
-    metrics = metrics.get(METRICS) or {}
+    heartbeat = worker.metrics or {}
+    metrics = heartbeat.get(METRICS) or {}
     gpu = devices.get(str(worker.name))
     # What runs comes with the heartbeat; what was taken back since then does not run any more.
     executing = min(len(worker.executing), len(worker.processing))
@@ -102,7 +102,7 @@ def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None, 
         pool_size=metrics.get("pool_size"),
         spilled_to_host=metrics.get("spilled_to_host"),
         spilled_to_disk=metrics.get("spilled_to_disk"),
-        memory=metrics.get("memory"),
+        memory=heartbeat.get("memory"),
         threads=worker.nthreads,
         executing=executing,
         waiting=len(worker.processing) - executing,

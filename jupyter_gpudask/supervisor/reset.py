@@ -14,12 +14,12 @@ from ..worker.allocator import give_back
 
 # Those of Dask's extensions that keep something under a name for whoever comes next.
 _KEEPERS = ("publish", "variables", "queues", "semaphores", "multi_locks", "events")
-_STIMULUS = "gpudask-empty"
+_STIMULUS = "gpudask-reset"
 _PATIENCE = 1.5
 _CLEANING_TIME = 2.0
 
 
-async def empty(scheduler: Any) -> list[StuckWorker]:
+async def reset(scheduler: Any) -> list[StuckWorker]:
     """Make the scheduler and its workers as they were when the cluster came up.
 
     It is what `distributed.Scheduler.restart` does, but the processes of the workers go on: their imports, their CUDA

@@ -14,6 +14,7 @@ from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 
 from ...inspection.calls import calling_frame, first_argument, is_own_frame
+from ...inspection.local_variables import local_variables
 from ...inspection.placement import can_move, place_of, to_gpu
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def _is_for_the_host(caller: FrameType) -> bool:
     while frame is not None and (is_own_frame(frame) or frame.f_globals.get("__name__", "").partition(".")[0] == _DASK):
         if frame.f_globals.get("__name__") in _FOR_THE_HOST:
             return True
-        if not is_own_frame(frame) and any(map(_is_on_host, frame.f_locals.values())):
+        if not is_own_frame(frame) and any(map(_is_on_host, local_variables(frame).values())):
             return True
         frame = frame.f_back
     return False

@@ -185,7 +185,7 @@ class ClusterManager:
         ClusterLostError
             It is not ready, or does not answer.
         """
-        cluster.state = await self._process(cluster).empty()
+        cluster.state = await self._process(cluster).reset()
 
     async def logs(self, kernel_id: str, lines: int = _LOG_LINES) -> dict[str, str]:
         """The last lines of the logs of a kernel's cluster, by the name of the worker."""

@@ -1,5 +1,8 @@
 import { ICluster, IWorker } from '../model/api';
-import { endOfWorker, IncidentFinder } from '../notifications/clusterEvents';
+import {
+  workerExitReason,
+  ClusterEventDetector
+} from '../notifications/clusterEvents';
 import { cluster } from './fakeServer';
 
 /** A cluster whose workers are these processes. */
@@ -15,65 +18,65 @@ function withWorkers(...pids: (number | null)[]): ICluster {
   return cluster({ state: state && { ...state, workers } });
 }
 
-/** What is found after each of these states of one cluster. */
-function found(...states: (ICluster | null)[]): string[][] {
-  const finder = new IncidentFinder();
+/** The events after each state of a cluster. */
+function eventsAfter(...states: (ICluster | null)[]): string[][] {
+  const detector = new ClusterEventDetector();
   return states.map(state =>
-    finder
-      .find(state ? [state] : [])
-      .map(({ kind, replaced }) =>
-        [kind, ...replaced.map(({ pid }) => pid)].join(' ')
+    detector
+      .detect(state ? [state] : [])
+      .map(({ kind, restarted }) =>
+        [kind, ...restarted.map(({ pid }) => pid)].join(' ')
       )
   );
 }
 
-describe('the incidents of clusters', () => {
-  it('are not what was so before the page came', () => {
-    expect(found(cluster({ status: 'failed' }))).toEqual([[]]);
+describe('the events of clusters', () => {
+  it('do not include the state at the start of the page', () => {
+    expect(eventsAfter(cluster({ status: 'failed' }))).toEqual([[]]);
   });
 
-  it('are a start that failed, and a cluster that did, once each', () => {
+  it('include a failed start and a failed cluster once each', () => {
     const failed = cluster({ status: 'failed', since: 2 });
-    expect(found(cluster({ status: 'starting' }), failed, failed)).toEqual([
+    expect(
+      eventsAfter(cluster({ status: 'starting' }), failed, failed)
+    ).toEqual([[], ['start-failed'], []]);
+    expect(eventsAfter(cluster(), failed, failed)).toEqual([
       [],
-      ['not-started'],
+      ['failed'],
       []
     ]);
-    expect(found(cluster(), failed, failed)).toEqual([[], ['failed'], []]);
   });
 
-  it('are clusters that were closed for a reason, and not those that somebody stopped', () => {
+  it('include clusters that were closed for a reason, but not those that were stopped by the user', () => {
     const idle = { reason: 'It was idle.' };
     expect(
-      found(
+      eventsAfter(
         cluster(),
         cluster({ status: 'closing', ...idle }),
         cluster({ status: 'closed', ...idle })
       )
     ).toEqual([[], [], ['closed']]);
-    expect(found(cluster(), cluster({ status: 'closing' }), null)).toEqual([
-      [],
-      [],
-      []
-    ]);
+    expect(
+      eventsAfter(cluster(), cluster({ status: 'closing' }), null)
+    ).toEqual([[], [], []]);
   });
 
-  it('are workers in whose place others came, also after they were away', () => {
+  it('include workers that were restarted, also after an absence', () => {
     expect(
-      found(
+      eventsAfter(
         withWorkers(1, 2),
         withWorkers(1),
         withWorkers(1, null),
         withWorkers(1, 3),
         withWorkers(1, 3)
       )
-    ).toEqual([[], [], [], ['workers-replaced 2'], []]);
+    ).toEqual([[], [], [], ['workers-restarted 2'], []]);
   });
 
-  it('are not the workers of a cluster that was restarted', () => {
+  it('do not include the workers of a restarted cluster', () => {
     const again = { ...withWorkers(8, 9), pid: 200 };
     expect(
-      found(
+      eventsAfter(
         withWorkers(1, 2),
         cluster({ status: 'starting', pid: null }),
         again
@@ -83,8 +86,8 @@ describe('the incidents of clusters', () => {
 });
 
 describe('tasks that run out of device memory', () => {
-  /** A cluster on whose workers so many tasks have failed for want of it. */
-  function withShortages(...out_of_memory: number[]): ICluster {
+  /** A cluster on whose workers these numbers of tasks ran out of device memory. */
+  function withCounts(...out_of_memory: number[]): ICluster {
     const { state, ...rest } = withWorkers(...out_of_memory);
     const workers = state?.workers.map((worker, index) => ({
       ...worker,
@@ -94,40 +97,45 @@ describe('tasks that run out of device memory', () => {
     return { ...rest, state: state && { ...state, workers: workers ?? [] } };
   }
 
-  function short(...states: ICluster[]): string[][] {
-    const finder = new IncidentFinder();
+  function detected(...states: ICluster[]): string[][] {
+    const detector = new ClusterEventDetector();
     return states.map(state =>
-      finder
-        .find([state])
-        .flatMap(({ kind, short }) => [kind, ...short.map(({ name }) => name)])
+      detector
+        .detect([state])
+        .flatMap(({ kind, outOfMemory }) => [
+          kind,
+          ...outOfMemory.map(({ name }) => name)
+        ])
     );
   }
 
   const kind = 'out-of-device-memory';
 
-  it('are told of the workers that they ran on, each time that there are more', () => {
+  it('are reported for their workers each time the count increases', () => {
     expect(
-      short(
-        withShortages(4, 0),
-        withShortages(4, 1),
-        withShortages(4, 1),
-        withShortages(5, 3)
+      detected(
+        withCounts(4, 0),
+        withCounts(4, 1),
+        withCounts(4, 1),
+        withCounts(5, 3)
       )
     ).toEqual([[], [kind, '1'], [], [kind, '0', '1']]);
   });
 
-  it('are remembered of a worker that was away, and not of a cluster before', () => {
+  it('are remembered for a worker that was absent, but not for a previous cluster', () => {
+    expect(detected(withCounts(2, 0), withCounts(), withCounts(2, 0))).toEqual([
+      [],
+      [],
+      []
+    ]);
+    const another = { ...withCounts(3), pid: 200 };
     expect(
-      short(withShortages(2, 0), withShortages(), withShortages(2, 0))
-    ).toEqual([[], [], []]);
-    const another = { ...withShortages(3), pid: 200 };
-    expect(
-      short(withShortages(2), another, { ...withShortages(4), pid: 200 })
+      detected(withCounts(2), another, { ...withCounts(4), pid: 200 })
     ).toEqual([[], [], [kind, '0']]);
   });
 });
 
-describe('the end of a worker', () => {
+describe('the exit of a worker', () => {
   const log = `Worker tcp://127.0.0.1:1 (pid=41) exceeded 95% memory budget. Restarting...
 Worker process 41 was killed by signal 15
 Worker process 42 was killed by signal 9`;
@@ -137,7 +145,7 @@ Worker process 42 was killed by signal 9`;
     [42, 'lost'],
     [4, undefined],
     [43, undefined]
-  ])('of process %d is %s by the log', (pid, end) => {
-    expect(endOfWorker(log, pid)).toBe(end);
+  ])('of process %d is %s according to the log', (pid, reason) => {
+    expect(workerExitReason(log, pid)).toBe(reason);
   });
 });

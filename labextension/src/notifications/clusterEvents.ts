@@ -1,96 +1,100 @@
 /**
- * What befalls clusters without anybody having asked for it.
+ * Detects events of clusters that the user did not cause, such as failures.
  */
 import { ICluster, IWorker } from '../model/api';
 
-export interface IIncident {
+/** An event of a cluster. */
+export interface IClusterEvent {
   kind:
-    | 'not-started'
+    | 'start-failed'
     | 'failed'
     | 'closed'
-    | 'workers-replaced'
+    | 'workers-restarted'
     | 'out-of-device-memory';
   cluster: ICluster;
-  /** The workers in whose place others are now, and the processes that they were. */
-  replaced: { worker: IWorker; pid: number }[];
-  /** The workers on which tasks have failed for want of device memory. */
-  short: IWorker[];
+  /** The workers that were restarted, each with the pid of its previous process. */
+  restarted: { worker: IWorker; pid: number }[];
+  /** The workers on which tasks ran out of device memory. */
+  outOfMemory: IWorker[];
 }
 
-/** What was known of a cluster when it was last looked at. */
-interface IKnown {
+/** The last known state of a cluster. */
+interface ILastState {
   cluster: ICluster;
-  /** By the name of the worker, also of those that are away. */
+  /** The pids of the workers by name, including those that have left. */
   pids: Map<string, number>;
-  /** How many tasks failed on each for want of device memory, by its name. */
-  out_of_memory: Map<string, number>;
+  /** The counts of tasks that ran out of device memory, by the name of the worker. */
+  outOfMemory: Map<string, number>;
 }
 
 /**
- * Compares what is with what was; what was so when the page came is no news.
+ * Detects events by comparing the states of clusters; the first state of each is no event.
  */
-export class IncidentFinder {
-  /** What has happened since the last call. */
-  find(clusters: Iterable<ICluster>): IIncident[] {
-    const known = new Map<string, IKnown>();
-    const incidents: IIncident[] = [];
+export class ClusterEventDetector {
+  /** The events since the last call. */
+  detect(clusters: Iterable<ICluster>): IClusterEvent[] {
+    const known = new Map<string, ILastState>();
+    const events: IClusterEvent[] = [];
     for (const cluster of clusters) {
       const last = this._known.get(cluster.kernel_id);
       known.set(cluster.kernel_id, {
         cluster,
         pids: pidsOf(cluster, last),
-        out_of_memory: shortagesOf(cluster, last)
+        outOfMemory: outOfMemoryCounts(cluster, last)
       });
       if (last) {
-        incidents.push(...between(last, cluster));
+        events.push(...compare(last, cluster));
       }
     }
     this._known = known;
-    return incidents;
+    return events;
   }
 
-  private _known = new Map<string, IKnown>();
+  private _known = new Map<string, ILastState>();
 }
 
-function between(last: IKnown, now: ICluster): IIncident[] {
+function compare(last: ILastState, now: ICluster): IClusterEvent[] {
   const { cluster: old } = last;
-  const incident = { cluster: now, replaced: [], short: [] };
+  const base = { cluster: now, restarted: [], outOfMemory: [] };
   if (now.status !== old.status || now.since !== old.since) {
     if (now.status === 'failed') {
-      const kind = old.status === 'starting' ? 'not-started' : 'failed';
-      return [{ ...incident, kind }];
+      const kind = old.status === 'starting' ? 'start-failed' : 'failed';
+      return [{ ...base, kind }];
     }
-    // What was asked for has no reason.
+    // A cluster that the user has stopped has no reason.
     if (now.status === 'closed' && now.reason) {
-      return [{ ...incident, kind: 'closed' }];
+      return [{ ...base, kind: 'closed' }];
     }
   }
   if (now.pid !== old.pid) {
     return [];
   }
   const workers = now.state?.workers ?? [];
-  const replaced = workers.flatMap(worker => {
+  const restarted = workers.flatMap(worker => {
     const pid = last.pids.get(worker.name);
     return pid !== undefined && worker.pid !== null && pid !== worker.pid
       ? [{ worker, pid }]
       : [];
   });
-  const short = workers.filter(
+  const outOfMemory = workers.filter(
     ({ name, out_of_memory }) =>
-      out_of_memory > (last.out_of_memory.get(name) ?? 0)
+      out_of_memory > (last.outOfMemory.get(name) ?? 0)
   );
-  const incidents: IIncident[] = [];
-  if (replaced.length > 0) {
-    incidents.push({ ...incident, kind: 'workers-replaced', replaced });
+  const events: IClusterEvent[] = [];
+  if (restarted.length > 0) {
+    events.push({ ...base, kind: 'workers-restarted', restarted });
   }
-  if (short.length > 0) {
-    incidents.push({ ...incident, kind: 'out-of-device-memory', short });
+  if (outOfMemory.length > 0) {
+    events.push({ ...base, kind: 'out-of-device-memory', outOfMemory });
   }
-  return incidents;
+  return events;
 }
 
-/** The processes of the workers; another supervisor has others. */
-function pidsOf(cluster: ICluster, last: IKnown | undefined): IKnown['pids'] {
+/** The pids of the workers, including the last known ones of the same cluster. */
+function pidsOf(
+  cluster: ICluster,
+  last: ILastState | undefined
+): ILastState['pids'] {
   const pids = new Map(isSame(cluster, last) ? last?.pids : []);
   for (const { name, pid } of cluster.state?.workers ?? []) {
     if (pid !== null) {
@@ -100,12 +104,12 @@ function pidsOf(cluster: ICluster, last: IKnown | undefined): IKnown['pids'] {
   return pids;
 }
 
-/** Of the workers that are away too; another supervisor counts anew. */
-function shortagesOf(
+/** The counts of the workers, including the last known ones of the same cluster. */
+function outOfMemoryCounts(
   cluster: ICluster,
-  last: IKnown | undefined
-): IKnown['out_of_memory'] {
-  const known = isSame(cluster, last) ? last?.out_of_memory : [];
+  last: ILastState | undefined
+): ILastState['outOfMemory'] {
+  const known = isSame(cluster, last) ? last?.outOfMemory : [];
   const workers = cluster.state?.workers ?? [];
   return new Map([
     ...(known ?? []),
@@ -116,16 +120,16 @@ function shortagesOf(
   ]);
 }
 
-function isSame(cluster: ICluster, last: IKnown | undefined): boolean {
+function isSame(cluster: ICluster, last: ILastState | undefined): boolean {
   return last?.cluster.pid === cluster.pid;
 }
 
-/** How a worker ended by the log of its scheduler; undefined if somebody has ended it on purpose. */
-export function endOfWorker(
+/** Why a worker process exited, according to the log of the scheduler; undefined if it was restarted on purpose. */
+export function workerExitReason(
   log: string,
   pid: number
 ): 'out-of-memory' | 'lost' | undefined {
-  // In the words of distributed's nanny.
+  // The messages of distributed's nanny.
   if (log.includes(`(pid=${pid}) exceeded`)) {
     return 'out-of-memory';
   }

@@ -26,7 +26,7 @@ def kernel(server):
 def other_holder(server):
     """Somebody who holds the other."""
     folder = LeaseFolder(server.runtime / "gpudask-leases")
-    with folder.choosing():
+    with folder.locked():
         lease = folder.take(
             ["GPU-00000001-1111-2222-3333-444444444444"], holder="other.ipynb", kernel_id="", share=False
         )

@@ -94,7 +94,7 @@ def read(run_python, tmp_path):
     [
         ("LIBRARY_NOT_FOUND", "has no NVIDIA driver"),
         ("DRIVER_NOT_LOADED", "not loaded"),
-        ("NO_PERMISSION", "may not talk"),
+        ("NO_PERMISSION", "no permission"),
         ("UNKNOWN", "answers"),
     ],
 )

@@ -18,18 +18,20 @@ from ..machine.plan import Plan, check_pool_fits, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
 from ..scheduler.graph_router import GraphRouter
 from ..scheduler.import_path import SchedulerPathPlugin
-from ..scheduler.retention import RETENTION_PLUGIN, MetricRetentionPlugin, SpanRetentionPlugin, shorter_logs
+from ..scheduler.log_lengths import shorten_logs
+from ..scheduler.retention import SpanRetentionPlugin
 from ..scheduler.worker_failures import WorkerFailuresPlugin
 from ..worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.patching import PATCH_PLUGIN, PatchPlugin
 from ..worker.preload import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
+from ..worker.retention import RETENTION_PLUGIN, MetricsRetentionPlugin
 from .dashboard import check_guard, guard_by_header, guard_by_token
 from .engines import open_cluster
 from .metrics import Status, read_state
-from .reset import empty
-from .startup import wait_for_workers
+from .reset import reset
+from .worker_startup import wait_for_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class HostedCluster:
+class DaskCluster:
     """A Dask cluster in this process, and its workers under it.
 
     Parameters
@@ -80,7 +82,7 @@ class HostedCluster:
         dask.config.set(
             {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
         )
-        shorter_logs()
+        shorten_logs()
         if spec.protocol == "tcp":
             from distributed import Security
 
@@ -108,7 +110,7 @@ class HostedCluster:
             PATH_PLUGIN: PathPlugin(self._order.path),
             PATCH_PLUGIN: PatchPlugin(),
             INTERRUPTION_PLUGIN: InterruptionPlugin(),
-            RETENTION_PLUGIN: MetricRetentionPlugin(),
+            RETENTION_PLUGIN: MetricsRetentionPlugin(),
         }
         if plan.engine == "cuda":
             plugins[MATERIALIZE] = MaterializePlugin()
@@ -156,16 +158,16 @@ class HostedCluster:
             )
         self._cluster.scale(workers)
 
-    async def empty(self) -> None:
-        """Forget what it computed and keeps."""
-        await empty(self._cluster.scheduler)
+    async def reset(self) -> None:
+        """Forget every result, task, actor and name, and keep the workers."""
+        await reset(self._cluster.scheduler)
 
     def rename(self, holder: str) -> None:
         """From now on `holder` holds its GPUs, in the words that others are told, if that can be written."""
         if self._lease is None:
             return
         try:
-            with LeaseFolder().choosing():
+            with LeaseFolder().locked():
                 self._lease.rename(holder)
         except OSError as error:
             logger.warning("Others are not told that %s holds the GPUs now: %s", holder, error)
@@ -199,7 +201,7 @@ class HostedCluster:
             self._check_limit(plan.workers)
             return plan
         try:
-            with folder.choosing() as leases:
+            with folder.locked() as leases:
                 plan = make_plan(order.spec, leases)
                 self._check_limit(plan.workers)
                 check_pool_fits(plan)
