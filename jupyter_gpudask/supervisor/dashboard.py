@@ -8,12 +8,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 import dask.config
-import distributed.node
 from distributed.http.routing import RoutingApplication
 from tornado.httputil import parse_cookie
 from tornado.web import RequestHandler
 
 from ..errors import ClusterStartError
+from ..patches.applying import patches
 
 SECRET_HEADER = "X-Gpudask-Secret"  # noqa: S105 - the name of the header, which is no secret
 """The header of a request that carries the secret."""
@@ -129,7 +129,7 @@ class _LetIn(RequestHandler):
 
 def _serve_by(application: type[_Guarded]) -> None:
     # Dask starts to listen where it makes its application: there is no moment in which to guard one that is there.
-    distributed.node.RoutingApplication = application  # type: ignore[attr-defined]
+    patches.apply("supervisor", wrappers={"distributed.node:RoutingApplication": lambda _: application})
     dask.config.set({"distributed.worker.http.routes": []})
 
 

@@ -24,6 +24,7 @@ from ..scheduler.worker_failures import WorkerFailuresPlugin
 from ..worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.materialize import MATERIALIZE, MaterializePlugin
+from ..worker.patching import PATCH_PLUGIN, PatchPlugin
 from ..worker.preload import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
 from ..worker.retention import RETENTION_PLUGIN, MetricsRetentionPlugin
 from .dashboard import check_guard, guard_by_header, guard_by_token
@@ -107,6 +108,7 @@ class DaskCluster:
         await scheduler.register_scheduler_plugin(SchedulerPathPlugin(self._order.path), idempotent=True)
         plugins: dict[str, WorkerPlugin] = {
             PATH_PLUGIN: PathPlugin(self._order.path),
+            PATCH_PLUGIN: PatchPlugin(),
             INTERRUPTION_PLUGIN: InterruptionPlugin(),
             RETENTION_PLUGIN: MetricsRetentionPlugin(),
         }

@@ -1,4 +1,4 @@
-"""Interrupting tasks that run in a worker's threads although they were cancelled. See `stopping` for the scheduler."""
+"""Interrupting tasks that run in a worker's threads although they were cancelled. See `scheduler.cancellation`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import distributed.worker
 from distributed import Reschedule, WorkerPlugin, get_worker
 
 if TYPE_CHECKING:
@@ -100,7 +99,6 @@ class InterruptionPlugin(WorkerPlugin):
 
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker has joined the scheduler, before it gets tasks."""
-        make_tasks_interruptible()
         self._worker = worker
         worker.handlers[INTERRUPT] = self.interrupt
 
@@ -134,37 +132,29 @@ class InterruptionPlugin(WorkerPlugin):
             await asyncio.sleep(_TICK)
 
 
-def make_tasks_interruptible() -> None:
-    """Have the workers in this process run each task of a thread as a `TaskRun`."""
-    original: Any = distributed.worker._run_task_simple  # noqa: SLF001 - each task passes here, and only here
-    if hasattr(original, "interruptible"):
-        return
-
-    def run_task_interruptibly(task: Any, data: Any, time_delay: float) -> Any:
-        runs = _runs_of_this_worker()
-        if runs is None:
-            return original(task, data, time_delay)
-        run = TaskRun(get_worker().get_current_task())
-        outcome: Any = None
+def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """As `distributed.worker._run_task_simple`, which runs each task of a thread: here as a `TaskRun`."""
+    runs = _runs_of_this_worker()
+    if runs is None:
+        return original(*args, **kwargs)
+    run = TaskRun(get_worker().get_current_task())
+    outcome: Any = None
+    try:
         try:
-            try:
-                runs[run] = None
-                outcome = original(task, data, time_delay)
-            finally:
-                run.end()
-        except BaseException:
+            runs[run] = None
+            outcome = original(*args, **kwargs)
+        finally:
             run.end()
-            if not run.interrupted:
-                runs.pop(run)
-                raise
-        runs.pop(run)
-        if run.interrupted and (outcome is None or outcome["op"] != "task-finished"):
-            # Not an error: the same task may have been submitted again meanwhile. One that nobody wants is dropped.
-            return {"op": "task-erred", "actual_exception": Reschedule(), "thread": threading.get_ident()}
-        return outcome
-
-    run_task_interruptibly.interruptible = True  # type: ignore[attr-defined]
-    distributed.worker._run_task_simple = run_task_interruptibly  # noqa: SLF001
+    except BaseException:
+        run.end()
+        if not run.interrupted:
+            runs.pop(run)
+            raise
+    runs.pop(run)
+    if run.interrupted and (outcome is None or outcome["op"] != "task-finished"):
+        # Not an error: the same task may have been submitted again meanwhile. One that nobody wants is dropped.
+        return {"op": "task-erred", "actual_exception": Reschedule(), "thread": threading.get_ident()}
+    return outcome
 
 
 def _runs_of_this_worker() -> dict[TaskRun, None] | None:

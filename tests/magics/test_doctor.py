@@ -113,7 +113,7 @@ def test_what_is_held_without_need_is_freed_and_told_by_gpu(gpu_kernel):
     reply = gpu_kernel.ok("freed = %gpudask free\nfreed")
     assert reply.value.splitlines()[0] == "3.0 MiB of device memory freed."
     assert gpu_kernel.ok("freed.freed").value == str({"GPU 0": 2**20, "GPU 1": 2**20, "kernel": 2**20})
-    assert "4.0 GiB is in use on the workers by results that variables hold" in reply.value
+    assert "4.0 GiB is in use by results on the workers" in reply.value
     assert gpu_kernel.ok("freed = %gpudask free\nfreed").value.startswith("0 B of device memory freed.")
 
 
@@ -140,14 +140,14 @@ def test_the_kernel_numbers_the_gpu_of_its_cluster_first_and_still_sees_the_othe
 
 BEGUN = """
 import ctypes, os, types
-from jupyter_gpudask.session.device_order import number_first
+from jupyter_gpudask.session.device_order import set_first_device
 from jupyter_gpudask.machine.gpus import list_gpus
 driver = types.SimpleNamespace(cuDeviceGetCount=lambda count: ANSWER)
 ctypes.CDLL = lambda name: driver
 gpus = [gpu.uuid for gpu in list_gpus()]
 seen = [os.environ.get("CUDA_VISIBLE_DEVICES")]
 for wanted in ((), gpus, gpus[1:]):
-    number_first(wanted)
+    set_first_device(wanted)
     seen.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
 print([names and [gpus.index(name) for name in names.split(",")] for names in seen])
 """

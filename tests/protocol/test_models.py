@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from jupyter_gpudask.errors import ProtocolError, SpecError
+from jupyter_gpudask.errors import OptionConflictError, ProtocolError, SpecError
 from jupyter_gpudask.protocol import (
     ClusterSpec,
     ClusterState,
@@ -54,8 +54,6 @@ def test_a_spec_survives_the_pipe():
         ({"environment": "1A=x"}, "--environment", "NAME=VALUE"),
         ({"start_timeout": 0}, "--start-timeout", "above 0"),
         ({"worker": 3}, "--worker", "one of the options"),
-        ({"gpus": 2, "engine": "cpu"}, "--gpus", "not both"),
-        ({"workers": 2}, "--cpu", "stand-in alone"),
     ],
 )
 def test_a_bad_value_is_one_sentence_with_option_value_and_what_is_allowed(options, option, allowed):
@@ -66,6 +64,20 @@ def test_a_bad_value_is_one_sentence_with_option_value_and_what_is_allowed(optio
     assert repr(next(iter(options.values()))) in str(raised.value)
     assert allowed in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "option", "sentence"),
+    [
+        ({"gpus": 2, "engine": "cpu"}, "--gpus", "--gpus and --cpu are mutually exclusive. Leave one of them out."),
+        ({"workers": 2}, "--cpu", "The number of workers can be set for the CPU stand-in only."),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused_with_what_to_change(options, option, sentence):
+    with pytest.raises(OptionConflictError) as raised:
+        ClusterSpec.parse(options)
+    assert raised.value.option == option
+    assert str(raised.value).startswith(sentence)
 
 
 def test_messages_are_told_apart_by_their_type():

@@ -9,7 +9,7 @@ from distributed import Semaphore
 
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.magics.cell.interrupt import take_back
+from jupyter_gpudask.magics.cell.interrupt import cancel_unfinished
 from jupyter_gpudask.protocol import ClusterSpec
 
 pytestmark = pytest.mark.cluster
@@ -72,7 +72,7 @@ class Worker:
         futures = submit()
         time.sleep(after)
         began = time.monotonic()
-        stuck = take_back(self.client, before)
+        stuck = cancel_unfinished(self.client, before)
         del futures
         return stuck, time.monotonic() - began
 
@@ -119,7 +119,7 @@ def test_a_task_that_was_interrupted_can_be_submitted_again_at_once(worker):
         future = worker.client.submit(at_depth, 0, "python", 1, key="again")
         before = set(worker.client.futures) - {"again"}
         time.sleep(0.1)
-        assert take_back(worker.client, before) == []
+        assert cancel_unfinished(worker.client, before) == []
         del future
     future = worker.client.submit(at_depth, 0, "sleep", 0, key="again")
     assert future.result(timeout=5) == "sleep"

@@ -98,7 +98,7 @@ def examine(cluster: RunningCluster | None) -> DoctorView:
     """
     from ...switch.gpu_libraries import examine_process
 
-    workers: dict[str, Examined] = {} if cluster is None else cluster.ask_workers(examine_process, _PATIENCE)
+    workers: dict[str, Examined] = {} if cluster is None else cluster.run_on_workers(examine_process, _PATIENCE)
     return DoctorView(
         [
             *_check_driver(cluster),

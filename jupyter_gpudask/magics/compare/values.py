@@ -22,7 +22,7 @@ _DEEPEST = 20
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Comparison:
     """How two results compare.
 
     Attributes
@@ -37,19 +37,19 @@ class Agreement:
     text: str
 
 
-def _agrees(text: str) -> Agreement:
-    return Agreement(agrees=True, text=text)
+def _agrees(text: str) -> Comparison:
+    return Comparison(agrees=True, text=text)
 
 
-def _differs(text: str) -> Agreement:
-    return Agreement(agrees=False, text=text)
+def _differs(text: str) -> Comparison:
+    return Comparison(agrees=False, text=text)
 
 
-def _unknown(text: str) -> Agreement:
-    return Agreement(agrees=None, text=text)
+def _unknown(text: str) -> Comparison:
+    return Comparison(agrees=None, text=text)
 
 
-def compare(one: Any, other: Any, depth: int = 0) -> Agreement:
+def compare(one: Any, other: Any, depth: int = 0) -> Comparison:
     """Compare two results that are on the host.
 
     Parameters
@@ -72,7 +72,7 @@ def compare(one: Any, other: Any, depth: int = 0) -> Agreement:
     return _unknown(f"of type {type(one).__name__}, which cannot be compared")
 
 
-def _compare_containers(one: Any, other: Any, depth: int) -> Agreement:
+def _compare_containers(one: Any, other: Any, depth: int) -> Comparison:
     if not isinstance(other, type(one)):
         return _differs(f"a {type(one).__name__} on the CPU, {type(other).__name__} on the GPUs")
     if len(one) != len(other):
@@ -91,7 +91,7 @@ def _compare_containers(one: Any, other: Any, depth: int) -> Agreement:
     return unknown or _agrees(f"all {len(one)} agree")
 
 
-def _compare_arrays(one: Values, other: Values) -> Agreement:
+def _compare_arrays(one: Values, other: Values) -> Comparison:
     if one.shape != other.shape:
         return _differs(f"of shape {one.shape} on the CPU, {other.shape} on the GPUs")
     masks = np.ma.getmaskarray(one), np.ma.getmaskarray(other)
@@ -111,7 +111,7 @@ def _compare_arrays(one: Values, other: Values) -> Agreement:
     return _describe(differs, one, other, "equal")
 
 
-def _compare_floats(one: Values, other: Values) -> Agreement:
+def _compare_floats(one: Values, other: Values) -> Comparison:
     tolerance = max(TOLERANCES.get(array.dtype.name, 0.0) for array in (one, other)) or TOLERANCES["float64"]
     sizes = np.abs(one[np.isfinite(one)])
     near_zero = tolerance * float(np.median(sizes)) if sizes.size > 1 else 0.0
@@ -131,7 +131,7 @@ def _is_same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _describe(differs: Values, one: Values, other: Values, equal: str) -> Agreement:
+def _describe(differs: Values, one: Values, other: Values, equal: str) -> Comparison:
     count = int(differs.sum())
     if not count:
         return _agrees(equal)
@@ -143,7 +143,7 @@ def _describe(differs: Values, one: Values, other: Values, equal: str) -> Agreem
     return _differs(f"{many}{where}: {texts[0]:.60} and {texts[1]:.60}".removeprefix(": "))
 
 
-def _compare_frames(one: Any, other: Any) -> Agreement:
+def _compare_frames(one: Any, other: Any) -> Comparison:
     if not isinstance(other, pd.DataFrame | pd.Series | pd.Index):
         return _differs(f"a {type(one).__name__} on the CPU, {type(other).__name__} on the GPUs")
     ones, others = _with_index(one), _with_index(other)
@@ -195,7 +195,7 @@ def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
     return ordered
 
 
-def _compare_columns(one: pd.DataFrame, other: pd.DataFrame, names: Sequence[str]) -> Agreement:
+def _compare_columns(one: pd.DataFrame, other: pd.DataFrame, names: Sequence[str]) -> Comparison:
     text = "equal"
     for number, name in enumerate(names):
         a, b = one.iloc[:, number].reset_index(drop=True), other.iloc[:, number].reset_index(drop=True)

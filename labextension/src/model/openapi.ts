@@ -257,52 +257,9 @@ export type components = {
     };
     /**
      * ClusterSpec
-     * @description The options of a cluster, each with its default.
-     *
-     *     Attributes
-     *     ----------
-     *     engine
-     *         What makes the cluster: ``cuda``, ``cpu``, or ``auto`` for ``cuda`` where there is a GPU.
-     *     gpus
-     *         ``"all"``, a count, or a list of indices (in the order of the PCI bus) and UUIDs.
-     *     workers
-     *         How many workers the CPU stand-in has; ``None`` for one per two cores, at most 4.
-     *     threads
-     *         Threads of each worker; ``None`` for 1 on a GPU, and for an even share of the cores on the stand-in.
-     *     memory_limit
-     *         Host memory of each worker, in bytes or as a fraction of the machine's; ``"auto"`` for an even share.
-     *     spill_threshold
-     *         Device memory above which a worker moves results of tasks to the host (bytes, or a fraction of the
-     *         GPU's memory). It is no cap: what a running task allocates is not counted.
-     *     pool
-     *         Device memory that RMM reserves on each GPU at the start (bytes or a fraction); ``None`` reserves nothing,
-     *         and grows as needed. CuPy and cuDF share it either way.
-     *     spilling
-     *         Who moves data off a full GPU: ``dask`` (results of tasks), ``cudf`` (buffers of cuDF), or ``off``.
-     *     protocol
-     *         How workers talk: ``tcp`` (with TLS), or ``ucx`` (NVLink and InfiniBand, without TLS).
-     *     share
-     *         Whether other clusters that share too may use the same GPUs.
-     *     resources
-     *         Dask's abstract resources of each worker, besides ``{"GPU": 1}``, which each has unless another amount is given.
-     *     environment
-     *         Variables set in each worker.
-     *     dashboard
-     *         Whether browsers can open Dask's dashboard by a token; with a Jupyter server they open it through that,
-     *         whatever is said here.
-     *     start_timeout
-     *         Seconds in which all workers must be up.
-     *     profile
-     *         The name of the profile of the Jupyter server whose class makes the cluster; empty where no class does.
+     * @description The options of a cluster, each with its default; sizes of memory are bytes, or a fraction of the memory.
      */
     ClusterSpec: {
-      /**
-       * Engine
-       * @description auto, cuda or cpu
-       * @default auto
-       * @enum {string}
-       */
-      engine: 'auto' | 'cuda' | 'cpu';
       /**
        * Gpus
        * @description all, a count from 1, or indices and GPU- or MIG- UUIDs with commas (3, for number 3 alone)
@@ -316,23 +273,12 @@ export type components = {
        */
       workers: number | null;
       /**
-       * Threads
-       * @description a whole number from 1 to 256
-       * @default null
-       */
-      threads: number | null;
-      /**
-       * Memory Limit
-       * @description auto, a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
+       * Engine
+       * @description auto, cuda or cpu
        * @default auto
+       * @enum {string}
        */
-      memory_limit: null | number | string | 'auto';
-      /**
-       * Spill Threshold
-       * @description a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
-       * @default 0.8
-       */
-      spill_threshold: null | number | string;
+      engine: 'auto' | 'cuda' | 'cpu';
       /**
        * Pool
        * @description a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
@@ -347,18 +293,36 @@ export type components = {
        */
       spilling: 'dask' | 'cudf' | 'off';
       /**
-       * Protocol
-       * @description tcp or ucx
-       * @default tcp
-       * @enum {string}
+       * Spill Threshold
+       * @description a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
+       * @default 0.8
        */
-      protocol: 'tcp' | 'ucx';
+      spill_threshold: null | number | string;
+      /**
+       * Memory Limit
+       * @description auto, a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
+       * @default auto
+       */
+      memory_limit: null | number | string | 'auto';
+      /**
+       * Threads
+       * @description a whole number from 1 to 256
+       * @default null
+       */
+      threads: number | null;
       /**
        * Share
        * @description yes or no
        * @default false
        */
       share: boolean;
+      /**
+       * Protocol
+       * @description tcp or ucx
+       * @default tcp
+       * @enum {string}
+       */
+      protocol: 'tcp' | 'ucx';
       /**
        * Resources
        * @description NAME=AMOUNT with an amount above 0, such as GPU=1
@@ -1090,13 +1054,6 @@ export type components = {
     ClusterOptions:
       | {
           /**
-           * Engine
-           * @description auto, cuda or cpu
-           * @default auto
-           * @enum {string}
-           */
-          engine: 'auto' | 'cuda' | 'cpu';
-          /**
            * Gpus
            * @description all, a count from 1, or indices and GPU- or MIG- UUIDs with commas (3, for number 3 alone)
            * @default all
@@ -1109,23 +1066,12 @@ export type components = {
            */
           workers: number | null;
           /**
-           * Threads
-           * @description a whole number from 1 to 256
-           * @default null
-           */
-          threads: number | null;
-          /**
-           * Memory Limit
-           * @description auto, a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
+           * Engine
+           * @description auto, cuda or cpu
            * @default auto
+           * @enum {string}
            */
-          memory_limit: null | number | string | 'auto';
-          /**
-           * Spill Threshold
-           * @description a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
-           * @default 0.8
-           */
-          spill_threshold: null | number | string;
+          engine: 'auto' | 'cuda' | 'cpu';
           /**
            * Pool
            * @description a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
@@ -1140,18 +1086,36 @@ export type components = {
            */
           spilling: 'dask' | 'cudf' | 'off';
           /**
-           * Protocol
-           * @description tcp or ucx
-           * @default tcp
-           * @enum {string}
+           * Spill Threshold
+           * @description a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
+           * @default 0.8
            */
-          protocol: 'tcp' | 'ucx';
+          spill_threshold: null | number | string;
+          /**
+           * Memory Limit
+           * @description auto, a fraction of the memory above 0 and up to 1, a size such as 20GB, or none
+           * @default auto
+           */
+          memory_limit: null | number | string | 'auto';
+          /**
+           * Threads
+           * @description a whole number from 1 to 256
+           * @default null
+           */
+          threads: number | null;
           /**
            * Share
            * @description yes or no
            * @default false
            */
           share: boolean;
+          /**
+           * Protocol
+           * @description tcp or ucx
+           * @default tcp
+           * @enum {string}
+           */
+          protocol: 'tcp' | 'ucx';
           /**
            * Resources
            * @description NAME=AMOUNT with an amount above 0, such as GPU=1

@@ -116,7 +116,7 @@ def test_a_kernel_cannot_name_a_class_and_hears_of_the_profiles(server):
     kernel = server.kernel()
     kernel.ok("%load_ext jupyter_gpudask")
     reply = kernel.run("%gpudask start --profile big")
-    assert "There is no profile 'big'. Take one of: small, local" in reply.error_value + reply.printed
+    assert "There is no profile 'big'. Choose one of: small, local" in reply.error_value + reply.printed
     reply = kernel.run("%gpudask start --engine distributed.LocalCluster")
     assert "auto, cuda or cpu" in reply.error_value + reply.printed
 

@@ -1,0 +1,117 @@
+"""The parameters of each function that a patch changes, in the versions of the libraries that were tested."""
+
+PARAMETERS = {
+    "concurrent.futures:ThreadPoolExecutor.submit": "self fn *args **kwargs",
+    "cudf.core.groupby.groupby:_Grouping._handle_label": "self by",
+    "dask._collections:new_collection": "expr",
+    "dask.array.backends:array_creation_dispatch.register_backend": "name backend",
+    "dask.array.core:concatenate": "seq axis allow_unknown_chunksizes",
+    "dask.array.core:elemwise": "op *args out where dtype name **kwargs",
+    "dask.array.core:map_blocks": "func *args name token dtype chunks drop_axis new_axis enforce_ndim meta **kwargs",
+    "dask.array.core:stack": "seq axis allow_unknown_chunksizes",
+    "dask.array.einsumfuncs:einsum": "*operands dtype optimize split_every **kwargs",
+    "dask.array.random:Generator.choice": "self a size replace p axis shuffle chunks",
+    "dask.array.random:Generator.permutation": "self x",
+    "dask.array.random:RandomState.choice": "self a size replace p chunks",
+    "dask.array.random:RandomState.permutation": "self x",
+    "dask.array.random:RandomState.seed": "self seed",
+    "dask.array.random:_wrap_func": "rng funcname *args size chunks extra_chunks **kwargs",
+    "dask.array.routines:matmul": "a b",
+    "dask.array.routines:tensordot": "lhs rhs axes",
+    "dask.array.utils:compute_meta": "func _dtype *args **kwargs",
+    "dask.array:Array.__array__": "self dtype copy **kwargs",
+    "dask.array:Array.__new__": "cls dask name chunks dtype meta shape",
+    "dask.array:angle": "x deg",
+    "dask.array:array": "x dtype ndmin like",
+    "dask.array:asanyarray": "a dtype order like inline_array",
+    "dask.array:asarray": "a allow_unknown_chunksizes dtype order like **kwargs",
+    "dask.array:block": "arrays allow_unknown_chunksizes",
+    "dask.array:concatenate": "seq axis allow_unknown_chunksizes",
+    "dask.array:diag": "v k",
+    "dask.array:diagonal": "a offset axis1 axis2",
+    "dask.array:dstack": "tup allow_unknown_chunksizes",
+    "dask.array:empty_like": "a dtype order chunks name shape",
+    "dask.array:eye": "N chunks M k dtype",
+    "dask.array:from_array": "x chunks name lock asarray fancy getitem meta inline_array",
+    "dask.array:from_delayed": "value shape dtype meta name",
+    "dask.array:from_npy_stack": "dirname mmap_mode",
+    "dask.array:from_zarr": "url component storage_options chunks name inline_array **kwargs",
+    "dask.array:fromfunction": "func chunks shape dtype **kwargs",
+    "dask.array:full_like": "a fill_value order dtype chunks name shape",
+    "dask.array:hstack": "tup allow_unknown_chunksizes",
+    "dask.array:indices": "dimensions dtype chunks",
+    "dask.array:linspace": "start stop num endpoint retstep chunks dtype",
+    "dask.array:median": "a axis keepdims out",
+    "dask.array:meshgrid": "*xi sparse indexing **kwargs",
+    "dask.array:ones_like": "a dtype order chunks name shape",
+    "dask.array:pad": "array pad_width mode **kwargs",
+    "dask.array:percentile": "a q method internal_method **kwargs",
+    "dask.array:quantile": "a q axis out overwrite_input method keepdims weights interpolation",
+    "dask.array:rechunk": "x chunks threshold block_size_limit balance method",
+    "dask.array:sinc": "*args **kwargs",
+    "dask.array:stack": "seq axis allow_unknown_chunksizes",
+    "dask.array:tile": "A reps",
+    "dask.array:tri": "N M k dtype chunks like",
+    "dask.array:tril_indices": "n k m chunks",
+    "dask.array:triu_indices": "n k m chunks",
+    "dask.array:vstack": "tup allow_unknown_chunksizes",
+    "dask.array:zeros_like": "a dtype order chunks name shape",
+    "dask.bag:Bag.to_dataframe": "self meta columns optimize_graph",
+    "dask.base:collections_to_expr": "collections optimize_graph",
+    "dask.base:compute": "*args traverse optimize_graph scheduler get **kwargs",
+    "dask.config:refresh": "config defaults paths env",
+    "dask.config:update": "old new priority defaults",
+    "dask.dataframe.dask_expr._collection:map_partitions": (
+        "func *args meta enforce_metadata transform_divisions clear_divisions align_dataframes parent_meta "
+        "required_columns **kwargs"
+    ),
+    "dask.dataframe.dask_expr._expr:Expr.idxmax": "self skipna numeric_only split_every",
+    "dask.dataframe.dask_expr._expr:Expr.idxmin": "self skipna numeric_only split_every",
+    "dask.dataframe.dask_expr._indexing:LocIndexer._loc": "self iindexer cindexer",
+    "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",
+    "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine": "engine meta",
+    "dask.dataframe.dask_expr.io.records:to_records": "df",
+    "dask.dataframe.dask_expr:FrameBase.__array__": "self dtype **kwargs",
+    "dask.dataframe.io.demo:make_timeseries": "start end dtypes freq partition_freq seed **kwargs",
+    "dask.dataframe.io.demo:with_spec": "spec seed",
+    "dask.dataframe:DataFrame.apply": "self function *args meta axis **kwargs",
+    "dask.dataframe:Series.apply": "self function *args meta axis **kwargs",
+    "dask.dataframe:Series.map": "self arg na_action meta",
+    "dask.dataframe:concat": "dfs axis join ignore_unknown_divisions ignore_order interleave_partitions **kwargs",
+    "dask.dataframe:from_array": "arr chunksize columns meta",
+    "dask.dataframe:from_delayed": "dfs meta divisions prefix verify_meta",
+    "dask.dataframe:from_map": "func *iterables args meta divisions label enforce_metadata **kwargs",
+    "dask.dataframe:from_pandas": "data npartitions sort chunksize",
+    "dask.dataframe:read_fwf": (
+        "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
+        "storage_options include_path_column **kwargs"
+    ),
+    "dask.dataframe:read_sql": "sql con index_col **kwargs",
+    "dask.dataframe:read_sql_query": (
+        "sql con index_col divisions npartitions limits bytes_per_chunk head_rows meta engine_kwargs **kwargs"
+    ),
+    "dask.dataframe:read_sql_table": (
+        "table_name con index_col divisions npartitions limits columns bytes_per_chunk head_rows schema meta "
+        "engine_kwargs **kwargs"
+    ),
+    "dask.dataframe:read_table": (
+        "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
+        "storage_options include_path_column **kwargs"
+    ),
+    "dask.dataframe:to_datetime": "arg errors dayfirst yearfirst utc format exact unit origin cache",
+    "dask.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
+    "dask_cudf._expr.groupby:GroupBy.aggregate": "self arg fused **kwargs",
+    "distributed.utils:SyncMethodMixin.sync": "self func *args asynchronous callback_timeout **kwargs",
+    "distributed:Client.compute": (
+        "self collections sync optimize_graph workers allow_other_workers resources retries priority "
+        "fifo_timeout actors traverse **kwargs"
+    ),
+    "distributed:Client.gather": "self futures errors direct asynchronous",
+    "distributed:Client.persist": (
+        "self collections optimize_graph workers allow_other_workers resources retries priority fifo_timeout "
+        "actors **kwargs"
+    ),
+    "distributed.worker:_run_task_simple": "task data time_delay",
+    "threading:Thread.start": "self",
+}
+"""By target, as `row.parameters_of` writes them."""
