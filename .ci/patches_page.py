@@ -15,7 +15,6 @@ MOST = 6
 HEAD = """\
 # Patches of other libraries
 
-
 jupyter_gpudask changes functions of Dask, CuPy, cuDF and the standard library at run time where they offer no other
 way. Each change is a row of one table, `jupyter_gpudask/patches/table.py`, and nothing else in the package assigns
 to an attribute of another library. This page is made from that table.
