@@ -11,7 +11,7 @@ export type paths = {
       path?: never;
       cookie?: never;
     };
-    /** The GPUs, who holds them and who uses them. */
+    /** List the GPUs, with their holders and processes. */
     get: operations['listGpus'];
     put?: never;
     post?: never;
@@ -28,7 +28,7 @@ export type paths = {
       path?: never;
       cookie?: never;
     };
-    /** What the administrator offers. */
+    /** List the profiles, and the default options. */
     get: operations['listProfiles'];
     put?: never;
     post?: never;
@@ -45,10 +45,10 @@ export type paths = {
       path?: never;
       cookie?: never;
     };
-    /** The clusters of this server. */
+    /** List the clusters of this server. */
     get: operations['listClusters'];
     put?: never;
-    /** Order the cluster of a kernel; it is starting when this answers. */
+    /** Start the cluster of a kernel; it is starting when the response is sent. */
     post: operations['createCluster'];
     delete?: never;
     options?: never;
@@ -63,11 +63,11 @@ export type paths = {
       path?: never;
       cookie?: never;
     };
-    /** A kernel's cluster. */
+    /** Describe the cluster of a kernel. */
     get: operations['readCluster'];
     put?: never;
     post?: never;
-    /** Close it; it is gone when this answers, at most 6 seconds later. */
+    /** Close the cluster; it is gone when the response is sent, after at most 6 seconds. */
     delete: operations['closeCluster'];
     options?: never;
     head?: never;
@@ -83,7 +83,7 @@ export type paths = {
     };
     get?: never;
     put?: never;
-    /** Have so many workers; they come and go after the answer. */
+    /** Change the number of workers; they start or stop after the response. */
     post: operations['scaleCluster'];
     delete?: never;
     options?: never;
@@ -100,7 +100,7 @@ export type paths = {
     };
     get?: never;
     put?: never;
-    /** Order a new one in its place, with other options if some are given. */
+    /** Restart the cluster, with other options if some are given. */
     post: operations['restartCluster'];
     delete?: never;
     options?: never;
@@ -115,7 +115,7 @@ export type paths = {
       path?: never;
       cookie?: never;
     };
-    /** The last lines of its logs. */
+    /** The last lines of each log. */
     get: operations['readLogs'];
     put?: never;
     post?: never;
@@ -1178,7 +1178,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The GPUs, who holds them and who uses them. */
+      /** @description List the GPUs, with their holders and processes. */
       200: {
         headers: {
           [name: string]: unknown;
@@ -1187,7 +1187,7 @@ export interface operations {
           'application/json': components['schemas']['GpuList'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1207,7 +1207,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description What the administrator offers. */
+      /** @description List the profiles, and the default options. */
       200: {
         headers: {
           [name: string]: unknown;
@@ -1216,7 +1216,7 @@ export interface operations {
           'application/json': components['schemas']['ProfileList'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1236,7 +1236,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The clusters of this server. */
+      /** @description List the clusters of this server. */
       200: {
         headers: {
           [name: string]: unknown;
@@ -1245,7 +1245,7 @@ export interface operations {
           'application/json': components['schemas']['ClusterList'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1269,10 +1269,10 @@ export interface operations {
       };
     };
     responses: {
-      /** @description Order the cluster of a kernel; it is starting when this answers. */
+      /** @description Start the cluster of a kernel; it is starting when the response is sent. */
       202: {
         headers: {
-          /** @description Where it can be read. */
+          /** @description The URL of the cluster. */
           Location?: string;
           [name: string]: unknown;
         };
@@ -1289,7 +1289,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1298,7 +1298,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description There is no such kernel or cluster. */
+      /** @description The kernel, cluster or profile does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1307,7 +1307,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The cluster, or the server, is not in a state for this. */
+      /** @description The state of the cluster or of the server does not allow this. */
       409: {
         headers: {
           [name: string]: unknown;
@@ -1316,7 +1316,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The body is JSON, but not as it should be. */
+      /** @description A value in the body is invalid. */
       422: {
         headers: {
           [name: string]: unknown;
@@ -1338,7 +1338,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description A kernel's cluster. */
+      /** @description Describe the cluster of a kernel. */
       200: {
         headers: {
           [name: string]: unknown;
@@ -1347,7 +1347,7 @@ export interface operations {
           'application/json': components['schemas']['ClusterInfo'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1356,7 +1356,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description There is no such kernel or cluster. */
+      /** @description The kernel, cluster or profile does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1378,14 +1378,14 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description Close it; it is gone when this answers, at most 6 seconds later. */
+      /** @description Close the cluster; it is gone when the response is sent, after at most 6 seconds. */
       204: {
         headers: {
           [name: string]: unknown;
         };
         content?: never;
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1394,7 +1394,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description There is no such kernel or cluster. */
+      /** @description The kernel, cluster or profile does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1420,10 +1420,10 @@ export interface operations {
       };
     };
     responses: {
-      /** @description Have so many workers; they come and go after the answer. */
+      /** @description Change the number of workers; they start or stop after the response. */
       202: {
         headers: {
-          /** @description Where it can be read. */
+          /** @description The URL of the cluster. */
           Location?: string;
           [name: string]: unknown;
         };
@@ -1440,7 +1440,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1449,7 +1449,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description There is no such kernel or cluster. */
+      /** @description The kernel, cluster or profile does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1458,7 +1458,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The cluster, or the server, is not in a state for this. */
+      /** @description The state of the cluster or of the server does not allow this. */
       409: {
         headers: {
           [name: string]: unknown;
@@ -1467,7 +1467,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The body is JSON, but not as it should be. */
+      /** @description A value in the body is invalid. */
       422: {
         headers: {
           [name: string]: unknown;
@@ -1493,10 +1493,10 @@ export interface operations {
       };
     };
     responses: {
-      /** @description Order a new one in its place, with other options if some are given. */
+      /** @description Restart the cluster, with other options if some are given. */
       202: {
         headers: {
-          /** @description Where it can be read. */
+          /** @description The URL of the cluster. */
           Location?: string;
           [name: string]: unknown;
         };
@@ -1513,7 +1513,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1522,7 +1522,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description There is no such kernel or cluster. */
+      /** @description The kernel, cluster or profile does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1531,7 +1531,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The cluster, or the server, is not in a state for this. */
+      /** @description The state of the cluster or of the server does not allow this. */
       409: {
         headers: {
           [name: string]: unknown;
@@ -1540,7 +1540,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The body is JSON, but not as it should be. */
+      /** @description A value in the body is invalid. */
       422: {
         headers: {
           [name: string]: unknown;
@@ -1562,7 +1562,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The last lines of its logs. */
+      /** @description The last lines of each log. */
       200: {
         headers: {
           [name: string]: unknown;
@@ -1571,7 +1571,7 @@ export interface operations {
           'application/json': components['schemas']['ClusterLogs'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1580,7 +1580,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description There is no such kernel or cluster. */
+      /** @description The kernel, cluster or profile does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1589,7 +1589,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The cluster, or the server, is not in a state for this. */
+      /** @description The state of the cluster or of the server does not allow this. */
       409: {
         headers: {
           [name: string]: unknown;
