@@ -21,9 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_gpudask.client.cancellation import cancel_unfinished
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.magics.cell.interrupt import cancel_unfinished
 from jupyter_gpudask.protocol import ClusterSpec
 
 if TYPE_CHECKING:

@@ -195,5 +195,5 @@ def test_the_limit_of_workers_applies_to_cluster_classes(own_server):
     cluster = start(server, kernel, "local")
     assert (cluster["status"], cluster["reason"]) == (
         "failed",
-        "2 workers were asked for, and this server allows 1.",
+        "This server limits clusters to 1 worker; 2 were requested.",
     )
