@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
     from ..arguments import CellArguments
-    from .values import Comparison
+    from .rules import Comparison
 
 VALUE = "value of the cell"
 """The name of the value of the last expression among the results."""
@@ -121,7 +121,8 @@ async def compare_runs(
 
 def _compare(cpu: dict[str, Any], gpu: dict[str, Any]) -> dict[str, Comparison]:
     from ...inspection.placement import to_host
-    from .values import Comparison, compare
+    from .rules import Comparison
+    from .values import compare
 
     comparisons = {}
     for name in cpu.keys() & gpu.keys():
