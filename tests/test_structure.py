@@ -32,7 +32,7 @@ ALLOWED = {
     "patches": {"random", "inspection", "overlay"},
     "switch": {"patches", "inspection", "overlay"},
     "session": {"launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
-    "magics": {"session", "client", "switch", "overlay", "inspection", "machine", "protocol"},
+    "magics": {"session", "client", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},
     "__init__": {"magics", "session", "server", "_version"},

@@ -59,7 +59,7 @@ PARAMETERS = {
     "dask.bag:Bag.to_dataframe": "self meta columns optimize_graph",
     "dask.base:collections_to_expr": "collections optimize_graph",
     "dask.base:compute": "*args traverse optimize_graph scheduler get **kwargs",
-    "dask.config:refresh": "config defaults paths env",
+    "dask.config:refresh": "config defaults paths env | config defaults **kwargs",
     "dask.config:update": "old new priority defaults",
     "dask.dataframe.dask_expr._collection:map_partitions": (
         "func *args meta enforce_metadata transform_divisions clear_divisions align_dataframes parent_meta "
@@ -114,4 +114,4 @@ PARAMETERS = {
     "distributed.worker:_run_task_simple": "task data time_delay",
     "threading:Thread.start": "self",
 }
-"""By target, as `row.parameters_of` writes them."""
+"""By target, as `row.parameters_of` writes them; between bars, those of several versions."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from .row import Change, Patch
 
-_DASK = {"dask": ">=2026.7,<2027", "distributed": ">=2026.7,<2027"}
+# The range that pyproject.toml states for the base install.
+_DASK = {"dask": ">=2026.1.1,<2026.8.1", "distributed": ">=2026.1.1,<2026.8.1"}
 _CUPY = {"cupy": "<15"}
 _CUDF = {"cudf": "<27"}
 _ALL_OF_RAPIDS = {**_DASK, "cudf": ">=26.10,<27", "dask_cudf": ">=26.10,<27"}
