@@ -195,7 +195,7 @@ class _ClusterCommands:
         self._cluster = cluster
 
     async def state(self) -> ClusterState:
-        await self._manager.refresh(self._cluster.kernel_id)
+        await self._manager.get(self._cluster.kernel_id).refresh()
         return await self._state()
 
     async def scale(self, workers: int) -> ClusterState:
@@ -203,11 +203,11 @@ class _ClusterCommands:
         return await self._state()
 
     async def reset(self) -> ClusterState:
-        await self._manager.reset(self._cluster)
+        await self._cluster.reset()
         return await self._state()
 
     async def log(self, worker: str, lines: int) -> str:
-        return (await self._manager.logs(self._cluster.kernel_id, lines)).get(worker, "")
+        return (await self._manager.get(self._cluster.kernel_id).logs(lines)).get(worker, "")
 
     async def watch(self, interval: float) -> None:  # noqa: ARG002 - the interface of `answer`
         raise ProtocolError("The command watch is not available to kernels of a Jupyter server.")

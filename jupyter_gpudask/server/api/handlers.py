@@ -63,7 +63,7 @@ class ClusterHandler(GpuDaskAPIHandler):
     @authorized
     async def get(self, kernel_id: str) -> None:
         """Describe the cluster, with an updated state."""
-        await self.manager.refresh(kernel_id)
+        await self.manager.get(kernel_id).refresh()
         await self.send_cluster(kernel_id)
 
     @web.authenticated
@@ -107,7 +107,7 @@ class LogsHandler(GpuDaskAPIHandler):
     @authorized
     async def get(self, kernel_id: str) -> None:
         """Send the last lines of each log."""
-        self.send_model(ClusterLogs(logs=await self.manager.logs(kernel_id)))
+        self.send_model(ClusterLogs(logs=await self.manager.get(kernel_id).logs()))
 
 
 class OpenApiHandler(GpuDaskAPIHandler):

@@ -184,7 +184,27 @@ class KernelCluster:
             except GpuDaskError as error:
                 logger.warning("The cluster of kernel %s did not report its state: %s", self.kernel_id, error)
 
-    async def logs(self, lines: int) -> dict[str, str]:
+    async def scale(self, workers: int) -> None:
+        """Change the number of workers.
+
+        Raises
+        ------
+        GpuDaskError
+            The cluster is not ready, or cannot have that many workers.
+        """
+        self.state = await self._running_process().scale(workers)
+
+    async def reset(self) -> None:
+        """Release all results and other state of the cluster; the worker processes keep running.
+
+        Raises
+        ------
+        ClusterLostError
+            The cluster is not ready, or does not respond.
+        """
+        self.state = await self._running_process().reset()
+
+    async def logs(self, lines: int = 200) -> dict[str, str]:
         """The last lines of the logs, by worker name, and ``supervisor``, which is also kept for a failed cluster."""
         process = self.process
         if process is None:
@@ -193,6 +213,11 @@ class KernelCluster:
         for worker in (await process.state()).workers:
             logs[worker.name] = await process.worker_log(worker.name, lines)
         return logs
+
+    def _running_process(self) -> ClusterProcess:
+        if self.process is None:
+            raise ClusterLostError(f"The cluster is {self.status}.", "Wait until it is ready, or restart it.")
+        return self.process
 
     def _set_status(self, status: Status) -> None:
         self.status, self.since = status, time.time()

@@ -92,7 +92,7 @@ class KernelEventListener:
     async def _reset(self, cluster: KernelCluster) -> None:
         kernel_id = cluster.kernel_id
         try:
-            await self._manager.reset(cluster)
+            await cluster.reset()
         except GpuDaskError as error:
             if self._manager.clusters.get(kernel_id) is cluster and cluster.alive:
                 logger.warning("The cluster of kernel %s could not be reset, and is restarted: %s", kernel_id, error)

@@ -25,14 +25,11 @@ from .standby import StandbySupervisor
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Mapping
 
-    from ...launcher.cluster_process import ClusterProcess
     from ...protocol import ClusterSpec
     from .kernels import Interpreter, Kernels
     from .policy import Policy
 
 logger = logging.getLogger(__name__)
-
-_LOG_LINES = 200
 
 
 class ClusterManager:
@@ -176,28 +173,7 @@ class ClusterManager:
             The cluster is not ready, or cannot have that many workers.
         """
         self.policy.check_workers(workers)
-        cluster = self.get(kernel_id)
-        cluster.state = await self._process(cluster).scale(workers)
-
-    async def reset(self, cluster: KernelCluster) -> None:
-        """Release all results and other state of a cluster; the worker processes keep running.
-
-        Raises
-        ------
-        ClusterLostError
-            The cluster is not ready, or does not respond.
-        """
-        cluster.state = await self._process(cluster).reset()
-
-    async def logs(self, kernel_id: str, lines: int = _LOG_LINES) -> dict[str, str]:
-        """The last lines of the logs of a kernel's cluster, by worker name."""
-        return await self.get(kernel_id).logs(lines)
-
-    async def refresh(self, kernel_id: str) -> KernelCluster:
-        """The cluster of a kernel, with an updated state."""
-        cluster = self.get(kernel_id)
-        await cluster.refresh()
-        return cluster
+        await self.get(kernel_id).scale(workers)
 
     def request_states(self, interval: float) -> None:
         """Have every cluster report its state every `interval` seconds; 0 for as often as the idle timeout needs it."""
@@ -262,11 +238,6 @@ class ClusterManager:
     async def _close(self, cluster: KernelCluster) -> None:
         async with self._lock(cluster.kernel_id):
             await cluster.close()
-
-    def _process(self, cluster: KernelCluster) -> ClusterProcess:
-        if cluster.process is None:
-            raise ClusterLostError(f"The cluster is {cluster.status}.", "Wait until it is ready, or restart it.")
-        return cluster.process
 
     def _on_change(self, cluster: KernelCluster) -> None:
         if self.clusters.get(cluster.kernel_id) is not cluster:

@@ -37,8 +37,9 @@ def test_a_cluster_starts_is_ready_and_is_closed():
         assert (new, cluster.status) == (True, "starting")
         assert await becomes(cluster, "ready", "failed") == "ready"
         pid = cluster.ready.pid
-        assert (await manager.refresh("a")).state.workers[0].status == "running"
-        assert set(await manager.logs("a")) == {"supervisor", manager.get("a").state.workers[0].name}
+        await cluster.refresh()
+        assert cluster.state.workers[0].status == "running"
+        assert set(await manager.get("a").logs()) == {"supervisor", cluster.state.workers[0].name}
         await manager.close("a")
         assert cluster.status == "closed"
         assert pids_of_session(pid) == []

@@ -283,7 +283,7 @@ def test_the_log_of_a_cluster_that_has_ended_is_kept(tmp_path):
         await until(lambda: cluster.status == "failed")
         assert "ended with status 3" in cluster.error.reason
         assert cluster.error.fix == "Type: %gpudask restart"
-        assert await manager.logs("k") == {"supervisor": "\n".join(f"last words {number}" for number in range(9))}
+        assert await manager.get("k").logs() == {"supervisor": "\n".join(f"last words {number}" for number in range(9))}
         assert str(cluster.error).endswith("restart\n" + "\n".join(f"last words {number}" for number in range(4, 9)))
 
     words = "for number in range(9): print('last words', number, file=sys.stderr, flush=True)"
