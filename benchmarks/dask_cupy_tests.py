@@ -37,9 +37,9 @@ class Recorder:
 
 def run(*, ours: bool) -> dict[str, object]:
     if ours:
-        from jupyter_gpudask.patches.install import install_backends
+        from jupyter_gpudask.patches.applying import patches
 
-        install_backends()
+        patches.apply("kernel")
     recorder = Recorder()
     arguments = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "-W", "default", *FILES]
     pytest.main(arguments, plugins=[recorder])

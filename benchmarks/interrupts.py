@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from report import header, publish
 
+from jupyter_gpudask.client.cancellation import cancel_unfinished
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.magics.cell.interrupt import take_back
 from jupyter_gpudask.protocol import ClusterSpec
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def interrupt(client: Client, depth: int, kind: str, seconds: float) -> tuple[bo
     future = client.submit(task, depth, kind, seconds, pure=False)
     time.sleep(random.uniform(0, min(0.3, seconds)))  # noqa: S311
     began = time.monotonic()
-    stuck = take_back(client, before)
+    stuck = cancel_unfinished(client, before)
     took = time.monotonic() - began
     del future
     try:

@@ -43,7 +43,7 @@ if __name__ == "__main__":
     from jupyter_gpudask.launcher.cluster_process import ClusterProcess
     from jupyter_gpudask.protocol import ClusterSpec
     mark("launcher imported")
-    from jupyter_gpudask.session.background_imports import Preparation
+    from jupyter_gpudask.session.background_imports import BackgroundImports
     from jupyter_gpudask.launcher.cluster_process import start_supervisor
     spec = ClusterSpec()
     standby = None
@@ -53,14 +53,16 @@ if __name__ == "__main__":
             standby = await start_supervisor(sys.executable, None, "--standby")
             await asyncio.sleep(10)
             began, _ = time.perf_counter(), marks.clear()
-        return Preparation(spec)
+        return BackgroundImports(spec)
     async def main():
-        preparation = await prepare()
-        threading.Thread(target=lambda: (preparation._thread.join(), mark("kernel prepared")), daemon=True).start()
-        progress = lambda step: mark("plan made" if not step.ready else f"worker {step.ready} up")
+        imports = await prepare()
+        threading.Thread(target=lambda: (imports._thread.join(), mark("kernel prepared")), daemon=True).start()
+        def progress(step):
+            imports.on_progress(step)
+            mark("plan made" if not step.ready else f"worker {step.ready} up")
         cluster = await ClusterProcess.start(spec, standby=standby, on_progress=progress)
         mark("cluster ready")
-        await asyncio.to_thread(preparation._thread.join)
+        await asyncio.to_thread(imports._thread.join)
         from jupyter_gpudask.client.connect import connect
         client = await asyncio.to_thread(connect, cluster.ready)
         mark("client connected")

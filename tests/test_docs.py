@@ -1,5 +1,6 @@
 """The pages of the documentation: their size, their links, and what they say about files, errors and measurements."""
 
+import ast
 import json
 import re
 from collections import Counter
@@ -130,3 +131,25 @@ def test_the_table_of_benchmarks_has_every_script():
     described = re.findall(r"`benchmarks/(\w+\.(?:py|mjs))`", (ROOT / "CONTRIBUTING.md").read_text())
     scripts = [path for path in (ROOT / "benchmarks").iterdir() if path.suffix in (".py", ".mjs")]
     assert {path.name for path in scripts if "__main__" in path.read_text() or path.suffix == ".mjs"} <= set(described)
+
+
+def messages():
+    """Patterns of all texts of at least three words in the package, with its values left open."""
+    for path in (ROOT / "jupyter_gpudask").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in ast.walk(tree):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            texts = [part.value if isinstance(part, ast.Constant) else None for part in parts]
+            if id(node) in inside or not all(isinstance(text, str | None) for text in texts):
+                continue
+            if len(" ".join(text for text in texts if text).split()) >= 3:
+                yield re.compile("".join(".+?" if text is None else re.escape(text) for text in texts))
+
+
+def test_every_sentence_in_the_table_of_errors_is_in_the_code():
+    _, section = (DOCS / "magics.md").read_text().split("\n## Errors\n")
+    sentences = re.findall(r"^\|[^|]*\| `(.+?)`", section, flags=re.MULTILINE)
+    assert len(sentences) > 20
+    patterns = list(messages())
+    assert [sentence for sentence in sentences if not any(pattern.match(sentence) for pattern in patterns)] == []

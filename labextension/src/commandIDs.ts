@@ -1,18 +1,18 @@
-/** The commands this extension adds; those of a cluster take `kernelId`, by default the current one. */
+/** The command ids; commands of clusters take `kernelId`, by default that of the current notebook. */
 export namespace CommandIDs {
-  /** Open the left sidebar on the GPU Dask panel. */
+  /** Show the panel in the left sidebar. */
   export const showPanel = 'gpudask:show-panel';
 
-  /** Open the tab with the last minutes of every GPU and worker. */
+  /** Open the tab with the metrics of the last minutes. */
   export const showHistory = 'gpudask:show-history';
 
-  /** Start a cluster with the options by default. */
+  /** Start a cluster with the default options. */
   export const start = 'gpudask:start';
 
-  /** Start a cluster with the options of a dialog. */
+  /** Open the dialog that starts a cluster with options. */
   export const startWithOptions = 'gpudask:start-with-options';
 
-  /** Ask how many workers there shall be. */
+  /** Open the dialog that changes the number of workers. */
   export const scale = 'gpudask:scale';
 
   export const stop = 'gpudask:stop';
@@ -22,21 +22,21 @@ export namespace CommandIDs {
   /** Show the last lines of the logs. */
   export const showLogs = 'gpudask:show-logs';
 
-  /** Open Dask's dashboard. */
+  /** Open the Dask dashboard. */
   export const openDashboard = 'gpudask:open-dashboard';
 
-  /** Show the plots that Dask offers, to open one of them. */
+  /** Open a menu of the individual plots of the Dask dashboard. */
   export const choosePlot = 'gpudask:choose-plot';
 
-  /** Open a dashboard that was open before; takes `name`, `path` and `title` too. */
+  /** Reopen a dashboard of the saved layout; also takes `name`, `path` and `title`. */
   export const restoreDashboard = 'gpudask:restore-dashboard';
 
-  /** Copy the lines that get the Dask client. */
+  /** Copy the code that gets the Dask client. */
   export const copyCode = 'gpudask:copy-code';
 
-  /** Put these lines into a new cell of the notebook. */
+  /** Insert the code that gets the Dask client in a new cell. */
   export const insertCode = 'gpudask:insert-code';
 
-  /** Try to reach the server again. */
+  /** Reconnect to the server now. */
   export const reconnect = 'gpudask:reconnect';
 }

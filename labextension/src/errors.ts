@@ -1,22 +1,22 @@
 /**
- * What the server says against something, in the words of the panel.
+ * Errors of the server and of clusters, as the panel shows them.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { labelOf } from './fields';
 import { ICluster, IProblem } from './model/api';
-import { RefusedError } from './model/rest';
+import { ResponseError } from './model/rest';
 
-/** An option as it is typed in a cell: "--spill-threshold". */
+/** An option of the magic, such as "--spill-threshold". */
 const OPTION = /--([a-z][a-z-]*)/g;
 
 /**
- * Say the label of a field where the server names an option of the magic.
+ * Replace the names of magic options by the labels of the panel's fields.
  *
- * @param text - a sentence for somebody who types
- * @param field - which field the text is about, if it is about one
+ * @param text - a message of the server
+ * @param trans - the translations
+ * @param field - the field that the message is about, if any
  */
-export function inPanelWords(
+export function replaceOptionNames(
   text: string,
   trans: TranslationBundle,
   field = ''
@@ -24,18 +24,18 @@ export function inPanelWords(
   return text.replace(OPTION, (_, option: string, offset: number) => {
     const isSubject = offset === 0;
     const name = isSubject && field ? field : option.replace(/-/g, '_');
-    const label = labelOf(name, trans);
+    const label = fieldLabel(name, trans);
     return isSubject ? label : `“${label}”`;
   });
 }
 
-/** What is against something that was tried, as the user reads it. */
-export function problemOf(error: unknown, trans: TranslationBundle): IProblem {
-  if (error instanceof RefusedError) {
+/** Convert any error to a problem with a message, a fix and, if known, the field that caused it. */
+export function toProblem(error: unknown, trans: TranslationBundle): IProblem {
+  if (error instanceof ResponseError) {
     const { message, fix, kind, field } = error.problem;
     return {
-      message: inPanelWords(message, trans, field),
-      fix: inPanelWords(fix, trans),
+      message: replaceOptionNames(message, trans, field),
+      fix: replaceOptionNames(fix, trans),
       kind,
       field
     };
@@ -44,31 +44,40 @@ export function problemOf(error: unknown, trans: TranslationBundle): IProblem {
   return { message, fix: '', kind: '', field: '' };
 }
 
-/** The same in one text. */
-export function sentenceOf(error: unknown, trans: TranslationBundle): string {
-  const { message, fix } = problemOf(error, trans);
+/** The message and the fix of an error. */
+export function errorMessage(error: unknown, trans: TranslationBundle): string {
+  const { message, fix } = toProblem(error, trans);
   return `${message} ${fix}`.trim();
 }
 
-/** Why a cluster is no more, what to do about it, and the last lines of what failed. */
-export interface IEnd {
+/** Why a cluster failed or was closed. */
+export interface IEndReason {
   reason: string;
   fix: string;
+  /** The last lines of the log. */
   log: string;
 }
 
-/** How a cluster ended; lines of a log may stand below what to do. */
-export function endOf(cluster: ICluster, trans: TranslationBundle): IEnd {
+/** The reason, fix and log of a cluster that failed or was closed. */
+export function endReason(
+  cluster: ICluster,
+  trans: TranslationBundle
+): IEndReason {
+  // Lines of the log may follow the first line of the fix.
   const [fix, ...lines] = cluster.fix.split('\n');
   return {
-    reason: inPanelWords(cluster.reason, trans),
-    fix: inPanelWords(fix, trans),
+    reason: replaceOptionNames(cluster.reason, trans),
+    fix: replaceOptionNames(fix, trans),
     log: cluster.log || lines.join('\n')
   };
 }
 
-/** Why a cluster never came up, with the field whose option the server names first; null of any other cluster. */
-export function refusalOf(
+/**
+ * The problem that prevented a cluster from starting; null if it did start.
+ *
+ * Its field is that of the first magic option that the message names.
+ */
+export function startProblem(
   cluster: ICluster,
   trans: TranslationBundle
 ): IProblem | null {
@@ -76,7 +85,7 @@ export function refusalOf(
   if (status !== 'failed' || (total > 0 && ready === total)) {
     return null;
   }
-  const { reason, fix } = endOf(cluster, trans);
+  const { reason, fix } = endReason(cluster, trans);
   const [, option = ''] =
     `${cluster.reason} ${cluster.fix}`.match(OPTION.source) ?? [];
   const name = option.replace(/-/g, '_');
@@ -84,10 +93,42 @@ export function refusalOf(
   return { message: reason, fix, kind: '', field };
 }
 
-/** Whether other options help: the same order would be refused again. */
-export function isOrderRefused(
+/** Whether a cluster could not start with its options, so that starting it again needs other ones. */
+export function areOptionsRefused(
   cluster: ICluster,
   trans: TranslationBundle
 ): boolean {
-  return Boolean(refusalOf(cluster, trans)?.field);
+  return Boolean(startProblem(cluster, trans)?.field);
+}
+
+/** The label of a field of the server's cluster options; unknown names are returned as they are. */
+function fieldLabel(field: string, trans: TranslationBundle): string {
+  switch (field) {
+    case 'profile':
+      return trans.__('Profile');
+    case 'engine':
+      return trans.__('Runs on');
+    case 'gpus':
+      return trans.__('GPUs');
+    case 'workers':
+      return trans.__('Workers');
+    case 'threads':
+      return trans.__('Threads');
+    case 'memory_limit':
+      return trans.__('Host memory');
+    case 'pool':
+      return trans.__('Memory pool');
+    case 'spilling':
+      return trans.__('Spilling');
+    case 'spill_threshold':
+      return trans.__('Spill above');
+    case 'protocol':
+      return trans.__('Protocol');
+    case 'share':
+      return trans.__('Share');
+    case 'cpu':
+      return trans.__('CPU stand-in');
+    default:
+      return field;
+  }
 }

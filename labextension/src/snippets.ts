@@ -1,4 +1,17 @@
-/** What gets the client of a cluster that runs; code, so never translated. */
-export const CLIENT_LINES = `%load_ext jupyter_gpudask
+/**
+ * Code that the panel shows, copies or inserts; never translated.
+ */
+
+/** Gets the Dask client of the notebook's cluster. */
+export const CLIENT_CODE = `%load_ext jupyter_gpudask
 cluster = %gpudask start
 client = cluster.client`;
+
+/** Starts a cluster from a notebook. */
+export const START_CODE = '%load_ext jupyter_gpudask\n%gpudask start';
+
+/** Lists the GPUs of the machine in a notebook. */
+export const LIST_GPUS_CODE = '%load_ext jupyter_gpudask\n%gpudask gpus';
+
+/** Enables the server extension. */
+export const ENABLE_COMMAND = 'jupyter server extension enable jupyter_gpudask';

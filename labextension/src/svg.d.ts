@@ -1,4 +1,4 @@
-/** The builder turns an imported SVG file into its text. */
+/** The builder imports an SVG file as text. */
 declare module '*.svg' {
   const text: string;
   export default text;

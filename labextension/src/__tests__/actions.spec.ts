@@ -12,7 +12,7 @@ import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import {
   cluster,
-  drawn,
+  rendered,
   FakeSocket,
   gpu,
   IRequest,
@@ -22,7 +22,7 @@ import {
 let model: GpuDaskModel;
 let requests: string[];
 
-/** Actions on a server whose cluster is so now. */
+/** Actions with a server that replies like this. */
 function actionsOn(reply: (request: IRequest) => Response): ClusterActions {
   const rest = new RestClient(
     settingsOf(request => {
@@ -43,7 +43,7 @@ const state = (tasks: number) =>
     state: { ...cluster().state, workers: [], tasks_unfinished: tasks }
   }) as unknown as Partial<ICluster>;
 
-const says = (tasks: number) => (request: IRequest) =>
+const replyWith = (tasks: number) => (request: IRequest) =>
   request.method === 'GET'
     ? new Response(JSON.stringify(cluster(state(tasks))))
     : new Response(null, { status: 204 });
@@ -55,22 +55,22 @@ beforeEach(() => {
 
 afterEach(() => model.dispose());
 
-describe('a cluster that is stopped', () => {
-  it('has work that the browser has not heard of yet: asks', async () => {
-    const stopping = actionsOn(says(3)).stop(cluster(state(0)));
+describe('stopping a cluster', () => {
+  it('asks for confirmation if the server reports unfinished tasks', async () => {
+    const stopping = actionsOn(replyWith(3)).stop(cluster(state(0)));
     await waitForDialog();
-    expect(document.body.textContent).toContain('3 tasks are not done');
+    expect(document.body.textContent).toContain('3 tasks are not finished');
     await dismissDialog();
     await stopping;
     expect(requests).toEqual(['GET']);
   });
 
-  it('has done its work meanwhile: does not ask', async () => {
-    await actionsOn(says(0)).stop(cluster(state(3)));
+  it('does not ask if the tasks have finished in the meantime', async () => {
+    await actionsOn(replyWith(0)).stop(cluster(state(3)));
     expect(requests).toEqual(['GET', 'DELETE']);
   });
 
-  it('holds results: asks, and says how much', async () => {
+  it('asks for confirmation if the workers hold results, with their size', async () => {
     const { state } = cluster();
     const held = cluster({
       state: state && {
@@ -86,7 +86,7 @@ describe('a cluster that is stopped', () => {
       const acting = actionsOn(answer)[act](cluster());
       await waitForDialog();
       expect(document.body.textContent).toContain(
-        'Its workers hold 800 MiB of results, which are lost.'
+        'Its workers hold 800 MiB of results, which will be lost.'
       );
       await dismissDialog();
       await acting;
@@ -94,7 +94,7 @@ describe('a cluster that is stopped', () => {
     expect(requests).toEqual(['GET', 'GET']);
   });
 
-  it('has another one in its place by now: leaves that alone', async () => {
+  it('does nothing if another cluster has replaced it', async () => {
     const now = cluster({ pid: 300, since: 3000 });
     const failed = cluster({ status: 'failed', since: 2000, pid: null });
     for (const [act, shown] of [
@@ -108,7 +108,7 @@ describe('a cluster that is stopped', () => {
     expect(requests).toEqual(['GET', 'GET', 'GET']);
   });
 
-  it('does not say what it does: asks by what was heard last', async () => {
+  it('uses the last known state if the cluster does not respond', async () => {
     const refuse = (request: IRequest) =>
       request.method === 'GET'
         ? new Response('{"message": "no"}', { status: 409 })
@@ -120,18 +120,20 @@ describe('a cluster that is stopped', () => {
     expect(requests).toEqual(['GET', 'DELETE']);
   });
 
-  it('is not ready: is not asked', async () => {
-    await actionsOn(says(3)).stop(cluster({ ...state(0), status: 'starting' }));
+  it('does not request the state of a cluster that is starting', async () => {
+    await actionsOn(replyWith(3)).stop(
+      cluster({ ...state(0), status: 'starting' })
+    );
     expect(requests).toEqual(['DELETE']);
   });
 });
 
-describe('a start that is refused', () => {
+describe('a refused start', () => {
   const OFFER = JSON.stringify({ profiles: [], default: cluster().spec });
   const refusal = (field: string): string =>
     JSON.stringify({ message: 'It is not allowed:', fix: 'give less.', field });
 
-  it('asks for other options, with the reason at its field', async () => {
+  it('opens the options dialog with the reason at its field', async () => {
     const actions = actionsOn(({ method }) =>
       method === 'GET'
         ? new Response(OFFER)
@@ -139,7 +141,7 @@ describe('a start that is refused', () => {
     );
     const starting = actions.start('kernel-1', 'analysis.ipynb');
     await waitForDialog();
-    await drawn();
+    await rendered();
     const field = document.querySelector('[aria-invalid="true"]');
     expect(field?.parentElement?.textContent).toBe(
       'ThreadsIt is not allowed: give less.'
@@ -149,17 +151,19 @@ describe('a start that is refused', () => {
     expect(requests).toEqual(['POST', 'GET']);
   });
 
-  it('is said where no option is the reason', async () => {
+  it('shows an error if no option is the reason', async () => {
     const actions = actionsOn(() => new Response(refusal(''), { status: 409 }));
     const starting = actions.start('kernel-1', 'analysis.ipynb');
     await waitForDialog();
-    expect(document.body.textContent).toContain('The cluster was not started');
+    expect(document.body.textContent).toContain(
+      'The cluster could not be started'
+    );
     await acceptDialog();
     await starting;
     expect(requests).toEqual(['POST']);
   });
 
-  it('leaves its values in the dialog that comes after it', async () => {
+  it('fills the refused options into the next dialog', async () => {
     const actions = actionsOn(() => new Response(OFFER));
     const refused = cluster({
       status: 'failed',
@@ -167,14 +171,14 @@ describe('a start that is refused', () => {
       reason: '--pool 0.9 is more than there is.',
       spec: { ...cluster().spec, pool: 0.9 }
     });
-    model.look();
+    model.subscribe();
     FakeSocket.last.send({
       gpus: { gpus: [gpu()], reason: '', fix: '' },
       clusters: [refused]
     });
     const starting = actions.startWithOptions('kernel-1', 'analysis.ipynb');
     await waitForDialog();
-    await drawn();
+    await rendered();
     const field = document.querySelector('[aria-invalid="true"]');
     expect(field).toHaveProperty('value', '0.9');
     expect(field?.parentElement?.textContent).toBe(

@@ -1,5 +1,5 @@
 /**
- * The parts of an application that the plugins touch, all real, and a fake server behind them.
+ * An application with the parts that the plugins use.
  */
 import { JupyterFrontEnd, LabShell } from '@jupyterlab/application';
 import { ServerConnection } from '@jupyterlab/services';

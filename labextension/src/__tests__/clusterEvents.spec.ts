@@ -1,143 +1,152 @@
-import { ICluster, IWorker } from '../model/api';
-import { endOfWorker, IncidentFinder } from '../notifications/clusterEvents';
+import { ICluster, IWorker, IWorkerExit } from '../model/api';
+import { ClusterEventDetector } from '../notifications/clusterEvents';
 import { cluster } from './fakeServer';
 
-/** A cluster whose workers are these processes. */
-function withWorkers(...pids: (number | null)[]): ICluster {
-  const { state } = cluster();
-  const [worker] = state?.workers ?? [];
-  const workers: IWorker[] = pids.map((pid, index) => ({
-    ...worker,
-    name: String(index),
-    gpu_index: index,
-    pid
-  }));
-  return cluster({ state: state && { ...state, workers } });
-}
-
-/** What is found after each of these states of one cluster. */
-function found(...states: (ICluster | null)[]): string[][] {
-  const finder = new IncidentFinder();
+/** The kinds and workers of the events after each state of a cluster. */
+function eventsAfter(...states: (ICluster | null)[]): string[][] {
+  const detector = new ClusterEventDetector();
   return states.map(state =>
-    finder
-      .find(state ? [state] : [])
-      .map(({ kind, replaced }) =>
-        [kind, ...replaced.map(({ pid }) => pid)].join(' ')
+    detector
+      .detect(state ? [state] : [])
+      .map(({ kind, workers }) =>
+        [kind, ...workers.map(({ name }) => name)].join(' ')
       )
   );
 }
 
-describe('the incidents of clusters', () => {
-  it('are not what was so before the page came', () => {
-    expect(found(cluster({ status: 'failed' }))).toEqual([[]]);
+/** A cluster with these workers, and these exits of workers. */
+function withWorkers(
+  workers: Partial<IWorker>[],
+  exits: IWorkerExit[] = []
+): ICluster {
+  const { state } = cluster();
+  const [worker] = state?.workers ?? [];
+  return cluster({
+    state: state && {
+      ...state,
+      workers: workers.map(changes => ({ ...worker, ...changes })),
+      worker_exits: exits
+    }
+  });
+}
+
+describe('the events of clusters', () => {
+  it('do not include the state at the start of the page', () => {
+    expect(eventsAfter(cluster({ status: 'failed' }))).toEqual([[]]);
   });
 
-  it('are a start that failed, and a cluster that did, once each', () => {
+  it('include a failed start and a failed cluster once each', () => {
     const failed = cluster({ status: 'failed', since: 2 });
-    expect(found(cluster({ status: 'starting' }), failed, failed)).toEqual([
+    expect(
+      eventsAfter(cluster({ status: 'starting' }), failed, failed)
+    ).toEqual([[], ['start-failed'], []]);
+    expect(eventsAfter(cluster(), failed, failed)).toEqual([
       [],
-      ['not-started'],
+      ['failed'],
       []
     ]);
-    expect(found(cluster(), failed, failed)).toEqual([[], ['failed'], []]);
   });
 
-  it('are clusters that were closed for a reason, and not those that somebody stopped', () => {
+  it('include clusters that were closed for a reason, but not those that were stopped by the user', () => {
     const idle = { reason: 'It was idle.' };
     expect(
-      found(
+      eventsAfter(
         cluster(),
         cluster({ status: 'closing', ...idle }),
         cluster({ status: 'closed', ...idle })
       )
     ).toEqual([[], [], ['closed']]);
-    expect(found(cluster(), cluster({ status: 'closing' }), null)).toEqual([
-      [],
-      [],
-      []
-    ]);
-  });
-
-  it('are workers in whose place others came, also after they were away', () => {
     expect(
-      found(
-        withWorkers(1, 2),
-        withWorkers(1),
-        withWorkers(1, null),
-        withWorkers(1, 3),
-        withWorkers(1, 3)
-      )
-    ).toEqual([[], [], [], ['workers-replaced 2'], []]);
-  });
-
-  it('are not the workers of a cluster that was restarted', () => {
-    const again = { ...withWorkers(8, 9), pid: 200 };
-    expect(
-      found(
-        withWorkers(1, 2),
-        cluster({ status: 'starting', pid: null }),
-        again
-      )
+      eventsAfter(cluster(), cluster({ status: 'closing' }), null)
     ).toEqual([[], [], []]);
   });
 });
 
-describe('tasks that run out of device memory', () => {
-  /** A cluster on whose workers so many tasks have failed for want of it. */
-  function withShortages(...out_of_memory: number[]): ICluster {
-    const { state, ...rest } = withWorkers(...out_of_memory);
-    const workers = state?.workers.map((worker, index) => ({
-      ...worker,
-      out_of_memory: out_of_memory[index],
-      pid: 1
-    }));
-    return { ...rest, state: state && { ...state, workers: workers ?? [] } };
-  }
+describe('the exits of workers', () => {
+  const killed: IWorkerExit = {
+    worker: '1',
+    pid: 42,
+    time: 1000,
+    reason: 'was killed by signal 9',
+    over_memory_limit: false
+  };
+  const overLimit: IWorkerExit = {
+    worker: '0',
+    pid: 41,
+    time: 1001,
+    reason: 'exceeded its memory limit',
+    over_memory_limit: true
+  };
+  const both = [
+    { name: '0', gpu_index: 0 },
+    { name: '1', gpu_index: 1 }
+  ];
+  const [first] = both;
 
-  function short(...states: ICluster[]): string[][] {
-    const finder = new IncidentFinder();
-    return states.map(state =>
-      finder
-        .find([state])
-        .flatMap(({ kind, short }) => [kind, ...short.map(({ name }) => name)])
+  it('are events once, by their reasons', () => {
+    expect(
+      eventsAfter(
+        withWorkers(both),
+        withWorkers([first], [killed]),
+        withWorkers(both, [killed, overLimit]),
+        withWorkers(both, [killed, overLimit])
+      )
+    ).toEqual([[], ['worker-lost 1'], ['out-of-host-memory 0'], []]);
+  });
+
+  it('name a worker once, with its GPU even if it has left', () => {
+    const detector = new ClusterEventDetector();
+    detector.detect([withWorkers(both)]);
+    detector.detect([withWorkers([first])]);
+    const again = { ...killed, pid: 43 };
+    const [{ workers }] = detector.detect([
+      withWorkers([first], [killed, again])
+    ]);
+    expect(workers).toMatchObject([{ name: '1', gpu_index: 1 }]);
+  });
+
+  it('are no events if they are older than the page or of another cluster', () => {
+    const unknown = cluster({ state: null });
+    expect(eventsAfter(unknown, withWorkers(both, [killed]))).toEqual([[], []]);
+    const other = { ...withWorkers(both, [killed]), pid: 200 };
+    expect(eventsAfter(withWorkers(both), other)).toEqual([[], []]);
+  });
+
+  it('are remembered while the state is not known', () => {
+    const unknown = cluster({ state: null });
+    const known = withWorkers(both, [killed]);
+    expect(eventsAfter(known, unknown, known)).toEqual([[], [], []]);
+  });
+});
+
+describe('tasks that ran out of device memory', () => {
+  const withCounts = (...counts: number[]): ICluster =>
+    withWorkers(
+      counts.map((out_of_memory, index) => ({
+        name: String(index),
+        out_of_memory
+      }))
     );
-  }
-
   const kind = 'out-of-device-memory';
 
-  it('are told of the workers that they ran on, each time that there are more', () => {
+  it('are events for their workers each time the count increases', () => {
     expect(
-      short(
-        withShortages(4, 0),
-        withShortages(4, 1),
-        withShortages(4, 1),
-        withShortages(5, 3)
+      eventsAfter(
+        withCounts(4, 0),
+        withCounts(4, 1),
+        withCounts(4, 1),
+        withCounts(5, 3)
       )
-    ).toEqual([[], [kind, '1'], [], [kind, '0', '1']]);
+    ).toEqual([[], [`${kind} 1`], [], [`${kind} 0 1`]]);
   });
 
-  it('are remembered of a worker that was away, and not of a cluster before', () => {
+  it('are remembered for a worker that was absent, but not for a previous cluster', () => {
     expect(
-      short(withShortages(2, 0), withShortages(), withShortages(2, 0))
+      eventsAfter(withCounts(2, 0), withCounts(), withCounts(2, 0))
     ).toEqual([[], [], []]);
-    const another = { ...withShortages(3), pid: 200 };
+    const other = { ...withCounts(3), pid: 200 };
     expect(
-      short(withShortages(2), another, { ...withShortages(4), pid: 200 })
-    ).toEqual([[], [], [kind, '0']]);
-  });
-});
-
-describe('the end of a worker', () => {
-  const log = `Worker tcp://127.0.0.1:1 (pid=41) exceeded 95% memory budget. Restarting...
-Worker process 41 was killed by signal 15
-Worker process 42 was killed by signal 9`;
-
-  it.each([
-    [41, 'out-of-memory'],
-    [42, 'lost'],
-    [4, undefined],
-    [43, undefined]
-  ])('of process %d is %s by the log', (pid, end) => {
-    expect(endOfWorker(log, pid)).toBe(end);
+      eventsAfter(withCounts(2), other, { ...withCounts(4), pid: 200 })
+    ).toEqual([[], [], [`${kind} 0`]]);
   });
 });

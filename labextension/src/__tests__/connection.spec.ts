@@ -33,8 +33,8 @@ function wait(status: ConnectionStatus): number | null {
   return status.kind === 'lost' ? status.retryAt - Date.now() : null;
 }
 
-describe('a connection', () => {
-  it('asks for the last minute under the base URL, with the token', () => {
+describe('the connection', () => {
+  it('requests the last minute below the base URL, with the token', () => {
     connection.open();
     const url = new URL(FakeSocket.last.url);
     expect(url.pathname).toBe('/user/ada/gpudask/api/stream');
@@ -43,7 +43,7 @@ describe('a connection', () => {
     expect(Date.now() / 1000 - since).toBeCloseTo(60, 1);
   });
 
-  it('is live when the first message is there', () => {
+  it('is live after the first message', () => {
     const kinds: string[] = [];
     connection.statusChanged.connect((_, status) => kinds.push(status.kind));
     connection.open();
@@ -52,7 +52,7 @@ describe('a connection', () => {
     expect(kinds).toEqual(['connecting', 'live']);
   });
 
-  it('waits twice as long after each failure, at most 30 seconds', async () => {
+  it('doubles the delay after each failure, up to 30 seconds', async () => {
     connection.open();
     const waits: (number | null)[] = [];
     for (let tries = 0; tries < 7; tries += 1) {
@@ -64,21 +64,21 @@ describe('a connection', () => {
     expect(FakeSocket.all).toHaveLength(8);
   });
 
-  it('begins with a short wait again after it was live', async () => {
+  it('starts again with a short delay after it was live', async () => {
     connection.open();
     await jest.advanceTimersByTimeAsync(wait(await lose()) ?? 0);
     FakeSocket.last.send({});
     expect(wait(await lose())).toBe(1000);
   });
 
-  it('asks only for what it has missed when it comes back', async () => {
+  it('requests only the missed metrics when it reconnects', async () => {
     connection.open();
     FakeSocket.last.send({ time: 1234.5 });
     await jest.advanceTimersByTimeAsync(wait(await lose()) ?? 0);
     expect(FakeSocket.last.url).toContain('since=1234.5');
   });
 
-  it('says that the extension is missing where it answers 404', async () => {
+  it('reports a missing extension after a response with status 404', async () => {
     answer = () => new Response('', { status: 404 });
     connection.open();
     expect(await lose()).toEqual({ kind: 'no-server' });
@@ -88,13 +88,13 @@ describe('a connection', () => {
     expect(FakeSocket.all).toHaveLength(2);
   });
 
-  it('says that the user is not let in where it answers 403', async () => {
+  it('reports a refusal after a response with status 403', async () => {
     answer = () => new Response('{}', { status: 403 });
     connection.open();
     expect(await lose()).toEqual({ kind: 'refused' });
   });
 
-  it('tries no more once it is closed', async () => {
+  it('does not retry after it was closed', async () => {
     connection.open();
     await lose();
     connection.close();
@@ -104,7 +104,7 @@ describe('a connection', () => {
     expect(connection.status).toEqual({ kind: 'closed' });
   });
 
-  it('stays closed if it is closed while it finds out why it was lost', async () => {
+  it('stays closed if it is closed while it finds the reason of a loss', async () => {
     connection.open();
     FakeSocket.last.break();
     connection.close();

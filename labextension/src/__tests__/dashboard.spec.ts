@@ -2,14 +2,18 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
-import { dashboardArgs, dashboardOf, IDashboard } from '../dashboard/dashboard';
+import {
+  dashboardArgs,
+  parseDashboard,
+  IDashboard
+} from '../dashboard/dashboard';
 import { DashboardTab } from '../dashboard/tab';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
 import { startApp, TestApp } from './app';
-import { cluster, drawn, FakeSocket, settingsOf } from './fakeServer';
+import { cluster, rendered, FakeSocket, settingsOf } from './fakeServer';
 
 const DASHBOARD = {
   kernelId: 'kernel-1',
@@ -61,42 +65,44 @@ function open(dashboard: IDashboard = DASHBOARD): void {
   Widget.attach(tab, document.body);
 }
 
-async function tell(...clusters: ReturnType<typeof cluster>[]): Promise<void> {
+async function receive(
+  ...clusters: ReturnType<typeof cluster>[]
+): Promise<void> {
   FakeSocket.last.send({ clusters });
-  await drawn();
+  await rendered();
 }
 
 const said = (): string | null | undefined =>
   tab.node.querySelector('.jp-GpuDask-noticeTitle')?.textContent;
 const isOld = (): boolean =>
-  tab.node.querySelector('.jp-IFrame')?.classList.contains('jp-mod-old') ??
+  tab.node.querySelector('.jp-IFrame')?.classList.contains('jp-mod-stale') ??
   false;
 
-describe('the tab of a dashboard', () => {
+describe('a dashboard tab', () => {
   it.each([DASHBOARD, { ...DASHBOARD, plot: PLOT }])(
     'is the same after a reload: %j',
     dashboard => {
       open(dashboard);
-      const kept = dashboardOf(dashboardArgs(tab.dashboard));
+      const kept = parseDashboard(dashboardArgs(tab.dashboard));
       expect(kept).toEqual({ ...dashboard, id: tab.id });
     }
   );
 
-  it('shows the dashboard of a cluster that is ready, and nothing over it', async () => {
+  it('shows the dashboard of a ready cluster without a notice', async () => {
     open();
-    await tell(cluster());
+    await receive(cluster());
     expect(shown).toEqual(['http://server/gpudask/dashboard/kernel-1/status']);
     expect(said()).toBeUndefined();
     expect(isOld()).toBe(false);
   });
 
-  it('says that its cluster is closed, and greys the picture that is left', async () => {
+  it('shows a notice when its cluster is closed, and marks the page as stale', async () => {
     open();
-    await tell(cluster());
-    await tell();
+    await receive(cluster());
+    await receive();
     expect(said()).toBe('The cluster of analysis.ipynb is closed.');
     expect(isOld()).toBe(true);
-    await tell(
+    await receive(
       cluster({ status: 'failed', reason: 'It was killed.', pid: null })
     );
     expect(said()).toBe('The cluster of analysis.ipynb: failed.');
@@ -105,27 +111,27 @@ describe('the tab of a dashboard', () => {
 
   it('loads the dashboard of the next cluster of its kernel', async () => {
     open();
-    await tell(cluster());
-    await tell(cluster({ status: 'starting', pid: null }));
+    await receive(cluster());
+    await receive(cluster({ status: 'starting', pid: null }));
     expect(isOld()).toBe(true);
-    await tell(cluster({ pid: 200 }));
+    await receive(cluster({ pid: 200 }));
     expect(shown).toHaveLength(2);
     expect(said()).toBeUndefined();
     expect(isOld()).toBe(false);
   });
 
-  it('shows the cluster of the kernel that its notebook has now, also after a reload', async () => {
+  it('follows its notebook to another kernel, also after a reload', async () => {
     open({ ...DASHBOARD, plot: PLOT });
-    await tell(cluster());
+    await receive(cluster());
     const other = cluster({
       kernel_id: 'kernel-2',
       notebooks: ['other.ipynb'],
       pid: 300
     });
-    await tell(other);
+    await receive(other);
     expect(said()).toBe('The cluster of analysis.ipynb is closed.');
     const next = cluster({ kernel_id: 'kernel-3', pid: 400 });
-    await tell(other, next);
+    await receive(other, next);
     expect(shown.at(-1)).toBe(
       'http://server/gpudask/dashboard/kernel-3/individual-task-stream'
     );
@@ -133,18 +139,20 @@ describe('the tab of a dashboard', () => {
     expect(changes.at(-1)).toMatchObject({ kernelId: 'kernel-3', id: tab.id });
   });
 
-  it('has the name that its notebook has now', async () => {
+  it('has the current name of its notebook', async () => {
     open();
-    await tell(cluster({ name: 'new.ipynb', notebooks: ['work/new.ipynb'] }));
+    await receive(
+      cluster({ name: 'new.ipynb', notebooks: ['work/new.ipynb'] })
+    );
     expect(tab.title.label).toBe('Dask: new.ipynb');
     expect(changes).toMatchObject([{ notebooks: ['work/new.ipynb'] }]);
   });
 
-  it('says that the connection is lost', async () => {
+  it('shows a notice when the connection is lost', async () => {
     open();
-    await tell(cluster());
+    await receive(cluster());
     FakeSocket.last.break();
-    await drawn();
+    await rendered();
     expect(said()).toMatch(/^The connection to the server is lost/);
     expect(isOld()).toBe(true);
   });

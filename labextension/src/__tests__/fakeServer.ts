@@ -1,12 +1,12 @@
 /**
- * The edge that jest cannot have: a server that takes WebSockets and requests, and says what the test tells it to.
+ * A fake server for WebSockets and requests, and objects like those that it sends.
  */
 import { ServerConnection } from '@jupyterlab/services';
 import { framePromise } from '@jupyterlab/testing';
 
 import { ICluster, IGpu, IStreamMessage } from '../model/api';
 
-/** One end of a connection, in the hands of the test. */
+/** A WebSocket that the test controls. */
 export class FakeSocket {
   onmessage: ((event: { data: string }) => void) | null = null;
   onclose: (() => void) | null = null;
@@ -16,12 +16,12 @@ export class FakeSocket {
     FakeSocket.all.push(this);
   }
 
-  /** Let the browser receive a message. */
+  /** Deliver a message to the client. */
   send(message: Partial<IStreamMessage>): void {
     this.onmessage?.({ data: JSON.stringify({ ...EMPTY, ...message }) });
   }
 
-  /** Break the line. */
+  /** Close the connection from the side of the server. */
   break(): void {
     this.onclose?.();
   }
@@ -46,14 +46,14 @@ const EMPTY: IStreamMessage = {
   history: []
 };
 
-/** A request that the server got. */
+/** A request to the server. */
 export interface IRequest {
   method: string;
   url: string;
   body: unknown;
 }
 
-/** Settings of a server under a base URL, which answers each request with `reply`. */
+/** Settings of a server with a base URL that replies to each request with `reply`. */
 export function settingsOf(
   reply: (request: IRequest) => Response | Promise<Response>
 ): ServerConnection.ISettings {
@@ -65,7 +65,7 @@ export function settingsOf(
     fetch: (async (input: Request) =>
       reply({
         method: input.method,
-        // A number that keeps caches away is put behind it.
+        // Remove the parameter that bypasses caches.
         url: input.url.replace(/\?\d+$/, ''),
         body: JSON.parse((await input.text()) || 'null')
       })) as unknown as ServerConnection.ISettings['fetch'],
@@ -73,8 +73,8 @@ export function settingsOf(
   });
 }
 
-/** Wait until all is drawn; React draws each view in a turn of its own. */
-export async function drawn(): Promise<void> {
+/** Wait until all views are rendered. */
+export async function rendered(): Promise<void> {
   for (let frame = 0; frame < 5; frame += 1) {
     await framePromise();
   }

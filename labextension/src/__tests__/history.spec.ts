@@ -1,10 +1,11 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
 import { Units } from '../format';
-import { csvOf } from '../history/exports';
-import { formatValue, styleOf, stylesOf } from '../history/lineStyles';
-import { groupsOf, IGroup, subjectsOf } from '../history/metrics';
-import { Past, TaskRate } from '../history/store';
+import { toCsv } from '../history/exports';
+import { formatValue } from '../history/format';
+import { lineStyle, lineStyles } from '../history/lineStyles';
+import { metricGroups, IGroup, sourcesOf } from '../history/metrics';
+import { HistoryStore, TaskRate } from '../history/store';
 import { ISample, IWorkerMetrics } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
@@ -38,22 +39,22 @@ function sample(time: number, changes: Partial<IWorkerMetrics> = {}): ISample {
 
 describe('the history', () => {
   let model: GpuDaskModel;
-  let past: Past;
+  let store: HistoryStore;
 
   beforeEach(() => {
     FakeSocket.all = [];
     const rest = new RestClient(settingsOf(() => new Response('{}')));
     const connection = new Connection(rest, Math.random, 900);
     model = new GpuDaskModel(connection, 60);
-    past = new Past(900);
-    connection.received.connect((_, { history }) => past.take(history));
-    model.look();
+    store = new HistoryStore(900);
+    connection.received.connect((_, { history }) => store.add(history));
+    model.subscribe();
   });
 
   afterEach(() => model.dispose());
 
-  function groupsIn(past: Past): IGroup[] {
-    return groupsOf(model, past, subjectsOf(model, past, trans), trans);
+  function groupsIn(store: HistoryStore): IGroup[] {
+    return metricGroups(model, store, sourcesOf(model, store, trans), trans);
   }
 
   function receive(history: ISample[]): void {
@@ -61,17 +62,17 @@ describe('the history', () => {
     FakeSocket.last.send({ gpus, clusters: [cluster()], history });
   }
 
-  it('asks for 15 minutes, and keeps them', () => {
+  it('requests 15 minutes, and keeps them', () => {
     const since = Number(
       new URL(FakeSocket.last.url).searchParams.get('since')
     );
     expect(Math.round(Date.now() / 1000 - since)).toBe(900);
     receive([sample(1000), sample(1001)]);
     receive([sample(1001), sample(1870), sample(1930)]);
-    expect(past.times).toEqual([1000, 1001, 1002, 1870, 1871, 1930]);
+    expect(store.times).toEqual([1000, 1001, 1002, 1870, 1871, 1930]);
     receive([sample(1961)]);
-    expect(past.times).toEqual([1870, 1871, 1930, 1931, 1961]);
-    expect(past.gpus.get('GPU-0')?.series.busy).toEqual([
+    expect(store.times).toEqual([1870, 1871, 1930, 1931, 1961]);
+    expect(store.gpus.get('GPU-0')?.series.busy).toEqual([
       78,
       null,
       78,
@@ -81,26 +82,26 @@ describe('the history', () => {
     expect(model.samples.map(({ time }) => time)).toEqual([1930, 1961]);
   });
 
-  it('forgets whoever has not been seen for so long', () => {
+  it('removes workers without samples', () => {
     receive([sample(1000)]);
     receive([{ ...sample(1961), workers: {} }]);
-    expect([past.gpus.size, past.workers.size]).toEqual([1, 0]);
+    expect([store.gpus.size, store.workers.size]).toEqual([1, 0]);
   });
 
-  it('puts aside what comes in a pause', () => {
+  it('keeps new samples aside while it is paused', () => {
     receive([sample(1000)]);
-    past.pause();
+    store.pause();
     receive([sample(1001), sample(1002)]);
-    expect(past.times).toEqual([1000]);
-    past.resume();
-    expect(past.times).toEqual([1000, 1001, 1002]);
+    expect(store.times).toEqual([1000]);
+    store.resume();
+    expect(store.times).toEqual([1000, 1001, 1002]);
   });
 
-  it('has the traffic of GPUs that count it', () => {
+  it('has the traffic of GPUs that report it', () => {
     const [before, after] = [sample(1000), sample(1001)];
     after.gpus['GPU-0'].nvlink = 3 * GIB;
     receive([before, after]);
-    const [{ metrics }] = groupsIn(past);
+    const [{ metrics }] = groupsIn(store);
     expect(metrics.map(({ id, series }) => [id, series[0].at(-1)])).toEqual([
       ['busy', 78],
       ['memory', 41 * GIB],
@@ -108,12 +109,12 @@ describe('the history', () => {
     ]);
   });
 
-  it('has the metrics that are known of each GPU and each worker', () => {
+  it('has the known metrics of each GPU and worker', () => {
     receive([sample(1000), sample(1001)]);
-    const groups = groupsIn(past);
-    const found = groups.map(({ id, subjects, metrics }) => [
+    const groups = groupsIn(store);
+    const found = groups.map(({ id, sources, metrics }) => [
       id,
-      subjects.map(({ name, details }) => `${name}, ${details}`),
+      sources.map(({ name, details }) => `${name}, ${details}`),
       metrics.map(metric => [metric.id, metric.series])
     ]);
     expect(found).toEqual([
@@ -137,24 +138,24 @@ describe('the history', () => {
     ]);
   });
 
-  it('has workers whose cluster is gone', () => {
+  it('has the workers of removed clusters', () => {
     receive([sample(1000)]);
-    model.remove('kernel-1');
-    const [, workers] = groupsIn(past);
-    expect(workers.subjects[0]).toMatchObject({
+    model.removeCluster('kernel-1');
+    const [, workers] = groupsIn(store);
+    expect(workers.sources[0]).toMatchObject({
       name: 'Worker 0',
       details: 'an earlier cluster'
     });
   });
 
-  it('breaks its lines where nobody looked', () => {
+  it('breaks its lines where samples are missing', () => {
     receive([sample(1000), sample(1001), sample(1100)]);
-    expect(past.times).toEqual([1000, 1001, 1002, 1100]);
-    const busy = past.gpus.get('GPU-0')?.series.busy;
+    expect(store.times).toEqual([1000, 1001, 1002, 1100]);
+    const busy = store.gpus.get('GPU-0')?.series.busy;
     expect(busy).toEqual([78, 78, null, 78]);
   });
 
-  it('counts the tasks of the last seconds, and begins anew with a worker', () => {
+  it('averages the task rate over some seconds, and restarts with a worker', () => {
     const times = [0, 1, 2, 8, 9, 10];
     const counts = [null, 10, 14, 20, 20, 5];
     const rate = new TaskRate();
@@ -168,11 +169,11 @@ describe('the history', () => {
     ]);
   });
 
-  it('is saved as a table with a column for each line', () => {
+  it('is exported as CSV with a column for each line', () => {
     receive([sample(999), sample(1000), sample(1001)]);
-    const [gpus] = groupsIn(past);
+    const [gpus] = groupsIn(store);
     const range = { min: 1000, max: 1001 };
-    expect(csvOf([gpus], [999, 1000, 1001], range).split('\r\n')).toEqual([
+    expect(toCsv([gpus], [999, 1000, 1001], range).split('\r\n')).toEqual([
       'time,"GPU 0 (NVIDIA H200): Busy [%]","GPU 0 (NVIDIA H200): Memory [bytes]"',
       `1970-01-01T00:16:40.000Z,78,${41 * GIB}`,
       `1970-01-01T00:16:41.000Z,78,${41 * GIB}`,
@@ -181,8 +182,8 @@ describe('the history', () => {
   });
 });
 
-describe('the lines', () => {
-  it('are in the units of the settings', () => {
+describe('the lines of the history', () => {
+  it('use the units of the settings', () => {
     const inUnits = (units: Units): string[] => [
       formatValue(2e9, 'bytes', trans, units),
       formatValue(2e9, 'speed', trans, units)
@@ -191,16 +192,18 @@ describe('the lines', () => {
     expect(inUnits('GB')).toEqual(['2.0 GB', '2.0 GB/s']);
   });
 
-  it('all look different, but a worker looks like its GPU', () => {
+  it('have different styles, but a worker has that of its GPU', () => {
     const base = { name: '', details: '' };
-    const subjects = [
+    const sources = [
       { ...base, key: 'GPU-0', kernelId: '', id: 'GPU-0' },
       { ...base, key: 'GPU-1', kernelId: '', id: 'GPU-1' },
       { ...base, key: 'a GPU-1', kernelId: 'a', id: 'GPU-1' },
       { ...base, key: 'b GPU-1', kernelId: 'b', id: 'GPU-1' }
     ];
-    expect([...stylesOf(subjects).values()]).toEqual([0, 1, 1, 2].map(styleOf));
-    const looks = Array.from({ length: 32 }, (_, number) => styleOf(number));
+    expect([...lineStyles(sources).values()]).toEqual(
+      [0, 1, 1, 2].map(lineStyle)
+    );
+    const looks = Array.from({ length: 32 }, (_, number) => lineStyle(number));
     expect(new Set(looks.map(look => JSON.stringify(look))).size).toBe(32);
   });
 });

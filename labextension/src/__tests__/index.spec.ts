@@ -13,7 +13,7 @@ import plugins, { CommandIDs } from '..';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, gpu, settingsOf } from './fakeServer';
 
-const [model, commands, panel, toolbar, status] = plugins;
+const [model, commands, panel, toolbar, statusBar] = plugins;
 let app: TestApp;
 let gpuDask: IGpuDask;
 
@@ -28,7 +28,7 @@ afterEach(() => {
   gpuDask.model.dispose();
 });
 
-/** A palette that remembers what it offers. */
+/** A palette that records its items. */
 function newPalette(): {
   items: IPaletteItem[];
   addItem: ICommandPalette['addItem'];
@@ -54,24 +54,24 @@ describe('the plugins', () => {
     expect(model.provides).toBe(IGpuDask);
   });
 
-  it('load where there is none of the optional tokens', async () => {
+  it('load without the optional tokens', async () => {
     await commands.activate(app, gpuDask, null, null, null);
     await panel.activate(app, gpuDask, null, null, null);
     await toolbar.activate(app, gpuDask, null);
-    await status.activate(app, gpuDask, null);
+    await statusBar.activate(app, gpuDask, null);
     const ids = Array.from(app.shell.widgets('left'), widget => widget.id);
     expect(ids).toEqual([PANEL_ID]);
   });
 });
 
 describe('jupyter-gpudask:panel', () => {
-  it('asks the server for nothing while the panel is hidden', async () => {
+  it('does not connect while the panel is hidden', async () => {
     await panel.activate(app, gpuDask, null, null, null);
     app.shell.collapseLeft();
     expect(FakeSocket.all.filter(socket => !socket.isClosed)).toEqual([]);
   });
 
-  it('opens the panel by its command, and the stream with it', async () => {
+  it('shows the panel and connects by its command', async () => {
     await panel.activate(app, gpuDask, null, null, null);
     app.shell.collapseLeft();
 
@@ -84,7 +84,7 @@ describe('jupyter-gpudask:panel', () => {
     expect(FakeSocket.last.isClosed).toBe(true);
   });
 
-  it('takes the focus by its command, and gives it back', async () => {
+  it('moves the focus to the panel and back by its command', async () => {
     await panel.activate(app, gpuDask, null, null, null);
     const document_ = new Widget();
     document_.id = 'document';
@@ -104,18 +104,18 @@ describe('jupyter-gpudask:panel', () => {
     expect(widget.isVisible).toBe(true);
   });
 
-  it('offers the command in the palette', async () => {
+  it('adds the command to the palette', async () => {
     const palette = newPalette();
     await panel.activate(app, gpuDask, nullTranslator, null, palette);
     expect(palette.items).toEqual([
       { command: CommandIDs.showPanel, category: 'GPU Dask' }
     ]);
     expect(app.commands.label(CommandIDs.showPanel)).toBe(
-      'Show GPU Dask panel'
+      'Show GPU Dask Panel'
     );
   });
 
-  it('asks the restorer to keep its place in the layout', async () => {
+  it('adds the panel to the layout restorer', async () => {
     const kept: string[] = [];
     const restorer: Pick<ILayoutRestorer, 'add'> = {
       add: (widget, name) => kept.push(`${widget.id} as ${name}`)
@@ -128,20 +128,20 @@ describe('jupyter-gpudask:panel', () => {
 describe('jupyter-gpudask:commands', () => {
   const args = { kernelId: 'kernel-1' };
 
-  it('allows what the state of the cluster allows', async () => {
+  it('enables the commands that the state of the cluster allows', async () => {
     await commands.activate(app, gpuDask, null, null, null);
-    const allowed = (): string[] =>
+    const enabled = (): string[] =>
       Object.entries(CommandIDs)
         .filter(([name]) => !['showPanel', 'reconnect'].includes(name))
         .filter(([, id]) => app.commands.isEnabled(id, args))
         .map(([name]) => name)
         .filter(name => name !== 'restoreDashboard');
 
-    expect(allowed()).toEqual(['start', 'startWithOptions']);
-    gpuDask.model.put(cluster({ status: 'starting' }));
-    expect(allowed()).toEqual(['stop']);
-    gpuDask.model.put(cluster());
-    expect(allowed()).toEqual([
+    expect(enabled()).toEqual(['start', 'startWithOptions']);
+    gpuDask.model.updateCluster(cluster({ status: 'starting' }));
+    expect(enabled()).toEqual(['stop']);
+    gpuDask.model.updateCluster(cluster());
+    expect(enabled()).toEqual([
       'scale',
       'stop',
       'restart',
@@ -150,8 +150,8 @@ describe('jupyter-gpudask:commands', () => {
       'choosePlot',
       'copyCode'
     ]);
-    gpuDask.model.put(cluster({ status: 'failed' }));
-    expect(allowed()).toEqual([
+    gpuDask.model.updateCluster(cluster({ status: 'failed' }));
+    expect(enabled()).toEqual([
       'start',
       'startWithOptions',
       'restart',
@@ -159,18 +159,18 @@ describe('jupyter-gpudask:commands', () => {
     ]);
   });
 
-  it('does nothing to a cluster that has taken the place of the one that is meant', async () => {
+  it('disables a command for a cluster that was replaced', async () => {
     await commands.activate(app, gpuDask, null, null, null);
-    gpuDask.model.put(cluster({ since: 3 }));
+    gpuDask.model.updateCluster(cluster({ since: 3 }));
     const restart = (since: number): boolean =>
       app.commands.isEnabled(CommandIDs.restart, { ...args, since });
     expect([restart(3), restart(2)]).toEqual([true, false]);
   });
 
-  it('opens a dashboard in a page of its own where there are no tabs', async () => {
+  it('opens a dashboard in a new page if there are no tabs', async () => {
     const open = jest.spyOn(window, 'open').mockReturnValue(null);
     await commands.activate(app, gpuDask, null, null, null);
-    gpuDask.model.put(cluster());
+    gpuDask.model.updateCluster(cluster());
     await app.commands.execute(CommandIDs.openDashboard, args);
     expect(open.mock.calls[0][0]).toBe(
       'http://server/user/ada/gpudask/dashboard/kernel-1/status'
@@ -180,7 +180,7 @@ describe('jupyter-gpudask:commands', () => {
 
   it('opens one tab for each dashboard in JupyterLab', async () => {
     await commands.activate(app, gpuDask, app.shell, null, null);
-    gpuDask.model.put(cluster());
+    gpuDask.model.updateCluster(cluster());
     await app.commands.execute(CommandIDs.openDashboard, args);
     await app.commands.execute(CommandIDs.openDashboard, args);
     const labels = Array.from(
@@ -192,7 +192,7 @@ describe('jupyter-gpudask:commands', () => {
 });
 
 describe('jupyter-gpudask:status', () => {
-  it('is there while the current notebook has GPUs', async () => {
+  it('is active while the current notebook has GPUs', async () => {
     let item: IStatusBar.IItem | undefined;
     const bar: IStatusBar = {
       registerStatusItem: (_, options) => {
@@ -200,11 +200,11 @@ describe('jupyter-gpudask:status', () => {
         return new DisposableDelegate(() => undefined);
       }
     };
-    await status.activate(app, gpuDask, bar);
+    await statusBar.activate(app, gpuDask, bar);
     expect(item?.isActive?.()).toBe(false);
 
     jest.spyOn(gpuDask.current, 'kernelId', 'get').mockReturnValue('kernel-1');
-    const looker = gpuDask.model.look();
+    const subscription = gpuDask.model.subscribe();
     FakeSocket.last.send({
       gpus: { gpus: [gpu()], reason: '', fix: '' },
       clusters: [cluster()]
@@ -216,8 +216,8 @@ describe('jupyter-gpudask:status', () => {
       gpus: ['GPU-0', 'GPU-1'],
       state: state && { ...state, gpus: ['GPU-1'] }
     });
-    gpuDask.model.put(scaled);
+    gpuDask.model.updateCluster(scaled);
     expect(currentGpus(gpuDask)).toEqual([]);
-    looker.dispose();
+    subscription.dispose();
   });
 });

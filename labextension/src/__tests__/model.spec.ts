@@ -32,9 +32,9 @@ function hidePage(hidden: boolean): void {
 }
 
 describe('the model', () => {
-  it('is connected while at least one looks', () => {
-    const first = model.look();
-    const second = model.look();
+  it('is connected while it has a subscriber', () => {
+    const first = model.subscribe();
+    const second = model.subscribe();
     first.dispose();
     expect(model.status.kind).toBe('connecting');
     second.dispose();
@@ -43,16 +43,16 @@ describe('the model', () => {
   });
 
   it('is not connected while the page is hidden', () => {
-    model.look();
+    model.subscribe();
     hidePage(true);
     expect(model.status.kind).toBe('closed');
     hidePage(false);
     expect(model.status.kind).toBe('connecting');
   });
 
-  it('knows each moment once, and begins anew when the clock was set back', () => {
+  it('adds each sample once, and starts again if the clock was set back', () => {
     const times = () => model.samples.map(({ time }) => time);
-    model.look();
+    model.subscribe();
     const before = [sample(1000, 1), sample(1001, 2)];
     FakeSocket.last.send({ time: 1001, history: before });
     const after = [...before, sample(1002, 3)];
@@ -62,8 +62,8 @@ describe('the model', () => {
     expect(times()).toEqual([500]);
   });
 
-  it('takes a full state, and changes of it', () => {
-    model.look();
+  it('applies a full state and its changes', () => {
+    model.subscribe();
     const one = cluster();
     const two = cluster({ kernel_id: 'kernel-2' });
     const gpus = { gpus: [gpu()], reason: '', fix: '' };
@@ -80,18 +80,18 @@ describe('the model', () => {
     ]);
   });
 
-  it('forgets with a full state what is not in it', () => {
-    model.look();
+  it('removes what a full state does not contain', () => {
+    model.subscribe();
     FakeSocket.last.send({ clusters: [cluster()] });
     FakeSocket.last.send({ clusters: [] });
     expect(model.clusters.size).toBe(0);
   });
 
   it('keeps the metrics of the last minute', () => {
-    model.look();
+    model.subscribe();
     FakeSocket.last.send({ history: [sample(1000, 10), sample(1030, 20)] });
     FakeSocket.last.send({ type: 'changes', history: [sample(1061, 30)] });
-    expect(model.past('GPU-0')).toEqual({
+    expect(model.gpuHistory('GPU-0')).toEqual({
       times: [1030, 1061],
       utilization: [20, 30],
       memory: [null, null]
@@ -99,10 +99,10 @@ describe('the model', () => {
     expect(model.now).toBe(1061);
   });
 
-  it('tells its views of each message and each status', () => {
+  it('emits a signal for each message and status', () => {
     let changes = 0;
     model.changed.connect(() => (changes += 1));
-    model.look();
+    model.subscribe();
     FakeSocket.last.send({});
     expect(changes).toBe(3);
   });

@@ -18,18 +18,12 @@ let model: GpuDaskModel;
 let current: CurrentKernel;
 let commands: CommandRegistry;
 let notifier: Notifier;
-let log: string;
-let isSeen: boolean;
+let isPanelVisible: boolean;
 
 beforeEach(() => {
   FakeSocket.all = [];
-  log = '';
-  isSeen = false;
-  const rest = new RestClient(
-    settingsOf(
-      () => new Response(JSON.stringify({ logs: { supervisor: log } }))
-    )
-  );
+  isPanelVisible = false;
+  const rest = new RestClient(settingsOf(() => new Response('{}')));
   app = startApp(rest.settings);
   model = new GpuDaskModel(new Connection(rest));
   commands = new CommandRegistry();
@@ -40,7 +34,7 @@ beforeEach(() => {
     commands,
     trans: nullTranslator.load('jupyter_gpudask')
   };
-  notifier = new Notifier(gpuDask, rest, () => isSeen);
+  notifier = new Notifier(gpuDask, () => isPanelVisible);
 });
 
 afterEach(() => {
@@ -51,10 +45,9 @@ afterEach(() => {
   Notification.dismiss();
 });
 
-/** Let these states follow each other; what is told then. */
-async function told(...states: ICluster[]): Promise<string[]> {
-  states.forEach(state => model.put(state));
-  await new Promise(resolve => setTimeout(resolve, 20));
+/** The messages that are shown after these states of the cluster. */
+function messagesAfter(...states: ICluster[]): string[] {
+  states.forEach(state => model.updateCluster(state));
   return Notification.manager.notifications.map(({ message }) => message);
 }
 
@@ -65,16 +58,22 @@ const lost = cluster({
   fix: 'Type: %gpudask restart\nlast line'
 });
 
-/** The cluster, with another process for its worker. */
-function withWorker(pid: number): ICluster {
+/** The cluster after its worker has exited. */
+function withExit(over_memory_limit: boolean): ICluster {
   const { state } = cluster();
-  const workers = state?.workers.map(worker => ({ ...worker, pid })) ?? [];
-  return cluster({ state: state && { ...state, workers } });
+  const exit = {
+    worker: '0',
+    pid: 101,
+    time: 1,
+    reason: '',
+    over_memory_limit
+  };
+  return cluster({ state: state && { ...state, worker_exits: [exit] } });
 }
 
 describe('notifications', () => {
-  it('tell once of a cluster that has failed, and how to go on', async () => {
-    expect(await told(cluster(), lost, lost)).toEqual([
+  it('report a failed cluster once, with actions', () => {
+    expect(messagesAfter(cluster(), lost, lost)).toEqual([
       'The cluster of analysis.ipynb has failed: The process was killed.'
     ]);
     const [{ options }] = Notification.manager.notifications;
@@ -90,65 +89,55 @@ describe('notifications', () => {
     });
   });
 
-  it('go when the cluster that they are about is no longer so', async () => {
-    expect(await told(cluster(), lost)).toHaveLength(1);
-    expect(await told(cluster({ since: 3, pid: 300 }))).toEqual([]);
-    log = 'Worker process 7 was killed by signal 9';
-    expect(await told(withWorker(7), withWorker(8))).toHaveLength(1);
-    model.remove('kernel-1');
-    expect(await told()).toEqual([]);
+  it('are dismissed when the state of the cluster has changed', () => {
+    expect(messagesAfter(cluster(), lost)).toHaveLength(1);
+    expect(messagesAfter(cluster({ since: 3, pid: 300 }))).toEqual([]);
+    expect(messagesAfter(cluster(), withExit(false))).toHaveLength(1);
+    model.removeCluster('kernel-1');
+    expect(messagesAfter()).toEqual([]);
   });
 
-  it('say nothing of what was over before its log was read', async () => {
-    log = 'Worker process 7 was killed by signal 9';
-    const again = cluster({ since: 3, pid: 300 });
-    expect(await told(withWorker(7), withWorker(8), again)).toEqual([]);
+  it('are not shown for a failed cluster while the panel is visible', () => {
+    isPanelVisible = true;
+    expect(messagesAfter(cluster(), lost)).toEqual([]);
   });
 
-  it('say nothing that the card says which is in view', async () => {
-    isSeen = true;
-    expect(await told(cluster(), lost)).toEqual([]);
-  });
-
-  it('say nothing where the user wants none', async () => {
+  it('are not shown if the user has disabled them', () => {
     model.settings.follow({
       composite: { notifications: false },
       changed: new Signal<unknown, void>({})
     });
-    expect(await told(cluster(), lost)).toEqual([]);
+    expect(messagesAfter(cluster(), lost)).toEqual([]);
   });
 
-  it('tell of a worker that ran out of memory, also while the panel is in view', async () => {
-    isSeen = true;
-    log = 'Worker x (pid=7) exceeded 95% memory budget. Restarting...';
-    expect(await told(withWorker(7), withWorker(8))).toEqual([
-      'analysis.ipynb: GPU 0 ran out of host memory. Its worker was started again, and Dask computes again what it held.'
+  it('report a worker that ran out of host memory, also while the panel is visible', () => {
+    isPanelVisible = true;
+    expect(messagesAfter(cluster(), withExit(true))).toEqual([
+      'analysis.ipynb: a worker ran out of host memory (GPU 0). Dask restarts it and recomputes its results.'
     ]);
   });
 
-  it('tell of tasks that ran out of device memory, once as long as that is read', async () => {
-    isSeen = true;
-    const withShortages = (out_of_memory: number): ICluster => {
+  it('report tasks that ran out of device memory, once while the notification is shown', () => {
+    isPanelVisible = true;
+    const withCount = (out_of_memory: number): ICluster => {
       const { state } = cluster();
       const workers = state?.workers.map(each => ({ ...each, out_of_memory }));
       return cluster({ state: state && { ...state, workers: workers ?? [] } });
     };
-    const told_ = await told(...[0, 1, 2].map(withShortages));
-    expect(told_).toEqual([
+    const messages = messagesAfter(...[0, 1, 2].map(withCount));
+    expect(messages).toEqual([
       expect.stringMatching(/^analysis.ipynb: a task ran out of device memory/)
     ]);
     const [{ id }] = Notification.manager.notifications;
-    expect(await told(withShortages(3))).toEqual(told_);
+    expect(messagesAfter(withCount(3))).toEqual(messages);
     expect(Notification.manager.notifications[0].id).toBe(id);
     Notification.dismiss(id);
-    expect(await told(withShortages(4))).toEqual(told_);
+    expect(messagesAfter(withCount(4))).toEqual(messages);
   });
 
-  it('tell of a worker that was killed, and not of one that was restarted on purpose', async () => {
-    expect(await told(withWorker(7), withWorker(8))).toEqual([]);
-    log = 'Worker process 8 was killed by signal 9';
-    expect(await told(withWorker(9))).toEqual([
-      'analysis.ipynb: GPU 0 lost its worker. Another was started, and Dask computes again what it held.'
+  it('report a worker that was lost', () => {
+    expect(messagesAfter(cluster(), withExit(false))).toEqual([
+      'analysis.ipynb: a worker was lost (GPU 0). Dask restarts it and recomputes its results.'
     ]);
   });
 });

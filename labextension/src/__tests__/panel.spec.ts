@@ -20,9 +20,16 @@ import { CurrentKernel } from '../notebook/currentKernel';
 import { createPanel, PANEL_ID } from '../panel/panel';
 import { IGpuDask } from '../tokens';
 import { startApp, TestApp } from './app';
-import { cluster, drawn, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
+import {
+  cluster,
+  rendered,
+  FakeSocket,
+  GIB,
+  gpu,
+  settingsOf
+} from './fakeServer';
 
-/** Marks every sentence, so that one which skips the translator stands out. */
+/** Marks every sentence, so that untranslated ones are found. */
 const markingTranslator: ITranslator = {
   ...nullTranslator,
   load: (domain: string): TranslationBundle => {
@@ -38,11 +45,11 @@ let app: TestApp;
 let panel: SidePanel;
 let current: CurrentKernel;
 let gpuDask: IGpuDask;
-let answer: () => Response;
+let reply: () => Response;
 
 beforeEach(() => {
   FakeSocket.all = [];
-  answer = () => new Response('{}');
+  reply = () => new Response('{}');
 });
 
 afterEach(() => {
@@ -53,7 +60,7 @@ afterEach(() => {
 });
 
 function show(translator: ITranslator = nullTranslator): SidePanel {
-  const rest = new RestClient(settingsOf(() => answer()));
+  const rest = new RestClient(settingsOf(() => reply()));
   app = startApp(rest.settings);
   const model = new GpuDaskModel(new Connection(rest));
   const trans = translator.load('jupyter_gpudask');
@@ -70,10 +77,10 @@ function show(translator: ITranslator = nullTranslator): SidePanel {
   return panel;
 }
 
-/** Let the server say something, and the panel draw it. */
-async function tell(message: Partial<IStreamMessage>): Promise<void> {
+/** Send a message of the server, and wait until it is rendered. */
+async function receive(message: Partial<IStreamMessage>): Promise<void> {
   FakeSocket.last.send(message);
-  await drawn();
+  await rendered();
 }
 
 function gpuList(changes: Partial<IGpuList> = {}): IGpuList {
@@ -93,7 +100,7 @@ function names(selector: string): (string | null)[] {
   );
 }
 
-/** Have a notebook be the current one. */
+/** Make a notebook the current one. */
 function openNotebook(kernelId: string | null): void {
   jest
     .spyOn(gpuDask.current, 'session', 'get')
@@ -112,7 +119,7 @@ describe('the panel', () => {
     });
   });
 
-  it('shows the sections GPUs and Clusters in one region with a name', () => {
+  it('shows the sections GPUs and Clusters in a labelled region', () => {
     show();
     expect(texts('.lm-AccordionPanel-titleLabel')).toEqual([
       'GPUs',
@@ -124,11 +131,11 @@ describe('the panel', () => {
     expect(region).toBe(panel.content.node);
   });
 
-  it('takes every sentence, and no code, through the translator', async () => {
+  it('translates every sentence, but no code', async () => {
     show(markingTranslator);
-    answer = () => new Response('', { status: 404 });
+    reply = () => new Response('', { status: 404 });
     FakeSocket.last.break();
-    await drawn();
+    await rendered();
     const sentences = texts('.lm-AccordionPanel-titleLabel, p');
     expect(sentences.length).toBeGreaterThan(6);
     sentences.forEach(sentence => expect(sentence).toMatch(/^«.+»$/));
@@ -137,9 +144,9 @@ describe('the panel', () => {
 });
 
 describe('the section of GPUs', () => {
-  it('says each metric in words, on meters with names', async () => {
+  it('labels each meter and its value', async () => {
     show();
-    await tell({ gpus: gpuList() });
+    await receive({ gpus: gpuList() });
     const meters = Array.from(panel.node.querySelectorAll('[role="meter"]'));
     expect(
       meters.map(meter => [
@@ -151,10 +158,10 @@ describe('the section of GPUs', () => {
       ['GPU 0 busy', '78', '78 %'],
       ['GPU 0 memory', '29', '41 of 140 GiB']
     ]);
-    expect(texts('.jp-GpuDask-aside span')).toEqual(['46 °C', '191 W']);
+    expect(texts('.jp-GpuDask-details span')).toEqual(['46 °C', '191 W']);
   });
 
-  it('leaves out what cannot be had', async () => {
+  it('omits metrics that are not available', async () => {
     show();
     const bare = gpu({
       utilization: null,
@@ -162,12 +169,15 @@ describe('the section of GPUs', () => {
       temperature: null,
       power: null
     });
-    await tell({ gpus: gpuList({ gpus: [bare] }) });
+    await receive({ gpus: gpuList({ gpus: [bare] }) });
     expect(panel.node.querySelector('[role="meter"]')).toBeNull();
-    expect(texts('.jp-GpuDask-value')).toEqual(['not known', 'not known']);
+    expect(texts('.jp-GpuDask-value')).toEqual([
+      'not available',
+      'not available'
+    ]);
   });
 
-  it('names the notebooks that hold a GPU by what they are called now, and foreign processes', async () => {
+  it('lists the notebooks that hold a GPU by their current names, and other processes', async () => {
     show();
     const own = {
       pid: 1,
@@ -177,7 +187,7 @@ describe('the section of GPUs', () => {
       kernel_id: 'kernel-1',
       notebook: null
     };
-    const foreign = {
+    const other = {
       pid: 812,
       name: 'trainer',
       user: 'bob',
@@ -185,7 +195,7 @@ describe('the section of GPUs', () => {
       kernel_id: null,
       notebook: null
     };
-    const astray = {
+    const outside = {
       pid: 813,
       name: 'python',
       user: 'ada',
@@ -198,8 +208,8 @@ describe('the section of GPUs', () => {
       kernel_id: 'kernel-1',
       share: false
     };
-    const held = gpu({ holders: [holder], users: [own, foreign, astray] });
-    await tell({ gpus: gpuList({ gpus: [held] }), clusters: [cluster()] });
+    const held = gpu({ holders: [holder], users: [own, other, outside] });
+    await receive({ gpus: gpuList({ gpus: [held] }), clusters: [cluster()] });
     expect(texts('.jp-GpuDask-holders li')).toEqual([
       'analysis.ipynb3.0 GiB',
       'trainer, pid 812bob, 2.0 GiB',
@@ -207,7 +217,7 @@ describe('the section of GPUs', () => {
     ]);
   });
 
-  it('calls no GPU free whose memory is in use', async () => {
+  it('does not show a GPU as free if its memory is in use', async () => {
     show();
     const listed = {
       pid: 812,
@@ -218,7 +228,7 @@ describe('the section of GPUs', () => {
       notebook: null
     };
     const hidden = { memory_used: 100 * GIB, hidden_use: true };
-    await tell({
+    await receive({
       gpus: gpuList({
         gpus: [
           gpu({ memory_used: GIB }),
@@ -235,7 +245,7 @@ describe('the section of GPUs', () => {
     ]);
   });
 
-  it('calls no GPU free whose processes the user does not want to see', async () => {
+  it('does not show a GPU as free if its processes are hidden by a setting', async () => {
     show();
     gpuDask.model.settings.follow({
       composite: { showProcesses: false },
@@ -249,14 +259,14 @@ describe('the section of GPUs', () => {
       kernel_id: null,
       notebook: null
     };
-    await tell({ gpus: gpuList({ gpus: [gpu({ users: [user] })] }) });
+    await receive({ gpus: gpuList({ gpus: [gpu({ users: [user] })] }) });
     expect(texts('.jp-GpuDask-free')).toEqual(['In use']);
   });
 
-  it('says why there are no GPUs, and what to do', async () => {
+  it('shows why there are no GPUs, and the fix', async () => {
     show();
     const reason = 'This machine has no NVIDIA driver.';
-    await tell({
+    await receive({
       gpus: gpuList({ gpus: [], reason, fix: 'Install one.' })
     });
     expect(texts('.jp-GpuDask-notice p').slice(0, 2)).toEqual([
@@ -269,16 +279,16 @@ describe('the section of GPUs', () => {
 describe('the section of clusters', () => {
   const buttons = '.jp-GpuDask-section .jp-GpuDask-button';
 
-  it('says that no notebook is open', async () => {
+  it('shows that no notebook is open', async () => {
     show();
-    await tell({ gpus: gpuList() });
+    await receive({ gpus: gpuList() });
     expect(texts('.jp-GpuDask-noticeTitle')).toEqual(['No notebook is open.']);
   });
 
-  it('offers to start a cluster for the current notebook', async () => {
+  it('has buttons to start a cluster for the current notebook', async () => {
     show();
     openNotebook('kernel-9');
-    await tell({ gpus: gpuList() });
+    await receive({ gpus: gpuList() });
     expect(texts('.jp-GpuDask-noticeTitle')).toEqual([
       'mine.ipynb has no cluster yet.'
     ]);
@@ -288,18 +298,18 @@ describe('the section of clusters', () => {
     ]);
   });
 
-  it('asks for a kernel where the notebook has none', async () => {
+  it('asks for a kernel if the notebook has none', async () => {
     show();
     openNotebook(null);
-    await tell({ gpus: gpuList() });
+    await receive({ gpus: gpuList() });
     expect(texts('.jp-GpuDask-noticeTitle')).toEqual([
       'mine.ipynb has no kernel.'
     ]);
   });
 
-  it('shows the work of a cluster and of each of its workers', async () => {
+  it('shows the tasks of a cluster and its workers', async () => {
     show();
-    await tell({ gpus: gpuList(), clusters: [cluster()] });
+    await receive({ gpus: gpuList(), clusters: [cluster()] });
     expect(texts('.jp-GpuDask-stateLine')).toEqual([
       'ready4 running, 6 waiting, 3.0 GiB spilled'
     ]);
@@ -310,14 +320,14 @@ describe('the section of clusters', () => {
       'Dashboard: analysis.ipynb',
       'Plots: analysis.ipynb',
       'Scale: analysis.ipynb',
-      'Copy code that gets the client: analysis.ipynb',
+      'Copy code for the Dask client: analysis.ipynb',
       'Logs: analysis.ipynb',
       'Restart: analysis.ipynb',
       'Stop: analysis.ipynb'
     ]);
   });
 
-  it('shows what the workers hold, and on how many of its GPUs they are', async () => {
+  it('shows the size of the results, and how many GPUs are used', async () => {
     show();
     const { state } = cluster();
     const scaled = cluster({
@@ -325,16 +335,16 @@ describe('the section of clusters', () => {
       state: state && { ...state, gpus: ['GPU-0'], held: 3 * GIB }
     });
     const gpus = [gpu(), gpu({ index: 1, uuid: 'GPU-1' })];
-    await tell({ gpus: gpuList({ gpus }), clusters: [scaled] });
+    await receive({ gpus: gpuList({ gpus }), clusters: [scaled] });
     expect(texts('.jp-GpuDask-stateLine')).toEqual([
       'ready4 running, 6 waiting, 3.0 GiB spilled, holds 3.0 GiB of results'
     ]);
-    expect(texts('.jp-GpuDask-cards .jp-GpuDask-aside').at(-1)).toBe(
+    expect(texts('.jp-GpuDask-cards .jp-GpuDask-details').at(-1)).toBe(
       '1 of 2 × H200'
     );
   });
 
-  it('has a button for a command that can be run only later, which follows it', async () => {
+  it('enables a button when its command is enabled', async () => {
     show();
     let isEnabled = false;
     gpuDask.commands.addCommand(CommandIDs.insertCode, {
@@ -342,22 +352,22 @@ describe('the section of clusters', () => {
       isEnabled: () => isEnabled,
       execute: () => undefined
     });
-    await tell({ gpus: gpuList(), clusters: [cluster()] });
+    await receive({ gpus: gpuList(), clusters: [cluster()] });
     const button = panel.node.querySelector(
       '[aria-label^="Insert code"]'
     ) as HTMLButtonElement | null;
     expect(button?.disabled).toBe(true);
     isEnabled = true;
     gpuDask.commands.notifyCommandChanged(CommandIDs.insertCode);
-    await drawn();
+    await rendered();
     expect(button?.disabled).toBe(false);
   });
 
-  it('puts the cluster of the current notebook first', async () => {
+  it('shows the cluster of the current notebook first', async () => {
     show();
     openNotebook('kernel-2');
     const other = cluster({ kernel_id: 'kernel-2', name: 'zebra.ipynb' });
-    await tell({ gpus: gpuList(), clusters: [cluster(), other] });
+    await receive({ gpus: gpuList(), clusters: [cluster(), other] });
     expect(texts('.jp-GpuDask-card[data-current] .jp-GpuDask-name')).toEqual([
       'zebra.ipynb',
       'analysis.ipynb'
@@ -391,31 +401,36 @@ describe('the section of clusters', () => {
       'stopped',
       ['Start again', 'Start with options…']
     ]
-  ])('says %j in words, and what can be done', async (changes, word, can) => {
-    show();
-    await tell({ gpus: gpuList(), clusters: [cluster(changes)] });
-    expect(texts('.jp-GpuDask-state')).toEqual([word]);
-    expect(texts('.jp-GpuDask-why')).toEqual(
-      changes.reason ? [expect.stringContaining(changes.reason)] : []
-    );
-    expect(names(buttons)).toEqual(can.map(name => `${name}: analysis.ipynb`));
-  });
+  ])(
+    'shows the state and the buttons of %j',
+    async (changes, state, labels) => {
+      show();
+      await receive({ gpus: gpuList(), clusters: [cluster(changes)] });
+      expect(texts('.jp-GpuDask-state')).toEqual([state]);
+      expect(texts('.jp-GpuDask-reason')).toEqual(
+        changes.reason ? [expect.stringContaining(changes.reason)] : []
+      );
+      expect(names(buttons)).toEqual(
+        labels.map(name => `${name}: analysis.ipynb`)
+      );
+    }
+  );
 
-  it('says why the CPU stands in', async () => {
+  it('shows why a cluster uses the CPU stand-in', async () => {
     show();
     const standIn = cluster({
       engine: 'cpu',
       gpus: [],
       stand_in: 'There is no GPU.'
     });
-    await tell({ gpus: gpuList({ gpus: [] }), clusters: [standIn] });
-    expect(texts('.jp-GpuDask-why')).toEqual(['There is no GPU.']);
-    expect(texts('.jp-GpuDask-aside')).toEqual(['CPU stand-in']);
+    await receive({ gpus: gpuList({ gpus: [] }), clusters: [standIn] });
+    expect(texts('.jp-GpuDask-reason')).toEqual(['There is no GPU.']);
+    expect(texts('.jp-GpuDask-details')).toEqual(['CPU stand-in']);
   });
 
-  it('announces changes of state, and no metrics', async () => {
+  it('announces changes of state, but no metrics', async () => {
     show();
-    await tell({ gpus: gpuList(), clusters: [cluster()] });
+    await receive({ gpus: gpuList(), clusters: [cluster()] });
     expect(texts('[role="status"]')).toEqual([
       'analysis.ipynb: ready, 1 × H200'
     ]);
@@ -423,27 +438,27 @@ describe('the section of clusters', () => {
 });
 
 describe('the connection', () => {
-  it('says when it is lost and when it tries again, beside what was last known', async () => {
+  it('shows when it is lost and when it retries, with the last known state', async () => {
     show();
-    await tell({ gpus: gpuList(), clusters: [cluster()] });
-    answer = () => {
+    await receive({ gpus: gpuList(), clusters: [cluster()] });
+    reply = () => {
       throw new TypeError('Failed to fetch');
     };
     FakeSocket.last.break();
-    await drawn();
+    await rendered();
     const notice = panel.header.node;
     expect(notice.textContent).toMatch(
-      /^The connection to the server is lost\.Next try in 1 sTry again now$/
+      /^The connection to the server is lost\.Retrying in 1 sRetry now$/
     );
     expect(texts('.jp-GpuDask-workers li')).toHaveLength(1);
     expect(panel.node.querySelectorAll('[data-stale="true"]')).toHaveLength(2);
   });
 
-  it('says how to enable the server extension where it is missing', async () => {
+  it('shows how to enable a missing server extension', async () => {
     show();
-    answer = () => new Response('', { status: 404 });
+    reply = () => new Response('', { status: 404 });
     FakeSocket.last.break();
-    await drawn();
+    await rendered();
     expect(texts('.jp-GpuDask-noticeTitle')[0]).toBe(
       'This server does not run the GPU Dask extension.'
     );

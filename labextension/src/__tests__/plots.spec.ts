@@ -6,8 +6,8 @@ const PLOTS = {
   'Individual Cpu': '/individual-cpu'
 };
 
-describe('the plots of Dask', () => {
-  it('are those that the dashboard offers, by name', async () => {
+describe('the individual plots', () => {
+  it('are those of the dashboard, sorted by title', async () => {
     const requests: IRequest[] = [];
     const settings = settingsOf(request => {
       requests.push(request);

@@ -73,8 +73,8 @@ const tracker = {
 const settled = (): Promise<void> =>
   new Promise(resolve => setTimeout(resolve, 20));
 
-describe('the plugins for what a page may have', () => {
-  it('load where it has none of it', async () => {
+describe('the optional plugins', () => {
+  it('load without the optional tokens', async () => {
     for (const name of ['settings', 'notifications', 'running', 'launcher']) {
       await activate(name, gpuDask, null);
     }
@@ -84,7 +84,7 @@ describe('the plugins for what a page may have', () => {
 });
 
 describe('the palette', () => {
-  it('has every command that a user can give', async () => {
+  it('has every command of the user', async () => {
     const offered: string[] = [];
     const palette = {
       addItem: ({ command }: IPaletteItem) => {
@@ -103,7 +103,7 @@ describe('the palette', () => {
 });
 
 describe('the menus', () => {
-  it('have every command that a user can give', () => {
+  it('have every command of the user', () => {
     const [view, kernel] = MENUS.map(({ items }) => commandsIn(items));
     const { restoreDashboard, showPanel, showHistory, ...ofCluster } =
       CommandIDs;
@@ -114,7 +114,7 @@ describe('the menus', () => {
 });
 
 describe('jupyter-gpudask:launcher', () => {
-  it('has a card that opens the panel, by a short name', async () => {
+  it('has a card with a short name that opens the panel', async () => {
     await activate('panel', gpuDask, null, null, null);
     const items: ILauncher.IItemOptions[] = [];
     await activate('launcher', gpuDask, {
@@ -145,7 +145,7 @@ describe('jupyter-gpudask:running', () => {
       .running({ mode: 'list' })
       .map(item => `${String(item.label())}: ${item.detail?.()}`);
 
-  it('lists the clusters that live, asked of the server while nothing flows', async () => {
+  it('lists the active clusters, also while the stream is closed', async () => {
     const clusters = [
       cluster(),
       cluster({ kernel_id: 'kernel-2', status: 'failed' })
@@ -159,9 +159,9 @@ describe('jupyter-gpudask:running', () => {
     expect(words()).toEqual(['analysis.ipynb: 1 GPU']);
   });
 
-  it('opens the panel by a click, and stops a cluster', () => {
+  it('opens the panel and stops a cluster', () => {
     const execute = jest.spyOn(app.commands, 'execute').mockResolvedValue(null);
-    gpuDask.model.put(cluster());
+    gpuDask.model.updateCluster(cluster());
     const [item] = manager.running({ mode: 'list' });
     item.open?.();
     item.shutdown?.();
@@ -171,11 +171,13 @@ describe('jupyter-gpudask:running', () => {
     ]);
   });
 
-  it('stops all of them, and says first how much they hold', async () => {
+  it('stops all clusters after a warning with the size of their results', async () => {
     const { state } = cluster();
     const holding = state && { ...state, held: 2 ** 30 };
-    gpuDask.model.put(cluster({ state: holding }));
-    gpuDask.model.put(cluster({ kernel_id: 'kernel-2', state: holding }));
+    gpuDask.model.updateCluster(cluster({ state: holding }));
+    gpuDask.model.updateCluster(
+      cluster({ kernel_id: 'kernel-2', state: holding })
+    );
     const { shutdownAllConfirmationText: text } = manager;
     expect(typeof text === 'function' && text()).toContain(
       'hold 2.0 GiB of results'
@@ -197,15 +199,15 @@ describe('jupyter-gpudask:notebook', () => {
     });
   }
 
-  it('offers to insert code where the cluster is ready', async () => {
+  it('enables the insertion of code if the cluster is ready', async () => {
     await activate('notebook', gpuDask, tracker, null);
     const args = { kernelId: 'kernel-1' };
     expect(app.commands.isEnabled(CommandIDs.insertCode, args)).toBe(false);
-    gpuDask.model.put(cluster());
+    gpuDask.model.updateCluster(cluster());
     expect(app.commands.isEnabled(CommandIDs.insertCode, args)).toBe(true);
   });
 
-  it('says that code can be inserted when a notebook comes after its cluster', async () => {
+  it('enables the insertion of code when a notebook is opened after its cluster was started', async () => {
     const panels: (typeof panel)[] = [];
     const widgetAdded = new Signal<unknown, typeof panel>({});
     const empty = {
@@ -215,7 +217,7 @@ describe('jupyter-gpudask:notebook', () => {
       widgetAdded
     } as unknown as INotebookTracker;
     await activate('notebook', gpuDask, empty, null);
-    gpuDask.model.put(cluster());
+    gpuDask.model.updateCluster(cluster());
     const args = { kernelId: 'kernel-1' };
     const isEnabled: boolean[] = [];
     app.commands.commandChanged.connect((_, { id }) => {
@@ -238,7 +240,7 @@ describe('jupyter-gpudask:notebook', () => {
     expect(isEnabled).toEqual([false, true]);
   });
 
-  it('starts no cluster by itself unless the user has chosen so', async () => {
+  it('starts no cluster unless the user has enabled it', async () => {
     await activate('notebook', gpuDask, tracker, null);
     follow(false);
     panel.sessionContext.kernelChanged.emit({});
@@ -246,7 +248,7 @@ describe('jupyter-gpudask:notebook', () => {
     expect(requests).toEqual([]);
   });
 
-  it('starts a cluster with each kernel where the user has chosen so', async () => {
+  it('starts a cluster with each kernel if the user has enabled it', async () => {
     answer = () =>
       new Response(JSON.stringify(cluster({ status: 'starting' })));
     follow(true);

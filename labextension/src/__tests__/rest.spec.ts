@@ -1,4 +1,4 @@
-import { RefusedError, RestClient } from '../model/rest';
+import { ResponseError, RestClient } from '../model/rest';
 import { cluster, IRequest, settingsOf } from './fakeServer';
 
 let requests: IRequest[];
@@ -18,7 +18,7 @@ function clientThatGets(body: unknown, status = 200): RestClient {
 const CLUSTERS = 'http://server/user/ada/gpudask/api/clusters';
 
 describe('the REST client', () => {
-  it('orders a cluster', async () => {
+  it('starts a cluster', async () => {
     const ordered = await clientThatGets(cluster(), 202).create('kernel-1', {
       gpus: [0]
     });
@@ -32,7 +32,7 @@ describe('the REST client', () => {
     ]);
   });
 
-  it('closes, restarts, scales and reads logs of a cluster', async () => {
+  it('stops, restarts and scales a cluster, and reads its logs', async () => {
     const client = clientThatGets(null, 204);
     await client.stop('a/b');
     expect(requests.map(each => `${each.method} ${each.url}`)).toEqual([
@@ -53,7 +53,7 @@ describe('the REST client', () => {
     expect(await clientThatGets({ logs }).logs('k')).toEqual(logs);
   });
 
-  it('gives the field and the fix of what the server refuses', async () => {
+  it('throws an error with the field and the fix of a refused request', async () => {
     const problem = {
       message: 'No.',
       fix: 'Do this.',
@@ -61,7 +61,7 @@ describe('the REST client', () => {
       field: 'pool'
     };
     const refusal = clientThatGets(problem, 422).create('k', { pool: 'much' });
-    await expect(refusal).rejects.toBeInstanceOf(RefusedError);
+    await expect(refusal).rejects.toBeInstanceOf(ResponseError);
     await expect(refusal).rejects.toMatchObject({ status: 422, problem });
   });
 });

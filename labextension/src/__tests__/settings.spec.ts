@@ -35,7 +35,7 @@ describe('the settings', () => {
     expect(new Settings().value).toEqual(Object.fromEntries(defaults));
   });
 
-  it('follow the registry, and are ready when it has told them', async () => {
+  it('follow the registry, and are ready when they are loaded', async () => {
     const settings = new Settings();
     const source = new Source();
     source.composite = { units: 'GB' };
@@ -59,7 +59,7 @@ describe('the settings', () => {
   });
 });
 
-describe('with other settings', () => {
+describe('changed settings', () => {
   let app: TestApp;
   let model: GpuDaskModel;
   let current: CurrentKernel;
@@ -100,18 +100,18 @@ describe('with other settings', () => {
       panel.node.querySelectorAll('.lm-AccordionPanel-titleLabel'),
       node => node.textContent
     );
-  const drawn = async (): Promise<void> => {
+  const rendered = async (): Promise<void> => {
     for (let frame = 0; frame < 5; frame += 1) {
       await framePromise();
     }
   };
 
-  it('the panel shows less, at once', async () => {
+  it('hide parts of the panel at once', async () => {
     FakeSocket.last.send({
       gpus: { gpus: [gpu()], reason: '', fix: '' },
       clusters: [cluster()]
     });
-    await drawn();
+    await rendered();
     expect(count('.jp-GpuDask-sparkline')).toBe(2);
     expect(count('.jp-GpuDask-workers')).toBe(1);
     expect(panel.node.textContent).toContain('46 °C');
@@ -121,21 +121,21 @@ describe('with other settings', () => {
       showWorkers: false,
       units: 'GB'
     });
-    await drawn();
+    await rendered();
     expect(count('.jp-GpuDask-sparkline')).toBe(0);
     expect(count('.jp-GpuDask-workers')).toBe(0);
     expect(panel.node.textContent).not.toContain('46 °C');
     expect(panel.node.textContent).toContain('44 of 150 GB');
   });
 
-  it('the section of GPUs goes, and comes back to its place', async () => {
+  it('hide the section of GPUs, and show it again in its place', async () => {
     source.set({ showGpus: false });
     expect(titles()).toEqual(['Clusters']);
     source.set({});
     expect(titles()).toEqual(['GPUs', 'Clusters']);
   });
 
-  it('metrics are drawn less often, and changes of state at once', () => {
+  it('update metrics less often, but changes of state at once', () => {
     source.set({ refresh: 3 });
     const times: number[] = [];
     FakeSocket.last.send({ time: 0 });

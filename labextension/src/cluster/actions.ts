@@ -1,5 +1,5 @@
 /**
- * What can be done with a kernel's cluster.
+ * The actions of the cluster commands, with their dialogs and error messages.
  */
 import {
   Clipboard,
@@ -10,21 +10,22 @@ import {
 } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { dashboardFor, IDashboard } from '../dashboard/dashboard';
+import { clusterDashboard, IDashboard } from '../dashboard/dashboard';
 import { openPlotMenu } from '../dashboard/plotMenu';
 import { LogsView } from '../dialogs/logs';
 import { scaleDialog } from '../dialogs/scaleDialog';
 import { startDialog } from '../dialogs/startDialog';
-import { endOf, problemOf, refusalOf, sentenceOf } from '../errors';
-import { holderName, lossOf } from '../format';
+import { endReason, toProblem, startProblem, errorMessage } from '../errors';
 import { ICluster, IProblem } from '../model/api';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
-import { CLIENT_LINES } from '../snippets';
+import { CLIENT_CODE } from '../snippets';
+import { holderName, lossWarning } from './summary';
 
-/** Milliseconds that a cluster may take to say what it does. */
-const PATIENCE = 2000;
+/** How long to wait for the state of a cluster before it is stopped, in milliseconds. */
+const STATE_TIMEOUT = 2000;
 
+/** The actions of the cluster commands. */
 export class ClusterActions {
   constructor(
     private readonly _model: GpuDaskModel,
@@ -32,33 +33,33 @@ export class ClusterActions {
     private readonly _trans: TranslationBundle
   ) {}
 
-  /** Start a cluster with the options by default; where these are refused, ask for others. */
+  /** Start a cluster with the default options; if the server refuses one of them, open the options dialog. */
   async start(kernelId: string, name: string): Promise<void> {
     const trans = this._trans;
     try {
-      this._model.put(await this._rest.create(kernelId));
+      this._model.updateCluster(await this._rest.create(kernelId));
     } catch (error) {
-      const problem = problemOf(error, trans);
+      const problem = toProblem(error, trans);
       if (problem.field) {
         await this.startWithOptions(kernelId, name, problem);
       } else {
         await showErrorMessage(
-          trans.__('The cluster was not started'),
-          sentenceOf(error, trans)
+          trans.__('The cluster could not be started'),
+          errorMessage(error, trans)
         );
       }
     }
   }
 
-  /** Ask for options, and start a cluster with them. */
+  /** Open the dialog that starts a cluster with options. */
   async startWithOptions(
     kernelId: string,
     name: string,
-    refusal: IProblem | null = null
+    problem: IProblem | null = null
   ): Promise<void> {
-    const title = this._trans.__('The options cannot be asked for');
+    const title = this._trans.__('The cluster options could not be loaded');
     await this._try(title, async () => {
-      const offer = await this._rest.profiles();
+      const profiles = await this._rest.profiles();
       const { clusters } = this._model;
       const last = clusters.get(kernelId);
       const gpus = (this._model.gpus?.gpus ?? []).map(gpu => ({
@@ -71,28 +72,32 @@ export class ClusterActions {
       await startDialog({
         name,
         gpus,
-        offer,
+        profiles,
         spec: last?.spec,
-        problem: refusal ?? (last ? refusalOf(last, this._trans) : null),
+        problem: problem ?? (last ? startProblem(last, this._trans) : null),
         units: this._model.settings.value.units,
         trans: this._trans,
         submit: async (spec, profile) =>
-          this._model.put(await this._rest.create(kernelId, spec, profile))
+          this._model.updateCluster(
+            await this._rest.create(kernelId, spec, profile)
+          )
       }).launch();
     });
   }
 
-  /** Ask how many workers a cluster shall have, and have so many. */
+  /** Open the dialog that changes the number of workers. */
   async scale(cluster: ICluster): Promise<void> {
     await scaleDialog({
       cluster,
       trans: this._trans,
       submit: async workers =>
-        this._model.put(await this._rest.scale(cluster.kernel_id, workers))
+        this._model.updateCluster(
+          await this._rest.scale(cluster.kernel_id, workers)
+        )
     }).launch();
   }
 
-  /** Close a cluster; asks first if that loses work or results. */
+  /** Stop a cluster; ask for confirmation if tasks or results would be lost. */
   async stop(cluster: ICluster): Promise<void> {
     const trans = this._trans;
     const isSure = await this._confirm(
@@ -101,14 +106,17 @@ export class ClusterActions {
       trans.__('Stop')
     );
     if (isSure) {
-      await this._try(trans.__('The cluster was not stopped'), async () => {
-        await this._rest.stop(cluster.kernel_id);
-        this._model.remove(cluster.kernel_id);
-      });
+      await this._try(
+        trans.__('The cluster could not be stopped'),
+        async () => {
+          await this._rest.stop(cluster.kernel_id);
+          this._model.removeCluster(cluster.kernel_id);
+        }
+      );
     }
   }
 
-  /** Start a cluster anew; asks first if that loses work or results. */
+  /** Restart a cluster; ask for confirmation if tasks or results would be lost. */
   async restart(cluster: ICluster): Promise<void> {
     const trans = this._trans;
     const isSure = await this._confirm(
@@ -117,20 +125,22 @@ export class ClusterActions {
       trans.__('Restart')
     );
     if (isSure) {
-      await this._try(trans.__('The cluster was not restarted'), async () =>
-        this._model.put(await this._rest.restart(cluster.kernel_id))
+      await this._try(
+        trans.__('The cluster could not be restarted'),
+        async () =>
+          this._model.updateCluster(await this._rest.restart(cluster.kernel_id))
       );
     }
   }
 
-  /** Show what the processes of a cluster have logged. */
+  /** Show the logs of a cluster. */
   async showLogs(cluster: ICluster): Promise<void> {
     const trans = this._trans;
-    await this._try(trans.__('The logs cannot be read'), async () => {
+    await this._try(trans.__('The logs could not be loaded'), async () => {
       const logs =
         cluster.status === 'ready'
           ? await this._rest.logs(cluster.kernel_id)
-          : { supervisor: endOf(cluster, trans).log };
+          : { supervisor: endReason(cluster, trans).log };
       await showDialog({
         title: trans.__('Logs of the cluster of %1', cluster.name),
         body: new LogsView(logs, cluster.state?.workers ?? [], trans),
@@ -139,51 +149,55 @@ export class ClusterActions {
     });
   }
 
-  /** Show the plots that Dask offers for a cluster, and open the chosen one. */
+  /** Show a menu of the individual plots of a cluster's dashboard. */
   async choosePlot(
     cluster: ICluster,
     open: (dashboard: IDashboard) => void
   ): Promise<void> {
-    await this._try(this._trans.__('The plots cannot be read'), async () => {
-      const plots = await this._rest.plots(cluster.kernel_id);
-      openPlotMenu(plots, plot => open(dashboardFor(cluster, plot)));
-    });
+    await this._try(
+      this._trans.__('The plots could not be loaded'),
+      async () => {
+        const plots = await this._rest.plots(cluster.kernel_id);
+        openPlotMenu(plots, plot => open(clusterDashboard(cluster, plot)));
+      }
+    );
   }
 
-  /** Copy the lines that get the client. */
+  /** Copy the code that gets the Dask client. */
   copyCode(): void {
-    Clipboard.copyToSystem(CLIENT_LINES);
+    Clipboard.copyToSystem(CLIENT_CODE);
     Notification.success(
-      this._trans.__('Copied. Paste it into a cell of the notebook.'),
+      this._trans.__('Copied. Paste the code into a cell of the notebook.'),
       { autoClose: 3000 }
     );
   }
 
+  /** Return whether the action is confirmed, or needs no confirmation. */
   private async _confirm(
     cluster: ICluster,
     title: string,
     action: string
   ): Promise<boolean> {
     const trans = this._trans;
-    const now = await this._now(cluster);
+    const now = await this._latest(cluster);
     if (!isSame(cluster, now)) {
-      this._model.put(now);
+      this._model.updateCluster(now);
       Notification.info(
         trans.__(
-          'The cluster of %1 is another one than before, and was left as it is.',
+          'The cluster of %1 was replaced by another one, which was not changed.',
           cluster.name
         ),
         { autoClose: 5000 }
       );
       return false;
     }
-    const lost = lossOf(now, this._model.settings.value.units, trans);
-    if (!lost) {
+    const warning = lossWarning(now, this._model.settings.value.units, trans);
+    if (!warning) {
       return true;
     }
     const result = await showDialog({
       title,
-      body: lost,
+      body: warning,
       buttons: [
         Dialog.cancelButton({ label: trans.__('Cancel') }),
         Dialog.warnButton({ label: action })
@@ -192,28 +206,29 @@ export class ClusterActions {
     return result.button.accept;
   }
 
-  /** What was shown may be a second old, or from before the panel was hidden. */
-  private async _now(cluster: ICluster): Promise<ICluster> {
+  /** The current state of a cluster; what the views show may be out of date. */
+  private async _latest(cluster: ICluster): Promise<ICluster> {
     if (cluster.status === 'starting') {
       return cluster;
     }
-    const shown = new Promise<ICluster>(resolve =>
-      setTimeout(() => resolve(cluster), PATIENCE)
+    const timeout = new Promise<ICluster>(resolve =>
+      setTimeout(() => resolve(cluster), STATE_TIMEOUT)
     );
-    const asked = this._rest.cluster(cluster.kernel_id).catch(() => cluster);
-    return Promise.race([asked, shown]);
+    const latest = this._rest.cluster(cluster.kernel_id).catch(() => cluster);
+    return Promise.race([latest, timeout]);
   }
 
+  /** Show an error message if an action fails. */
   private async _try(title: string, act: () => Promise<void>): Promise<void> {
     try {
       await act();
     } catch (error) {
-      await showErrorMessage(title, sentenceOf(error, this._trans));
+      await showErrorMessage(title, errorMessage(error, this._trans));
     }
   }
 }
 
-/** Whether the user, who has seen `shown`, means `now`. */
+/** Whether the cluster is still the one that the user has seen. */
 function isSame(shown: ICluster, now: ICluster): boolean {
   return shown.status === 'ready'
     ? shown.pid === now.pid

@@ -1,5 +1,5 @@
 /**
- * The commands of clusters: which cluster is meant, and whether it can be done now.
+ * The commands of clusters.
  */
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
@@ -14,23 +14,25 @@ import {
 } from '@jupyterlab/ui-components';
 
 import { CommandIDs } from '../commandIDs';
-import { dashboardFor, IDashboard } from '../dashboard/dashboard';
+import { clusterDashboard, IDashboard } from '../dashboard/dashboard';
 import { scaleIcon } from '../icons';
 import { ClusterStatus, ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import type { ClusterActions } from './actions';
 
-/** What the commands of clusters take. */
+/** The arguments of the cluster commands. */
 export const KERNEL_ARGS = {
   type: 'object',
   properties: {
     kernelId: {
       type: 'string',
-      description: 'Whose cluster is meant; by default the current kernel’s.'
+      description:
+        'The kernel of the cluster; by default that of the current notebook.'
     },
     since: {
       type: 'number',
-      description: 'The `since` of the cluster; nothing is done to another one.'
+      description:
+        'The `since` of the cluster; the command is disabled for any other cluster.'
     }
   },
   additionalProperties: false
@@ -39,9 +41,9 @@ export const KERNEL_ARGS = {
 /**
  * Add the commands of clusters.
  *
- * @param gpuDask - what is known
- * @param actions - what can be done; loaded when it is first asked for
- * @param open - shows a dashboard
+ * @param gpuDask - the shared service
+ * @param actions - loads the actions when a command is first executed
+ * @param open - opens a dashboard
  */
 export function addClusterCommands(
   gpuDask: IGpuDask,
@@ -54,23 +56,23 @@ export function addClusterCommands(
     typeof args.kernelId === 'string' ? args.kernelId : current.kernelId;
   const clusterOf = (args: ReadonlyPartialJSONObject): ICluster | undefined => {
     const cluster = model.clusters.get(kernelOf(args) ?? '');
-    const isMeant = args.since === undefined || args.since === cluster?.since;
-    return isMeant ? cluster : undefined;
+    const isSame = args.since === undefined || args.since === cluster?.since;
+    return isSame ? cluster : undefined;
   };
-  const isOff = (args: ReadonlyPartialJSONObject): boolean => {
+  const canStart = (args: ReadonlyPartialJSONObject): boolean => {
     const status = clusterOf(args)?.status ?? 'closed';
     const hasServer = !['no-server', 'refused'].includes(model.status.kind);
     const isOver = ['closed', 'failed'].includes(status);
     return hasServer && isOver && kernelOf(args) !== null;
   };
-  const isIn =
+  const hasStatus =
     (...statuses: ClusterStatus[]) =>
     (args: ReadonlyPartialJSONObject): boolean => {
       const cluster = clusterOf(args);
       return cluster !== undefined && statuses.includes(cluster.status);
     };
 
-  /** A command that does something with a cluster that is there. */
+  /** Add a command that acts on a cluster with one of these statuses. */
   const add = (
     id: string,
     statuses: ClusterStatus[],
@@ -80,7 +82,7 @@ export function addClusterCommands(
     commands.addCommand(id, {
       ...options,
       describedBy: { args: KERNEL_ARGS },
-      isEnabled: isIn(...statuses),
+      isEnabled: hasStatus(...statuses),
       execute: async args => {
         const cluster = clusterOf(args);
         if (cluster) {
@@ -90,7 +92,7 @@ export function addClusterCommands(
     });
   };
 
-  /** A command that starts a cluster where there is none. */
+  /** Add a command that starts a cluster for a kernel without one. */
   const addStart = (
     id: string,
     options: Omit<CommandRegistry.ICommandOptions, 'execute'>,
@@ -99,7 +101,7 @@ export function addClusterCommands(
     commands.addCommand(id, {
       ...options,
       describedBy: { args: KERNEL_ARGS },
-      isEnabled: isOff,
+      isEnabled: canStart,
       execute: async args => {
         const kernelId = kernelOf(args);
         if (kernelId) {
@@ -134,7 +136,7 @@ export function addClusterCommands(
     ['ready'],
     {
       label: trans.__('Scale Cluster…'),
-      caption: trans.__('Have more or fewer workers'),
+      caption: trans.__('Change the number of workers'),
       icon: scaleIcon
     },
     async cluster => (await actions()).scale(cluster)
@@ -154,7 +156,7 @@ export function addClusterCommands(
   add(
     CommandIDs.showLogs,
     ['ready', 'failed', 'closed'],
-    { label: trans.__('Show Logs of Cluster'), icon: listIcon },
+    { label: trans.__('Show Cluster Logs'), icon: listIcon },
     async cluster => (await actions()).showLogs(cluster)
   );
   add(
@@ -164,7 +166,7 @@ export function addClusterCommands(
       label: trans.__('Open Dask Dashboard'),
       icon: launchIcon.bindprops({ stylesheet: 'menuItem' })
     },
-    cluster => open(dashboardFor(cluster))
+    cluster => open(clusterDashboard(cluster))
   );
   add(
     CommandIDs.choosePlot,
@@ -176,7 +178,7 @@ export function addClusterCommands(
     CommandIDs.copyCode,
     ['ready'],
     {
-      label: trans.__('Copy Code That Gets the Dask Client'),
+      label: trans.__('Copy Dask Client Code'),
       icon: copyIcon
     },
     async () => (await actions()).copyCode()

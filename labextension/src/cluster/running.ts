@@ -1,16 +1,17 @@
 /**
- * The clusters in the panel of what is running.
+ * The clusters in JupyterLab's panel of running terminals and kernels.
  */
 import { IRunningSessions } from '@jupyterlab/running';
 
 import { CommandIDs } from '../commandIDs';
-import { formatBytes, heldBy, sum, summarize } from '../format';
+import { formatBytes, sum } from '../format';
 import { gpuDaskIcon } from '../icons';
 import { ICluster } from '../model/api';
 import { RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
+import { resultBytes, summarize } from './summary';
 
-/** The section of the clusters; it asks the server itself where no metrics flow. */
+/** The section of the clusters. It requests them itself while the stream is closed. */
 export class RunningClusters implements IRunningSessions.IManager {
   constructor(
     private readonly _gpuDask: IGpuDask,
@@ -32,7 +33,7 @@ export class RunningClusters implements IRunningSessions.IManager {
     if (this._gpuDask.model.status.kind === 'closed') {
       this.refreshRunning();
     }
-    return this._alive().map(cluster => this._itemOf(cluster));
+    return this._active().map(cluster => this._itemOf(cluster));
   }
 
   refreshRunning(): void {
@@ -40,23 +41,27 @@ export class RunningClusters implements IRunningSessions.IManager {
   }
 
   shutdownAll(): void {
-    const stops = this._alive().map(({ kernel_id: id }) => this._rest.stop(id));
+    const stops = this._active().map(({ kernel_id: id }) =>
+      this._rest.stop(id)
+    );
     void Promise.allSettled(stops).then(() => this._refresh());
   }
 
   shutdownAllConfirmationText = (): string => {
     const { model, trans } = this._gpuDask;
     const { units } = model.settings.value;
-    const held = sum(this._alive().map(heldBy));
+    const held = sum(this._active().map(resultBytes));
     return held > 0
       ? trans.__(
-          'Stop all clusters? Their workers hold %1 of results, which are lost.',
+          'Stop all clusters? Their workers hold %1 of results, which will be lost.',
           formatBytes(held, units)
         )
-      : trans.__('Stop all clusters? What their workers hold is lost.');
+      : trans.__(
+          'Stop all clusters? All results on their workers will be lost.'
+        );
   };
 
-  private _alive(): ICluster[] {
+  private _active(): ICluster[] {
     return [...this._gpuDask.model.clusters.values()].filter(
       ({ status }) => status !== 'closed' && status !== 'failed'
     );
@@ -69,13 +74,13 @@ export class RunningClusters implements IRunningSessions.IManager {
       model.gpus?.gpus ?? [],
       trans
     );
-    const said = [cluster.name, state, engine].filter(Boolean).join(', ');
+    const title = [cluster.name, state, engine].filter(Boolean).join(', ');
     const args = { kernelId: cluster.kernel_id };
     return {
       icon: () => gpuDaskIcon,
       label: () => cluster.name,
-      labelTitle: () => said,
-      // There is little room.
+      labelTitle: () => title,
+      // The column is narrow.
       detail: () => short,
       open: () => void commands.execute(CommandIDs.showPanel),
       shutdown: () => void commands.execute(CommandIDs.stop, args)
@@ -84,9 +89,9 @@ export class RunningClusters implements IRunningSessions.IManager {
 
   private async _refresh(): Promise<void> {
     try {
-      this._gpuDask.model.putAll(await this._rest.clusters());
+      this._gpuDask.model.setClusters(await this._rest.clusters());
     } catch {
-      // The panel says what is wrong with the server.
+      // The panel shows the connection error.
     }
   }
 }

@@ -1,9 +1,9 @@
 import React from 'react';
 
-/** What is typed in a cell, in the middle of a sentence. */
+/** Code of a notebook cell within a sentence. */
 const CODE = /(%pip install (?:"[^"]+"|[\w-]+)|%%?gpudask(?: [a-z]+)?)/;
 
-/** A sentence, with what is to be typed as code. */
+/** A message in which code is shown as such. */
 export function CodeText({ text }: { text: string }): JSX.Element {
   return (
     <>

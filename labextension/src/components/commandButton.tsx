@@ -8,11 +8,11 @@ interface ICommandButtonProps {
   command: string;
   args?: ReadonlyPartialJSONObject;
   label: string;
-  /** What it is about, for those who hear it out of its place. */
-  about?: string;
+  /** The cluster or notebook, for the accessible name. */
+  target?: string;
   icon?: LabIcon;
-  /** Text on it, or the icon alone. */
-  look?: 'text' | 'icon';
+  /** Whether the label is shown beside the icon. */
+  variant?: 'text' | 'icon';
 }
 
 /** A button that runs a command. */
@@ -20,9 +20,9 @@ export function CommandButton({
   command,
   args = {},
   label,
-  about = '',
+  target = '',
   icon,
-  look = 'text'
+  variant = 'text'
 }: ICommandButtonProps): JSX.Element | null {
   const { commands } = useGpuDask();
   const state = useCommandState(command, args);
@@ -32,21 +32,21 @@ export function CommandButton({
   return (
     <button
       type="button"
-      className={`jp-GpuDask-button jp-mod-${look}`}
-      aria-label={about ? `${label}: ${about}` : label}
+      className={`jp-GpuDask-button jp-mod-${variant}`}
+      aria-label={target ? `${label}: ${target}` : label}
       title={label}
       disabled={state === 'disabled'}
       onClick={() => void commands.execute(command, args)}
     >
       {icon && <icon.react tag="span" aria-hidden="true" />}
-      {look === 'text' && <span>{label}</span>}
+      {variant === 'text' && <span>{label}</span>}
     </button>
   );
 }
 
 type CommandState = 'enabled' | 'disabled' | 'hidden';
 
-/** Whether a command can be run now; what holds a button is not always drawn anew when that changes. */
+/** Subscribe to the state of a command, which may change without a change of the model. */
 function useCommandState(
   command: string,
   args: ReadonlyPartialJSONObject

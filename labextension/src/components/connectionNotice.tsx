@@ -2,28 +2,27 @@ import { refreshIcon } from '@jupyterlab/ui-components';
 import React, { useEffect, useState } from 'react';
 
 import { CommandIDs } from '../commandIDs';
+import { ENABLE_COMMAND } from '../snippets';
 import { CommandButton } from './commandButton';
 import { useGpuDask } from './context';
 import { Notice } from './notice';
 
-const ENABLE = 'jupyter server extension enable jupyter_gpudask';
-
-/** Nothing while all is well; else why there is nothing new, and the way out. */
+/** Why the connection to the server is lost or refused; empty while it is not. */
 export function ConnectionNotice(): JSX.Element {
   return (
     <div aria-live="polite">
-      <Trouble />
+      <Status />
     </div>
   );
 }
 
-function Trouble(): JSX.Element | null {
+function Status(): JSX.Element | null {
   const { model, trans } = useGpuDask();
   const { status } = model;
-  const again = (
+  const retryButton = (
     <CommandButton
       command={CommandIDs.reconnect}
-      label={trans.__('Try again now')}
+      label={trans.__('Retry now')}
       icon={refreshIcon}
     />
   );
@@ -32,7 +31,7 @@ function Trouble(): JSX.Element | null {
       return (
         <Notice title={trans.__('The connection to the server is lost.')}>
           <Countdown until={status.retryAt} />
-          {again}
+          {retryButton}
         </Notice>
       );
     case 'no-server':
@@ -40,22 +39,24 @@ function Trouble(): JSX.Element | null {
         <Notice
           title={trans.__('This server does not run the GPU Dask extension.')}
           hint={trans.__(
-            'Install jupyter_gpudask where the server is, and restart the server. If it is installed, enable it:'
+            'Install jupyter_gpudask in the environment of the server and restart the server. If it is installed, enable it:'
           )}
-          code={ENABLE}
+          code={ENABLE_COMMAND}
         >
-          {again}
+          {retryButton}
         </Notice>
       );
     case 'refused':
       return (
         <Notice
-          title={trans.__('The server does not let you see its clusters.')}
+          title={trans.__(
+            'You do not have permission to see the clusters of this server.'
+          )}
           hint={trans.__(
-            'Log in again, or ask its administrator for the right to use gpudask.'
+            'Log in again, or ask the administrator for access to gpudask.'
           )}
         >
-          {again}
+          {retryButton}
         </Notice>
       );
     default:
@@ -63,7 +64,7 @@ function Trouble(): JSX.Element | null {
   }
 }
 
-/** Counts down to the next try; too often to be read aloud. */
+/** A countdown to the next attempt, hidden from screen readers. */
 function Countdown({ until }: { until: number }): JSX.Element {
   const { trans } = useGpuDask();
   const [now, setNow] = useState(Date.now());
@@ -73,8 +74,8 @@ function Countdown({ until }: { until: number }): JSX.Element {
   }, [until]);
   const seconds = Math.max(1, Math.ceil((until - now) / 1000));
   return (
-    <span className="jp-GpuDask-quiet" aria-hidden="true">
-      {trans.__('Next try in %1 s', seconds)}
+    <span className="jp-GpuDask-secondary" aria-hidden="true">
+      {trans.__('Retrying in %1 s', seconds)}
     </span>
   );
 }

@@ -1,5 +1,5 @@
 /**
- * A widget that is up to date while it can be seen, and asks for nothing while it cannot.
+ * A widget that subscribes to the model while it is visible.
  */
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { IDisposable } from '@lumino/disposable';
@@ -9,10 +9,11 @@ import React from 'react';
 import { IGpuDask } from '../tokens';
 import { GpuDaskContext } from './context';
 
+/** Renders a React view, and renders it again when the model changes. */
 export class LiveWidget extends ReactWidget {
   /**
-   * @param gpuDask - what the view shows
-   * @param _view - draws it
+   * @param gpuDask - the shared service
+   * @param _view - the view
    */
   constructor(
     readonly gpuDask: IGpuDask,
@@ -57,11 +58,11 @@ export class LiveWidget extends ReactWidget {
   }
 
   private _startIfVisible(): void {
-    if (this.isVisible && !this._looking) {
+    if (this.isVisible && !this._subscription) {
       const { model, current } = this.gpuDask;
       model.changed.connect(this.update, this);
       current.changed.connect(this.update, this);
-      this._looking = model.look();
+      this._subscription = model.subscribe();
       this.update();
     }
   }
@@ -70,9 +71,9 @@ export class LiveWidget extends ReactWidget {
     const { model, current } = this.gpuDask;
     model.changed.disconnect(this.update, this);
     current.changed.disconnect(this.update, this);
-    this._looking?.dispose();
-    this._looking = null;
+    this._subscription?.dispose();
+    this._subscription = null;
   }
 
-  private _looking: IDisposable | null = null;
+  private _subscription: IDisposable | null = null;
 }

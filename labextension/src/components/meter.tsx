@@ -1,19 +1,19 @@
 import React from 'react';
 
 interface IMeterProps {
-  /** What is measured. */
+  /** The name of the metric. */
   label: string;
   /** From 0 to 100. */
   percent: number;
-  /** The metric in words. */
+  /** The value with its unit. */
   text: string;
   kind: 'busy' | 'memory';
 }
 
-/** From this fill on memory is about to run out. */
+/** Memory is nearly full from this percentage on. */
 const NEARLY_FULL = 90;
 
-/** A bar that is as full as what it measures. */
+/** A bar that shows a percentage. */
 export function Meter({
   label,
   percent,

@@ -1,17 +1,17 @@
 import React from 'react';
 
 interface INoticeProps {
-  /** What is so, as one sentence. */
+  /** The state or problem, as a sentence. */
   title: string;
-  /** What to do about it. */
+  /** How to fix it. */
   hint?: string;
-  /** Lines to type; never translated. */
+  /** Code to run; never translated. */
   code?: string;
-  /** A button that does it. */
+  /** Buttons. */
   children?: React.ReactNode;
 }
 
-/** A blank or broken state: what is so, and the way out. */
+/** A notice for an empty state or a problem, with what to do. */
 export function Notice({
   title,
   hint,

@@ -1,42 +1,42 @@
 import React from 'react';
 
-import { HISTORY } from '../model/connection';
+import { PANEL_SECONDS } from '../model/connection';
 
 interface ISparklineProps {
-  /** Of each metric, in seconds. */
+  /** The times of the metrics, in seconds. */
   times: number[];
-  /** From 0 to `top`; null where there is none. */
+  /** From 0 to `top`; null if not available. */
   metrics: (number | null)[];
   top: number;
   kind: 'busy' | 'memory';
 }
 
 const HEIGHT = 20;
-/** Without a metric for so many seconds the line is broken. */
+/** The line is broken where no metric is known for more than this many seconds. */
 const GAP = 4;
 
-/** The last minute as a line; what it says is said by the text beside it. */
+/** A line of the last minute. It is decorative: the text beside it has the current value. */
 export function Sparkline({
   times,
   metrics,
   top,
   kind
 }: ISparklineProps): JSX.Element {
-  const pieces = inPieces(times, metrics, top);
+  const segments = splitAtGaps(times, metrics, top);
   return (
     <svg
       className="jp-GpuDask-sparkline"
       data-kind={kind}
-      viewBox={`0 0 ${HISTORY} ${HEIGHT}`}
+      viewBox={`0 0 ${PANEL_SECONDS} ${HEIGHT}`}
       preserveAspectRatio="none"
       aria-hidden="true"
       focusable="false"
     >
-      {pieces.map((piece, index) => {
-        const line = lineThrough(piece);
+      {segments.map((segment, index) => {
+        const line = linePath(segment);
         return (
           <React.Fragment key={index}>
-            <path className="jp-GpuDask-area" d={line + downFrom(piece)} />
+            <path className="jp-GpuDask-area" d={line + areaEnd(segment)} />
             <path className="jp-GpuDask-line" d={line} />
           </React.Fragment>
         );
@@ -47,14 +47,14 @@ export function Sparkline({
 
 type Point = readonly [x: number, y: number];
 
-/** The points in the picture, in pieces without a gap. */
-export function inPieces(
+/** Convert metrics to points, split where the line is broken. */
+export function splitAtGaps(
   times: number[],
   metrics: (number | null)[],
   top: number
 ): Point[][] {
   const newest = times[times.length - 1] ?? 0;
-  const pieces: Point[][] = [];
+  const segments: Point[][] = [];
   let last = -Infinity;
   metrics.forEach((metric, index) => {
     if (metric === null || top <= 0) {
@@ -62,26 +62,26 @@ export function inPieces(
     }
     const share = Math.min(1, Math.max(0, metric / top));
     const point: Point = [
-      HISTORY - (newest - times[index]),
+      PANEL_SECONDS - (newest - times[index]),
       HEIGHT * (1 - share)
     ];
     if (times[index] - last > GAP) {
-      pieces.push([]);
+      segments.push([]);
     }
-    pieces[pieces.length - 1].push(point);
+    segments[segments.length - 1].push(point);
     last = times[index];
   });
-  return pieces;
+  return segments;
 }
 
-function lineThrough(points: Point[]): string {
+function linePath(points: Point[]): string {
   return points
     .map(([x, y], index) => `${index ? 'L' : 'M'}${tenths(x)} ${tenths(y)}`)
     .join('');
 }
 
-/** From the end of a line to the ground, and back below its beginning. */
-function downFrom(points: Point[]): string {
+/** The path from the end of a line to the baseline, and back to its start. */
+function areaEnd(points: Point[]): string {
   const first = tenths(points[0][0]);
   const last = tenths(points[points.length - 1][0]);
   return `L${last} ${HEIGHT}L${first} ${HEIGHT}Z`;

@@ -1,8 +1,8 @@
 import React from 'react';
 
-import { ISummary } from '../format';
+import { ISummary } from '../cluster/summary';
 
-/** Shapes differ, so that they can be told apart without colour. */
+/** The shapes differ, so that the states can be distinguished without color. */
 const SHAPES: { [kind in ISummary['kind']]: JSX.Element } = {
   off: <circle cx="6" cy="6" r="4" fill="none" strokeWidth="1.5" />,
   starting: <path d="M6 2a4 4 0 1 1-4 4" fill="none" strokeWidth="2" />,
@@ -12,7 +12,7 @@ const SHAPES: { [kind in ISummary['kind']]: JSX.Element } = {
   failed: <path d="M2.5 2.5l7 7m0-7l-7 7" fill="none" strokeWidth="2" />
 };
 
-/** The sign of a state, without its word. */
+/** The icon of a state. */
 export function StateIcon({ kind }: { kind: ISummary['kind'] }): JSX.Element {
   return (
     <svg
@@ -27,8 +27,8 @@ export function StateIcon({ kind }: { kind: ISummary['kind'] }): JSX.Element {
   );
 }
 
-/** A state by sign and word. */
-export function StateMark({ summary }: { summary: ISummary }): JSX.Element {
+/** The icon and the name of a state. */
+export function StateLabel({ summary }: { summary: ISummary }): JSX.Element {
   return (
     <span className="jp-GpuDask-state" data-kind={summary.kind}>
       <StateIcon kind={summary.kind} />

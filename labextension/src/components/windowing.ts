@@ -1,32 +1,32 @@
 /**
- * Lists of which only the rows are drawn that can be seen; all rows are of one height.
+ * Windowing: only the visible rows of a list are rendered. All rows have the same height.
  */
 import { RefObject, UIEvent, useLayoutEffect, useRef, useState } from 'react';
 
-/** So many rows are drawn above the window and below it. */
-const SPARE = 8;
+/** The number of rows that are rendered above and below the visible ones. */
+const OVERSCAN = 8;
 
-interface IWindowed {
-  /** Of the node that scrolls. */
+interface IWindow {
+  /** The ref of the scrolling element. */
   ref: RefObject<HTMLDivElement>;
   onScroll: (event: UIEvent) => void;
-  /** The rows that are to be drawn: from the first to before the last. */
+  /** The rows to render: from the first up to, but not including, the last. */
   from: number;
   to: number;
-  /** The room that the others take, in pixels. */
+  /** The height of the other rows, in pixels. */
   above: number;
   below: number;
 }
 
 /**
- * @param count - how many rows there are
- * @param selector - finds a row in the node that scrolls
+ * @param count - the number of rows
+ * @param selector - the CSS selector of a row in the scrolling element
  */
-export function useWindowed(count: number, selector: string): IWindowed {
+export function useWindowed(count: number, selector: string): IWindow {
   const ref = useRef<HTMLDivElement>(null);
   const [rowHeight, setRowHeight] = useState(0);
   const [top, setTop] = useState(0);
-  const [room, setRoom] = useState(SPARE);
+  const [visible, setVisible] = useState(OVERSCAN);
 
   useLayoutEffect(() => {
     const measure = (): void => {
@@ -34,7 +34,7 @@ export function useWindowed(count: number, selector: string): IWindowed {
       const height = row?.getBoundingClientRect().height ?? 0;
       if (ref.current && height > 0) {
         setRowHeight(height);
-        setRoom(Math.ceil(ref.current.clientHeight / height));
+        setVisible(Math.ceil(ref.current.clientHeight / height));
       }
     };
     const observer = new ResizeObserver(measure);
@@ -44,12 +44,12 @@ export function useWindowed(count: number, selector: string): IWindowed {
     return () => observer.disconnect();
   }, [selector]);
 
-  const from = Math.max(0, Math.min(top, count - room) - SPARE);
-  const to = Math.min(count, top + room + SPARE);
+  const from = Math.max(0, Math.min(top, count - visible) - OVERSCAN);
+  const to = Math.min(count, top + visible + OVERSCAN);
   return {
     ref,
     onScroll: ({ currentTarget: { scrollTop } }) =>
-      // In steps, so that not every frame draws.
+      // In steps, so that not every frame renders.
       setTop(rowHeight ? stepDown(scrollTop / rowHeight) : 0),
     from,
     to,
@@ -59,6 +59,6 @@ export function useWindowed(count: number, selector: string): IWindowed {
 }
 
 function stepDown(row: number): number {
-  const step = SPARE / 2;
+  const step = OVERSCAN / 2;
   return Math.floor(row / step) * step;
 }

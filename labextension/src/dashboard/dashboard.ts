@@ -1,5 +1,5 @@
 /**
- * Which dashboard is meant: Dask's of a kernel's cluster, or one plot of it.
+ * The Dask dashboard of a cluster, or an individual plot of it.
  */
 import { URLExt } from '@jupyterlab/coreutils';
 import {
@@ -10,20 +10,20 @@ import {
 import { ICluster } from '../model/api';
 import { DASHBOARDS, IPlot } from '../model/rest';
 
-/** What a dashboard is opened by, now and when the layout is restored. */
+/** Identifies a dashboard, also in a saved layout. */
 export interface IDashboard {
   kernelId: string;
-  /** The notebook. */
+  /** The name of the notebook. */
   name: string;
-  /** The paths of the notebooks, by which it is found again when they have another kernel. */
+  /** The paths of the notebooks; their next cluster may belong to another kernel. */
   notebooks?: readonly string[];
-  /** Of the whole dashboard there is none. */
+  /** Undefined for the whole dashboard. */
   plot?: IPlot;
-  /** Of its tab; by it the layout finds the place of the tab again. */
+  /** The id of the tab, kept in the saved layout. */
   id?: string;
 }
 
-/** Where a page of the dashboard of a kernel's cluster is. */
+/** The URL of a dashboard page. */
 export function dashboardUrl(
   baseUrl: string,
   kernelId: string,
@@ -34,7 +34,7 @@ export function dashboardUrl(
 }
 
 /** The dashboard of a cluster. */
-export function dashboardFor(
+export function clusterDashboard(
   cluster: ICluster,
   plot?: IPlot,
   id?: string
@@ -43,14 +43,14 @@ export function dashboardFor(
   return { kernelId, name, notebooks, plot, id };
 }
 
-/** What a layout keeps of it. */
+/** Convert a dashboard to the arguments of the command that restores it. */
 export function dashboardArgs(dashboard: IDashboard): ReadonlyJSONObject {
   const { kernelId, name, notebooks = [], plot, id = '' } = dashboard;
   return { kernelId, name, notebooks: [...notebooks], id, ...plot };
 }
 
-/** The dashboard that a layout has kept. */
-export function dashboardOf(args: ReadonlyPartialJSONObject): IDashboard {
+/** Convert the arguments of a saved layout to a dashboard. */
+export function parseDashboard(args: ReadonlyPartialJSONObject): IDashboard {
   const { kernelId, name, path, title, id } = args;
   const plot = path ? { path: `${path}`, title: `${title}` } : undefined;
   const notebooks = Array.isArray(args.notebooks)
@@ -65,29 +65,29 @@ export function dashboardOf(args: ReadonlyPartialJSONObject): IDashboard {
   };
 }
 
-/** The cluster that a dashboard is to show: its kernel's, or that of the kernel which its notebook has now. */
-export function clusterFor(
+/** Find the cluster that a dashboard shows: that of its kernel, or of the kernel that its notebook has now. */
+export function findCluster(
   { kernelId, notebooks = [] }: IDashboard,
   clusters: ReadonlyMap<string, ICluster>
 ): ICluster | undefined {
   const own = clusters.get(kernelId);
-  if (own && isAlive(own)) {
+  if (own && isActive(own)) {
     return own;
   }
   const successor = [...clusters.values()].find(
     each =>
-      isAlive(each) && each.notebooks.some(path => notebooks.includes(path))
+      isActive(each) && each.notebooks.some(path => notebooks.includes(path))
   );
   return successor ?? own;
 }
 
-/** Whether a dashboard of that cluster can be seen. */
+/** Whether a cluster has a dashboard that can be shown. */
 export function hasDashboard(
   cluster: ICluster | undefined
 ): cluster is ICluster & { dashboard: string } {
   return cluster?.status === 'ready' && cluster.dashboard !== null;
 }
 
-function isAlive({ status }: ICluster): boolean {
+function isActive({ status }: ICluster): boolean {
   return status === 'starting' || status === 'ready';
 }

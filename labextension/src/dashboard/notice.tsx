@@ -1,28 +1,28 @@
 import { refreshIcon, runIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
+import { summarize } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
 import { Notice } from '../components/notice';
-import { endOf } from '../errors';
-import { summarize } from '../format';
-import { clusterFor, hasDashboard, IDashboard } from './dashboard';
+import { endReason } from '../errors';
+import { findCluster, hasDashboard, IDashboard } from './dashboard';
 
-/** Make what stands over a dashboard that is not of now; nothing over one that is. */
+/** Create the notice above a dashboard whose cluster is closed or not reachable. */
 export function dashboardNotice(
   dashboard: () => IDashboard
 ): React.FunctionComponent {
   return function DashboardNotice(): JSX.Element {
     return (
       <div aria-live="polite">
-        <Trouble dashboard={dashboard()} />
+        <Status dashboard={dashboard()} />
       </div>
     );
   };
 }
 
-function Trouble({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
+function Status({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
   const { model, trans } = useGpuDask();
   if (model.status.kind === 'lost') {
     return (
@@ -33,13 +33,13 @@ function Trouble({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
       >
         <CommandButton
           command={CommandIDs.reconnect}
-          label={trans.__('Try again now')}
+          label={trans.__('Retry now')}
           icon={refreshIcon}
         />
       </Notice>
     );
   }
-  const cluster = clusterFor(dashboard, model.clusters);
+  const cluster = findCluster(dashboard, model.clusters);
   if (hasDashboard(cluster) || model.status.kind !== 'live') {
     return null;
   }
@@ -48,7 +48,7 @@ function Trouble({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
     return (
       <Notice
         title={trans.__('The cluster of %1 is closed.', name)}
-        hint={trans.__('Its next cluster will be shown here.')}
+        hint={trans.__('The next cluster of the notebook will be shown here.')}
       />
     );
   }
@@ -58,7 +58,7 @@ function Trouble({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
     );
   }
   const { state } = summarize(cluster, [], trans);
-  const { reason, fix } = endOf(cluster, trans);
+  const { reason, fix } = endReason(cluster, trans);
   return (
     <Notice
       title={trans.__('The cluster of %1: %2.', name, state)}
@@ -69,7 +69,7 @@ function Trouble({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
           command={CommandIDs.restart}
           args={{ kernelId: cluster.kernel_id }}
           label={trans.__('Start again')}
-          about={name}
+          target={name}
           icon={runIcon}
         />
       )}

@@ -3,7 +3,7 @@ import { Menu } from '@lumino/widgets';
 
 import { IPlot } from '../model/rest';
 
-/** A menu of plots, under the button that was clicked. */
+/** Open a menu of plots below the focused button. */
 export function openPlotMenu(
   plots: IPlot[],
   open: (plot: IPlot) => void
@@ -20,13 +20,13 @@ export function openPlotMenu(
     });
     menu.addItem({ command: plot.path });
   });
-  const { left, top } = placeOf(document.activeElement);
+  const { left, top } = menuPosition(document.activeElement);
   menu.aboutToClose.connect(() => requestAnimationFrame(() => menu.dispose()));
   menu.open(left, top);
 }
 
-/** Below a button, or in the corner of the page where it was a menu or the palette. */
-function placeOf(focused: Element | null): { left: number; top: number } {
+/** Below a button; in the corner of the page if the command was run from a menu or the palette. */
+function menuPosition(focused: Element | null): { left: number; top: number } {
   if (focused instanceof HTMLButtonElement) {
     const { left, bottom } = focused.getBoundingClientRect();
     return { left, top: bottom };

@@ -1,5 +1,5 @@
 /**
- * A dashboard as a tab: it says when its cluster is gone, and shows the next one of the notebook.
+ * A tab with a Dask dashboard.
  */
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { IFrame } from '@jupyterlab/ui-components';
@@ -11,19 +11,20 @@ import { LiveWidget } from '../components/liveWidget';
 import { gpuDaskIcon } from '../icons';
 import { IGpuDask } from '../tokens';
 import {
-  clusterFor,
-  dashboardFor,
+  findCluster,
+  clusterDashboard,
   dashboardUrl,
   hasDashboard,
   IDashboard
 } from './dashboard';
 import { dashboardNotice } from './notice';
 
+/** Shows a notice when its cluster is closed, and loads the dashboard of the notebook's next cluster. */
 export class DashboardTab extends MainAreaWidget<Panel> {
   /**
-   * @param _gpuDask - says what cluster there is
-   * @param dashboard - what is shown
-   * @param _baseUrl - of the server
+   * @param _gpuDask - the shared service
+   * @param dashboard - the dashboard to show
+   * @param _baseUrl - the base URL of the server
    */
   constructor(
     private readonly _gpuDask: IGpuDask,
@@ -45,37 +46,40 @@ export class DashboardTab extends MainAreaWidget<Panel> {
       )
     );
     this.content.addWidget(this._frame);
-    _gpuDask.model.changed.connect(this._follow, this);
+    _gpuDask.model.changed.connect(this._update, this);
     this._setTitle();
-    this._follow();
+    this._update();
   }
 
-  /** What it shows now. */
+  /** The dashboard that is shown. */
   get dashboard(): IDashboard {
     return this._dashboard;
   }
 
-  /** It shows another cluster, or its notebook has another name. */
+  /** Emitted when the cluster or the name of the notebook changes. */
   get dashboardChanged(): ISignal<this, void> {
     return this._dashboardChanged;
   }
 
   override dispose(): void {
-    this._gpuDask.model.changed.disconnect(this._follow, this);
+    this._gpuDask.model.changed.disconnect(this._update, this);
     Signal.clearData(this);
     super.dispose();
   }
 
-  private _follow(): void {
+  private _update(): void {
     const { plot } = this._dashboard;
     const { clusters, status } = this._gpuDask.model;
-    const cluster = clusterFor(this._dashboard, clusters);
+    const cluster = findCluster(this._dashboard, clusters);
     if (cluster) {
-      this._show(dashboardFor(cluster, plot, this.id));
+      this._setDashboard(clusterDashboard(cluster, plot, this.id));
     }
-    const isThere = hasDashboard(cluster);
-    this._frame.toggleClass('jp-mod-old', !isThere || status.kind === 'lost');
-    if (isThere && cluster.pid !== this._pid) {
+    const isAvailable = hasDashboard(cluster);
+    this._frame.toggleClass(
+      'jp-mod-stale',
+      !isAvailable || status.kind === 'lost'
+    );
+    if (isAvailable && cluster.pid !== this._pid) {
       this._pid = cluster.pid;
       this._frame.url = dashboardUrl(
         this._baseUrl,
@@ -85,7 +89,7 @@ export class DashboardTab extends MainAreaWidget<Panel> {
     }
   }
 
-  private _show(dashboard: IDashboard): void {
+  private _setDashboard(dashboard: IDashboard): void {
     const keyOf = ({ kernelId, name, notebooks }: IDashboard): string =>
       JSON.stringify([kernelId, name, notebooks]);
     if (keyOf(dashboard) !== keyOf(this._dashboard)) {
@@ -110,6 +114,6 @@ export class DashboardTab extends MainAreaWidget<Panel> {
   private readonly _frame = new IFrame({
     sandbox: ['allow-scripts', 'allow-same-origin', 'allow-downloads']
   });
-  /** Of the supervisor whose dashboard is in the frame. */
+  /** The process id of the cluster whose dashboard is loaded. */
   private _pid: number | null = null;
 }

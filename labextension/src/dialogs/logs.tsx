@@ -2,10 +2,10 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { nameOf } from '../format';
+import { workerName } from '../cluster/summary';
 import { IWorker } from '../model/api';
 
-/** The last lines of each process of a cluster. */
+/** The logs of the scheduler and the workers of a cluster. */
 export class LogsView extends ReactWidget {
   constructor(
     private readonly _logs: { [worker: string]: string },
@@ -21,12 +21,12 @@ export class LogsView extends ReactWidget {
     const entries = Object.entries(this._logs);
     return (
       <>
-        {entries.length === 0 && <p>{trans.__('Nothing was logged.')}</p>}
+        {entries.length === 0 && <p>{trans.__('The log is empty.')}</p>}
         {entries.map(([worker, text]) => (
           <section key={worker}>
             <h3>{this._titleOf(worker)}</h3>
             <pre tabIndex={0} aria-label={this._titleOf(worker)}>
-              {text.trim() || trans.__('Nothing was logged.')}
+              {text.trim() || trans.__('The log is empty.')}
             </pre>
           </section>
         ))}
@@ -40,6 +40,6 @@ export class LogsView extends ReactWidget {
       return trans.__('Scheduler');
     }
     const known = this._workers.find(({ name }) => name === worker);
-    return known ? nameOf(known, trans) : trans.__('Worker %1', worker);
+    return known ? workerName(known, trans) : trans.__('Worker %1', worker);
   }
 }

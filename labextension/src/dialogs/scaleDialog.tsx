@@ -1,37 +1,38 @@
 /**
- * The dialog that asks how many workers a cluster shall have.
+ * The dialog that changes the number of workers.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React, { useId } from 'react';
 
 import { ICluster, IProblem } from '../model/api';
-import { OrderDialog } from './submitDialog';
+import { FieldError } from './field';
+import { SubmitDialog } from './submitDialog';
 
-/** How many workers a cluster on the CPU can have. */
-const MOST_WORKERS = 256;
+/** The largest number of workers on the CPU. */
+const MAX_CPU_WORKERS = 256;
 
 interface IScaleOptions {
   cluster: ICluster;
   trans: TranslationBundle;
-  /** Sends the order; throws what the server says against it. */
+  /** Scale the cluster; rejects if the server refuses the number. */
   submit: (workers: number) => Promise<void>;
 }
 
-/** Make the dialog. */
-export function scaleDialog(options: IScaleOptions): OrderDialog {
+/** Create the dialog. */
+export function scaleDialog(options: IScaleOptions): SubmitDialog {
   const { cluster, trans, submit } = options;
   const body = new ScaleBody(cluster, trans);
-  return new OrderDialog({
+  return new SubmitDialog({
     title: trans.__('Scale the cluster of %1', cluster.name),
     body,
-    action: trans.__('Scale'),
+    submitLabel: trans.__('Scale'),
     trans,
-    send: async () => submit(body.workers())
+    submit: async () => submit(body.workers())
   });
 }
 
-/** The number, and what it may be. */
+/** The body of the dialog, with the state of the form. */
 class ScaleBody extends ReactWidget {
   constructor(
     private readonly _cluster: ICluster,
@@ -42,22 +43,22 @@ class ScaleBody extends ReactWidget {
   }
 
   /**
-   * What is written.
+   * The number that the user has entered.
    *
-   * @throws - where it is no number of workers that the cluster can have
+   * @throws if the cluster cannot have this number of workers
    */
   workers(): number {
     const number = Number(this._text);
-    const most = mostWorkers(this._cluster);
-    if (!Number.isInteger(number) || number < 1 || number > most) {
+    const max = maxWorkers(this._cluster);
+    if (!Number.isInteger(number) || number < 1 || number > max) {
       throw new Error(
-        this._trans.__('Give a whole number from 1 to %1.', most)
+        this._trans.__('Enter a whole number from 1 to %1.', max)
       );
     }
     return number;
   }
 
-  /** Show what is wrong. */
+  /** Show why the number was refused. */
   showProblem(problem: IProblem): void {
     this._problem = problem;
     this.update();
@@ -102,19 +103,17 @@ function ScaleForm(props: IScaleFormProps): JSX.Element {
           id={id}
           type="number"
           min={1}
-          max={mostWorkers(cluster)}
+          max={maxWorkers(cluster)}
           value={text}
           aria-invalid={problem !== null}
           aria-describedby={`${id}-hint`}
           onChange={event => onChange(event.target.value)}
         />
         {problem ? (
-          <p id={`${id}-hint`} className="jp-GpuDask-problem" role="alert">
-            {`${problem.message} ${problem.fix}`.trim()}
-          </p>
+          <FieldError id={`${id}-hint`} problem={problem} />
         ) : (
-          <p id={`${id}-hint`} className="jp-GpuDask-quiet">
-            {limitOf(cluster, trans)}
+          <p id={`${id}-hint`} className="jp-GpuDask-secondary">
+            {limitHint(cluster, trans)}
           </p>
         )}
       </div>
@@ -122,18 +121,18 @@ function ScaleForm(props: IScaleFormProps): JSX.Element {
   );
 }
 
-/** On GPUs a cluster has one worker for each that it holds. */
-function mostWorkers(cluster: ICluster): number {
-  return cluster.engine === 'cuda' ? cluster.gpus.length : MOST_WORKERS;
+/** The largest number of workers; on GPUs, one for each GPU that the cluster holds. */
+function maxWorkers(cluster: ICluster): number {
+  return cluster.engine === 'cuda' ? cluster.gpus.length : MAX_CPU_WORKERS;
 }
 
-function limitOf(cluster: ICluster, trans: TranslationBundle): string {
-  const most = mostWorkers(cluster);
+function limitHint(cluster: ICluster, trans: TranslationBundle): string {
+  const max = maxWorkers(cluster);
   return cluster.engine === 'cuda'
     ? trans._n(
-        'It holds %1 GPU, and each worker needs one. For more, stop it and start it with options.',
-        'From 1 to %1, for it holds so many GPUs. For more, stop it and start it with options.',
-        most
+        'The cluster holds %1 GPU, and each worker needs one. To use more, stop it and start it with options.',
+        'From 1 to %1, the number of GPUs that the cluster holds. To use more, stop it and start it with options.',
+        max
       )
-    : trans.__('From 1 to %1.', most);
+    : trans.__('From 1 to %1.', max);
 }

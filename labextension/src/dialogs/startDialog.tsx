@@ -1,5 +1,5 @@
 /**
- * The dialog that asks what cluster to start; it closes when the server has taken the order.
+ * The dialog that starts a cluster with options.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
@@ -14,68 +14,69 @@ import {
   SpecRequest
 } from '../model/api';
 import { StartForm } from './startForm';
-import { IChoices, initialChoices, specOf } from './startOptions';
-import { OrderDialog } from './submitDialog';
+import { IStartOptions, initialOptions, toSpec } from './startOptions';
+import { SubmitDialog } from './submitDialog';
 
-interface IStartOptions {
-  /** The notebook. */
+interface IStartDialogOptions {
+  /** The name of the notebook. */
   name: string;
   gpus: IGpu[];
-  /** What the server has by default, and the profiles. */
-  offer: IProfileList;
-  /** What was asked for before, if anything was, and what the server said against it. */
+  /** The profiles and default options of the server. */
+  profiles: IProfileList;
+  /** The options of the previous cluster, and why it was refused. */
   spec?: IClusterSpec;
   problem?: IProblem | null;
   units: Units;
   trans: TranslationBundle;
-  /** Sends the order; throws what the server says against it. */
+  /** Start the cluster; rejects if the server refuses the options. */
   submit: (spec: SpecRequest, profile: string) => Promise<void>;
 }
 
-/** Make the dialog. */
-export function startDialog(order: IStartOptions): OrderDialog {
-  const { name, gpus, offer, trans, submit } = order;
-  const body = new StartBody(order);
-  return new OrderDialog({
+/** Create the dialog. */
+export function startDialog(options: IStartDialogOptions): SubmitDialog {
+  const { name, gpus, profiles, trans, submit } = options;
+  const body = new StartBody(options);
+  return new SubmitDialog({
     title: trans.__('Start a cluster for %1', name),
     body,
-    action: trans.__('Start'),
+    submitLabel: trans.__('Start'),
     trans,
-    send: () => submit(specOf(body.choices, gpus, offer), body.choices.profile)
+    submit: () =>
+      submit(toSpec(body.options, gpus, profiles), body.options.profile)
   });
 }
 
-/** The form, and what is chosen in it. */
+/** The body of the dialog, with the state of the form. */
 class StartBody extends ReactWidget {
-  constructor(private readonly _order: IStartOptions) {
+  constructor(private readonly _dialogOptions: IStartDialogOptions) {
     super();
-    const { gpus, offer, spec, problem = null } = _order;
-    this._choices = initialChoices(gpus, offer, spec);
+    const { gpus, profiles, spec, problem = null } = _dialogOptions;
+    this._options = initialOptions(gpus, profiles, spec);
     this._problem = problem;
   }
 
-  get choices(): IChoices {
-    return this._choices;
+  get options(): IStartOptions {
+    return this._options;
   }
 
-  /** Show what is wrong. */
+  /** Show why the request was refused. */
   showProblem(problem: IProblem): void {
     this._problem = problem;
     this.update();
   }
 
   protected override render(): JSX.Element {
-    const { gpus, offer, units, trans } = this._order;
+    const { gpus, profiles, units, trans } = this._dialogOptions;
     return (
       <StartForm
-        choices={this._choices}
+        options={this._options}
         gpus={gpus}
-        offer={offer}
+        profiles={profiles}
         problem={this._problem}
         units={units}
         trans={trans}
-        onChange={choices => {
-          this._choices = choices;
+        onChange={options => {
+          this._options = options;
           this._problem = null;
           this.update();
         }}
@@ -83,6 +84,6 @@ class StartBody extends ReactWidget {
     );
   }
 
-  private _choices: IChoices;
+  private _options: IStartOptions;
   private _problem: IProblem | null;
 }

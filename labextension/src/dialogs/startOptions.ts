@@ -1,5 +1,5 @@
 /**
- * What a user has chosen in the dialog, and the order that it makes.
+ * The options of the start dialog, and the request that they make.
  */
 import {
   Amount,
@@ -9,14 +9,14 @@ import {
   SpecRequest
 } from '../model/api';
 
-/** The state of the form; an empty text is the server's default. */
-export interface IChoices {
+/** The state of the form; an empty text means the server's default. */
+export interface IStartOptions {
   profile: string;
   engine: 'auto' | 'cuda' | 'cpu';
-  /** UUIDs. */
+  /** The UUIDs of the selected GPUs. */
   gpus: string[];
-  /** Whether the user has chosen GPUs; else it is the server who does. */
-  isGpuChoice: boolean;
+  /** Whether to request the selected GPUs; otherwise the server selects them. */
+  areGpusChosen: boolean;
   workers: string;
   threads: string;
   pool: string;
@@ -25,97 +25,104 @@ export interface IChoices {
   share: boolean;
 }
 
-/** Whether a cluster could have this GPU beside those that have it. */
-export function isFree(gpu: IGpu, share: boolean): boolean {
+/** Whether a cluster can use a GPU, given the clusters that hold it. */
+export function isAvailable(gpu: IGpu, share: boolean): boolean {
   return gpu.holders.every(holder => share && holder.share);
 }
 
 /**
- * What the form shows first.
+ * The initial state of the form.
  *
- * @param gpus - those of the machine
- * @param offer - what the server has by default
- * @param spec - what was asked for before; what differs in it from the default is filled in
+ * @param gpus - the GPUs of the machine
+ * @param profiles - the profiles and default options of the server
+ * @param spec - the options of the previous cluster; those that are not defaults are filled in
  */
-export function initialChoices(
+export function initialOptions(
   gpus: IGpu[],
-  offer: IProfileList,
-  spec: IClusterSpec = offer.default
-): IChoices {
-  const { engine, share, gpus: wanted } = spec;
-  const free = gpus.filter(gpu => isFree(gpu, share));
-  const chosen = free.filter(gpu => isWanted(gpu, wanted)).map(gpu => gpu.uuid);
-  const isAll = wanted === 'all';
+  profiles: IProfileList,
+  spec: IClusterSpec = profiles.default
+): IStartOptions {
+  const { engine, share, gpus: requested } = spec;
+  const free = gpus.filter(gpu => isAvailable(gpu, share));
+  const chosen = free
+    .filter(gpu => isRequested(gpu, requested))
+    .map(gpu => gpu.uuid);
+  const isAll = requested === 'all';
   return {
     profile: '',
     engine: engine === 'auto' && gpus.length === 0 ? 'cpu' : engine,
     gpus: chosen,
-    // All of them would be refused while somebody holds one.
-    isGpuChoice: isAll ? chosen.length < gpus.length : spec !== offer.default,
-    workers: textOf(spec.workers, offer.default.workers),
-    threads: textOf(spec.threads, offer.default.threads),
-    pool: textOf(spec.pool, offer.default.pool),
-    spillThreshold: textOf(spec.spill_threshold, offer.default.spill_threshold),
-    spilling: textOf(spec.spilling, offer.default.spilling),
+    // A request for all GPUs is refused while another cluster holds one of them.
+    areGpusChosen: isAll
+      ? chosen.length < gpus.length
+      : spec !== profiles.default,
+    workers: toText(spec.workers, profiles.default.workers),
+    threads: toText(spec.threads, profiles.default.threads),
+    pool: toText(spec.pool, profiles.default.pool),
+    spillThreshold: toText(
+      spec.spill_threshold,
+      profiles.default.spill_threshold
+    ),
+    spilling: toText(spec.spilling, profiles.default.spilling),
     share
   };
 }
 
-/** Whether a spec names that GPU; where it gives a count, any will do. */
-function isWanted(gpu: IGpu, wanted: IClusterSpec['gpus']): boolean {
+/** Whether the requested GPUs include a GPU; a count includes any. */
+function isRequested(gpu: IGpu, requested: IClusterSpec['gpus']): boolean {
   return (
-    !Array.isArray(wanted) ||
-    wanted.includes(gpu.uuid) ||
-    wanted.includes(gpu.index)
+    !Array.isArray(requested) ||
+    requested.includes(gpu.uuid) ||
+    requested.includes(gpu.index)
   );
 }
 
-/** A value as it is typed; empty where it is the default. */
-function textOf(value: Amount, byDefault: Amount): string {
-  return value === byDefault ? '' : String(value ?? 'none');
+/** A value as the user enters it; empty for the default. */
+function toText(value: Amount, defaultValue: Amount): string {
+  return value === defaultValue ? '' : String(value ?? 'none');
 }
 
-/** What is asked of the server: only what differs from its default. */
-export function specOf(
-  choices: IChoices,
+/** The options of the request: those that are not defaults. */
+export function toSpec(
+  options: IStartOptions,
   gpus: IGpu[],
-  offer: IProfileList
+  profiles: IProfileList
 ): SpecRequest {
   const spec: SpecRequest = {};
-  const isCpu = choices.engine === 'cpu';
-  if (choices.profile) {
+  const isCpu = options.engine === 'cpu';
+  if (options.profile) {
     return spec;
   }
-  if (choices.engine !== offer.default.engine) {
-    spec.engine = choices.engine;
+  if (options.engine !== profiles.default.engine) {
+    spec.engine = options.engine;
   }
-  if (!isCpu && choices.isGpuChoice) {
-    const isAll = choices.gpus.length === gpus.length;
-    spec.gpus = isAll ? 'all' : choices.gpus;
+  if (!isCpu && options.areGpusChosen) {
+    const isAll = options.gpus.length === gpus.length;
+    spec.gpus = isAll ? 'all' : options.gpus;
   }
-  if (isCpu && choices.workers) {
-    spec.workers = numberIn(choices.workers);
+  if (isCpu && options.workers) {
+    spec.workers = parseNumber(options.workers);
   }
-  if (choices.threads) {
-    spec.threads = numberIn(choices.threads);
+  if (options.threads) {
+    spec.threads = parseNumber(options.threads);
   }
-  if (!isCpu && choices.pool) {
-    spec.pool = numberIn(choices.pool);
+  if (!isCpu && options.pool) {
+    spec.pool = parseNumber(options.pool);
   }
-  if (!isCpu && choices.spillThreshold) {
-    spec.spill_threshold = numberIn(choices.spillThreshold);
+  if (!isCpu && options.spillThreshold) {
+    spec.spill_threshold = parseNumber(options.spillThreshold);
   }
-  if (!isCpu && choices.spilling) {
-    spec.spilling = choices.spilling;
+  if (!isCpu && options.spilling) {
+    spec.spilling = options.spilling;
   }
-  if (choices.share !== offer.default.share) {
-    spec.share = choices.share;
+  if (options.share !== profiles.default.share) {
+    spec.share = options.share;
   }
   return spec;
 }
 
-/** A number where it is one; any other text is for the server to judge. */
-function numberIn(text: string): number | string {
+/** Convert a text to a number if possible; the server validates other texts. */
+function parseNumber(text: string): number | string {
   const number = Number(text);
   return text.trim() && Number.isFinite(number) ? number : text.trim();
 }

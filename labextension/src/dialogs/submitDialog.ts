@@ -1,68 +1,75 @@
 /**
- * A dialog that sends an order, and closes when the server has taken it.
+ * A dialog with a form, which closes when the server accepts the request.
  */
 import { Dialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import { problemOf } from '../errors';
+import { toProblem } from '../errors';
 import { IProblem } from '../model/api';
 
-/** What the user fills in. */
-export interface IOrderForm extends Widget {
-  /** Show what is wrong, which is in the words of the panel. */
+/** The body of the dialog. */
+export interface IDialogForm extends Widget {
+  /** Show why the request was refused. */
   showProblem: (problem: IProblem) => void;
 }
 
-interface IOrderOptions {
+interface ISubmitDialogOptions {
   title: string;
-  body: IOrderForm;
-  /** What the button that sends says. */
-  action: string;
+  body: IDialogForm;
+  /** The label of the submit button. */
+  submitLabel: string;
   trans: TranslationBundle;
-  /** Sends the order; throws what the server says against it. */
-  send: () => Promise<void>;
+  /** Send the request; rejects if the form or the server refuses it. */
+  submit: () => Promise<void>;
 }
 
-export class OrderDialog extends Dialog<void> {
-  constructor({ title, body, action, trans, send }: IOrderOptions) {
+/** Stays open, and shows the problem, while the request is refused. */
+export class SubmitDialog extends Dialog<void> {
+  constructor({
+    title,
+    body,
+    submitLabel,
+    trans,
+    submit
+  }: ISubmitDialogOptions) {
     super({
       title,
       body,
       buttons: [
         Dialog.cancelButton({ label: trans.__('Cancel') }),
-        Dialog.okButton({ label: action })
+        Dialog.okButton({ label: submitLabel })
       ],
       focusNodeSelector: 'select, input'
     });
     this._form = body;
-    this._send = send;
+    this._submit = submit;
     this._trans = trans;
   }
 
-  /** Close on Cancel; else only when the server agrees. */
+  /** Close the dialog on Cancel; submit the form otherwise. */
   override resolve(index = 1): void {
     if (index === 0) {
       super.resolve(index);
-    } else if (!this._isSending) {
-      void this._submit(index);
+    } else if (!this._isPending) {
+      void this._trySubmit(index);
     }
   }
 
-  private async _submit(index: number): Promise<void> {
-    this._isSending = true;
+  private async _trySubmit(index: number): Promise<void> {
+    this._isPending = true;
     try {
-      await this._send();
+      await this._submit();
       super.resolve(index);
     } catch (error) {
-      this._form.showProblem(problemOf(error, this._trans));
+      this._form.showProblem(toProblem(error, this._trans));
     } finally {
-      this._isSending = false;
+      this._isPending = false;
     }
   }
 
-  private readonly _form: IOrderForm;
-  private readonly _send: () => Promise<void>;
+  private readonly _form: IDialogForm;
+  private readonly _submit: () => Promise<void>;
   private readonly _trans: TranslationBundle;
-  private _isSending = false;
+  private _isPending = false;
 }

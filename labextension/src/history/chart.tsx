@@ -5,38 +5,38 @@ import { createPlot, IPlotOptions, IRange, PLOT_HEIGHT } from './plot';
 import { Series } from './store';
 import { useThemeName } from './theme';
 
-/** A chart that is there. */
+/** A rendered chart. */
 export interface IChart {
   canvas: HTMLCanvasElement;
-  /** Draw what it has to show now, also where nobody sees it. */
+  /** Draw the newest data, even if the chart is not visible. */
   draw: () => void;
 }
 
 interface IChartProps extends IPlotOptions {
   title: string;
   times: number[];
-  /** One for each line. */
+  /** The values of each line. */
   series: Series[];
   range: IRange;
-  /** Takes the chart, or null when it is gone. */
+  /** Called with the chart when it is created, and with null when it is removed. */
   chartRef: (chart: IChart | null) => void;
 }
 
-/** What a plot shows: as long as that is so, it need not be drawn. */
+/** What a plot shows; it is drawn again when this changes. */
 interface IDrawn {
   range: IRange;
-  /** The oldest moment that it knows of. */
+  /** The oldest time. */
   first: number | undefined;
 }
 
-/** A metric of several subjects over time; what it says is in the table beside it too. */
+/** A chart of a metric over time. Its values are also in the table below, for screen readers. */
 export function Chart(props: IChartProps): JSX.Element {
   const { title, lines, units, times, series, range, chartRef } = props;
   const theme = useThemeName();
   const node = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const drawn = useRef<IDrawn | null>(null);
-  const isSeen = useSeen(node);
+  const isVisible = useIsVisible(node);
   const draw = useRef<() => void>(() => undefined);
   draw.current = () => {
     const made = plot.current;
@@ -50,7 +50,7 @@ export function Chart(props: IChartProps): JSX.Element {
     }
   };
   const names = lines
-    .map(({ name, style }) => name + style.colour + style.dash)
+    .map(({ name, style }) => name + style.color + style.dash)
     .join();
 
   useEffect(() => {
@@ -73,9 +73,9 @@ export function Chart(props: IChartProps): JSX.Element {
     };
   }, [theme, units, names]);
 
-  // With each drawing of the view: the lines grow in place.
+  // After each render, because the series grow in place.
   useEffect(() => {
-    if (isSeen) {
+    if (isVisible) {
       draw.current();
     }
   });
@@ -88,25 +88,25 @@ export function Chart(props: IChartProps): JSX.Element {
   );
 }
 
-/** Whether a node is in view: what is scrolled out of it need not be drawn. */
-function useSeen(node: React.RefObject<HTMLElement>): boolean {
-  const [isSeen, setSeen] = useState(true);
+/** Whether an element is visible, and not scrolled out of view. */
+function useIsVisible(node: React.RefObject<HTMLElement>): boolean {
+  const [isVisible, setVisible] = useState(true);
   useEffect(() => {
     const observer = new IntersectionObserver(([entry]) =>
-      setSeen(entry.isIntersecting)
+      setVisible(entry.isIntersecting)
     );
     if (node.current) {
       observer.observe(node.current);
     }
     return () => observer.disconnect();
   }, []);
-  return isSeen;
+  return isVisible;
 }
 
-/** What is drawn may be less than so many pixels off. */
-const NEAR = 2;
+/** A plot is drawn again when its lines have moved by this many pixels. */
+const TOLERANCE = 2;
 
-/** Whether what is drawn is as good as what is wanted. */
+/** Whether a plot shows what it should within the tolerance. */
 function isUpToDate(
   drawn: IDrawn | null,
   wanted: IDrawn,
@@ -116,9 +116,10 @@ function isUpToDate(
     return false;
   }
   const { min, max } = wanted.range;
-  const near = NEAR * ((max - min) / plot.bbox.width) * devicePixelRatio;
+  const tolerance =
+    TOLERANCE * ((max - min) / plot.bbox.width) * devicePixelRatio;
   return (
-    Math.abs(min - drawn.range.min) < near &&
-    Math.abs(max - drawn.range.max) < near
+    Math.abs(min - drawn.range.min) < tolerance &&
+    Math.abs(max - drawn.range.max) < tolerance
   );
 }

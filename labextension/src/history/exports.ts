@@ -1,5 +1,5 @@
 /**
- * The history as files: the metrics as CSV, the plots as PNG.
+ * Export of the history: the metrics as CSV, the charts as PNG.
  */
 import { ILineStyle } from './lineStyles';
 import { IGroup } from './metrics';
@@ -8,21 +8,21 @@ import { themeValue } from './theme';
 
 const UNITS = { percent: '%', bytes: 'bytes', speed: 'bytes/s', rate: '1/s' };
 
-/** A line for each moment, and a column for each metric of each subject; bytes are whole numbers. */
-export function csvOf(
+/** Convert metrics to CSV: a row for each time, a column for each metric of each source, sizes in bytes. */
+export function toCsv(
   groups: IGroup[],
   times: number[],
   range: IRange
 ): string {
   const columns = groups.flatMap(group =>
     group.metrics.flatMap(metric =>
-      group.subjects.map(({ name, details }, number) => ({
-        head: `${name} (${details}): ${metric.title} [${UNITS[metric.unit]}]`,
+      group.sources.map(({ name, details }, number) => ({
+        header: `${name} (${details}): ${metric.title} [${UNITS[metric.unit]}]`,
         series: metric.series[number]
       }))
     )
   );
-  const rows = [['time', ...columns.map(column => quoted(column.head))]];
+  const rows = [['time', ...columns.map(column => quoted(column.header))]];
   times.forEach((time, index) => {
     const values = columns.map(column => column.series[index]);
     const isInside = time >= range.min && time <= range.max;
@@ -38,7 +38,7 @@ function quoted(text: string): string {
   return `"${text.replace(/"/g, '""')}"`;
 }
 
-/** What a picture is made of. */
+/** The content of an exported image. */
 export interface IPicture {
   plots: { title: string; canvas: HTMLCanvasElement }[];
   lines: { name: string; style: ILineStyle }[];
@@ -47,8 +47,8 @@ export interface IPicture {
 const MARGIN = 12;
 const LINE_HEIGHT = 20;
 
-/** The plots below each other, and the names of the lines, in the colours of the theme. */
-export function pngOf({ plots, lines }: IPicture): Promise<Blob | null> {
+/** Draw the charts below each other, with a legend, in the colors of the theme. */
+export function toPng({ plots, lines }: IPicture): Promise<Blob | null> {
   const scale = devicePixelRatio;
   const width = Math.max(...plots.map(({ canvas }) => canvas.width / scale));
   const heights = plots.map(
@@ -75,19 +75,19 @@ export function pngOf({ plots, lines }: IPicture): Promise<Blob | null> {
     top += heights[index];
   });
   lines.forEach(({ name, style }) => {
-    drawName(context, name, style, top);
+    drawLegendEntry(context, name, style, top);
     top += LINE_HEIGHT;
   });
   return new Promise(resolve => canvas.toBlob(resolve));
 }
 
-function drawName(
+function drawLegendEntry(
   context: CanvasRenderingContext2D,
   name: string,
   style: ILineStyle,
   top: number
 ): void {
-  context.strokeStyle = themeValue(style.colour);
+  context.strokeStyle = themeValue(style.color);
   context.lineWidth = 2;
   context.setLineDash(style.dash);
   context.beginPath();
@@ -97,8 +97,8 @@ function drawName(
   context.fillText(name, MARGIN + 32, top + 10);
 }
 
-/** Have the browser save a file. */
-export function save(content: Blob, name: string): void {
+/** Download a file in the browser. */
+export function download(content: Blob, name: string): void {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(content);
   link.download = name;

@@ -2,24 +2,25 @@ import React from 'react';
 
 import { useGpuDask } from '../components/context';
 import { Chart, IChart } from './chart';
-import { formatValue, ILineStyle, styleOf } from './lineStyles';
+import { formatValue } from './format';
+import { ILineStyle, lineStyle } from './lineStyles';
 import { IGroup } from './metrics';
-import { SubjectTable } from './metricsTable';
+import { MetricsTable } from './metricsTable';
 import { IRange } from './plot';
 
 interface IGroupViewProps {
   group: IGroup;
-  /** The style of each line, by the key of its subject. */
+  /** The style of each line, by the key of its source. */
   styles: ReadonlyMap<string, ILineStyle>;
-  /** Keys of subjects that are not drawn. */
+  /** The keys of the sources whose lines are hidden. */
   hidden: ReadonlySet<string>;
   times: number[];
   range: IRange;
-  /** The moment whose metrics are in the table. */
+  /** The index of the time whose values the table shows. */
   index: number;
-  /** Has the charts by title, as long as they are there. */
+  /** The rendered charts by title. */
   charts: Map<string, IChart>;
-  onToggle: (keys: string[], isDrawn: boolean) => void;
+  onToggle: (keys: string[], isShown: boolean) => void;
   onZoom: (range: IRange) => void;
   onCursor: (index: number | null) => void;
 }
@@ -29,11 +30,11 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
   const { group, styles, hidden, times, range, index, charts } = props;
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
-  const isDrawn = (_: unknown, number: number): boolean =>
-    !hidden.has(group.subjects[number].key);
-  const lines = group.subjects.filter(isDrawn).map(({ key, name }) => ({
+  const isShown = (_: unknown, number: number): boolean =>
+    !hidden.has(group.sources[number].key);
+  const lines = group.sources.filter(isShown).map(({ key, name }) => ({
     name,
-    style: styles.get(key) ?? styleOf(0)
+    style: styles.get(key) ?? lineStyle(0)
   }));
   return (
     <section className="jp-GpuDask-group" aria-label={group.title}>
@@ -49,7 +50,7 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
               top={metric.top}
               lines={lines}
               times={times}
-              series={metric.series.filter(isDrawn)}
+              series={metric.series.filter(isShown)}
               range={range}
               format={value => formatValue(value, metric.unit, trans, units)}
               chartRef={chart =>
@@ -61,7 +62,7 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
           );
         })}
       </div>
-      <SubjectTable
+      <MetricsTable
         group={group}
         styles={styles}
         hidden={hidden}

@@ -1,14 +1,14 @@
 import React from 'react';
 
 import { useGpuDask } from '../components/context';
-import { formatTime } from './lineStyles';
+import { formatTime } from './format';
 
 interface IHistoryToolbarProps {
-  /** How many seconds are shown. */
+  /** The length of the shown time range, in seconds. */
   span: number;
   isPaused: boolean;
   isZoomed: boolean;
-  /** The moment under the cursor, in seconds since the epoch. */
+  /** The time under the cursor, in seconds since the epoch. */
   time: number | null;
   onSpan: (span: number) => void;
   onPause: () => void;
@@ -19,18 +19,18 @@ interface IHistoryToolbarProps {
 
 const MINUTES = [15, 5, 1];
 
-/** What can be done with the history. */
+/** The toolbar of the history. */
 export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
   const { trans } = useGpuDask();
   const button = 'jp-GpuDask-button jp-mod-text';
   return (
     <div
-      className="jp-GpuDask-historyBar"
+      className="jp-GpuDask-historyToolbar"
       role="toolbar"
       aria-label={trans.__('History')}
     >
       <select
-        aria-label={trans.__('Shown time')}
+        aria-label={trans.__('Time range')}
         value={props.span}
         onChange={event => props.onSpan(Number(event.target.value))}
       >
@@ -57,14 +57,14 @@ export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
       >
         {trans.__('Reset zoom')}
       </button>
-      <span className="jp-GpuDask-quiet">
+      <span className="jp-GpuDask-secondary">
         {props.time === null
           ? props.isPaused
             ? trans.__('Paused')
             : trans.__('Now')
           : formatTime(props.time)}
       </span>
-      <span className="jp-GpuDask-spring" />
+      <span className="jp-GpuDask-spacer" />
       <button type="button" className={button} onClick={props.onCsv}>
         {trans.__('Save CSV')}
       </button>

@@ -4,51 +4,61 @@ import { ConnectionNotice } from '../components/connectionNotice';
 import { useGpuDask } from '../components/context';
 import { Notice } from '../components/notice';
 import { IChart } from './chart';
-import { csvOf, pngOf, save } from './exports';
+import { toCsv, toPng, download } from './exports';
 import { GroupView } from './groupView';
 import { HistoryToolbar } from './historyToolbar';
-import { styleOf, stylesOf } from './lineStyles';
-import { groupsOf, IGroup, ISubjects, namesKey, subjectsOf } from './metrics';
+import { lineStyle, lineStyles } from './lineStyles';
+import {
+  metricGroups,
+  IGroup,
+  ISources,
+  sourceNamesKey,
+  sourcesOf
+} from './metrics';
 import { IRange } from './plot';
-import { Past } from './store';
+import { HistoryStore } from './store';
 
-/** How much the server keeps, in seconds. */
-export const LONGEST_PAST = 900;
+/** How many seconds of metrics the history shows; the default of the server's `history_seconds`. */
+export const HISTORY_SECONDS = 900;
 
-/** Of a group with more lines, so many are drawn until others are chosen: as many as there are colours. */
-const MOST_LINES = 8;
+/** The number of lines that are shown at first in each group: one for each color. */
+const DEFAULT_LINES = 8;
 
-/** What shows a past. */
-export function createHistoryView(past: Past): React.FunctionComponent {
-  return function HistoryOf(): JSX.Element {
-    return <HistoryView past={past} />;
+/** Create the view of a store. */
+export function createHistoryView(
+  store: HistoryStore
+): React.FunctionComponent {
+  return function StoreView(): JSX.Element {
+    return <HistoryView store={store} />;
   };
 }
 
-/** Busy, memory and work of every GPU and worker over the last minutes. */
-function HistoryView({ past }: { past: Past }): JSX.Element {
+/** The charts and tables of the metrics of all GPUs and workers. */
+function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
   const { model, trans } = useGpuDask();
-  const [isPaused, setPaused] = useState(past.isPaused);
-  const [span, setSpan] = useState(LONGEST_PAST);
+  const [isPaused, setPaused] = useState(store.isPaused);
+  const [span, setSpan] = useState(HISTORY_SECONDS);
   const [zoom, setZoom] = useState<IRange | null>(null);
   const [cursor, setCursor] = useState<number | null>(null);
-  const [chosen, setChosen] = useState<ReadonlyMap<string, boolean>>(new Map());
+  const [toggled, setToggled] = useState<ReadonlyMap<string, boolean>>(
+    new Map()
+  );
   const charts = useRef(new Map<string, IChart>());
 
-  const { times } = past;
-  const subjects = useMemo(
-    () => subjectsOf(model, past, trans),
-    [past.generation, namesKey(model)]
+  const { times } = store;
+  const sources = useMemo(
+    () => sourcesOf(model, store, trans),
+    [store.generation, sourceNamesKey(model)]
   );
-  const groups = groupsOf(model, past, subjects, trans);
-  const hidden = useMemo(() => hiddenIn(subjects, chosen), [subjects, chosen]);
+  const groups = metricGroups(model, store, sources, trans);
+  const hidden = useMemo(() => hiddenIn(sources, toggled), [sources, toggled]);
   const styles = useMemo(
-    () => stylesOf([...subjects.gpus, ...subjects.workers]),
-    [subjects]
+    () => lineStyles([...sources.gpus, ...sources.workers]),
+    [sources]
   );
-  const toggle = useCallback((keys: string[], isDrawn: boolean): void => {
-    const chosenNow = keys.map((key): [string, boolean] => [key, isDrawn]);
-    setChosen(before => new Map([...before, ...chosenNow]));
+  const toggle = useCallback((keys: string[], isShown: boolean): void => {
+    const changes = keys.map((key): [string, boolean] => [key, isShown]);
+    setToggled(before => new Map([...before, ...changes]));
   }, []);
 
   const newest = times.at(-1);
@@ -56,22 +66,22 @@ function HistoryView({ past }: { past: Past }): JSX.Element {
     return (
       <>
         <ConnectionNotice />
-        <NothingYet isKnown={newest !== undefined} />
+        <NoMetrics isLoaded={newest !== undefined} />
       </>
     );
   }
   const range = zoom ?? { min: newest - span, max: newest };
   const pause = (): void => {
     if (isPaused) {
-      past.resume();
+      store.resume();
     } else {
-      past.pause();
+      store.pause();
     }
-    setPaused(past.isPaused);
+    setPaused(store.isPaused);
   };
   const saveCsv = (): void => {
-    const text = csvOf(shown(groups, hidden), times, range);
-    save(new Blob([text], { type: 'text/csv' }), 'gpu-history.csv');
+    const text = toCsv(withoutHidden(groups, hidden), times, range);
+    download(new Blob([text], { type: 'text/csv' }), 'gpu-history.csv');
   };
   const savePng = async (): Promise<void> => {
     charts.current.forEach(chart => chart.draw());
@@ -80,16 +90,16 @@ function HistoryView({ past }: { past: Past }): JSX.Element {
         title,
         canvas
       })),
-      lines: shown(groups, hidden)
-        .flatMap(group => group.subjects)
+      lines: withoutHidden(groups, hidden)
+        .flatMap(group => group.sources)
         .map(({ key, name, details }) => ({
           name: `${name}, ${details}`,
-          style: styles.get(key) ?? styleOf(0)
+          style: styles.get(key) ?? lineStyle(0)
         }))
     };
-    const image = await pngOf(picture);
+    const image = await toPng(picture);
     if (image) {
-      save(image, 'gpu-history.png');
+      download(image, 'gpu-history.png');
     }
   };
   return (
@@ -130,39 +140,47 @@ function HistoryView({ past }: { past: Past }): JSX.Element {
   );
 }
 
-function NothingYet({ isKnown }: { isKnown: boolean }): JSX.Element {
+/** Shown while the metrics are loaded, or if there are none. */
+function NoMetrics({ isLoaded }: { isLoaded: boolean }): JSX.Element {
   const { trans } = useGpuDask();
-  return isKnown ? (
+  return isLoaded ? (
     <Notice
-      title={trans.__('There is no GPU here, and no cluster runs.')}
-      hint={trans.__('What the workers of a cluster do is shown here.')}
+      title={trans.__('This machine has no GPU, and no cluster is running.')}
+      hint={trans.__(
+        'The metrics of workers are shown here when a cluster is running.'
+      )}
     />
   ) : (
-    <p className="jp-GpuDask-wait">{trans.__('Reading the metrics…')}</p>
+    <p className="jp-GpuDask-loading">{trans.__('Loading metrics…')}</p>
   );
 }
 
-/** The keys of what is not drawn. */
+/** The keys of the sources whose lines are hidden. */
 function hiddenIn(
-  { gpus, workers }: ISubjects,
-  chosen: ReadonlyMap<string, boolean>
+  { gpus, workers }: ISources,
+  toggled: ReadonlyMap<string, boolean>
 ): ReadonlySet<string> {
-  const keys = [gpus, workers].flatMap(subjects =>
-    subjects
-      .filter(({ key }, number) => !(chosen.get(key) ?? number < MOST_LINES))
+  const keys = [gpus, workers].flatMap(sources =>
+    sources
+      .filter(
+        ({ key }, number) => !(toggled.get(key) ?? number < DEFAULT_LINES)
+      )
       .map(({ key }) => key)
   );
   return new Set(keys);
 }
 
-/** What is not hidden. */
-function shown(groups: IGroup[], hidden: ReadonlySet<string>): IGroup[] {
+/** The groups without the hidden sources. */
+function withoutHidden(
+  groups: IGroup[],
+  hidden: ReadonlySet<string>
+): IGroup[] {
   return groups.map(group => {
     const isShown = (_: unknown, number: number): boolean =>
-      !hidden.has(group.subjects[number].key);
+      !hidden.has(group.sources[number].key);
     return {
       ...group,
-      subjects: group.subjects.filter(isShown),
+      sources: group.sources.filter(isShown),
       metrics: group.metrics.map(metric => ({
         ...metric,
         series: metric.series.filter(isShown)

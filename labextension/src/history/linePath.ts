@@ -1,15 +1,15 @@
 /**
- * The way of a line through a plot: of the moments that share a column of pixels, the lowest and the highest.
+ * The paths of lines, decimated to the minimum and maximum of each pixel column.
  */
 import uPlot from 'uplot';
 
-/** Draws what uPlot's own lines do, in a third of the time: there are hundreds of lines of 900 moments. */
-export const pathOf: uPlot.Series.PathBuilder = (plot, number, from, to) => {
+/** Build the same line as uPlot in a third of the time, for hundreds of lines of 900 values. */
+export const linePath: uPlot.Series.PathBuilder = (plot, number, from, to) => {
   const times = plot.data[0];
   const values = plot.data[number];
   const { left, top, width, height } = plot.bbox;
-  const [startX, endX] = rangeOf(plot.scales.x);
-  const [startY, endY] = rangeOf(plot.scales.y);
+  const [startX, endX] = scaleRange(plot.scales.x);
+  const [startY, endY] = scaleRange(plot.scales.y);
   const perSecond = width / (endX - startX);
   const perUnit = height / (endY - startY);
   const bottom = top + height;
@@ -19,7 +19,7 @@ export const pathOf: uPlot.Series.PathBuilder = (plot, number, from, to) => {
   let last = 0;
   let isOpen = false;
 
-  /** Draw the column that is complete. */
+  /** Draw the last pixel column. */
   const draw = (): void => {
     if (isOpen) {
       stroke.lineTo(column, first);
@@ -64,6 +64,6 @@ export const pathOf: uPlot.Series.PathBuilder = (plot, number, from, to) => {
   return { stroke, fill: null };
 };
 
-function rangeOf({ min, max }: uPlot.Scale): [number, number] {
+function scaleRange({ min, max }: uPlot.Scale): [number, number] {
   return [min ?? 0, max ?? 1];
 }

@@ -1,113 +1,117 @@
 /**
- * What the history shows: whose metrics, and which.
+ * The metrics of the history, grouped by GPUs and workers.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { nameOf } from '../format';
+import { workerName } from '../cluster/summary';
 import { ICluster, IGpu, IWorker } from '../model/api';
 import { GpuDaskModel } from '../model/model';
-import { MetricId, ITrack, Past, Series } from './store';
+import { MetricId, ISourceHistory, HistoryStore, Series } from './store';
 
-/** A GPU, or a worker of a cluster. */
-export interface ISubject {
+/** A source of metrics: a GPU, or a worker of a cluster. */
+export interface ISource {
   key: string;
   name: string;
-  /** What it is beyond its name: the model of the GPU, the notebook of the worker. */
+  /** The model of the GPU, or the notebook of the worker. */
   details: string;
-  /** Of a worker: whose cluster it belongs to. */
+  /** The kernel of the worker's cluster; empty for a GPU. */
   kernelId: string;
-  /** UUID of the GPU, or the worker's name in Dask. */
+  /** The UUID of the GPU, or the name of the worker in Dask. */
   id: string;
 }
 
-/** One thing that is measured. */
-interface IKind {
+/** A metric without its values. */
+interface IMetricType {
   id: MetricId;
   title: string;
   unit: 'percent' | 'bytes' | 'speed' | 'rate';
-  /** What there is of it, where that is known. */
+  /** The upper end of the axis, if known. */
   top?: number;
 }
 
-/** One thing that is measured, and its past for each subject of the group. */
-export interface IMetric extends IKind {
+/** A metric with a series for each source of the group. */
+export interface IMetric extends IMetricType {
   series: Series[];
 }
 
-/** Subjects that have the same metrics. */
+/** Sources with the same metrics. */
 export interface IGroup {
   id: 'gpus' | 'workers';
   title: string;
-  subjects: ISubject[];
+  sources: ISource[];
   metrics: IMetric[];
 }
 
-/** Those of whom the past knows. */
-export interface ISubjects {
-  gpus: ISubject[];
-  workers: ISubject[];
+/** The sources in the store. */
+export interface ISources {
+  gpus: ISource[];
+  workers: ISource[];
 }
 
-export function subjectsOf(
+/** The sources in the store, with their current names. */
+export function sourcesOf(
   model: GpuDaskModel,
-  past: Past,
+  store: HistoryStore,
   trans: TranslationBundle
-): ISubjects {
+): ISources {
   return {
-    gpus: gpusIn(model, past, trans),
-    workers: workersIn(model, past, trans)
+    gpus: gpusIn(model, store, trans),
+    workers: workersIn(model, store, trans)
   };
 }
 
-/** What the names of the subjects depend on, beside who is in the past: as long as it is the same, they are. */
-export function namesKey({ gpus, clusters }: GpuDaskModel): string {
-  const ofClusters = [...clusters.values()].map(
+/** A text that differs when the names of the sources must be read again. */
+export function sourceNamesKey({ gpus, clusters }: GpuDaskModel): string {
+  const clusterKeys = [...clusters.values()].map(
     ({ kernel_id, name, state }) =>
       `${kernel_id} ${name} ${state?.workers.length}`
   );
-  return `${gpus?.gpus.length} ${ofClusters.join()}`;
+  return `${gpus?.gpus.length} ${clusterKeys.join()}`;
 }
 
-/** The GPUs and workers, with the metrics that at least one of them has. */
-export function groupsOf(
+/** The groups, with the metrics that are known for at least one source. */
+export function metricGroups(
   model: GpuDaskModel,
-  past: Past,
-  subjects: ISubjects,
+  store: HistoryStore,
+  sources: ISources,
   trans: TranslationBundle
 ): IGroup[] {
   const groups: IGroup[] = [
     {
       id: 'gpus',
       title: trans.__('GPUs'),
-      ...read(gpuKinds(model, trans), subjects.gpus, past.gpus, past)
+      ...read(gpuMetrics(model, trans), sources.gpus, store.gpus, store)
     },
     {
       id: 'workers',
       title: trans.__('Workers'),
-      ...read(workerKinds(trans), subjects.workers, past.workers, past)
+      ...read(workerMetrics(trans), sources.workers, store.workers, store)
     }
   ];
   return groups.filter(group => group.metrics.length > 0);
 }
 
 function read(
-  kinds: IKind[],
-  subjects: ISubject[],
-  tracks: ReadonlyMap<string, ITrack>,
-  { nothing }: Past
-): Pick<IGroup, 'subjects' | 'metrics'> {
-  const metrics = kinds.map(kind => ({
-    ...kind,
-    series: subjects.map(
-      ({ key }) => tracks.get(key)?.series[kind.id] ?? nothing
+  types: IMetricType[],
+  sources: ISource[],
+  histories: ReadonlyMap<string, ISourceHistory>,
+  { empty }: HistoryStore
+): Pick<IGroup, 'sources' | 'metrics'> {
+  const metrics = types.map(type => ({
+    ...type,
+    series: sources.map(
+      ({ key }) => histories.get(key)?.series[type.id] ?? empty
     )
   }));
   const isKnown = (metric: IMetric): boolean =>
-    metric.series.some(series => series !== nothing);
-  return { subjects, metrics: metrics.filter(isKnown) };
+    metric.series.some(series => series !== empty);
+  return { sources, metrics: metrics.filter(isKnown) };
 }
 
-function gpuKinds(model: GpuDaskModel, trans: TranslationBundle): IKind[] {
+function gpuMetrics(
+  model: GpuDaskModel,
+  trans: TranslationBundle
+): IMetricType[] {
   const totals = (model.gpus?.gpus ?? []).map(gpu => gpu.memory_total ?? 0);
   return [
     { id: 'busy', title: trans.__('Busy'), unit: 'percent', top: 100 },
@@ -122,9 +126,9 @@ function gpuKinds(model: GpuDaskModel, trans: TranslationBundle): IKind[] {
   ];
 }
 
-function workerKinds(trans: TranslationBundle): IKind[] {
+function workerMetrics(trans: TranslationBundle): IMetricType[] {
   return [
-    { id: 'tasks', title: trans.__('Tasks a second'), unit: 'rate' },
+    { id: 'tasks', title: trans.__('Tasks per second'), unit: 'rate' },
     { id: 'pool', title: trans.__('Memory pool'), unit: 'bytes' },
     { id: 'spilled', title: trans.__('Spilled'), unit: 'bytes' },
     { id: 'host', title: trans.__('Host memory'), unit: 'bytes' }
@@ -133,11 +137,11 @@ function workerKinds(trans: TranslationBundle): IKind[] {
 
 function gpusIn(
   model: GpuDaskModel,
-  past: Past,
+  store: HistoryStore,
   trans: TranslationBundle
-): ISubject[] {
+): ISource[] {
   return (model.gpus?.gpus ?? [])
-    .filter(gpu => past.gpus.has(gpu.uuid))
+    .filter(gpu => store.gpus.has(gpu.uuid))
     .map(gpu => ({
       key: gpu.uuid,
       name: trans.__('GPU %1', gpu.index),
@@ -149,18 +153,20 @@ function gpusIn(
 
 function workersIn(
   model: GpuDaskModel,
-  past: Past,
+  store: HistoryStore,
   trans: TranslationBundle
-): ISubject[] {
-  const known = new Map<string, Map<string, IWorker>>();
+): ISource[] {
+  const workers = new Map<string, Map<string, IWorker>>();
   for (const [kernelId, { state }] of model.clusters) {
-    known.set(kernelId, byName(state?.workers ?? []));
+    workers.set(kernelId, byName(state?.workers ?? []));
   }
   const gpus = model.gpus?.gpus ?? [];
-  return [...past.workers].map(([key, { kernelId, id }]) => {
+  return [...store.workers].map(([key, { kernelId, id }]) => {
     const cluster = model.clusters.get(kernelId);
-    const worker = known.get(kernelId)?.get(id);
-    const name = worker ? nameOf(worker, trans) : goneName(id, gpus, trans);
+    const worker = workers.get(kernelId)?.get(id);
+    const name = worker
+      ? workerName(worker, trans)
+      : formerName(id, gpus, trans);
     return { key, name, details: detailsOf(cluster, trans), kernelId, id };
   });
 }
@@ -169,8 +175,12 @@ function byName(workers: IWorker[]): Map<string, IWorker> {
   return new Map(workers.map(worker => [worker.name, worker]));
 }
 
-/** A worker that may be gone has the name of its GPU still. */
-function goneName(id: string, gpus: IGpu[], trans: TranslationBundle): string {
+/** The name of a worker that has left: that of its GPU, if it had one. */
+function formerName(
+  id: string,
+  gpus: IGpu[],
+  trans: TranslationBundle
+): string {
   const gpu = gpus.find(each => each.uuid === id);
   return gpu ? trans.__('GPU %1', gpu.index) : trans.__('Worker %1', id);
 }

@@ -4,34 +4,35 @@ import React, { useEffect, useRef } from 'react';
 import { useGpuDask } from '../components/context';
 import { useWindowed } from '../components/windowing';
 import { Units } from '../format';
-import { formatValue, ILineStyle } from './lineStyles';
-import { IMetric, IGroup, ISubject } from './metrics';
+import { formatValue } from './format';
+import { ILineStyle } from './lineStyles';
+import { IGroup, IMetric, ISource } from './metrics';
 
-interface ISubjectTableProps {
+interface IMetricsTableProps {
   group: IGroup;
-  /** The style of each line, by the key of its subject. */
+  /** The style of each line, by the key of its source. */
   styles: ReadonlyMap<string, ILineStyle>;
-  /** Keys of subjects that are not drawn. */
+  /** The keys of the sources whose lines are hidden. */
   hidden: ReadonlySet<string>;
-  /** The moment whose metrics are shown. */
+  /** The index of the time whose values are shown. */
   index: number;
-  /** Draw these lines, or do not. */
-  onToggle: (keys: string[], isDrawn: boolean) => void;
+  /** Show or hide the lines of these sources. */
+  onToggle: (keys: string[], isShown: boolean) => void;
 }
 
-/** Legend, switch and metrics of each line; of many, the rows are drawn that can be seen. */
-export function SubjectTable(props: ISubjectTableProps): JSX.Element {
+/** A table with a legend, a checkbox and the values of each line; only visible rows are rendered. */
+export function MetricsTable(props: IMetricsTableProps): JSX.Element {
   const { group, styles, hidden, onToggle } = props;
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
-  const count = group.subjects.length;
+  const count = group.sources.length;
   const { ref, onScroll, from, to, above, below } = useWindowed(
     count,
     'tbody tr:not([aria-hidden])'
   );
   return (
     <div
-      className="jp-GpuDask-subjects"
+      className="jp-GpuDask-metricsTable"
       ref={ref}
       tabIndex={0}
       role="region"
@@ -42,7 +43,7 @@ export function SubjectTable(props: ISubjectTableProps): JSX.Element {
         <thead>
           <tr>
             <th scope="col">
-              <SwitchOfAll {...props} />
+              <AllLinesCheckbox {...props} />
             </th>
             {group.metrics.map(metric => (
               <th key={metric.id} scope="col" className="jp-mod-metric">
@@ -52,51 +53,51 @@ export function SubjectTable(props: ISubjectTableProps): JSX.Element {
           </tr>
         </thead>
         <tbody>
-          <Room height={above} />
-          {group.subjects.slice(from, to).map((subject, number) => (
-            <tr key={subject.key} aria-rowindex={from + number + 2}>
+          <Spacer height={above} />
+          {group.sources.slice(from, to).map((source, number) => (
+            <tr key={source.key} aria-rowindex={from + number + 2}>
               <th scope="row">
-                <Switch
-                  subject={subject}
-                  style={styles.get(subject.key)}
-                  isDrawn={!hidden.has(subject.key)}
+                <LineCheckbox
+                  source={source}
+                  style={styles.get(source.key)}
+                  isShown={!hidden.has(source.key)}
                   onToggle={onToggle}
                 />
               </th>
               {group.metrics.map(metric => (
                 <td key={metric.id}>
-                  {textOf(metric, from + number, props.index, trans, units)}
+                  {cellText(metric, from + number, props.index, trans, units)}
                 </td>
               ))}
             </tr>
           ))}
-          <Room height={below} />
+          <Spacer height={below} />
         </tbody>
       </table>
     </div>
   );
 }
 
-/** The place of rows that are not drawn. */
-function Room({ height }: { height: number }): JSX.Element | null {
+/** The space of rows that are not rendered. */
+function Spacer({ height }: { height: number }): JSX.Element | null {
   return height > 0 ? <tr aria-hidden style={{ height }} /> : null;
 }
 
-/** All lines at once, in the head of the table. */
-function SwitchOfAll({
+/** The checkbox that shows or hides all lines. */
+function AllLinesCheckbox({
   group,
   hidden,
   onToggle
-}: ISubjectTableProps): JSX.Element {
-  const keys = group.subjects.map(({ key }) => key);
-  const drawn = keys.filter(key => !hidden.has(key)).length;
+}: IMetricsTableProps): JSX.Element {
+  const keys = group.sources.map(({ key }) => key);
+  const shown = keys.filter(key => !hidden.has(key)).length;
   const input = useRef<HTMLInputElement>(null);
-  const isAll = drawn === keys.length;
+  const isAll = shown === keys.length;
   useEffect(() => {
     if (input.current) {
-      input.current.indeterminate = drawn > 0 && !isAll;
+      input.current.indeterminate = shown > 0 && !isAll;
     }
-  }, [drawn, isAll]);
+  }, [shown, isAll]);
   const { trans } = useGpuDask();
   return (
     <label>
@@ -108,47 +109,49 @@ function SwitchOfAll({
       />
       <span>{group.title}</span>
       {!isAll && (
-        <span className="jp-GpuDask-quiet">
-          {trans.__('%1 of %2 drawn', drawn, keys.length)}
+        <span className="jp-GpuDask-secondary">
+          {trans.__('%1 of %2 shown', shown, keys.length)}
         </span>
       )}
     </label>
   );
 }
 
-interface ISwitchProps {
-  subject: ISubject;
+interface ILineCheckboxProps {
+  source: ISource;
   style: ILineStyle | undefined;
-  isDrawn: boolean;
-  onToggle: (keys: string[], isDrawn: boolean) => void;
+  isShown: boolean;
+  onToggle: (keys: string[], isShown: boolean) => void;
 }
 
-/** Not drawn again with each moment: a field takes React longer than all metrics of its row. */
-const Switch = React.memo(function Switch(props: ISwitchProps): JSX.Element {
-  const { subject, style, isDrawn, onToggle } = props;
+/** Memoized, because rendering a checkbox takes longer than all values of its row. */
+const LineCheckbox = React.memo(function LineCheckbox(
+  props: ILineCheckboxProps
+): JSX.Element {
+  const { source, style, isShown, onToggle } = props;
   return (
-    <label title={subject.details}>
+    <label title={source.details}>
       <input
         type="checkbox"
-        checked={isDrawn}
-        onChange={() => onToggle([subject.key], !isDrawn)}
+        checked={isShown}
+        onChange={() => onToggle([source.key], !isShown)}
       />
       <svg viewBox="0 0 18 4" aria-hidden="true" focusable="false">
         <line
           x2="18"
           y1="2"
           y2="2"
-          stroke={style && `var(${style.colour})`}
+          stroke={style && `var(${style.color})`}
           strokeDasharray={style?.dash.join(' ')}
         />
       </svg>
-      <span>{subject.name}</span>
-      <span className="jp-GpuDask-quiet">{subject.details}</span>
+      <span>{source.name}</span>
+      <span className="jp-GpuDask-secondary">{source.details}</span>
     </label>
   );
 });
 
-function textOf(
+function cellText(
   metric: IMetric,
   number: number,
   index: number,

@@ -1,15 +1,16 @@
 /**
- * One plot by uPlot: its axes, its lines, and what the mouse does in it.
+ * Configuration of the uPlot charts.
  */
 import uPlot from 'uplot';
 
 import { Units } from '../format';
-import { pathOf } from './linePath';
-import { formatTimes, ILineStyle } from './lineStyles';
+import { formatTimes } from './format';
+import { linePath } from './linePath';
+import { ILineStyle } from './lineStyles';
 import { IMetric } from './metrics';
 import { themeValue } from './theme';
 
-/** From one moment to another, in seconds since the epoch. */
+/** A time range, in seconds since the epoch. */
 export interface IRange {
   min: number;
   max: number;
@@ -18,23 +19,23 @@ export interface IRange {
 export interface IPlotOptions {
   unit: IMetric['unit'];
   units: Units;
-  /** Where the axis ends, unless a metric is above it. */
+  /** The upper end of the axis, unless a value is larger. */
   top?: number;
   lines: { name: string; style: ILineStyle }[];
-  /** A value in words. */
+  /** Format a value. */
   format: (value: number) => string;
-  /** A range was marked with the mouse. */
+  /** Called when a range is selected with the mouse. */
   onZoom: (range: IRange) => void;
-  /** The mouse is over the metrics of that moment, or over none. */
+  /** Called with the index of the time under the mouse, or null. */
   onCursor: (index: number | null) => void;
 }
 
 export const PLOT_HEIGHT = 150;
 
-/** All plots with this key have one cursor. */
+/** The plots with this key share a cursor. */
 const SYNC = 'jupyter-gpudask-history';
 
-/** Ticks of bytes are at round numbers of their unit. */
+/** The tick distances of sizes in bytes. */
 const BYTE_STEPS = {
   GiB: Array.from({ length: 50 }, (_, power) => 2 ** power),
   GB: Array.from({ length: 15 }, (_, power) =>
@@ -42,7 +43,7 @@ const BYTE_STEPS = {
   ).flat()
 };
 
-/** Make a plot without data in a node, in the colours of the theme. */
+/** Create a plot without data, in the colors of the theme. */
 export function createPlot(
   node: HTMLElement,
   { unit, units, top, lines, format, onZoom, onCursor }: IPlotOptions
@@ -88,10 +89,10 @@ export function createPlot(
       {},
       ...lines.map(({ name, style }) => ({
         label: name,
-        stroke: themeValue(style.colour),
+        stroke: themeValue(style.color),
         dash: style.dash,
         width: 1.5,
-        paths: pathOf,
+        paths: linePath,
         points: { show: false }
       }))
     ],
@@ -103,7 +104,7 @@ export function createPlot(
   return new uPlot(options, [[], ...lines.map(() => [])], node);
 }
 
-/** Tell of the marked range, and unmark it. */
+/** Report the selected range, and clear the selection. */
 function zoom(plot: uPlot, onZoom: (range: IRange) => void): void {
   const { left, width } = plot.select;
   if (width > 0) {

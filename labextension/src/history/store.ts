@@ -1,43 +1,43 @@
 /**
- * The past metrics as lines, which grow at their end: nothing that is known already is read again.
+ * The metrics of the history as arrays for the charts. New samples are appended in place.
  */
-import { spilledBy } from '../format';
+import { spilledBytes } from '../cluster/summary';
 import { IGpuMetrics, ISample, IWorkerMetrics } from '../model/api';
 
-/** A metric for each moment, or null where it is not known. */
+/** The values of a metric, one for each time; null if not available. */
 export type Series = (number | null)[];
 
-/** What is measured. */
+/** The metrics of GPUs and workers. */
 export type MetricId =
   'busy' | 'memory' | 'nvlink' | 'pcie' | 'host' | 'pool' | 'spilled' | 'tasks';
 
 type Metrics = { [Id in MetricId]?: number | null };
 
-/** Without a sample for so many seconds a line is broken. */
+/** Lines are broken where there is no sample for more than this many seconds. */
 const GAP = 4;
-/** Tasks a second are those of the last seconds: workers report in bursts. */
+/** The rate of tasks is the average of this many seconds, because workers report in bursts. */
 const RATE_WINDOW = 5;
-/** The oldest moments go when there are so many of them, in seconds, for to move all lines takes a while. */
-const SPARE = 60;
+/** Old samples are removed in batches of this many seconds, because that moves all arrays. */
+const REMOVAL_BATCH = 60;
 
-/** The lines of one GPU, or of one worker of a cluster. */
-export interface ITrack {
-  /** Whose worker it is; empty for a GPU. */
+/** The series of a GPU or worker. */
+export interface ISourceHistory {
+  /** The kernel of the worker's cluster; empty for a GPU. */
   kernelId: string;
-  /** UUID of the GPU, or the worker's name in Dask. */
+  /** The UUID of the GPU, or the name of the worker in Dask. */
   id: string;
-  /** Those of which a metric was ever known. */
+  /** The series of the metrics that are known. */
   series: { [Id in MetricId]?: Series };
 }
 
-interface IOwnTrack extends ITrack {
+interface IMutableHistory extends ISourceHistory {
   lastSeen: number;
   rate: TaskRate;
 }
 
-/** How fast a count grows, by the second; a count that falls began anew. */
+/** Computes the rate of a counter. A counter that decreases was reset. */
 export class TaskRate {
-  /** The rate at that time, or null where it is not known yet. */
+  /** Add a value; returns the rate per second, or null if it is not known yet. */
   next(time: number, count: number | null): number | null {
     this._recent = this._recent.filter(each => time - each.time <= RATE_WINDOW);
     if (count === null) {
@@ -53,136 +53,144 @@ export class TaskRate {
   private _recent: { time: number; count: number }[] = [];
 }
 
-export class Past {
+/** Stores the metrics of the last minutes; while paused, it keeps new samples aside. */
+export class HistoryStore {
   /**
-   * @param _length - how many seconds are kept
+   * @param _length - how many seconds to keep
    */
   constructor(private readonly _length: number) {}
 
-  /** The moments, in seconds since the epoch, oldest first; those of each line are the same. */
+  /** The times of all series, in seconds since the epoch, oldest first. */
   get times(): number[] {
     return this._times;
   }
 
-  /** By UUID. */
-  get gpus(): ReadonlyMap<string, ITrack> {
+  /** The GPUs by UUID. */
+  get gpus(): ReadonlyMap<string, ISourceHistory> {
     return this._gpus;
   }
 
-  /** By kernel id and name. */
-  get workers(): ReadonlyMap<string, ITrack> {
+  /** The workers by kernel id and name. */
+  get workers(): ReadonlyMap<string, ISourceHistory> {
     return this._workers;
   }
 
-  /** Grows when somebody comes or goes. */
+  /** Increases when a GPU or worker is added or removed. */
   get generation(): number {
     return this._generation;
   }
 
-  /** A line of which nothing is known. */
-  get nothing(): Series {
-    return this._nothing;
+  /** A series without values. */
+  get empty(): Series {
+    return this._empty;
   }
 
-  /** Whether what comes is put aside. */
+  /** Whether the store is paused. */
   get isPaused(): boolean {
-    return this._waiting !== null;
+    return this._pending !== null;
   }
 
-  /** Add what is newer than what is known. */
-  take(samples: ISample[]): void {
-    if (this._waiting) {
-      this._waiting = newest([...this._waiting, ...samples], this._length);
+  /** Add the samples that are newer than the last one. */
+  add(samples: ISample[]): void {
+    if (this._pending) {
+      this._pending = newest([...this._pending, ...samples], this._length);
     } else {
-      samples.forEach(sample => this._add(sample));
-      this._forget();
+      samples.forEach(sample => this._addSample(sample));
+      this._removeOld();
     }
   }
 
-  /** Stay as it is until `resume`, which takes what came meanwhile. */
+  /** Keep new samples aside until `resume`. */
   pause(): void {
-    this._waiting ??= [];
+    this._pending ??= [];
   }
 
+  /** Add the samples that were kept aside. */
   resume(): void {
-    const samples = this._waiting ?? [];
-    this._waiting = null;
-    this.take(samples);
+    const samples = this._pending ?? [];
+    this._pending = null;
+    this.add(samples);
   }
 
-  private _add({ time, gpus, workers }: ISample): void {
+  private _addSample({ time, gpus, workers }: ISample): void {
     const last = this._times.at(-1) ?? time - 1;
     if (time <= last) {
       return;
     }
     if (time - last > GAP) {
-      this._addMoment(last + 1);
+      this._addTime(last + 1);
     }
-    this._addMoment(time);
+    this._addTime(time);
     for (const [uuid, metrics] of Object.entries(gpus)) {
-      const track = this._track(this._gpus, uuid, '', uuid, time);
-      this._fill(track, ofGpu(metrics));
+      const history = this._getHistory(this._gpus, uuid, '', uuid, time);
+      this._setValues(history, gpuValues(metrics));
     }
     for (const [kernelId, byName] of Object.entries(workers)) {
       for (const [name, metrics] of Object.entries(byName)) {
         const key = `${kernelId} ${name}`;
-        const track = this._track(this._workers, key, kernelId, name, time);
-        const tasks = track.rate.next(time, metrics.executed);
-        this._fill(track, { tasks, ...ofWorker(metrics) });
+        const history = this._getHistory(
+          this._workers,
+          key,
+          kernelId,
+          name,
+          time
+        );
+        const tasks = history.rate.next(time, metrics.executed);
+        this._setValues(history, { tasks, ...workerValues(metrics) });
       }
     }
   }
 
-  /** A moment of which nothing is known yet. */
-  private _addMoment(time: number): void {
+  /** Add a time without values. */
+  private _addTime(time: number): void {
     this._times.push(time);
-    this._nothing.push(null);
+    this._empty.push(null);
     this._eachSeries(series => series.push(null));
   }
 
-  /** Set the metrics of the newest moment. */
-  private _fill({ series }: ITrack, metrics: Metrics): void {
+  /** Set the values of the newest time. */
+  private _setValues({ series }: ISourceHistory, metrics: Metrics): void {
     const last = this._times.length - 1;
     for (const id in metrics) {
       const value = metrics[id as MetricId];
       if (typeof value === 'number') {
-        (series[id as MetricId] ??= [...this._nothing])[last] = value;
+        (series[id as MetricId] ??= [...this._empty])[last] = value;
       }
     }
   }
 
-  private _track(
-    tracks: Map<string, IOwnTrack>,
+  private _getHistory(
+    histories: Map<string, IMutableHistory>,
     key: string,
     kernelId: string,
     id: string,
     time: number
-  ): IOwnTrack {
-    let track = tracks.get(key);
-    if (!track) {
+  ): IMutableHistory {
+    let history = histories.get(key);
+    if (!history) {
       const rate = new TaskRate();
-      track = { kernelId, id, series: {}, lastSeen: time, rate };
-      tracks.set(key, track);
+      history = { kernelId, id, series: {}, lastSeen: time, rate };
+      histories.set(key, history);
       this._generation += 1;
     }
-    track.lastSeen = time;
-    return track;
+    history.lastSeen = time;
+    return history;
   }
 
-  /** Lose what is too old, and whoever has not been seen since. */
-  private _forget(): void {
+  /** Remove old samples, and the GPUs and workers that are in none of the others. */
+  private _removeOld(): void {
     const oldest = (this._times.at(-1) ?? 0) - this._length;
-    if ((this._times.at(0) ?? 0) > oldest - SPARE) {
+    if ((this._times.at(0) ?? 0) > oldest - REMOVAL_BATCH) {
       return;
     }
     const count = this._times.findIndex(time => time > oldest);
     this._times.splice(0, count);
-    this._nothing.splice(0, count);
+    this._empty.splice(0, count);
     this._eachSeries(series => series.splice(0, count));
-    for (const tracks of [this._gpus, this._workers]) {
-      for (const [key, { lastSeen }] of tracks) {
+    for (const histories of [this._gpus, this._workers]) {
+      for (const [key, { lastSeen }] of histories) {
         if (lastSeen <= oldest) {
-          tracks.delete(key);
+          histories.delete(key);
           this._generation += 1;
         }
       }
@@ -190,22 +198,22 @@ export class Past {
   }
 
   private _eachSeries(change: (series: Series) => void): void {
-    for (const tracks of [this._gpus, this._workers]) {
-      for (const { series } of tracks.values()) {
+    for (const histories of [this._gpus, this._workers]) {
+      for (const { series } of histories.values()) {
         Object.values(series).forEach(change);
       }
     }
   }
 
   private _generation = 0;
-  private readonly _gpus = new Map<string, IOwnTrack>();
-  private readonly _nothing: Series = [];
+  private readonly _gpus = new Map<string, IMutableHistory>();
+  private readonly _empty: Series = [];
   private readonly _times: number[] = [];
-  private _waiting: ISample[] | null = null;
-  private readonly _workers = new Map<string, IOwnTrack>();
+  private _pending: ISample[] | null = null;
+  private readonly _workers = new Map<string, IMutableHistory>();
 }
 
-function ofGpu(metrics: IGpuMetrics): Metrics {
+function gpuValues(metrics: IGpuMetrics): Metrics {
   return {
     busy: metrics.utilization,
     memory: metrics.memory_used,
@@ -214,12 +222,12 @@ function ofGpu(metrics: IGpuMetrics): Metrics {
   };
 }
 
-function ofWorker(metrics: IWorkerMetrics): Metrics {
-  const isSpillKnown =
+function workerValues(metrics: IWorkerMetrics): Metrics {
+  const isSpillingKnown =
     metrics.spilled_to_host !== null || metrics.spilled_to_disk !== null;
   return {
     pool: metrics.pool_used,
-    spilled: isSpillKnown ? spilledBy(metrics) : null,
+    spilled: isSpillingKnown ? spilledBytes(metrics) : null,
     host: metrics.memory
   };
 }

@@ -1,5 +1,5 @@
 /**
- * The tab with the history; loaded when it is first opened.
+ * The tab with the history, loaded when it is first opened.
  */
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { historyIcon } from '@jupyterlab/ui-components';
@@ -12,21 +12,21 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
-import { createHistoryView, LONGEST_PAST } from './historyView';
-import { Past } from './store';
+import { createHistoryView, HISTORY_SECONDS } from './historyView';
+import { HistoryStore } from './store';
 
-/** The id of the tab in the shell, kept in saved layouts. */
+/** The widget id of the tab, kept in saved layouts. */
 export const HISTORY_ID = 'jupyter-gpudask-history';
 
-/** Has a stream of its own, which goes back further than that of the panel. */
+/** A tab with a stream of its own, because it requests more past metrics than the panel. */
 export class HistoryTab extends MainAreaWidget<LiveWidget> {
   constructor(gpuDask: IGpuDask, rest: RestClient) {
-    const connection = new Connection(rest, Math.random, LONGEST_PAST);
-    // The past has the metrics: the model need not keep them too.
+    const connection = new Connection(rest, Math.random, HISTORY_SECONDS);
+    // The store keeps the metrics, so that the model need not.
     const model = new GpuDaskModel(connection, 1);
-    const past = new Past(LONGEST_PAST);
-    connection.received.connect((_, { history }) => past.take(history));
-    const view = createHistoryView(past);
+    const store = new HistoryStore(HISTORY_SECONDS);
+    connection.received.connect((_, { history }) => store.add(history));
+    const view = createHistoryView(store);
     super({ content: new LiveWidget({ ...gpuDask, model }, view) });
     this._model = model;
     this.id = HISTORY_ID;
@@ -34,7 +34,7 @@ export class HistoryTab extends MainAreaWidget<LiveWidget> {
     this.addClass('jp-GpuDask-history');
     this.toolbar.hide();
     this.title.label = gpuDask.trans.__('GPU history');
-    // Notebook 7's area below the notebook does not centre it.
+    // The down area of Notebook 7 does not center the icon.
     this.title.icon = historyIcon.bindprops({ stylesheet: 'mainAreaTab' });
     this.title.closable = true;
   }

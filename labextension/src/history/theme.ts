@@ -2,7 +2,7 @@ import { useEffect, useState } from 'react';
 
 const ATTRIBUTE = 'data-jp-theme-name';
 
-/** The name of the theme, now and when it changes; canvases must be drawn anew then. */
+/** The name of the theme; canvases must be drawn again when it changes. */
 export function useThemeName(): string | null {
   const [name, setName] = useState(document.body.getAttribute(ATTRIBUTE));
   useEffect(() => {
@@ -15,7 +15,7 @@ export function useThemeName(): string | null {
   return name;
 }
 
-/** What a variable of the theme is now. */
+/** The current value of a CSS variable of the theme. */
 export function themeValue(variable: string): string {
   return getComputedStyle(document.body).getPropertyValue(variable).trim();
 }

@@ -1,37 +1,40 @@
 /**
- * What the server sends and takes, by the names that the front end has for it.
+ * The types of the server's REST interface and stream.
  *
- * The types are made from the server's OpenAPI description: `jlpm types`. All sizes are bytes and all times seconds
- * since the epoch; a metric that cannot be had is null.
+ * They are derived from `openapi.ts`, which `jlpm types` generates from the server's OpenAPI description. Sizes are in
+ * bytes, times in seconds since the epoch; a metric that is not available is null.
  */
 import { components } from './openapi';
 
 type Schemas = components['schemas'];
 
-/** A process that has a CUDA context on a GPU. */
+/** A process with a CUDA context on a GPU. */
 export type IGpuUser = Schemas['GpuUser'];
 
 /** A cluster that holds a GPU. */
 export type IGpuHolder = Schemas['GpuHolder'];
 
-/** A GPU, who holds it, and who uses it. */
+/** A GPU with its metrics, the clusters that hold it, and its processes. */
 export type IGpu = Omit<
   Schemas['GpuInfo'],
   'processes' | 'nvlink_bytes' | 'pcie_bytes'
 >;
 
-/** The GPUs of the machine; `reason` says why there are none or fewer than there were. */
+/** The GPUs of the machine; `reason` is why some or all are missing. */
 export type IGpuList = Omit<Schemas['GpuList'], 'gpus'> & { gpus: IGpu[] };
 
-/** What a worker does. */
+/** The state of a worker. */
 export type IWorker = Schemas['WorkerState'];
 
-/** What a cluster does. */
+/** An unexpected exit of a worker process. */
+export type IWorkerExit = Schemas['WorkerExit'];
+
+/** The state of a cluster's scheduler and workers. */
 export type IClusterState = Schemas['ClusterState'];
 
 export type Engine = IClusterState['engine'];
 
-/** The options of a cluster that the front end shows or asks for. */
+/** The cluster options that the front end uses. */
 export type IClusterSpec = Pick<
   Schemas['ClusterSpec'],
   | 'engine'
@@ -44,51 +47,51 @@ export type IClusterSpec = Pick<
   | 'share'
 >;
 
-/** Bytes, a fraction of the memory, text such as "20GB", or none. */
+/** Bytes, a fraction of the memory, a text such as "20GB", or none. */
 export type Amount = IClusterSpec['pool'];
 
-/** What a form sends: text that is no number is for the server to refuse. */
+/** The options of a request; the server validates them, so that any text may be sent. */
 export type SpecRequest = {
   [Name in keyof IClusterSpec]?: IClusterSpec[Name] | string;
 };
 
-/** A kernel's cluster. */
+/** The cluster of a kernel. */
 export type ICluster = Omit<Schemas['ClusterInfo'], 'spec'> & {
   spec: IClusterSpec;
 };
 
 export type ClusterStatus = ICluster['status'];
 
-/** A spec that the administrator has given a name. */
+/** Cluster options that the administrator has defined under a name. */
 export type IProfile = Omit<Schemas['Profile'], 'spec'> & {
   spec: IClusterSpec;
 };
 
-/** The profiles, and the spec of a cluster for which nothing is said. */
+/** The profiles and the default cluster options. */
 export type IProfileList = { profiles: IProfile[]; default: IClusterSpec };
 
-/** Why a request was refused. */
+/** The body of an error response. */
 export type IProblem = Schemas['Problem'];
 
-/** A GPU at one moment of the past. */
+/** The metrics of a GPU in a sample. */
 export type IGpuMetrics = Pick<
   Schemas['GpuMetrics'],
   'utilization' | 'memory_used' | 'nvlink' | 'pcie'
 >;
 
-/** A worker at one moment of the past. */
+/** The metrics of a worker in a sample. */
 export type IWorkerMetrics = Pick<
   Schemas['WorkerMetrics'],
   'pool_used' | 'spilled_to_host' | 'spilled_to_disk' | 'memory' | 'executed'
 >;
 
-/** All metrics of one moment; GPUs by UUID, workers by kernel id and name. */
+/** The metrics of all GPUs (by UUID) and workers (by kernel id and name) at one time. */
 export type ISample = Pick<Schemas['Sample'], 'time'> & {
   gpus: { [uuid: string]: IGpuMetrics };
   workers: { [kernelId: string]: { [name: string]: IWorkerMetrics } };
 };
 
-/** One message of the stream: everything, or what has changed. */
+/** A message of the stream: the full state, or what has changed. */
 export type IStreamMessage = Omit<
   Schemas['StreamMessage'],
   'gpus' | 'clusters' | 'history'

@@ -1,41 +1,41 @@
 /**
- * The WebSocket to the server: opened when it is wanted, and again when it is lost.
+ * The WebSocket connection to the server's stream.
  */
 import { URLExt } from '@jupyterlab/coreutils';
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { IStreamMessage } from './api';
-import { API, RefusedError, RestClient } from './rest';
+import { API, ResponseError, RestClient } from './rest';
 
-/** How the connection is. */
+/** The status of the connection. */
 export type ConnectionStatus =
   | { kind: 'closed' | 'connecting' | 'live' }
-  /** `retryAt` is when the next try begins, in milliseconds since the epoch. */
+  /** `retryAt` is the time of the next attempt, in milliseconds since the epoch. */
   | { kind: 'lost'; retryAt: number }
-  /** The server has no such extension, or does not let this user in: no further try by itself. */
+  /** The server lacks the extension, or refuses this user: no automatic retry. */
   | { kind: 'no-server' | 'refused' };
 
-/** The first wait before another try, and the longest, in milliseconds. */
-const FIRST_WAIT = 1000;
-const LONGEST_WAIT = 30000;
+/** The shortest and the longest delay before a retry, in milliseconds. */
+const MIN_DELAY = 1000;
+const MAX_DELAY = 30000;
 
-/** How much of the past the panel shows, in seconds. */
-export const HISTORY = 60;
+/** How many seconds of metrics the panel shows. */
+export const PANEL_SECONDS = 60;
 
 /**
- * Keeps the stream open between `open` and `close`.
+ * A connection that reconnects with exponential backoff between `open` and `close`.
  */
 export class Connection implements IDisposable {
   /**
-   * @param rest - whose server it is
-   * @param random - in [0, 1): spreads the tries of many browsers
-   * @param history - how much of the past is wanted at the start, in seconds
+   * @param _rest - the client of the server
+   * @param _random - a random number in [0, 1), which spreads the retries of many browsers
+   * @param history - how many seconds of past metrics to request first
    */
   constructor(
     private readonly _rest: RestClient,
     private readonly _random: () => number = Math.random,
-    readonly history: number = HISTORY
+    readonly history: number = PANEL_SECONDS
   ) {}
 
   get status(): ConnectionStatus {
@@ -46,7 +46,7 @@ export class Connection implements IDisposable {
     return this._statusChanged;
   }
 
-  /** What the server sends. */
+  /** Emitted with each message of the server. */
   get received(): ISignal<this, IStreamMessage> {
     return this._received;
   }
@@ -55,14 +55,14 @@ export class Connection implements IDisposable {
     return this._isDisposed;
   }
 
-  /** Connect, and stay connected. */
+  /** Connect, and reconnect when the connection is lost. */
   open(): void {
     if (this._status.kind === 'closed' && !this._isDisposed) {
       this._connect();
     }
   }
 
-  /** Try again now. */
+  /** Reconnect now. */
   retry(): void {
     if (this._status.kind !== 'closed' && this._status.kind !== 'live') {
       this._failures = 0;
@@ -122,20 +122,20 @@ export class Connection implements IDisposable {
       this._setStatus({ kind: reason });
       return;
     }
-    const longest = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** this._failures);
-    const wait = longest * (0.5 + this._random() / 2);
+    const limit = Math.min(MAX_DELAY, MIN_DELAY * 2 ** this._failures);
+    const delay = limit * (0.5 + this._random() / 2);
     this._failures += 1;
-    this._timer = setTimeout(() => this._connect(), wait);
-    this._setStatus({ kind: 'lost', retryAt: Date.now() + wait });
+    this._timer = setTimeout(() => this._connect(), delay);
+    this._setStatus({ kind: 'lost', retryAt: Date.now() + delay });
   }
 
-  /** A socket does not say why it was refused; an ordinary request does. */
+  /** Find why the connection was closed: a WebSocket has no HTTP status, so that a request asks for it. */
   private async _findReason(): Promise<'no-server' | 'refused' | null> {
     try {
       await this._rest.profiles();
       return null;
     } catch (error) {
-      const status = error instanceof RefusedError ? error.status : 0;
+      const status = error instanceof ResponseError ? error.status : 0;
       return status === 404 ? 'no-server' : status === 403 ? 'refused' : null;
     }
   }

@@ -1,34 +1,34 @@
 /**
- * What is known of the GPUs and clusters, as long as somebody looks.
+ * The state of the GPUs and clusters.
  */
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { gpusOf } from '../format';
+import { activeGpus } from '../cluster/summary';
 import { ICluster, IGpuList, ISample, IStreamMessage } from './api';
 import { Connection, ConnectionStatus } from './connection';
 import { Settings } from './settings';
 
-/** The past of one GPU: times, and metrics of the same length with gaps as null. */
-export interface IPast {
+/** The recent metrics of a GPU: arrays of one length, null where a metric is not available. */
+export interface IGpuHistory {
   times: number[];
   utilization: (number | null)[];
   memory: (number | null)[];
 }
 
 /**
- * The state that all views share; `changed` says that something in it is new.
+ * The model of all views. It is connected to the server while it has a subscriber and the page is visible.
  */
 export class GpuDaskModel implements IDisposable {
   readonly settings = new Settings();
 
   /**
-   * @param connection - brings what is known
-   * @param _kept - how many seconds of metrics are kept
+   * @param connection - the connection to the server
+   * @param _historySeconds - how many seconds of metrics to keep
    */
   constructor(
     readonly connection: Connection,
-    private readonly _kept: number = connection.history
+    private readonly _historySeconds: number = connection.history
   ) {
     connection.received.connect(this._onMessage, this);
     this.settings.changed.connect(this._emit, this);
@@ -36,11 +36,12 @@ export class GpuDaskModel implements IDisposable {
     document.addEventListener('visibilitychange', this._onVisibility);
   }
 
+  /** Emitted when the views must be rendered again. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** That a cluster came, went, has another status, starts another worker, or is scaled; metrics alone do not count. */
+  /** Emitted when a cluster is added, removed or scaled, or its status changes; not when only metrics change. */
   get clustersChanged(): ISignal<this, void> {
     return this._clustersChanged;
   }
@@ -49,22 +50,22 @@ export class GpuDaskModel implements IDisposable {
     return this.connection.status;
   }
 
-  /** Null until the server has said. */
+  /** Null until the first message. */
   get gpus(): IGpuList | null {
     return this._gpus;
   }
 
-  /** By kernel id. */
+  /** The clusters by kernel id. */
   get clusters(): ReadonlyMap<string, ICluster> {
     return this._clusters;
   }
 
-  /** The metrics of the past, oldest first. */
+  /** The recent metrics, oldest first. */
   get samples(): ISample[] {
     return this._samples;
   }
 
-  /** When the newest metrics were read, by the server's clock. */
+  /** The server's time of the newest metrics. */
   get now(): number {
     return this._samples.at(-1)?.time ?? 0;
   }
@@ -73,8 +74,8 @@ export class GpuDaskModel implements IDisposable {
     return this.connection.isDisposed;
   }
 
-  /** The past metrics of a GPU. */
-  past(uuid: string): IPast {
+  /** The recent metrics of a GPU. */
+  gpuHistory(uuid: string): IGpuHistory {
     const metrics = this._samples.map(sample => sample.gpus[uuid]);
     return {
       times: this._samples.map(sample => sample.time),
@@ -83,38 +84,40 @@ export class GpuDaskModel implements IDisposable {
     };
   }
 
-  /** Keep it up to date until the answer is disposed; metrics flow while at least one looks. */
-  look(): IDisposable {
-    const looker = new DisposableDelegate(() => {
-      this._lookers.delete(looker);
+  /** Subscribe to updates until the returned object is disposed. */
+  subscribe(): IDisposable {
+    const subscriber = new DisposableDelegate(() => {
+      this._subscribers.delete(subscriber);
       this._openOrClose();
     });
-    this._lookers.add(looker);
+    this._subscribers.add(subscriber);
     this._openOrClose();
-    return looker;
+    return subscriber;
   }
 
-  /** Take an answer of the server at once, ahead of the stream. */
-  put(cluster: ICluster): void {
-    this._setClusters(new Map(this._clusters).set(cluster.kernel_id, cluster));
+  /** Update a cluster from a response, before the stream reports it. */
+  updateCluster(cluster: ICluster): void {
+    this._replaceClusters(
+      new Map(this._clusters).set(cluster.kernel_id, cluster)
+    );
     this._changed.emit();
   }
 
-  /** Take what the server has, where the stream does not tell. */
-  putAll(clusters: ICluster[]): void {
-    const isNew = this._setClusters(
+  /** Replace the clusters, for views that show them without the stream. */
+  setClusters(clusters: ICluster[]): void {
+    const isChanged = this._replaceClusters(
       new Map(clusters.map(each => [each.kernel_id, each]))
     );
-    if (isNew) {
+    if (isChanged) {
       this._changed.emit();
     }
   }
 
-  /** Forget a cluster that is gone, ahead of the stream. */
-  remove(kernelId: string): void {
+  /** Remove a cluster that was closed, before the stream reports it. */
+  removeCluster(kernelId: string): void {
     const clusters = new Map(this._clusters);
     clusters.delete(kernelId);
-    this._setClusters(clusters);
+    this._replaceClusters(clusters);
     this._changed.emit();
   }
 
@@ -130,7 +133,7 @@ export class GpuDaskModel implements IDisposable {
   private _onVisibility = (): void => this._openOrClose();
 
   private _openOrClose(): void {
-    if (this._lookers.size > 0 && !document.hidden) {
+    if (this._subscribers.size > 0 && !document.hidden) {
       this.connection.open();
     } else {
       this.connection.close();
@@ -142,50 +145,49 @@ export class GpuDaskModel implements IDisposable {
   }
 
   private _onMessage(_: Connection, message: IStreamMessage): void {
-    const known = message.type === 'full' ? [] : this._clusters;
-    const clusters = new Map(known);
+    const clusters = new Map(message.type === 'full' ? [] : this._clusters);
     message.clusters.forEach(each => clusters.set(each.kernel_id, each));
     message.removed.forEach(kernelId => clusters.delete(kernelId));
-    const isNew = this._setClusters(clusters);
+    const isChanged = this._replaceClusters(clusters);
     this._gpus = message.gpus ?? this._gpus;
-    this._samples = newest(this._withNew(message), this._kept);
-    if (isNew || message.type === 'full' || this._isDue(message.time)) {
-      this._told = message.time;
+    this._samples = newest(this._appendNew(message), this._historySeconds);
+    if (isChanged || message.type === 'full' || this._isDue(message.time)) {
+      this._lastEmit = message.time;
       this._changed.emit();
     }
   }
 
-  /** What is known already may come again; a clock that was set back begins anew. */
-  private _withNew({ history }: IStreamMessage): ISample[] {
+  /** The samples with the new ones; all are replaced if the server's clock was set back. */
+  private _appendNew({ history }: IStreamMessage): ISample[] {
     const { now } = this;
     return (history.at(-1)?.time ?? now) < now
       ? history
       : [...this._samples, ...history.filter(sample => sample.time > now)];
   }
 
-  /** Whether metrics of that moment are to be shown; the server's clock is not exact. */
+  /** Whether the refresh interval is over, within the accuracy of the server's ticks. */
   private _isDue(time: number): boolean {
-    return time - this._told > this.settings.value.refresh - 0.5;
+    return time - this._lastEmit > this.settings.value.refresh - 0.5;
   }
 
-  /** Returns whether one came, went, or has another status. */
-  private _setClusters(clusters: ReadonlyMap<string, ICluster>): boolean {
+  /** Replace the clusters; returns whether `clustersChanged` was emitted. */
+  private _replaceClusters(clusters: ReadonlyMap<string, ICluster>): boolean {
     const old = this._clusters;
     this._clusters = clusters;
-    const isNew = statusesOf(old) !== statusesOf(clusters);
-    if (isNew) {
+    const isChanged = statusKey(old) !== statusKey(clusters);
+    if (isChanged) {
       this._clustersChanged.emit();
     }
-    return isNew;
+    return isChanged;
   }
 
   private _changed = new Signal<this, void>(this);
   private _clusters: ReadonlyMap<string, ICluster> = new Map();
   private _clustersChanged = new Signal<this, void>(this);
   private _gpus: IGpuList | null = null;
-  private _lookers = new Set<IDisposable>();
+  private _subscribers = new Set<IDisposable>();
   private _samples: ISample[] = [];
-  private _told = 0;
+  private _lastEmit = 0;
 }
 
 function newest(samples: ISample[], seconds: number): ISample[] {
@@ -193,11 +195,12 @@ function newest(samples: ISample[], seconds: number): ISample[] {
   return samples.filter(sample => sample.time > now - seconds);
 }
 
-function statusesOf(clusters: ReadonlyMap<string, ICluster>): string {
+/** A text that differs when `clustersChanged` must be emitted. */
+function statusKey(clusters: ReadonlyMap<string, ICluster>): string {
   return [...clusters.values()]
     .map(
       cluster =>
-        `${cluster.kernel_id} ${cluster.status} ${cluster.workers_ready} ${gpusOf(cluster).length}`
+        `${cluster.kernel_id} ${cluster.status} ${cluster.workers_ready} ${activeGpus(cluster).length}`
     )
     .join();
 }

@@ -1,28 +1,28 @@
 /**
- * The REST interface of the server extension.
+ * A client of the server extension's REST interface.
  */
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
 import { ICluster, IProblem, IProfileList, SpecRequest } from './api';
 
-/** Where the interface is, after the server's base URL. */
+/** The path of the REST interface below the server's base URL. */
 export const API = 'gpudask/api';
 
-/** Where Dask's dashboards are, after the server's base URL. */
+/** The path of the Dask dashboards below the server's base URL. */
 export const DASHBOARDS = 'gpudask/dashboard';
 
-/** A plot that Dask offers, by its title and its path in the dashboard. */
+/** An individual plot of the Dask dashboard. */
 export interface IPlot {
   title: string;
   path: string;
 }
 
-/** A request that the server refused, with its reason. */
-export class RefusedError extends Error {
+/** A response with an error status. */
+export class ResponseError extends Error {
   /**
    * @param status - the HTTP status
-   * @param problem - what the server says about it
+   * @param problem - the body of the response
    */
   constructor(
     readonly status: number,
@@ -32,26 +32,26 @@ export class RefusedError extends Error {
   }
 }
 
-/** Asks the server; refusals are `RefusedError`, a dead line is `ServerConnection.NetworkError`. */
+/** Its methods throw `ResponseError` for an error status, and `ServerConnection.NetworkError` without a response. */
 export class RestClient {
   constructor(readonly settings: ServerConnection.ISettings) {}
 
-  /** The profiles, and the options of a cluster for which nothing is said. */
+  /** The profiles and the default cluster options. */
   async profiles(): Promise<IProfileList> {
     return (await this._request('profiles')).json();
   }
 
-  /** Those of this server. */
+  /** The clusters of the server. */
   async clusters(): Promise<ICluster[]> {
     return (await (await this._request('clusters')).json()).clusters;
   }
 
-  /** That of a kernel, with what it does now. */
+  /** The cluster of a kernel, with its state read now. */
   async cluster(kernelId: string): Promise<ICluster> {
     return (await this._request(clusterPath(kernelId))).json();
   }
 
-  /** Order a cluster; it is starting when this returns. */
+  /** Start a cluster; resolves while it is starting. */
   async create(
     kernelId: string,
     spec: SpecRequest = {},
@@ -61,30 +61,30 @@ export class RestClient {
     return (await this._request('clusters', 'POST', body)).json();
   }
 
-  /** Close a cluster; it is gone when this returns. */
+  /** Stop a cluster; resolves when it is closed. */
   async stop(kernelId: string): Promise<void> {
     await this._request(clusterPath(kernelId), 'DELETE');
   }
 
-  /** Order a new one in its place. */
+  /** Restart a cluster; resolves while it is starting. */
   async restart(kernelId: string, spec: SpecRequest = {}): Promise<ICluster> {
     const path = clusterPath(kernelId, 'restart');
     return (await this._request(path, 'POST', { spec })).json();
   }
 
-  /** Have so many workers. */
+  /** Set the number of workers. */
   async scale(kernelId: string, workers: number): Promise<ICluster> {
     const path = clusterPath(kernelId, 'scale');
     return (await this._request(path, 'POST', { workers })).json();
   }
 
-  /** The last lines of the logs, by the name of the worker. */
+  /** The last lines of the logs of the supervisor and of each worker, by name. */
   async logs(kernelId: string): Promise<{ [worker: string]: string }> {
     const reply = await this._request(clusterPath(kernelId, 'logs'));
     return (await reply.json()).logs;
   }
 
-  /** The plots that Dask offers for a cluster, by title. */
+  /** The individual plots of a cluster's dashboard, sorted by title. */
   async plots(kernelId: string): Promise<IPlot[]> {
     const url = URLExt.join(
       this.settings.baseUrl,
@@ -117,7 +117,7 @@ export class RestClient {
   private async _fetch(url: string, init: RequestInit = {}): Promise<Response> {
     const reply = await ServerConnection.makeRequest(url, init, this.settings);
     if (!reply.ok) {
-      throw new RefusedError(reply.status, await readProblem(reply));
+      throw new ResponseError(reply.status, await readProblem(reply));
     }
     return reply;
   }
@@ -127,12 +127,12 @@ function clusterPath(kernelId: string, action = ''): string {
   return URLExt.join('clusters', encodeURIComponent(kernelId), action);
 }
 
-/** What the server says; a proxy in between may answer without a word of ours. */
+/** Read the body of an error response; that of a proxy may not be JSON. */
 async function readProblem(reply: Response): Promise<IProblem> {
-  const nothing = { message: reply.statusText, fix: '', kind: '', field: '' };
+  const empty = { message: reply.statusText, fix: '', kind: '', field: '' };
   try {
-    return { ...nothing, ...(await reply.json()) };
+    return { ...empty, ...(await reply.json()) };
   } catch {
-    return nothing;
+    return empty;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * What the user has chosen in the settings.
+ * The user's settings.
  */
 import { PromiseDelegate } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -8,7 +8,7 @@ import { Units } from '../format';
 
 /** The properties of `schema/settings.json`. */
 export interface ISettings {
-  /** How many seconds lie between two drawings of the metrics. */
+  /** The seconds between two updates of the metrics in the views. */
   refresh: number;
   units: Units;
   showGpus: boolean;
@@ -21,7 +21,7 @@ export interface ISettings {
   notifications: boolean;
 }
 
-/** As in the schema. */
+/** The defaults of the schema. */
 const DEFAULTS: ISettings = {
   refresh: 1,
   units: 'GiB',
@@ -35,14 +35,14 @@ const DEFAULTS: ISettings = {
   notifications: true
 };
 
-/** What is needed of the registry's settings of a plugin. */
+/** The part of `ISettingRegistry.ISettings` that is used. */
 interface ISource {
   composite: object;
   changed: ISignal<unknown, void>;
 }
 
 /**
- * The settings, which are the defaults until a registry gives others.
+ * The current settings: the defaults until `follow` is called.
  */
 export class Settings {
   get value(): ISettings {
@@ -53,19 +53,19 @@ export class Settings {
     return this._changed;
   }
 
-  /** Done when they are known. */
+  /** Resolves when the settings are loaded. */
   get ready(): Promise<void> {
     return this._ready.promise;
   }
 
-  /** Be as the registry says, now and whenever it changes. */
+  /** Take the settings of the registry, now and when they change. */
   follow(source: ISource): void {
-    const take = (): void => {
+    const update = (): void => {
       this._value = { ...DEFAULTS, ...source.composite };
       this._changed.emit();
     };
-    source.changed.connect(take);
-    take();
+    source.changed.connect(update);
+    update();
     this._ready.resolve();
   }
 

@@ -1,23 +1,24 @@
 /**
- * Starts a cluster for each kernel of a notebook, where the user has chosen so.
+ * Starts a cluster with each notebook, if the user has enabled it.
  */
 import { ISessionContext, Notification } from '@jupyterlab/apputils';
 
-import { sentenceOf } from '../errors';
-import { RefusedError, RestClient } from '../model/rest';
+import { errorMessage } from '../errors';
+import { ResponseError, RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
 
-/** What is nothing to tell: there is one already, or the kernel can have none. */
-const SILENT = ['ClusterExistsError', 'KernelUnsuitableError'];
+/** Errors without a notification: the kernel has a cluster already, or cannot have one. */
+const IGNORED_ERRORS = ['ClusterExistsError', 'KernelUnsuitableError'];
 
+/** Starts clusters for the kernels of notebooks. */
 export class Autostart {
   constructor(
     private readonly _gpuDask: IGpuDask,
     private readonly _rest: RestClient
   ) {}
 
-  /** Start one for the kernel of a notebook, and for each that takes its place. */
-  follow(session: ISessionContext): void {
+  /** Start a cluster for the kernel of a notebook, and again when the kernel changes. */
+  watch(session: ISessionContext): void {
     const start = (): void => void this._start(session);
     session.kernelChanged.connect(start);
     start();
@@ -31,15 +32,15 @@ export class Autostart {
       return;
     }
     try {
-      model.put(await this._rest.create(kernelId));
+      model.updateCluster(await this._rest.create(kernelId));
     } catch (error) {
-      const kind = error instanceof RefusedError ? error.problem.kind : '';
-      if (!SILENT.includes(kind)) {
+      const kind = error instanceof ResponseError ? error.problem.kind : '';
+      if (!IGNORED_ERRORS.includes(kind)) {
         Notification.warning(
           trans.__(
             'No cluster was started for %1: %2',
             session.name,
-            sentenceOf(error, trans)
+            errorMessage(error, trans)
           )
         );
       }

@@ -1,5 +1,5 @@
 /**
- * The button in a notebook's toolbar: the state of its cluster, and a menu.
+ * The button in the notebook toolbar: the state of the notebook's cluster, and a menu.
  */
 import { ISessionContext } from '@jupyterlab/apputils';
 import { ToolbarButtonComponent } from '@jupyterlab/ui-components';
@@ -7,17 +7,17 @@ import { ReadonlyJSONObject } from '@lumino/coreutils';
 import { Menu } from '@lumino/widgets';
 import React, { useRef } from 'react';
 
+import { ISummary, summarize } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { useGpuDask } from '../components/context';
 import { LiveWidget } from '../components/liveWidget';
 import { StateIcon } from '../components/stateLabel';
-import { endOf } from '../errors';
-import { ISummary, summarize } from '../format';
+import { endReason } from '../errors';
 import { gpuDaskIcon } from '../icons';
 import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 
-/** Make the button of one notebook. */
+/** Create the button of a notebook. */
 export function createClusterButton(
   gpuDask: IGpuDask,
   session: ISessionContext
@@ -37,7 +37,7 @@ function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
   const kernelId = session.session?.kernel?.id ?? '';
   const cluster = model.clusters.get(kernelId);
   const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
-  const said = [sentenceOf(summary, gpuDask), reasonOf(cluster, gpuDask)];
+  const sentences = [stateText(summary, gpuDask), reasonText(cluster, gpuDask)];
   return (
     <span
       className="jp-GpuDask-toolbarState"
@@ -47,7 +47,7 @@ function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
       <ToolbarButtonComponent
         icon={gpuDaskIcon}
         label={summary.kind === 'off' ? '' : summary.short}
-        tooltip={said.filter(Boolean).join('. ')}
+        tooltip={sentences.filter(Boolean).join('. ')}
         aria-haspopup="menu"
         onClick={() => openMenu(gpuDask, kernelId, node.current)}
       />
@@ -56,9 +56,9 @@ function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
   );
 }
 
-function sentenceOf(summary: ISummary, { model, trans }: IGpuDask): string {
+function stateText(summary: ISummary, { model, trans }: IGpuDask): string {
   if (model.status.kind === 'no-server') {
-    return trans.__('GPU Dask: its server extension is missing');
+    return trans.__('GPU Dask: the server extension is missing');
   }
   return summary.engine
     ? trans.__(
@@ -69,16 +69,19 @@ function sentenceOf(summary: ISummary, { model, trans }: IGpuDask): string {
     : trans.__('Cluster of this notebook: %1', summary.state);
 }
 
-/** Why it is no more and what to do, or why the CPU stands in. */
-function reasonOf(cluster: ICluster | undefined, { trans }: IGpuDask): string {
+/** Why the cluster has ended and how to fix it, or why it uses the CPU stand-in. */
+function reasonText(
+  cluster: ICluster | undefined,
+  { trans }: IGpuDask
+): string {
   if (!cluster?.reason) {
     return cluster?.stand_in ?? '';
   }
-  const { reason, fix } = endOf(cluster, trans);
+  const { reason, fix } = endReason(cluster, trans);
   return `${reason} ${fix}`.trim();
 }
 
-/** The menu of a kernel's cluster, under its button. */
+/** Open the menu of the cluster commands below the button. */
 function openMenu(
   { commands }: IGpuDask,
   kernelId: string,
@@ -87,7 +90,7 @@ function openMenu(
   const args: ReadonlyJSONObject = kernelId ? { kernelId } : {};
   const menu = new Menu({ commands });
   menu.addClass('jp-GpuDask-menu');
-  const ofCluster = [
+  const clusterCommands = [
     CommandIDs.start,
     CommandIDs.startWithOptions,
     CommandIDs.scale,
@@ -99,7 +102,7 @@ function openMenu(
     CommandIDs.insertCode,
     CommandIDs.copyCode
   ];
-  ofCluster
+  clusterCommands
     .filter(command => commands.hasCommand(command))
     .filter(command => commands.isEnabled(command, args))
     .forEach(command => menu.addItem({ command, args }));

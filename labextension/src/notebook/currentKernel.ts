@@ -1,5 +1,5 @@
 /**
- * Which kernel is meant where none is named.
+ * The kernel of the current notebook or console.
  */
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { ISessionContext } from '@jupyterlab/apputils';
@@ -7,11 +7,11 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-/** A notebook or a console. */
-type SessionHolder = Widget & { sessionContext: ISessionContext };
+/** A notebook or console. */
+type SessionWidget = Widget & { sessionContext: ISessionContext };
 
 /**
- * Follows the notebook or console that was used last, as long as it is open.
+ * The kernel of the notebook or console that was current last, while it is open.
  */
 export class CurrentKernel implements IDisposable {
   constructor(private readonly _shell: JupyterFrontEnd.IShell) {
@@ -19,23 +19,24 @@ export class CurrentKernel implements IDisposable {
     this._onCurrent();
   }
 
+  /** Emitted when the notebook, its kernel or its name changes. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** Null where no notebook is open. */
+  /** Null if no notebook is open. */
   get session(): ISessionContext | null {
-    return this._holder?.sessionContext ?? null;
+    return this._widget?.sessionContext ?? null;
   }
 
-  /** Null where there is no notebook, or one without a kernel. */
+  /** Null if no notebook is open, or it has no kernel. */
   get kernelId(): string | null {
     return this.session?.session?.kernel?.id ?? null;
   }
 
-  /** The name of the notebook, or empty; that of its session may be the one before a renaming. */
+  /** The name of the notebook, or empty. It is that of the tab: the session may have the name before a renaming. */
   get name(): string {
-    return this._holder?.title.label ?? '';
+    return this._widget?.title.label ?? '';
   }
 
   get isDisposed(): boolean {
@@ -50,29 +51,29 @@ export class CurrentKernel implements IDisposable {
   }
 
   private _onCurrent(): void {
-    const widget = this._shell.currentWidget;
-    if (widget && holdsSession(widget)) {
-      this._follow(widget);
+    const { currentWidget } = this._shell;
+    if (currentWidget && hasSession(currentWidget)) {
+      this._setWidget(currentWidget);
     }
   }
 
-  private _follow(holder: SessionHolder | null): void {
-    if (holder === this._holder) {
+  private _setWidget(widget: SessionWidget | null): void {
+    if (widget === this._widget) {
       return;
     }
-    const old = this._holder;
+    const old = this._widget;
     old?.sessionContext.kernelChanged.disconnect(this._emit, this);
     old?.title.changed.disconnect(this._emit, this);
     old?.disposed.disconnect(this._onClosed, this);
-    this._holder = holder;
-    holder?.sessionContext.kernelChanged.connect(this._emit, this);
-    holder?.title.changed.connect(this._emit, this);
-    holder?.disposed.connect(this._onClosed, this);
+    this._widget = widget;
+    widget?.sessionContext.kernelChanged.connect(this._emit, this);
+    widget?.title.changed.connect(this._emit, this);
+    widget?.disposed.connect(this._onClosed, this);
     this._emit();
   }
 
   private _onClosed(): void {
-    this._follow(null);
+    this._setWidget(null);
   }
 
   private _emit(): void {
@@ -81,10 +82,10 @@ export class CurrentKernel implements IDisposable {
 
   private _changed = new Signal<this, void>(this);
   private _isDisposed = false;
-  private _holder: SessionHolder | null = null;
+  private _widget: SessionWidget | null = null;
 }
 
-/** Only notebooks and consoles have one. */
-function holdsSession(widget: Widget): widget is SessionHolder {
+/** Whether a widget is a notebook or console. */
+function hasSession(widget: Widget): widget is SessionWidget {
   return 'sessionContext' in widget;
 }

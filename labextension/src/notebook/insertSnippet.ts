@@ -1,5 +1,5 @@
 /**
- * The command that puts the lines which get the client into a notebook.
+ * The command that inserts the code for the Dask client into a notebook.
  */
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import {
@@ -12,10 +12,10 @@ import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { KERNEL_ARGS } from '../cluster/commands';
 import { CommandIDs } from '../commandIDs';
-import { CLIENT_LINES } from '../snippets';
+import { CLIENT_CODE } from '../snippets';
 import { IGpuDask } from '../tokens';
 
-/** Add the command; it is for notebooks whose cluster is ready. */
+/** Add the command; it is enabled for notebooks whose cluster is ready. */
 export function addInsertCommand(
   { model, current, commands, trans }: IGpuDask,
   tracker: INotebookTracker,
@@ -26,15 +26,19 @@ export function addInsertCommand(
     if (model.clusters.get(String(id))?.status !== 'ready') {
       return undefined;
     }
-    const isMeant = (panel: NotebookPanel): boolean =>
+    const hasKernel = (panel: NotebookPanel): boolean =>
       panel.sessionContext.session?.kernel?.id === id;
-    const front = tracker.currentWidget;
-    return front && isMeant(front) ? front : tracker.find(isMeant);
+    const { currentWidget } = tracker;
+    return currentWidget && hasKernel(currentWidget)
+      ? currentWidget
+      : tracker.find(hasKernel);
   };
 
   commands.addCommand(CommandIDs.insertCode, {
-    label: trans.__('Insert Code That Gets the Dask Client'),
-    caption: trans.__('Put it into a new cell below the active one'),
+    label: trans.__('Insert Dask Client Code'),
+    caption: trans.__(
+      'Insert code that gets the Dask client in a new cell below the active cell'
+    ),
     icon: addBelowIcon,
     describedBy: { args: KERNEL_ARGS },
     isEnabled: args => find(args) !== undefined,
@@ -42,26 +46,26 @@ export function addInsertCommand(
       const panel = find(args);
       if (panel) {
         shell.activateById(panel.id);
-        insertCell(panel, CLIENT_LINES);
+        insertCell(panel, CLIENT_CODE);
       }
     }
   });
 
-  // After a reload the clusters are known before the notebooks are there.
+  // After a reload the clusters are known before the notebooks are opened.
   const refresh = (): void =>
     commands.notifyCommandChanged(CommandIDs.insertCode);
-  const follow = (panel: NotebookPanel): void => {
+  const watch = (panel: NotebookPanel): void => {
     panel.sessionContext.kernelChanged.connect(refresh);
     panel.disposed.connect(refresh);
   };
-  tracker.forEach(follow);
+  tracker.forEach(watch);
   tracker.widgetAdded.connect((_, panel) => {
-    follow(panel);
+    watch(panel);
     refresh();
   });
 }
 
-/** Put code into a new cell below the active one, which is then the active one. */
+/** Insert code in a new cell below the active cell, and make it the active cell. */
 function insertCell({ content }: NotebookPanel, code: string): void {
   NotebookActions.insertBelow(content);
   content.activeCell?.model.sharedModel.setSource(code);

@@ -1,22 +1,23 @@
 /**
- * The item in the status bar: the GPUs of the current kernel's cluster.
+ * The status bar item: the GPUs of the current notebook's cluster.
  */
 import React from 'react';
 
+import { activeGpus } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { useGpuDask } from '../components/context';
-import { formatPart, gpusOf, sum } from '../format';
+import { formatUsage, sum } from '../format';
 import { IGpu } from '../model/api';
 import { IGpuDask } from '../tokens';
 
-/** The GPUs with a worker of the current kernel's cluster; none where it has none. */
+/** The GPUs on which the current notebook's cluster has workers. */
 export function currentGpus({ model, current }: IGpuDask): IGpu[] {
   const cluster = model.clusters.get(current.kernelId ?? '');
-  const uuids = cluster ? gpusOf(cluster) : [];
+  const uuids = cluster ? activeGpus(cluster) : [];
   return (model.gpus?.gpus ?? []).filter(gpu => uuids.includes(gpu.uuid));
 }
 
-/** How busy and how full they are, together. */
+/** The mean utilization and the total memory of these GPUs. */
 export function StatusItem(): JSX.Element | null {
   const gpuDask = useGpuDask();
   const { commands, model, trans } = gpuDask;
@@ -37,7 +38,7 @@ export function StatusItem(): JSX.Element | null {
     >
       {trans._n('%1 GPU', '%1 GPUs', gpus.length)}{' '}
       {trans.__('%1 % busy', busy.toFixed(0))},{' '}
-      {formatPart(used, total, trans, units)}
+      {formatUsage(used, total, trans, units)}
     </button>
   );
 }

@@ -1,133 +1,120 @@
 /**
- * What befalls clusters without anybody having asked for it.
+ * Detects events of clusters that the user did not cause, such as failures.
  */
-import { ICluster, IWorker } from '../model/api';
+import { ICluster, IWorker, IWorkerExit } from '../model/api';
 
-export interface IIncident {
+/** Identifies a worker, also one that has left the cluster. */
+export type WorkerId = Pick<IWorker, 'name' | 'gpu_index'>;
+
+/** An event of a cluster. */
+export interface IClusterEvent {
   kind:
-    | 'not-started'
+    | 'start-failed'
     | 'failed'
     | 'closed'
-    | 'workers-replaced'
+    | 'worker-lost'
+    | 'out-of-host-memory'
     | 'out-of-device-memory';
   cluster: ICluster;
-  /** The workers in whose place others are now, and the processes that they were. */
-  replaced: { worker: IWorker; pid: number }[];
-  /** The workers on which tasks have failed for want of device memory. */
-  short: IWorker[];
+  /** The workers that were lost or ran out of memory. */
+  workers: WorkerId[];
 }
 
-/** What was known of a cluster when it was last looked at. */
-interface IKnown {
+/** The last known state of a cluster. */
+interface ILastState {
   cluster: ICluster;
-  /** By the name of the worker, also of those that are away. */
-  pids: Map<string, number>;
-  /** How many tasks failed on each for want of device memory, by its name. */
-  out_of_memory: Map<string, number>;
+  /** The workers by name, including those that have left. */
+  workers: Map<string, IWorker>;
+  /** The exits of workers; null if not known yet. */
+  exits: IWorkerExit[] | null;
 }
 
 /**
- * Compares what is with what was; what was so when the page came is no news.
+ * Detects events by comparing the states of clusters; the first state of each is no event.
  */
-export class IncidentFinder {
-  /** What has happened since the last call. */
-  find(clusters: Iterable<ICluster>): IIncident[] {
-    const known = new Map<string, IKnown>();
-    const incidents: IIncident[] = [];
+export class ClusterEventDetector {
+  /** The events since the last call. */
+  detect(clusters: Iterable<ICluster>): IClusterEvent[] {
+    const states = new Map<string, ILastState>();
+    const events: IClusterEvent[] = [];
     for (const cluster of clusters) {
-      const last = this._known.get(cluster.kernel_id);
-      known.set(cluster.kernel_id, {
-        cluster,
-        pids: pidsOf(cluster, last),
-        out_of_memory: shortagesOf(cluster, last)
-      });
+      const last = this._states.get(cluster.kernel_id);
+      states.set(cluster.kernel_id, nextState(cluster, last));
       if (last) {
-        incidents.push(...between(last, cluster));
+        events.push(...compare(last, cluster));
       }
     }
-    this._known = known;
-    return incidents;
+    this._states = states;
+    return events;
   }
 
-  private _known = new Map<string, IKnown>();
+  private _states = new Map<string, ILastState>();
 }
 
-function between(last: IKnown, now: ICluster): IIncident[] {
-  const { cluster: old } = last;
-  const incident = { cluster: now, replaced: [], short: [] };
-  if (now.status !== old.status || now.since !== old.since) {
-    if (now.status === 'failed') {
-      const kind = old.status === 'starting' ? 'not-started' : 'failed';
-      return [{ ...incident, kind }];
-    }
-    // What was asked for has no reason.
-    if (now.status === 'closed' && now.reason) {
-      return [{ ...incident, kind: 'closed' }];
-    }
-  }
-  if (now.pid !== old.pid) {
+/** Update the last state; another pid is another cluster, with other workers. */
+function nextState(cluster: ICluster, last?: ILastState): ILastState {
+  const old = last?.cluster.pid === cluster.pid ? last : undefined;
+  const workers = new Map(old?.workers);
+  cluster.state?.workers.forEach(worker => workers.set(worker.name, worker));
+  const exits = cluster.state?.worker_exits ?? old?.exits ?? null;
+  return { cluster, workers, exits };
+}
+
+function compare(last: ILastState, cluster: ICluster): IClusterEvent[] {
+  const events = statusEvents(last, cluster);
+  const isSame = last.cluster.pid === cluster.pid;
+  return events.length === 0 && isSame ? workerEvents(last, cluster) : events;
+}
+
+function statusEvents(
+  { cluster: old }: ILastState,
+  cluster: ICluster
+): IClusterEvent[] {
+  if (cluster.status === old.status && cluster.since === old.since) {
     return [];
   }
-  const workers = now.state?.workers ?? [];
-  const replaced = workers.flatMap(worker => {
-    const pid = last.pids.get(worker.name);
-    return pid !== undefined && worker.pid !== null && pid !== worker.pid
-      ? [{ worker, pid }]
-      : [];
-  });
-  const short = workers.filter(
-    ({ name, out_of_memory }) =>
-      out_of_memory > (last.out_of_memory.get(name) ?? 0)
+  if (cluster.status === 'failed') {
+    const kind = old.status === 'starting' ? 'start-failed' : 'failed';
+    return [{ kind, cluster, workers: [] }];
+  }
+  // A cluster that the user has stopped has no reason.
+  return cluster.status === 'closed' && cluster.reason
+    ? [{ kind: 'closed', cluster, workers: [] }]
+    : [];
+}
+
+function workerEvents(last: ILastState, cluster: ICluster): IClusterEvent[] {
+  const { workers = [], worker_exits: exits = [] } = cluster.state ?? {};
+  const newExits = exits.filter(exit => isNew(exit, last.exits));
+  const exited = (isOverLimit: boolean): WorkerId[] =>
+    workersOf(
+      newExits.filter(exit => exit.over_memory_limit === isOverLimit),
+      [...last.workers.values(), ...workers]
+    );
+  const outOfMemory = workers.filter(
+    ({ name, out_of_memory: count }) =>
+      count > (last.workers.get(name)?.out_of_memory ?? 0)
   );
-  const incidents: IIncident[] = [];
-  if (replaced.length > 0) {
-    incidents.push({ ...incident, kind: 'workers-replaced', replaced });
-  }
-  if (short.length > 0) {
-    incidents.push({ ...incident, kind: 'out-of-device-memory', short });
-  }
-  return incidents;
+  const events: IClusterEvent[] = [
+    { kind: 'worker-lost', cluster, workers: exited(false) },
+    { kind: 'out-of-host-memory', cluster, workers: exited(true) },
+    { kind: 'out-of-device-memory', cluster, workers: outOfMemory }
+  ];
+  return events.filter(event => event.workers.length > 0);
 }
 
-/** The processes of the workers; another supervisor has others. */
-function pidsOf(cluster: ICluster, last: IKnown | undefined): IKnown['pids'] {
-  const pids = new Map(isSame(cluster, last) ? last?.pids : []);
-  for (const { name, pid } of cluster.state?.workers ?? []) {
-    if (pid !== null) {
-      pids.set(name, pid);
-    }
-  }
-  return pids;
+function isNew(exit: IWorkerExit, known: IWorkerExit[] | null): boolean {
+  return (
+    known !== null &&
+    !known.some(({ pid, time }) => pid === exit.pid && time === exit.time)
+  );
 }
 
-/** Of the workers that are away too; another supervisor counts anew. */
-function shortagesOf(
-  cluster: ICluster,
-  last: IKnown | undefined
-): IKnown['out_of_memory'] {
-  const known = isSame(cluster, last) ? last?.out_of_memory : [];
-  const workers = cluster.state?.workers ?? [];
-  return new Map([
-    ...(known ?? []),
-    ...workers.map(({ name, out_of_memory }): [string, number] => [
-      name,
-      out_of_memory
-    ])
-  ]);
-}
-
-function isSame(cluster: ICluster, last: IKnown | undefined): boolean {
-  return last?.cluster.pid === cluster.pid;
-}
-
-/** How a worker ended by the log of its scheduler; undefined if somebody has ended it on purpose. */
-export function endOfWorker(
-  log: string,
-  pid: number
-): 'out-of-memory' | 'lost' | undefined {
-  // In the words of distributed's nanny.
-  if (log.includes(`(pid=${pid}) exceeded`)) {
-    return 'out-of-memory';
-  }
-  return log.includes(`Worker process ${pid} `) ? 'lost' : undefined;
+/** The workers that have exited, each once. */
+function workersOf(exits: IWorkerExit[], workers: IWorker[]): WorkerId[] {
+  const names = new Set(exits.map(({ worker }) => worker));
+  return [...names].map(
+    name =>
+      workers.find(worker => worker.name === name) ?? { name, gpu_index: null }
+  );
 }

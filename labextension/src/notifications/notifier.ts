@@ -1,27 +1,25 @@
 /**
- * Tells of what befalls clusters.
+ * Shows notifications for the events of clusters.
  */
 import { Notification } from '@jupyterlab/apputils';
 import { IDisposable } from '@lumino/disposable';
 
+import { workerName } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
-import { endOf, isOrderRefused } from '../errors';
-import { nameOf } from '../format';
+import { areOptionsRefused, endReason } from '../errors';
 import { ICluster } from '../model/api';
-import { RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
-import { endOfWorker, IIncident, IncidentFinder } from './clusterEvents';
+import { ClusterEventDetector, IClusterEvent, WorkerId } from './clusterEvents';
 
+/** Shows at most one notification for each cluster and subject, and dismisses it when the cluster has changed. */
 export class Notifier implements IDisposable {
   /**
-   * @param gpuDask - what is watched
-   * @param _rest - has the logs
-   * @param _isSeen - whether the cards of the clusters are in view, which say how a cluster ended
+   * @param gpuDask - the shared service
+   * @param _isPanelVisible - whether the panel is visible, which shows why a cluster has ended
    */
   constructor(
     private readonly _gpuDask: IGpuDask,
-    private readonly _rest: RestClient,
-    private readonly _isSeen: () => boolean
+    private readonly _isPanelVisible: () => boolean
   ) {
     _gpuDask.model.changed.connect(this._onChanged, this);
   }
@@ -37,34 +35,39 @@ export class Notifier implements IDisposable {
 
   private _onChanged(): void {
     const { model } = this._gpuDask;
-    this._dismissOld();
-    const incidents = this._finder.find(model.clusters.values());
+    this._dismissOutdated();
+    const events = this._detector.detect(model.clusters.values());
     if (model.settings.value.notifications) {
-      incidents.forEach(incident => void this._tell(incident));
+      events.forEach(event => this._notify(event));
     }
   }
 
-  private async _tell(incident: IIncident): Promise<void> {
-    if (incident.kind === 'workers-replaced') {
-      await this._tellOfWorkers(incident);
-    } else if (incident.kind === 'out-of-device-memory') {
-      this._tellOfShortage(incident);
-    } else if (!this._isSeen()) {
-      this._tellOfEnd(incident);
+  private _notify(event: IClusterEvent): void {
+    switch (event.kind) {
+      case 'worker-lost':
+        return this._notifyWorkerLost(event);
+      case 'out-of-host-memory':
+        return this._notifyOutOfHostMemory(event);
+      case 'out-of-device-memory':
+        return this._notifyOutOfDeviceMemory(event);
+      default:
+        if (!this._isPanelVisible()) {
+          this._notifyEnd(event);
+        }
     }
   }
 
-  private _tellOfEnd({ kind, cluster }: IIncident): void {
+  private _notifyEnd({ kind, cluster }: IClusterEvent): void {
     const { trans } = this._gpuDask;
-    const { reason, log } = endOf(cluster, trans);
-    const said =
-      kind === 'not-started'
+    const { reason, log } = endReason(cluster, trans);
+    const message =
+      kind === 'start-failed'
         ? trans.__('The cluster of %1 did not start: %2', cluster.name, reason)
         : kind === 'failed'
           ? trans.__('The cluster of %1 has failed: %2', cluster.name, reason)
           : trans.__('%1: %2', cluster.name, reason);
     const actions = [
-      isOrderRefused(cluster, trans)
+      areOptionsRefused(cluster, trans)
         ? this._action(
             trans.__('Change options…'),
             CommandIDs.startWithOptions,
@@ -73,117 +76,102 @@ export class Notifier implements IDisposable {
         : this._action(trans.__('Start again'), CommandIDs.restart, cluster)
     ];
     if (log) {
-      actions.push(this._logs(cluster));
+      actions.push(this._logsAction(cluster));
     }
-    this._emit(
-      cluster,
-      'end',
-      said,
-      kind === 'closed' ? 'info' : 'error',
-      actions
-    );
+    const type = kind === 'closed' ? 'info' : 'error';
+    this._emit(cluster, 'end', message, type, actions);
   }
 
-  /** The cell says that its task failed; what can be done about it is said here. */
-  private _tellOfShortage({ cluster, short }: IIncident): void {
+  private _notifyWorkerLost({ cluster, workers }: IClusterEvent): void {
     const { trans } = this._gpuDask;
-    const names = short.map(worker => nameOf(worker, trans)).join(', ');
-    // JupyterLab cuts what is longer than 140 characters.
-    const said = trans.__(
+    const message = trans._n(
+      '%2: a worker was lost (%3). Dask restarts it and recomputes its results.',
+      '%2: %1 workers were lost (%3). Dask restarts them and recomputes their results.',
+      workers.length,
+      cluster.name,
+      this._workerNames(workers)
+    );
+    this._emit(cluster, 'worker-lost', message, 'warning', [
+      this._logsAction(cluster)
+    ]);
+  }
+
+  private _notifyOutOfHostMemory({ cluster, workers }: IClusterEvent): void {
+    const { trans } = this._gpuDask;
+    const message = trans._n(
+      '%2: a worker ran out of host memory (%3). Dask restarts it and recomputes its results.',
+      '%2: %1 workers ran out of host memory (%3). Dask restarts them and recomputes their results.',
+      workers.length,
+      cluster.name,
+      this._workerNames(workers)
+    );
+    this._emit(cluster, 'host-memory', message, 'warning', [
+      this._logsAction(cluster)
+    ]);
+  }
+
+  private _notifyOutOfDeviceMemory({ cluster, workers }: IClusterEvent): void {
+    const { trans } = this._gpuDask;
+    // JupyterLab truncates messages after 140 characters.
+    const names =
+      workers.length > 2
+        ? trans.__('%1 workers', workers.length)
+        : this._workerNames(workers);
+    const message = trans.__(
       '%1: a task ran out of device memory on %2. Try smaller chunks, or a lower spill threshold.',
       cluster.name,
-      short.length > 2 ? trans.__('%1 workers', short.length) : names
+      names
     );
-    this._emit(cluster, 'shortage', said, 'error', [this._logs(cluster)]);
+    this._emit(cluster, 'device-memory', message, 'error', [
+      this._logsAction(cluster)
+    ]);
   }
 
-  private async _tellOfWorkers({
-    cluster,
-    replaced
-  }: IIncident): Promise<void> {
+  private _workerNames(workers: WorkerId[]): string {
     const { trans } = this._gpuDask;
-    const log = await this._log(cluster.kernel_id);
-    const ends = replaced.map(({ worker, pid }) => ({
-      name: nameOf(worker, trans),
-      end: endOfWorker(log, pid)
-    }));
-    const namesOf = (wanted: string): string =>
-      ends
-        .filter(({ end }) => end === wanted)
-        .map(({ name }) => name)
-        .join(', ');
-    const full = namesOf('out-of-memory');
-    const lost = namesOf('lost');
-    const actions = [this._logs(cluster)];
-    if (full) {
-      const said = trans.__(
-        '%1: %2 ran out of host memory. Its worker was started again, and Dask computes again what it held.',
-        cluster.name,
-        full
-      );
-      this._emit(cluster, 'memory', said, 'warning', actions);
-    }
-    if (lost) {
-      const said = trans.__(
-        '%1: %2 lost its worker. Another was started, and Dask computes again what it held.',
-        cluster.name,
-        lost
-      );
-      this._emit(cluster, 'lost', said, 'warning', actions);
-    }
+    return workers.map(worker => workerName(worker, trans)).join(', ');
   }
 
-  /** Notify; what was said before of the same subject goes, unless it is the same and is still there. */
+  /** Show a notification in place of that on the same subject, unless the same message is still shown. */
   private _emit(
     cluster: ICluster,
     subject: string,
-    said: string,
+    message: string,
     type: 'info' | 'warning' | 'error',
     actions: Notification.IAction[]
   ): void {
-    if (!this._isSo(cluster)) {
-      return;
-    }
     const key = `${cluster.kernel_id} ${subject}`;
-    const old = this._told.get(key);
-    const isTold = Notification.manager.notifications.some(
-      ({ id, message }) => id === old?.id && message === said
+    const old = this._shown.get(key);
+    const isShown = Notification.manager.notifications.some(
+      each => each.id === old?.id && each.message === message
     );
-    if (isTold) {
+    if (isShown) {
       return;
     }
     if (old) {
       Notification.dismiss(old.id);
     }
     const options = { autoClose: false as const, actions };
-    const id = Notification.emit(said, type, options);
-    this._told.set(key, { id, cluster });
+    const id = Notification.emit(message, type, options);
+    this._shown.set(key, { id, cluster });
   }
 
-  /** A notification is about a cluster in one status; what came after that is not its business. */
-  private _dismissOld(): void {
-    for (const [key, { id, cluster }] of this._told) {
-      if (!this._isSo(cluster)) {
-        this._told.delete(key);
+  /** Dismiss the notifications of clusters that were started again, stopped or removed. */
+  private _dismissOutdated(): void {
+    for (const [key, { id, cluster }] of this._shown) {
+      if (!this._isCurrent(cluster)) {
+        this._shown.delete(key);
         Notification.dismiss(id);
       }
     }
   }
 
-  private _isSo({ kernel_id: kernelId, since }: ICluster): boolean {
+  /** Whether the cluster of the kernel is still in the same status. */
+  private _isCurrent({ kernel_id: kernelId, since }: ICluster): boolean {
     return this._gpuDask.model.clusters.get(kernelId)?.since === since;
   }
 
-  /** What the scheduler has logged; nothing if it cannot be read any more. */
-  private async _log(kernelId: string): Promise<string> {
-    try {
-      return (await this._rest.logs(kernelId)).supervisor ?? '';
-    } catch {
-      return '';
-    }
-  }
-
-  private _logs(cluster: ICluster): Notification.IAction {
+  private _logsAction(cluster: ICluster): Notification.IAction {
     const { trans } = this._gpuDask;
     return this._action(trans.__('Logs'), CommandIDs.showLogs, cluster);
   }
@@ -200,8 +188,11 @@ export class Notifier implements IDisposable {
     };
   }
 
-  private readonly _finder = new IncidentFinder();
+  private readonly _detector = new ClusterEventDetector();
   private _isDisposed = false;
-  /** The notifications, by what they are about, and the cluster as it was then. */
-  private readonly _told = new Map<string, { id: string; cluster: ICluster }>();
+  /** The notifications by kernel and subject, each with the cluster at that time. */
+  private readonly _shown = new Map<
+    string,
+    { id: string; cluster: ICluster }
+  >();
 }

@@ -11,21 +11,20 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
+import {
+  resultBytes,
+  spilledBytes,
+  summarize,
+  taskCounts
+} from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { Card } from '../components/card';
 import { CodeText } from '../components/codeText';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
-import { StateMark } from '../components/stateLabel';
-import { endOf, isOrderRefused } from '../errors';
-import {
-  formatBytes,
-  heldBy,
-  spilledBy,
-  sum,
-  summarize,
-  tasksOf
-} from '../format';
+import { StateLabel } from '../components/stateLabel';
+import { endReason, areOptionsRefused } from '../errors';
+import { formatBytes, sum } from '../format';
 import { scaleIcon } from '../icons';
 import { ICluster } from '../model/api';
 import { WorkerList } from './workerList';
@@ -35,7 +34,7 @@ interface IClusterCardProps {
   isCurrent: boolean;
 }
 
-/** One cluster: whose it is, how it is, what its workers do, and what can be done with it. */
+/** A cluster: its notebook, state, workers and buttons. */
 export function ClusterCard({
   cluster,
   isCurrent
@@ -54,17 +53,17 @@ export function ClusterCard({
       data-current={isCurrent}
       aria-label={trans.__('Cluster of %1', cluster.name)}
     >
-      <div className="jp-GpuDask-cardHead">
+      <div className="jp-GpuDask-cardHeader">
         <h3 title={cluster.notebooks.join('\n') || cluster.name}>
           <span className="jp-GpuDask-name">{cluster.name}</span>
         </h3>
-        <span className="jp-GpuDask-aside">{summary.engine}</span>
+        <span className="jp-GpuDask-details">{summary.engine}</span>
       </div>
       <div className="jp-GpuDask-stateLine">
-        <StateMark summary={summary} />
-        {cluster.status === 'ready' && <Work cluster={cluster} />}
+        <StateLabel summary={summary} />
+        {cluster.status === 'ready' && <TaskStatus cluster={cluster} />}
       </div>
-      <Why cluster={cluster} />
+      <Reason cluster={cluster} />
       {cluster.status === 'ready' && cluster.state && showWorkers && (
         <WorkerList
           workers={cluster.state.workers}
@@ -76,55 +75,55 @@ export function ClusterCard({
   );
 }
 
-/** What it has to do, and what did not fit. */
-function Work({ cluster }: { cluster: ICluster }): JSX.Element {
+/** The tasks, spilled bytes and results of a cluster. */
+function TaskStatus({ cluster }: { cluster: ICluster }): JSX.Element {
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
-  const { running, waiting } = tasksOf(cluster);
-  const spilled = sum((cluster.state?.workers ?? []).map(spilledBy));
-  const words =
+  const { running, waiting } = taskCounts(cluster);
+  const spilled = sum((cluster.state?.workers ?? []).map(spilledBytes));
+  const parts =
     running + waiting > 0
       ? [trans.__('%1 running', running), trans.__('%1 waiting', waiting)]
       : [trans.__('idle')];
   if (spilled > 0) {
-    words.push(trans.__('%1 spilled', formatBytes(spilled, units)));
+    parts.push(trans.__('%1 spilled', formatBytes(spilled, units)));
   }
-  const held = heldBy(cluster);
+  const held = resultBytes(cluster);
   if (held > 0) {
-    words.push(trans.__('holds %1 of results', formatBytes(held, units)));
+    parts.push(trans.__('holds %1 of results', formatBytes(held, units)));
   }
-  return <span className="jp-GpuDask-quiet">{words.join(', ')}</span>;
+  return <span className="jp-GpuDask-secondary">{parts.join(', ')}</span>;
 }
 
-/** Why it is as it is, where there is something to say. */
-function Why({ cluster }: { cluster: ICluster }): JSX.Element | null {
+/** Why a cluster has ended, or why it uses the CPU stand-in. */
+function Reason({ cluster }: { cluster: ICluster }): JSX.Element | null {
   const { trans } = useGpuDask();
-  const isOver = cluster.status === 'failed' || cluster.status === 'closed';
-  const { reason, fix } = endOf(cluster, trans);
-  const said = isOver ? `${reason} ${fix}`.trim() : cluster.stand_in;
-  return said ? (
-    <p className="jp-GpuDask-why">
-      <CodeText text={said} />
+  const hasEnded = cluster.status === 'failed' || cluster.status === 'closed';
+  const { reason, fix } = endReason(cluster, trans);
+  const text = hasEnded ? `${reason} ${fix}`.trim() : cluster.stand_in;
+  return text ? (
+    <p className="jp-GpuDask-reason">
+      <CodeText text={text} />
     </p>
   ) : null;
 }
 
-/** Drawn anew when what can be done is another, not for each metric. */
-const Actions = React.memo(AllActions, (old, { cluster }) =>
+/** The buttons; they are not rendered again when only metrics change. */
+const Actions = React.memo(ActionButtons, (old, { cluster }) =>
   (['status', 'name', 'dashboard', 'log'] as const).every(
     name => old.cluster[name] === cluster[name]
   )
 );
 
-function AllActions({ cluster }: { cluster: ICluster }): JSX.Element {
+function ActionButtons({ cluster }: { cluster: ICluster }): JSX.Element {
   const { trans } = useGpuDask();
   const shared = {
     args: { kernelId: cluster.kernel_id },
-    about: cluster.name,
-    look: 'icon' as const
+    target: cluster.name,
+    variant: 'icon' as const
   };
   const isReady = cluster.status === 'ready';
-  const isOver = cluster.status === 'failed' || cluster.status === 'closed';
+  const hasEnded = cluster.status === 'failed' || cluster.status === 'closed';
   return (
     <div className="jp-GpuDask-actions">
       {isReady && cluster.dashboard && (
@@ -133,7 +132,7 @@ function AllActions({ cluster }: { cluster: ICluster }): JSX.Element {
           command={CommandIDs.openDashboard}
           label={trans.__('Dashboard')}
           icon={launchIcon}
-          look="text"
+          variant="text"
         />
       )}
       {isReady && cluster.dashboard && (
@@ -144,7 +143,7 @@ function AllActions({ cluster }: { cluster: ICluster }): JSX.Element {
           icon={caretDownIcon}
         />
       )}
-      {isOver && <StartButtons cluster={cluster} shared={shared} />}
+      {hasEnded && <StartButtons cluster={cluster} shared={shared} />}
       <span className="jp-GpuDask-icons">
         {(isReady || cluster.status === 'starting') && (
           <CommandButton
@@ -158,7 +157,7 @@ function AllActions({ cluster }: { cluster: ICluster }): JSX.Element {
           <CommandButton
             {...shared}
             command={CommandIDs.insertCode}
-            label={trans.__('Insert code that gets the client')}
+            label={trans.__('Insert code for the Dask client')}
             icon={addBelowIcon}
           />
         )}
@@ -166,11 +165,11 @@ function AllActions({ cluster }: { cluster: ICluster }): JSX.Element {
           <CommandButton
             {...shared}
             command={CommandIDs.copyCode}
-            label={trans.__('Copy code that gets the client')}
+            label={trans.__('Copy code for the Dask client')}
             icon={copyIcon}
           />
         )}
-        {(isReady || endOf(cluster, trans).log) && (
+        {(isReady || endReason(cluster, trans).log) && (
           <CommandButton
             {...shared}
             command={CommandIDs.showLogs}
@@ -203,30 +202,32 @@ interface IStartButtonsProps {
   cluster: ICluster;
   shared: Pick<
     React.ComponentProps<typeof CommandButton>,
-    'args' | 'about' | 'look'
+    'args' | 'target' | 'variant'
   >;
 }
 
-/** A cluster that ran is started as it was; an order that was refused is changed first. */
+/** The buttons that start a cluster again; if its options were refused, changing them comes first. */
 function StartButtons({ cluster, shared }: IStartButtonsProps): JSX.Element {
   const { trans } = useGpuDask();
-  const again = {
+  const restart = {
     command: CommandIDs.restart,
     label: trans.__('Start again'),
     icon: runIcon
   };
-  const isRefused = isOrderRefused(cluster, trans);
-  const change = {
+  const areRefused = areOptionsRefused(cluster, trans);
+  const changeOptions = {
     command: CommandIDs.startWithOptions,
-    label: isRefused
+    label: areRefused
       ? trans.__('Change options…')
       : trans.__('Start with options…'),
     icon: settingsIcon
   };
-  const [first, second] = isRefused ? [change, again] : [again, change];
+  const [first, second] = areRefused
+    ? [changeOptions, restart]
+    : [restart, changeOptions];
   return (
     <>
-      <CommandButton {...shared} {...first} look="text" />
+      <CommandButton {...shared} {...first} variant="text" />
       <CommandButton {...shared} {...second} />
     </>
   );

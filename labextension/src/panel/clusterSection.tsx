@@ -1,38 +1,36 @@
 import { addIcon, runIcon, settingsIcon } from '@jupyterlab/ui-components';
 import React, { useMemo } from 'react';
 
+import { summarize } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
 import { Notice } from '../components/notice';
-import { summarize } from '../format';
 import { ICluster } from '../model/api';
+import { START_CODE } from '../snippets';
 import { ClusterCard } from './clusterCard';
 
-/** What starts a cluster in a notebook; code, so never translated. */
-const START_LINES = '%load_ext jupyter_gpudask\n%gpudask start';
-
-/** The clusters, and how to get one. */
+/** The section of the clusters. */
 export function ClusterSection(): JSX.Element {
   const { model, current, trans } = useGpuDask();
   const { kind } = model.status;
   if (kind === 'no-server' || kind === 'refused') {
     return (
       <Notice
-        title={trans.__('There are no clusters of the server to show.')}
+        title={trans.__('Clusters of the server are not available.')}
         hint={trans.__(
-          'A notebook starts its own without it; run in one of its cells:'
+          'To start a cluster without the server, run in a notebook cell:'
         )}
-        code={START_LINES}
+        code={START_CODE}
       />
     );
   }
   if (!model.gpus) {
     return (
-      <p className="jp-GpuDask-wait">{trans.__('Looking for clusters…')}</p>
+      <p className="jp-GpuDask-loading">{trans.__('Loading clusters…')}</p>
     );
   }
-  const clusters = inOrder([...model.clusters.values()], current.kernelId);
+  const clusters = sortClusters([...model.clusters.values()], current.kernelId);
   const hasOwn = model.clusters.has(current.kernelId ?? '');
   return (
     <div data-stale={kind === 'lost'}>
@@ -51,8 +49,8 @@ export function ClusterSection(): JSX.Element {
   );
 }
 
-/** The current notebook's first, the others by name. */
-export function inOrder(
+/** Sort clusters by name, with that of the current notebook first. */
+export function sortClusters(
   clusters: ICluster[],
   currentId: string | null
 ): ICluster[] {
@@ -64,14 +62,14 @@ export function inOrder(
   );
 }
 
-/** The current notebook has no cluster, or there is no notebook. */
+/** The notice that no notebook is open, or that it has no kernel or no cluster. */
 function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
   const { current, trans } = useGpuDask();
   if (!current.session) {
     return isOnly ? (
       <Notice
         title={trans.__('No notebook is open.')}
-        hint={trans.__('Each notebook can have its own cluster; open one.')}
+        hint={trans.__('Open a notebook to start a cluster for it.')}
       >
         <CommandButton
           command="notebook:create-new"
@@ -85,7 +83,9 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
     return (
       <Notice
         title={trans.__('%1 has no kernel.', current.name)}
-        hint={trans.__('Choose one in its toolbar; a cluster belongs to it.')}
+        hint={trans.__(
+          'Select a kernel in the notebook toolbar to start a cluster.'
+        )}
       />
     );
   }
@@ -93,27 +93,27 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
     <Notice
       title={trans.__('%1 has no cluster yet.', current.name)}
       hint={trans.__(
-        'Start one here, or with the first %1 cell of the notebook.',
+        'Start one here, or run a %1 cell in the notebook.',
         '%%gpudask'
       )}
     >
       <CommandButton
         command={CommandIDs.start}
         label={trans.__('Start')}
-        about={current.name}
+        target={current.name}
         icon={runIcon}
       />
       <CommandButton
         command={CommandIDs.startWithOptions}
         label={trans.__('Options…')}
-        about={current.name}
+        target={current.name}
         icon={settingsIcon}
       />
     </Notice>
   );
 }
 
-/** Says changes of state to those who do not see them, and no metrics. */
+/** A live region that announces changes of state, but no metrics, to screen readers. */
 function Announcer({ clusters }: { clusters: ICluster[] }): JSX.Element {
   const { model, trans } = useGpuDask();
   const gpus = model.gpus?.gpus ?? [];

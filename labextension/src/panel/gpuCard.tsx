@@ -1,14 +1,15 @@
 import React from 'react';
 
+import { holderName } from '../cluster/summary';
 import { Card } from '../components/card';
 import { useGpuDask } from '../components/context';
 import { Meter } from '../components/meter';
 import { Sparkline } from '../components/sparkline';
-import { formatBytes, formatPart, holderName, percentOf, sum } from '../format';
+import { formatBytes, formatUsage, percentage, sum } from '../format';
 import { IGpu, IGpuUser } from '../model/api';
-import { IPast } from '../model/model';
+import { IGpuHistory } from '../model/model';
 
-/** One GPU: its metrics, its last minute, and who is on it. */
+/** A GPU: its metrics, clusters and processes. */
 export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {
   const { model, trans } = useGpuDask();
   const { showTemperature } = model.settings.value;
@@ -16,7 +17,7 @@ export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {
   const holders = gpu.holders.map(each => holderName(each, model.clusters));
   return (
     <Card version={holders.join()}>
-      <div className="jp-GpuDask-cardHead">
+      <div className="jp-GpuDask-cardHeader">
         <h3 title={`${gpu.name}, ${gpu.uuid}`}>
           <span
             className="jp-GpuDask-index"
@@ -28,7 +29,7 @@ export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {
           </span>
           <span className="jp-GpuDask-name">{gpu.name}</span>
         </h3>
-        {showTemperature && <Aside gpu={gpu} />}
+        {showTemperature && <Details gpu={gpu} />}
       </div>
       <Metrics gpu={gpu} />
       <Holders gpu={gpu} />
@@ -37,20 +38,20 @@ export function GpuCard({ gpu }: { gpu: IGpu }): JSX.Element {
 }
 
 function Metrics({ gpu }: { gpu: IGpu }): JSX.Element {
-  const past = useGpuDask().model.past(gpu.uuid);
+  const history = useGpuDask().model.gpuHistory(gpu.uuid);
   return (
     <div className="jp-GpuDask-metrics">
-      <BusyMetric gpu={gpu} past={past} />
-      <MemoryMetric gpu={gpu} past={past} />
+      <BusyMetric gpu={gpu} history={history} />
+      <MemoryMetric gpu={gpu} history={history} />
     </div>
   );
 }
 
-/** How hot it is, and what it draws. */
-function Aside({ gpu }: { gpu: IGpu }): JSX.Element {
+/** The temperature and the power. */
+function Details({ gpu }: { gpu: IGpu }): JSX.Element {
   const { trans } = useGpuDask();
   return (
-    <span className="jp-GpuDask-aside">
+    <span className="jp-GpuDask-details">
       {gpu.temperature !== null && (
         <span title={trans.__('Temperature')}>
           {trans.__('%1 °C', gpu.temperature.toFixed(0))}
@@ -67,15 +68,15 @@ function Aside({ gpu }: { gpu: IGpu }): JSX.Element {
 
 interface IMetricProps {
   gpu: IGpu;
-  past: IPast;
+  history: IGpuHistory;
 }
 
-function BusyMetric({ gpu, past }: IMetricProps): JSX.Element {
+function BusyMetric({ gpu, history }: IMetricProps): JSX.Element {
   const { trans } = useGpuDask();
-  const known = gpu.utilization !== null;
-  const text = known
+  const isKnown = gpu.utilization !== null;
+  const text = isKnown
     ? trans.__('%1 %', gpu.utilization?.toFixed(0))
-    : trans.__('not known');
+    : trans.__('not available');
   return (
     <Metric
       name={trans.__('Busy')}
@@ -85,8 +86,8 @@ function BusyMetric({ gpu, past }: IMetricProps): JSX.Element {
       kind="busy"
     >
       <Sparkline
-        times={past.times}
-        metrics={past.utilization}
+        times={history.times}
+        metrics={history.utilization}
         top={100}
         kind="busy"
       />
@@ -94,24 +95,26 @@ function BusyMetric({ gpu, past }: IMetricProps): JSX.Element {
   );
 }
 
-function MemoryMetric({ gpu, past }: IMetricProps): JSX.Element {
+function MemoryMetric({ gpu, history }: IMetricProps): JSX.Element {
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
   const { memory_used: used, memory_total: total } = gpu;
-  const known = used !== null && total !== null;
+  const isKnown = used !== null && total !== null;
   return (
     <Metric
       name={trans.__('Memory')}
       label={trans.__('GPU %1 memory', gpu.index)}
       text={
-        known ? formatPart(used, total, trans, units) : trans.__('not known')
+        isKnown
+          ? formatUsage(used, total, trans, units)
+          : trans.__('not available')
       }
-      percent={known ? percentOf(used, total) : null}
+      percent={isKnown ? percentage(used, total) : null}
       kind="memory"
     >
       <Sparkline
-        times={past.times}
-        metrics={past.memory}
+        times={history.times}
+        metrics={history.memory}
         top={total ?? 0}
         kind="memory"
       />
@@ -139,7 +142,7 @@ function Metric({
   const { showSparklines } = useGpuDask().model.settings.value;
   return (
     <div className="jp-GpuDask-metric">
-      <div className="jp-GpuDask-metricHead" aria-hidden={percent !== null}>
+      <div className="jp-GpuDask-metricHeader" aria-hidden={percent !== null}>
         <span>{name}</span>
         <span className="jp-GpuDask-value">{text}</span>
       </div>
@@ -151,17 +154,17 @@ function Metric({
   );
 }
 
-/** Who holds it, by name, and what else is on it. */
+/** The clusters that hold the GPU, and other processes on it. */
 function Holders({ gpu }: { gpu: IGpu }): JSX.Element {
   const { model, trans } = useGpuDask();
   const { showProcesses, units } = model.settings.value;
   const held = new Set(gpu.holders.map(holder => holder.kernel_id));
-  const foreign = showProcesses
+  const others = showProcesses
     ? gpu.users.filter(
         user => user.kernel_id === null || !held.has(user.kernel_id)
       )
     : [];
-  if (gpu.holders.length === 0 && foreign.length === 0 && !gpu.hidden_use) {
+  if (gpu.holders.length === 0 && others.length === 0 && !gpu.hidden_use) {
     return (
       <p className="jp-GpuDask-free">
         {gpu.users.length > 0 ? trans.__('In use') : trans.__('Free')}
@@ -183,36 +186,36 @@ function Holders({ gpu }: { gpu: IGpu }): JSX.Element {
             <span className="jp-GpuDask-holder" title={holder.name}>
               {holderName(holder, model.clusters)}
             </span>
-            <span className="jp-GpuDask-quiet">
+            <span className="jp-GpuDask-secondary">
               {holder.share && `${trans.__('shared')} `}
               {memory > 0 && formatBytes(memory, units)}
             </span>
           </li>
         );
       })}
-      {foreign.map(user => (
-        <ForeignProcess key={user.pid} user={user} />
+      {others.map(user => (
+        <OtherProcess key={user.pid} user={user} />
       ))}
       {gpu.hidden_use && <UnlistedProcesses gpu={gpu} />}
     </ul>
   );
 }
 
-/** The memory of a GPU that no listed process explains. */
+/** The memory that belongs to none of the listed processes. */
 function UnlistedProcesses({ gpu }: { gpu: IGpu }): JSX.Element {
   const { model, trans } = useGpuDask();
   const listed = sum(gpu.users.map(user => user.memory));
   return (
     <li
-      data-kind="foreign"
+      data-kind="process"
       title={trans.__(
-        'The driver does not list the processes that hold this memory, such as those of another container'
+        'The driver does not list the processes that use this memory, such as those of other containers'
       )}
     >
       <span className="jp-GpuDask-holder">
         {trans.__('Unlisted processes')}
       </span>
-      <span className="jp-GpuDask-quiet">
+      <span className="jp-GpuDask-secondary">
         {formatBytes(
           (gpu.memory_used ?? 0) - listed,
           model.settings.value.units
@@ -222,7 +225,7 @@ function UnlistedProcesses({ gpu }: { gpu: IGpu }): JSX.Element {
   );
 }
 
-function ForeignProcess({ user }: { user: IGpuUser }): JSX.Element {
+function OtherProcess({ user }: { user: IGpuUser }): JSX.Element {
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
   const pid = trans.__('pid %1', user.pid);
@@ -236,7 +239,7 @@ function ForeignProcess({ user }: { user: IGpuUser }): JSX.Element {
   ].filter(Boolean);
   return (
     <li
-      data-kind="foreign"
+      data-kind="process"
       title={
         user.notebook
           ? trans.__('Its cluster does not hold this GPU')
@@ -244,7 +247,7 @@ function ForeignProcess({ user }: { user: IGpuUser }): JSX.Element {
       }
     >
       <span className="jp-GpuDask-holder">{name}</span>
-      <span className="jp-GpuDask-quiet">{details.join(', ')}</span>
+      <span className="jp-GpuDask-secondary">{details.join(', ')}</span>
     </li>
   );
 }

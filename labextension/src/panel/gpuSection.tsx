@@ -2,28 +2,26 @@ import React from 'react';
 
 import { useGpuDask } from '../components/context';
 import { Notice } from '../components/notice';
+import { LIST_GPUS_CODE } from '../snippets';
 import { GpuCard } from './gpuCard';
 
-/** What lists the GPUs in a notebook. */
-const GPUS_LINES = '%load_ext jupyter_gpudask\n%gpudask gpus';
-
-/** The GPUs of the machine. */
+/** The section of the GPUs. */
 export function GpuSection(): JSX.Element {
   const { model, trans } = useGpuDask();
   const { status, gpus } = model;
   if (status.kind === 'no-server' || status.kind === 'refused') {
     return (
       <Notice
-        title={trans.__('There are no metrics without the server.')}
+        title={trans.__('GPU metrics of the server are not available.')}
         hint={trans.__(
-          'A notebook can show the GPUs of its kernel; run in one of its cells:'
+          'To list the GPUs without the server, run in a notebook cell:'
         )}
-        code={GPUS_LINES}
+        code={LIST_GPUS_CODE}
       />
     );
   }
   if (!gpus) {
-    return <p className="jp-GpuDask-wait">{trans.__('Reading the GPUs…')}</p>;
+    return <p className="jp-GpuDask-loading">{trans.__('Loading GPUs…')}</p>;
   }
   return (
     <div data-stale={status.kind === 'lost'}>
@@ -33,9 +31,7 @@ export function GpuSection(): JSX.Element {
         gpus.gpus.length === 0 && (
           <Notice
             title={trans.__('This machine has no GPU.')}
-            hint={trans.__(
-              'Clusters run on the CPU stand-in here, with the same code.'
-            )}
+            hint={trans.__('Clusters run the same code on the CPU stand-in.')}
           />
         )
       )}

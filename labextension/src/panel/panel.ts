@@ -1,5 +1,5 @@
 /**
- * The sidebar panel: its frame and sections.
+ * The panel in the left sidebar.
  */
 import { ITranslator } from '@jupyterlab/translation';
 import {
@@ -18,15 +18,15 @@ import { IGpuDask } from '../tokens';
 import { ClusterSection } from './clusterSection';
 import { GpuSection } from './gpuSection';
 
-/** The id of the panel in the shell, kept in saved layouts. */
+/** The widget id of the panel, kept in saved layouts. */
 export const PANEL_ID = 'jupyter-gpudask-panel';
 
 /**
- * Make the sidebar panel with its two sections.
+ * Create the panel with its sections.
  *
- * @param gpuDask - what it shows
- * @param translator - turns every visible sentence into the user's language
- * @returns a panel that is ready to be added to a shell's left area
+ * @param gpuDask - the shared service
+ * @param translator - the translator
+ * @returns a panel for the left area of the shell
  */
 export function createPanel(
   gpuDask: IGpuDask,
@@ -38,7 +38,7 @@ export function createPanel(
   panel.addClass('jp-GpuDask');
   panel.title.icon = gpuDaskIcon;
   panel.title.caption = trans.__('GPU Dask');
-  // The content is already a region, with a label that fits any side panel.
+  // The content is a region already, with a generic label.
   panel.content.node.setAttribute('aria-label', trans.__('GPU Dask'));
   panel.content.node.tabIndex = -1;
   panel.header.addWidget(new LiveWidget(gpuDask, ConnectionNotice));
@@ -68,25 +68,25 @@ export function createPanel(
     })
   );
   const { settings } = gpuDask.model;
-  const arrange = (): void => {
-    const wanted = settings.value.showGpus ? [gpus, clusters] : [clusters];
-    if (panel.widgets.length !== wanted.length) {
-      // Anew, for who goes through the page by keyboard meets them in the order in which they came.
+  const arrangeSections = (): void => {
+    const shown = settings.value.showGpus ? [gpus, clusters] : [clusters];
+    if (panel.widgets.length !== shown.length) {
+      // All are added again, because the tab order is that in which they are added.
       [gpus, clusters].forEach(section => (section.parent = null));
-      wanted.forEach(section => panel.addWidget(section));
+      shown.forEach(section => panel.addWidget(section));
     }
   };
-  settings.changed.connect(arrange);
-  arrange();
+  settings.changed.connect(arrangeSections);
+  arrangeSections();
   panel.disposed.connect(() => {
-    settings.changed.disconnect(arrange);
+    settings.changed.disconnect(arrangeSections);
     gpus.dispose();
     clusters.dispose();
   });
   return panel;
 }
 
-/** Takes the focus when it is activated, so that the keyboard goes on in it. */
+/** A side panel that takes the focus when it is activated. */
 class FocusablePanel extends SidePanel {
   protected override onActivateRequest(message: Message): void {
     super.onActivateRequest(message);
@@ -98,7 +98,7 @@ function createSection(title: string, body: Widget): PanelWithToolbar {
   const section = new PanelWithToolbar();
   section.addClass('jp-GpuDask-section');
   section.title.label = title;
-  // It scrolls, and there may be nothing in it that takes the focus.
+  // A scrollable element must be focusable, and the section may have no focusable content.
   section.node.tabIndex = 0;
   section.addWidget(body);
   return section;

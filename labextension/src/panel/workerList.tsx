@@ -9,12 +9,12 @@ interface IWorkerListProps {
   label: string;
 }
 
-/** More workers than these scroll in a window of their own. */
-const MANY = 32;
+/** Lists with more workers scroll separately. */
+const MAX_PLAIN_ROWS = 32;
 
 /** The workers of a cluster. */
 export function WorkerList({ workers, label }: IWorkerListProps): JSX.Element {
-  return workers.length > MANY ? (
+  return workers.length > MAX_PLAIN_ROWS ? (
     <WindowedList workers={workers} label={label} />
   ) : (
     <ul className="jp-GpuDask-workers" aria-label={label}>
@@ -23,7 +23,7 @@ export function WorkerList({ workers, label }: IWorkerListProps): JSX.Element {
   );
 }
 
-/** Draws those that can be seen. */
+/** A list that renders only the visible workers. */
 function WindowedList({ workers, label }: IWorkerListProps): JSX.Element {
   const { ref, onScroll, from, to, above, below } = useWindowed(
     workers.length,

@@ -1,32 +1,27 @@
 import React from 'react';
 
+import { spilledBytes, workerName } from '../cluster/summary';
 import { useGpuDask } from '../components/context';
 import { Meter } from '../components/meter';
-import {
-  formatBytes,
-  formatPart,
-  nameOf,
-  percentOf,
-  spilledBy
-} from '../format';
+import { formatBytes, formatUsage, percentage } from '../format';
 import { IWorker } from '../model/api';
 
 interface IWorkerRowProps {
   worker: IWorker;
-  /** From 0 on. */
+  /** The position in the list, from 0. */
   index: number;
-  /** How many there are, also those that are not drawn. */
+  /** The number of workers in the list. */
   count: number;
 }
 
-/** One worker: its GPU, how full that is, and what it does. */
+/** A worker: its GPU, memory, tasks and status. */
 export const WorkerRow = React.memo(function WorkerRow({
   worker,
   index,
   count
 }: IWorkerRowProps): JSX.Element {
   const { trans } = useGpuDask();
-  const name = nameOf(worker, trans);
+  const name = workerName(worker, trans);
   const pid = worker.pid === null ? '' : trans.__('pid %1', worker.pid);
   return (
     <li aria-posinset={index + 1} aria-setsize={count}>
@@ -34,7 +29,7 @@ export const WorkerRow = React.memo(function WorkerRow({
         {name}
       </span>
       <WorkerMemory worker={worker} name={name} />
-      <span className="jp-GpuDask-workerWork">
+      <span className="jp-GpuDask-workerDetails">
         <Details worker={worker} />
       </span>
     </li>
@@ -56,8 +51,8 @@ function WorkerMemory({
       <>
         <Meter
           label={trans.__('%1 memory', name)}
-          percent={percentOf(used, total)}
-          text={formatPart(used, total, trans, units)}
+          percent={percentage(used, total)}
+          text={formatUsage(used, total, trans, units)}
           kind="memory"
         />
         <span className="jp-GpuDask-value" aria-hidden="true">
@@ -77,25 +72,25 @@ function Details({ worker }: { worker: IWorker }): JSX.Element {
   const { model, trans } = useGpuDask();
   const { units } = model.settings.value;
   const tasks = worker.executing + worker.waiting;
-  const words = [
+  const parts = [
     tasks > 0 ? trans._n('%1 task', '%1 tasks', tasks) : trans.__('no tasks')
   ];
   if (worker.utilization !== null) {
-    words.unshift(trans.__('%1 % busy', worker.utilization.toFixed(0)));
+    parts.unshift(trans.__('%1 % busy', worker.utilization.toFixed(0)));
   }
   if (worker.pool_size) {
-    const share = percentOf(worker.pool_used ?? 0, worker.pool_size);
-    words.push(trans.__('pool %1 %', share.toFixed(0)));
+    const share = percentage(worker.pool_used ?? 0, worker.pool_size);
+    parts.push(trans.__('pool %1 %', share.toFixed(0)));
   }
-  const spilled = spilledBy(worker);
+  const spilled = spilledBytes(worker);
   if (spilled > 0) {
-    words.push(trans.__('%1 spilled', formatBytes(spilled, units)));
+    parts.push(trans.__('%1 spilled', formatBytes(spilled, units)));
   }
   return (
     <>
-      {words.join(', ')}
+      {parts.join(', ')}
       {worker.status !== 'running' && (
-        <strong className="jp-GpuDask-odd">
+        <strong className="jp-GpuDask-workerStatus">
           {' '}
           {worker.status.replace(/_/g, ' ')}
         </strong>

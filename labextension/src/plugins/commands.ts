@@ -1,6 +1,3 @@
-/**
- * Wiring of what can be done with clusters.
- */
 import {
   ILabShell,
   ILayoutRestorer,
@@ -14,7 +11,7 @@ import { addClusterCommands } from '../cluster/commands';
 import { CommandIDs } from '../commandIDs';
 import {
   dashboardArgs,
-  dashboardOf,
+  parseDashboard,
   dashboardUrl,
   IDashboard
 } from '../dashboard/dashboard';
@@ -28,7 +25,7 @@ const NO_ARGS = {
   additionalProperties: false
 } as const;
 
-/** What can be done with clusters, in the palette too, and the tabs with Dask's dashboards. */
+/** A plugin that adds the cluster commands and the tabs with Dask dashboards. */
 export const commands: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:commands',
   description: 'Commands that start, stop and show Dask clusters.',
@@ -80,12 +77,12 @@ export const commands: JupyterFrontEndPlugin<void> = {
         'noopener'
       );
     };
-    // A page of Notebook 7 has room for one document.
+    // Notebook 7 shows one document in a page: it has no tabs.
     addClusterCommands(gpuDask, actions, labShell ? openTab : openPage);
     app.commands.addCommand(CommandIDs.restoreDashboard, {
       describedBy: { args: NO_ARGS },
       isVisible: () => false,
-      execute: args => openTab(dashboardOf(args))
+      execute: args => openTab(parseDashboard(args))
     });
 
     if (labShell) {

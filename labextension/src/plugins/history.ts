@@ -1,6 +1,3 @@
-/**
- * Wiring of the tab with the history.
- */
 import {
   ILabShell,
   ILayoutRestorer,
@@ -15,9 +12,11 @@ import type { HistoryTab } from '../history/tab';
 import { RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
 
+/** A plugin that adds the tab with the metrics of the last minutes. */
 export const history: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:history',
-  description: 'A tab with the past of every GPU and worker.',
+  description:
+    'A tab with the metrics of the last minutes of every GPU and worker.',
   autoStart: true,
   requires: [IGpuDask],
   optional: [ILabShell, ILayoutRestorer, ICommandPalette],
@@ -32,12 +31,14 @@ export const history: JupyterFrontEndPlugin<void> = {
     const tracker = new WidgetTracker<HistoryTab>({
       namespace: 'jupyter-gpudask-history'
     });
-    // A page of Notebook 7 has room for one document, and a place below it.
+    // Notebook 7 shows one document in a page; the down area is below it.
     const area = labShell ? 'main' : 'down';
 
     app.commands.addCommand(CommandIDs.showHistory, {
       label: trans.__('Show GPU History'),
-      caption: trans.__('Show the last minutes of every GPU and worker'),
+      caption: trans.__(
+        'Show the metrics of the last minutes of every GPU and worker'
+      ),
       icon: historyIcon,
       describedBy: {
         args: { type: 'object', properties: {}, additionalProperties: false }

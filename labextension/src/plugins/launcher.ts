@@ -7,7 +7,7 @@ import { ILauncher } from '@jupyterlab/launcher';
 import { CommandIDs } from '../commandIDs';
 import { IGpuDask } from '../tokens';
 
-/** The card in the launcher. */
+/** A plugin that adds a card to the launcher. */
 export const launcher: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:launcher',
   description: 'Opens the panel from the launcher.',

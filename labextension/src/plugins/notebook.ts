@@ -11,10 +11,10 @@ import { Autostart } from '../notebook/autostart';
 import { addInsertCommand } from '../notebook/insertSnippet';
 import { IGpuDask } from '../tokens';
 
-/** What is done in notebooks: code is inserted, and clusters are started with them. */
+/** A plugin that inserts code into notebooks and starts clusters with them. */
 export const notebook: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:notebook',
-  description: 'Inserts code into notebooks, and starts clusters with them.',
+  description: 'Inserts code into notebooks and starts clusters with them.',
   autoStart: true,
   requires: [IGpuDask],
   optional: [INotebookTracker, ICommandPalette],
@@ -34,9 +34,9 @@ export const notebook: JupyterFrontEndPlugin<void> = {
     });
     const rest = new RestClient(app.serviceManager.serverSettings);
     const autostart = new Autostart(gpuDask, rest);
-    tracker.forEach(panel => autostart.follow(panel.sessionContext));
+    tracker.forEach(panel => autostart.watch(panel.sessionContext));
     tracker.widgetAdded.connect((_, panel) =>
-      autostart.follow(panel.sessionContext)
+      autostart.watch(panel.sessionContext)
     );
   }
 };

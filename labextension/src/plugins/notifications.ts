@@ -3,23 +3,22 @@ import {
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 
-import { RestClient } from '../model/rest';
 import { Notifier } from '../notifications/notifier';
 import { PANEL_ID } from '../panel/panel';
 import { IGpuDask } from '../tokens';
 
-/** What is told when nobody looks. */
+/** A plugin that shows notifications for the events of clusters. */
 export const notifications: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:notifications',
-  description: 'Tells of clusters that fail and workers that are lost.',
+  description:
+    'Notifications for clusters that fail and workers that are lost.',
   autoStart: true,
   requires: [IGpuDask],
   activate: (app: JupyterFrontEnd, gpuDask: IGpuDask): void => {
-    const rest = new RestClient(app.serviceManager.serverSettings);
-    const isPanelSeen = (): boolean =>
+    const isPanelVisible = (): boolean =>
       Array.from(app.shell.widgets('left')).some(
         widget => widget.id === PANEL_ID && widget.isVisible
       );
-    new Notifier(gpuDask, rest, isPanelSeen);
+    new Notifier(gpuDask, isPanelVisible);
   }
 };

@@ -35,7 +35,7 @@ export const panel: JupyterFrontEndPlugin<void> = {
       label: args =>
         args.isLauncher
           ? trans.__('GPU Dask')
-          : trans.__('Show GPU Dask panel'),
+          : trans.__('Show GPU Dask Panel'),
       caption: trans.__(
         'Move the focus to the GPU Dask panel in the left sidebar, or back to the document'
       ),

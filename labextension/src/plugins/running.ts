@@ -8,10 +8,11 @@ import { RunningClusters } from '../cluster/running';
 import { RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
 
-/** The clusters in the panel of what is running. */
+/** A plugin that lists the clusters in the panel of running terminals and kernels. */
 export const running: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:running',
-  description: 'Lists the clusters in the panel of what is running.',
+  description:
+    'Lists the clusters in the panel of running terminals and kernels.',
   autoStart: true,
   requires: [IGpuDask],
   optional: [IRunningSessionManagers],

@@ -6,7 +6,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import { IGpuDask } from '../tokens';
 
-/** What the user can choose. */
+/** A plugin that loads the settings. */
 export const settings: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:settings',
   description: 'The settings of GPU Dask.',

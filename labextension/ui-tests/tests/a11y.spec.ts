@@ -1,5 +1,5 @@
 /**
- * Nothing in any state of the panel, its dialogs and the history is a serious obstacle, in light and in dark.
+ * Accessibility of the panel, its dialogs and the history in both themes, checked with axe.
  */
 import AxeBuilder from '@axe-core/playwright';
 import { expect, IJupyterLabPageFixture, test } from '@jupyterlab/galata';
@@ -40,7 +40,7 @@ const SCENES: { [name: string]: IScene } = {
 
 const THEMES = ['JupyterLab Light', 'JupyterLab Dark'];
 
-/** What axe finds in that part of the page, and finds serious or critical. */
+/** The serious and critical violations in a part of the page. */
 async function obstacles(
   page: IJupyterLabPageFixture,
   selector: string
@@ -55,7 +55,7 @@ async function obstacles(
     );
 }
 
-/** Check that part of the page in each theme. */
+/** Check a part of the page in each theme. */
 async function expectNoObstacles(
   page: IJupyterLabPageFixture,
   selector: string
@@ -66,7 +66,7 @@ async function expectNoObstacles(
   }
 }
 
-test.describe('nothing is an obstacle', () => {
+test.describe('there is no serious violation', () => {
   test.use({ autoGoto: false });
 
   for (const [name, scene] of Object.entries(SCENES)) {
@@ -74,8 +74,8 @@ test.describe('nothing is an obstacle', () => {
       await playScene(page, scene);
       await page.goto();
       await page.sidebar.openTab('jupyter-gpudask-panel');
-      const news = scene.isLost ? 'Next try in' : 'Clusters';
-      await expect(gpuDaskPanel(page).getByText(news).first()).toBeVisible();
+      const text = scene.isLost ? 'Retrying in' : 'Clusters';
+      await expect(gpuDaskPanel(page).getByText(text).first()).toBeVisible();
       await expectNoObstacles(page, '#jupyter-gpudask-panel');
       await page.screenshot({ path: testInfo.outputPath('panel.png') });
     });
@@ -99,7 +99,7 @@ test.describe('nothing is an obstacle', () => {
   });
 });
 
-test('nothing is an obstacle in the dialog that starts a cluster, and in the toolbar', async ({
+test('there is no serious violation in the start dialog and the toolbar', async ({
   page,
   request,
   tmpPath
@@ -117,10 +117,10 @@ test('nothing is an obstacle in the dialog that starts a cluster, and in the too
   await expectNoObstacles(page, '.jp-Dialog-content');
 });
 
-test.describe('without sight, or with little motion', () => {
+test.describe('with assistive settings', () => {
   test.use({ autoGoto: false });
 
-  test('the state of a cluster is announced, and its metrics are not', async ({
+  test('the state of a cluster is announced, but not its metrics', async ({
     page
   }) => {
     await playScene(page, SCENES['a cluster that starts'], 500);
@@ -133,7 +133,7 @@ test.describe('without sight, or with little motion', () => {
     await expect(announcer).toHaveAttribute('aria-live', 'polite');
   });
 
-  test('nothing moves where that is not wanted', async ({ page }) => {
+  test('nothing moves with reduced motion', async ({ page }) => {
     await page.emulateMedia({ reducedMotion: 'reduce' });
     await playScene(page, SCENES['a cluster that starts']);
     await page.goto();

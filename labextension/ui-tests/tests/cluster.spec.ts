@@ -1,5 +1,5 @@
 /**
- * A cluster from its start to its end, by the panel: a real server, kernel and cluster; the GPUs alone are pretended.
+ * The life of a cluster in the panel, with a real server, kernel and cluster; only the GPUs are simulated.
  */
 import { expect, test } from '@jupyterlab/galata';
 
@@ -16,7 +16,7 @@ test.beforeEach(async ({ page, request, tmpPath }) => {
   await openAnalysis(page, request, tmpPath);
 });
 
-test('a cluster on the CPU is started with options, watched, and stopped', async ({
+test('a cluster on the CPU is started with options, monitored and stopped', async ({
   page
 }, testInfo) => {
   const panel = gpuDaskPanel(page);
@@ -55,7 +55,7 @@ test('a cluster on the CPU is started with options, watched, and stopped', async
   await page.screenshot({ path: testInfo.outputPath('busy.png') });
 
   await card.getByRole('button', { name: 'Stop' }).click();
-  await expect(dialog).toContainText('9 tasks are not done');
+  await expect(dialog).toContainText('9 tasks are not finished');
   await dialog.getByRole('button', { name: 'Stop' }).click();
   await expect(card).toBeHidden({ timeout: 20000 });
   await expect(

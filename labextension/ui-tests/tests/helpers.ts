@@ -1,7 +1,7 @@
 import { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import { APIRequestContext, expect, Locator, Page } from '@playwright/test';
 
-/** The panel of the extension, wherever the page keeps it. */
+/** The panel of the extension. */
 export function gpuDaskPanel(page: Page): Locator {
   return page.locator('#jupyter-gpudask-panel');
 }
@@ -28,7 +28,7 @@ export async function expectBothSections(page: Page): Promise<void> {
 
 /** Open the command palette and run the command with this label. */
 export async function runFromPalette(page: Page, label: string): Promise<void> {
-  // A page that still connects to its kernel takes the focus from a palette.
+  // A page that is connecting to its kernel takes the focus from the palette.
   await expect(async () => {
     await page.keyboard.press('Control+Shift+C');
     const search = page.getByPlaceholder('SEARCH', { exact: true });
@@ -37,7 +37,7 @@ export async function runFromPalette(page: Page, label: string): Promise<void> {
   }).toPass({ timeout: 30000 });
 }
 
-/** Put a notebook without cells on the server. */
+/** Create a notebook without cells on the server. */
 export async function uploadNotebook(
   request: APIRequestContext,
   path: string,
@@ -58,7 +58,7 @@ export async function uploadNotebook(
   expect(reply.ok()).toBe(true);
 }
 
-/** Wait until the notebook's kernel is there and idle. */
+/** Wait until the kernel of the notebook is idle. */
 export async function expectIdleKernel(page: Page): Promise<void> {
   await expect(
     page
@@ -74,21 +74,21 @@ export function clusterCard(page: Page, name = 'analysis.ipynb'): Locator {
   });
 }
 
-/** Open a notebook analysis.ipynb with an idle kernel, and the panel beside it. */
+/** Open a notebook analysis.ipynb with an idle kernel, and the panel. */
 export async function openAnalysis(
   page: IJupyterLabPageFixture,
   request: APIRequestContext,
   folder: string,
   kernel = 'python3'
 ): Promise<void> {
-  // Not made and then renamed: a kernel that starts meanwhile would keep the old name.
+  // Not created and renamed: a kernel that starts in the meantime would keep the old name.
   await uploadNotebook(request, `${folder}/analysis.ipynb`, kernel);
   await page.notebook.openByPath(`${folder}/analysis.ipynb`);
   await expectIdleKernel(page);
   await page.sidebar.openTab('jupyter-gpudask-panel');
 }
 
-/** Start a cluster on the CPU for the notebook in front, and wait until it is ready. */
+/** Start a cluster on the CPU for the current notebook, and wait until it is ready. */
 export async function startOnCpu(
   page: Page,
   name = 'analysis.ipynb',
@@ -106,7 +106,7 @@ export async function startOnCpu(
   });
 }
 
-/** Give the cluster of the notebook in front tasks that take so many seconds each. */
+/** Submit tasks that sleep to the cluster of the current notebook. */
 export async function submitTasks(
   page: IJupyterLabPageFixture,
   count: number,
@@ -121,7 +121,7 @@ export async function submitTasks(
   await page.notebook.runCell(0);
 }
 
-/** What the server says of the cluster of a notebook. */
+/** The server's state of the cluster of a notebook. */
 export async function clusterOnServer(
   request: APIRequestContext,
   notebook = 'analysis.ipynb'

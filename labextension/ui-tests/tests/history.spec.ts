@@ -1,5 +1,5 @@
 /**
- * The tab with the history: real metrics of the server, but for the long past, which is played.
+ * The history tab, with real metrics of the server and a simulated stream for long histories.
  */
 import { expect, IJupyterLabPageFixture, test } from '@jupyterlab/galata';
 import { readFile } from 'fs/promises';
@@ -10,7 +10,7 @@ import { playScene } from './mockStream';
 const tab = (page: IJupyterLabPageFixture) =>
   page.locator('#jupyter-gpudask-history');
 
-/** How many streams are open. */
+/** Count the open streams. */
 function countStreams(page: IJupyterLabPageFixture): () => number {
   let open = 0;
   page.on('websocket', socket => {
@@ -22,7 +22,7 @@ function countStreams(page: IJupyterLabPageFixture): () => number {
   return () => open;
 }
 
-test('the history is opened from the panel, is there again after a reload, and rests while it is hidden', async ({
+test('the history opens from the panel, is restored after a reload, and disconnects while it is hidden', async ({
   page
 }) => {
   await page.sidebar.openTab('jupyter-gpudask-panel');
@@ -53,7 +53,7 @@ test.describe('with 15 minutes of metrics', () => {
     await expect(tab(page).getByRole('img')).toHaveCount(8);
   });
 
-  test('one cursor goes through all charts, and a range can be zoomed and saved', async ({
+  test('all charts share a cursor, and a range can be zoomed and saved', async ({
     page
   }) => {
     await tab(page).getByRole('button', { name: 'Pause' }).click();
@@ -80,7 +80,7 @@ test.describe('with 15 minutes of metrics', () => {
     await tab(page).getByRole('button', { name: 'Save CSV' }).click();
     const text = await readFile(await (await download).path(), 'utf8');
     const lines = text.trim().split('\r\n');
-    expect(lines[0]).toContain('"GPU 1 (train.ipynb): Tasks a second [1/s]"');
+    expect(lines[0]).toContain('"GPU 1 (train.ipynb): Tasks per second [1/s]"');
     // A third of 15 minutes, a line a second.
     expect(Math.abs(lines.length - 300)).toBeLessThan(10);
 

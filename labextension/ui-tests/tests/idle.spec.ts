@@ -1,18 +1,18 @@
 /**
- * A cluster that is closed for being idle, on a server of its own whose limit is a few seconds.
+ * Clusters that are closed when they are idle, on a server with a timeout of a few seconds.
  */
 import { expect, test } from '@playwright/test';
 
-import { OwnServer } from './jupyterServer';
+import { JupyterServer } from './jupyterServer';
 import { expectIdleKernel, uploadNotebook } from './helpers';
 
 test.describe.configure({ timeout: 120000 });
 
-const server = new OwnServer('/user/ada/', ['--GpuDask.idle_timeout=8']);
+const server = new JupyterServer('/user/ada/', ['--GpuDask.idle_timeout=8']);
 
 test.afterEach(async () => server.stop());
 
-test('that a cluster was closed for being idle is told, with the button that starts it again', async ({
+test('a notification reports that an idle cluster was closed, with a button that starts it again', async ({
   page,
   request
 }, testInfo) => {

@@ -1,14 +1,14 @@
 /**
- * A server of a test's own, with other options than that of the others.
+ * A Jupyter server for a single test, with options of its own.
  */
 import { ChildProcess, spawn } from 'child_process';
 import { AddressInfo, createServer } from 'net';
 
 import { expect, Page } from '@playwright/test';
 
-export class OwnServer {
+export class JupyterServer {
   /**
-   * @param _baseUrl - the path that it answers under, from slash to slash
+   * @param _baseUrl - the base URL, which starts and ends with a slash
    * @param _options - arguments of `jupyter lab`
    */
   constructor(
@@ -16,12 +16,12 @@ export class OwnServer {
     private readonly _options: string[] = []
   ) {}
 
-  /** The address of that path. */
+  /** The address of the server. */
   get url(): string {
     return `http://localhost:${this._port}${this._baseUrl}`;
   }
 
-  /** Start it, at the port that it had before. */
+  /** Start the server, at the same port as before. */
   async start(): Promise<void> {
     this._port ||= await freePort();
     this._process = spawn(
@@ -45,21 +45,21 @@ export class OwnServer {
     );
   }
 
-  /** End it, if it runs. */
+  /** Stop the server, if it is running. */
   async stop(): Promise<void> {
     const stopped = this._process;
     this._process = undefined;
     if (stopped && stopped.exitCode === null) {
-      const over = new Promise(resolve => stopped.once('exit', resolve));
+      const exited = new Promise(resolve => stopped.once('exit', resolve));
       stopped.kill('SIGTERM');
-      // One whose kernel is still starting may wait for it for minutes.
-      const patience = setTimeout(() => stopped.kill('SIGKILL'), 10000);
-      await over;
-      clearTimeout(patience);
+      // A server whose kernel is still starting may wait for it for minutes.
+      const timeout = setTimeout(() => stopped.kill('SIGKILL'), 10000);
+      await exited;
+      clearTimeout(timeout);
     }
   }
 
-  /** Open a page of it, as soon as it answers. */
+  /** Open a page as soon as the server responds. */
   async open(page: Page, path: string): Promise<void> {
     await expect(async () => {
       await page.goto(this.url + path);

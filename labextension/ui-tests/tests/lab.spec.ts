@@ -7,7 +7,7 @@ const THEMES = {
   dark: 'JupyterLab Dark'
 };
 
-/** The colour of the text and of what is behind it, as "rgb(...)". */
+/** The colors of the text and of its background, as "rgb(...)". */
 async function panelColours(
   page: Parameters<typeof gpuDaskPanel>[0]
 ): Promise<{ text: string; background: string }> {
@@ -29,7 +29,7 @@ for (const [name, theme] of Object.entries(THEMES)) {
   });
 }
 
-test('the colours of the panel follow the theme', async ({ page }) => {
+test('the colors of the panel follow the theme', async ({ page }) => {
   await page.sidebar.openTab('jupyter-gpudask-panel');
   await page.theme.setTheme(THEMES.light);
   const light = await panelColours(page);
@@ -40,9 +40,7 @@ test('the colours of the panel follow the theme', async ({ page }) => {
   expect(dark.background).not.toBe(light.background);
 });
 
-test('the panel that was open is there again after a reload', async ({
-  page
-}) => {
+test('an open panel is restored after a reload', async ({ page }) => {
   await page.sidebar.openTab('jupyter-gpudask-panel');
   await expectBothSections(page);
   // The layout is saved a little later.
@@ -55,7 +53,7 @@ test('the panel that was open is there again after a reload', async ({
 test('the palette has a command that opens the panel', async ({ page }) => {
   await expect(gpuDaskPanel(page)).toBeHidden();
 
-  await runFromPalette(page, 'Show GPU Dask panel');
+  await runFromPalette(page, 'Show GPU Dask Panel');
 
   await expectBothSections(page);
 });

@@ -1,5 +1,5 @@
 /**
- * What the magics show in a notebook: the start, and the status, which goes on as long as there is a kernel.
+ * The output of the magics in a notebook.
  */
 import { expect, test } from '@jupyterlab/galata';
 
@@ -7,7 +7,7 @@ import { openAnalysis } from './helpers';
 
 test.describe.configure({ timeout: 120000 });
 
-test('the start tells how far it is, and the status is live, and stays in the file', async ({
+test('the start shows its progress, and the status is updated and saved in the file', async ({
   page,
   request,
   tmpPath

@@ -1,28 +1,29 @@
 /**
- * Streams that are played to the page instead of the server's: states and sizes that no test machine has.
+ * A simulated stream, for states and sizes that a test machine does not have.
  */
 import { Page, WebSocketRoute } from '@playwright/test';
 
 const GIB = 2 ** 30;
 
-/** The time of the first message, in seconds since the epoch; it is in no picture. */
+/** The time of the first message, in seconds since the epoch; it is not shown. */
 const START = Date.UTC(2026, 0, 1, 12) / 1000;
 
+/** The state that a simulated stream reports. */
 export interface IScene {
   gpus: number;
-  /** Of the one cluster; null for no cluster. */
+  /** The number of workers; null for no cluster. */
   workers: number | null;
-  /** What is otherwise about the cluster. */
+  /** Changes of the cluster. */
   cluster?: object;
-  /** What is otherwise about each GPU. */
+  /** Changes of each GPU. */
   gpu?: object;
-  /** What is otherwise about the list of GPUs. */
+  /** Changes of the list of GPUs. */
   gpuList?: object;
-  /** The connection is lost after the first message, and cannot be made again. */
+  /** Whether the connection is lost after the first message, and cannot be restored. */
   isLost?: boolean;
 }
 
-/** What is about a cluster that did not start. */
+/** The changes of a cluster that did not start. */
 export const FAILED = {
   status: 'failed',
   reason: 'GPU 0 is held by other.ipynb.',
@@ -32,7 +33,7 @@ export const FAILED = {
   engine: null
 };
 
-/** Between 0 and 1, the same in each run. */
+/** A number between 0 and 1, the same in each run. */
 function wave(time: number, number: number): number {
   return (1 + Math.sin(time / (9 + number) + number)) / 2;
 }
@@ -70,7 +71,7 @@ function numbers(count: number): number[] {
   return Array.from({ length: count }, (_, index) => index);
 }
 
-/** A worker is called by its GPU where each has one. */
+/** The name of a worker: that of its GPU, if each has its own. */
 function workerName(scene: IScene, index: number): string {
   return scene.workers === scene.gpus ? uuid(index) : String(index);
 }
@@ -91,7 +92,7 @@ function sample(scene: IScene, time: number): object {
 
 function gpuList(scene: IScene, time: number): object {
   const holder = { name: 'train.ipynb', kernel_id: 'played', share: false };
-  const foreign = {
+  const other = {
     pid: 812,
     name: 'trainer',
     user: 'ada',
@@ -105,7 +106,7 @@ function gpuList(scene: IScene, time: number): object {
       name: 'NVIDIA H200',
       memory_total: 140 * GIB,
       holders: scene.workers ? [holder] : [],
-      users: index === 1 ? [foreign] : [],
+      users: index === 1 ? [other] : [],
       hidden_use: false,
       ...gpuMetrics(time, index),
       ...scene.gpu
@@ -181,11 +182,11 @@ function message(scene: IScene, tick: number, past: number): string {
 }
 
 /**
- * Play a scene to each stream that the page opens from now on.
+ * Simulate each stream that the page opens from now on.
  *
- * @param page - which page
- * @param scene - what there is to be seen
- * @param interval - milliseconds between two messages; 0 for the first alone
+ * @param page - the page
+ * @param scene - the state that the stream reports
+ * @param interval - milliseconds between two messages; 0 for only one message
  */
 export async function playScene(
   page: Page,

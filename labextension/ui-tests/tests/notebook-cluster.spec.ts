@@ -1,5 +1,5 @@
 /**
- * A cluster in Notebook 7, whose pages have less than those of JupyterLab.
+ * A cluster in Notebook 7.
  */
 import { expect, test } from '@playwright/test';
 
@@ -22,14 +22,14 @@ test.afterEach(async ({ request }) => {
   await request.delete('/api/contents/analysis.ipynb');
 });
 
-test('it is started, scaled, used and found again among what is running', async ({
+test('a cluster is started, scaled, used and listed in the tab Running', async ({
   page,
   request
 }, testInfo) => {
   await uploadNotebook(request, 'analysis.ipynb');
   await page.goto('/notebooks/analysis.ipynb');
   await expectIdleKernel(page);
-  await runFromPalette(page, 'Show GPU Dask panel');
+  await runFromPalette(page, 'Show GPU Dask Panel');
   await startOnCpu(page);
   const card = clusterCard(page);
 

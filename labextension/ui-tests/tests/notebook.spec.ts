@@ -45,7 +45,7 @@ test.describe('in a Notebook 7 notebook', () => {
       .locator('.jp-GpuDask-toolbarButton')
       .getByRole('button', { name: 'Cluster of this notebook: off' })
       .click();
-    await page.getByRole('menuitem', { name: 'Show GPU Dask panel' }).click();
+    await page.getByRole('menuitem', { name: 'Show GPU Dask Panel' }).click();
 
     await expectBothSections(page);
     await expect(
@@ -56,7 +56,7 @@ test.describe('in a Notebook 7 notebook', () => {
   test('the panel and the history follow the theme', async ({
     page
   }, testInfo) => {
-    await runFromPalette(page, 'Show GPU Dask panel');
+    await runFromPalette(page, 'Show GPU Dask Panel');
     await expectBothSections(page);
     await runFromPalette(page, 'Show GPU History');
     const parts = [
@@ -97,7 +97,7 @@ test.describe('in a Notebook 7 notebook', () => {
   test('the panel opens from the palette', async ({ page }) => {
     await expect(gpuDaskPanel(page)).toBeHidden();
 
-    await runFromPalette(page, 'Show GPU Dask panel');
+    await runFromPalette(page, 'Show GPU Dask Panel');
 
     await expectBothSections(page);
   });
@@ -111,7 +111,7 @@ test('the panel opens from the palette of the Notebook 7 tree', async ({
     page.locator('.jp-FileBrowser-listing, .jp-DirListing').first()
   ).toBeVisible();
 
-  await runFromPalette(page, 'Show GPU Dask panel');
+  await runFromPalette(page, 'Show GPU Dask Panel');
 
   await expectBothSections(page);
   await page.screenshot({ path: testInfo.outputPath('tree.png') });

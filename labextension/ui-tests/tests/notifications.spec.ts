@@ -1,5 +1,5 @@
 /**
- * What befalls clusters, and kernels that lack something.
+ * Notifications of failures, and kernels without the required packages.
  */
 import { expect, test } from '@jupyterlab/galata';
 
@@ -13,7 +13,7 @@ import {
 
 test.describe.configure({ timeout: 120000 });
 
-test('workers and clusters that are killed are told, with what to do', async ({
+test('notifications report killed workers and clusters, with actions', async ({
   page,
   request,
   tmpPath
@@ -24,7 +24,7 @@ test('workers and clusters that are killed are told, with what to do', async ({
   process.kill(state.workers[0].pid, 'SIGKILL');
   const toast = page.locator('.Toastify__toast');
   await expect(toast).toContainText(
-    'analysis.ipynb: Worker 0 lost its worker',
+    'analysis.ipynb: a worker was lost (Worker 0)',
     {
       timeout: 30000
     }
@@ -36,13 +36,13 @@ test('workers and clusters that are killed are told, with what to do', async ({
   await dialog.getByRole('button', { name: 'Close' }).click();
   await expect(toast).toBeHidden();
 
-  // The card says it in view; who looks at files is told.
+  // The card shows it while the panel is visible; otherwise there is a notification.
   await page.sidebar.openTab('filebrowser');
   process.kill(pid, 'SIGKILL');
   await expect(toast).toContainText('The cluster of analysis.ipynb has failed');
   await page.screenshot({ path: testInfo.outputPath('failed.png') });
 
-  // It is about the cluster that failed, and not about the one that somebody starts now.
+  // The notification is dismissed when the cluster is started again.
   const { kernel_id: kernelId } = await clusterOnServer(request);
   await request.post(`/gpudask/api/clusters/${kernelId}/restart`);
   await expect(toast).toBeHidden();
@@ -65,7 +65,7 @@ test('workers and clusters that are killed are told, with what to do', async ({
   ).toHaveCount(2);
   await expect(clusterCard(page)).toContainText('CPU stand-in');
 
-  // Nothing is told of what one does oneself.
+  // There is no notification for actions of the user.
   await clusterCard(page).getByRole('button', { name: 'Stop' }).click();
   await expect(gpuDaskPanel(page)).toContainText('has no cluster yet', {
     timeout: 20000
@@ -73,7 +73,7 @@ test('workers and clusters that are killed are told, with what to do', async ({
   await expect(toast).toBeHidden();
 });
 
-test('a task that runs out of device memory is told, with what helps', async ({
+test('a notification reports a task that ran out of device memory, with a fix', async ({
   page,
   request,
   tmpPath
@@ -100,7 +100,7 @@ cluster.client.gather(cluster.client.map(allocate, range(3)))`
   await page.screenshot({ path: testInfo.outputPath('device-memory.png') });
 });
 
-const LACKING = [
+const KERNELS = [
   {
     kernel: 'without-package',
     reason: 'The kernel’s environment has no jupyter_gpudask.',
@@ -115,8 +115,8 @@ const LACKING = [
   }
 ];
 
-for (const { kernel, reason, button, command } of LACKING) {
-  test(`a kernel ${kernel} is told what to type`, async ({
+for (const { kernel, reason, button, command } of KERNELS) {
+  test(`a kernel ${kernel} shows the command that installs the package`, async ({
     page,
     request,
     tmpPath
@@ -132,13 +132,15 @@ for (const { kernel, reason, button, command } of LACKING) {
     await expect(card).not.toContainText('--');
     await page.screenshot({ path: testInfo.outputPath(`${kernel}.png`) });
 
-    // The order that was refused is not sent again as it was.
+    // The refused request is not repeated unchanged.
     await card.getByRole('button', { name: button }).click();
     const dialog = page.getByRole('dialog');
     await expect(dialog.getByRole('alert')).toContainText(
       reason.replace('’', "'")
     );
-    await page.screenshot({ path: testInfo.outputPath(`${kernel}-order.png`) });
+    await page.screenshot({
+      path: testInfo.outputPath(`${kernel}-dialog.png`)
+    });
     await dialog.getByRole('button', { name: 'Cancel' }).click();
   });
 }

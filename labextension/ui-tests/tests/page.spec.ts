@@ -1,5 +1,5 @@
 /**
- * What the page has beside the panel: menus, shortcuts, the launcher, the panel of what is running, and settings.
+ * Menus, shortcuts, the launcher and the panel of running kernels.
  */
 import { expect, test } from '@jupyterlab/galata';
 
@@ -24,7 +24,7 @@ test('the launcher, the menu and a shortcut open the panel', async ({
 
   await page.sidebar.openTab('filebrowser');
   await expect(gpuDaskPanel(page)).toBeHidden();
-  await page.menu.clickMenuItem('View>Show GPU Dask panel');
+  await page.menu.clickMenuItem('View>Show GPU Dask Panel');
   await expect(gpuDaskPanel(page)).toBeVisible();
 
   await page.sidebar.openTab('filebrowser');
@@ -38,7 +38,7 @@ test.describe('with a cluster', () => {
     await startOnCpu(page);
   });
 
-  test('the code that gets the client is put below the active cell, and runs', async ({
+  test('the code for the client is inserted below the active cell, and runs', async ({
     page
   }) => {
     await page.notebook.setCell(0, 'code', 'first = 1');
@@ -62,7 +62,7 @@ test.describe('with a cluster', () => {
     ).toContainText('2');
   });
 
-  test('it is among what is running, and stopped there', async ({
+  test('it is listed in the panel of running kernels, and stopped there', async ({
     page
   }, testInfo) => {
     await page.sidebar.openTab('jp-running-sessions');
@@ -81,14 +81,12 @@ test.describe('with a cluster', () => {
     await expect(item).toBeHidden({ timeout: 20000 });
   });
 
-  test('it is in the menu of the kernel, and stopped by a shortcut', async ({
+  test('it is in the Kernel menu, and stopped by a shortcut', async ({
     page
   }, testInfo) => {
     await page.menu.openLocator('Kernel>GPU Dask Cluster');
     await page.screenshot({ path: testInfo.outputPath('menu.png') });
-    await page.menu.clickMenuItem(
-      'Kernel>GPU Dask Cluster>Show Logs of Cluster'
-    );
+    await page.menu.clickMenuItem('Kernel>GPU Dask Cluster>Show Cluster Logs');
     const dialog = page.getByRole('dialog');
     await expect(dialog).toContainText('Scheduler');
     await dialog.getByRole('button', { name: 'Close' }).click();
@@ -98,7 +96,7 @@ test.describe('with a cluster', () => {
     await expect(clusterCard(page)).toBeHidden({ timeout: 20000 });
   });
 
-  test('the results that it holds are shown, and not lost by a shortcut', async ({
+  test('the size of its results is shown, and a shortcut asks before they are lost', async ({
     page
   }, testInfo) => {
     await page.notebook.setCell(
@@ -115,16 +113,16 @@ test.describe('with a cluster', () => {
     await page.screenshot({ path: testInfo.outputPath('held.png') });
 
     const dialog = page.getByRole('dialog');
-    const isAsked = async (): Promise<void> => {
+    const expectConfirmation = async (): Promise<void> => {
       await expect(dialog).toContainText('Its workers hold 100 MiB of results');
       await page.screenshot({ path: testInfo.outputPath('asked.png') });
       await dialog.getByRole('button', { name: 'Cancel' }).click();
       await expect(dialog).toBeHidden();
     };
     await page.keyboard.press('Control+Alt+Shift+x');
-    await isAsked();
+    await expectConfirmation();
     await card.getByRole('button', { name: 'Restart' }).click();
-    await isAsked();
+    await expectConfirmation();
     await page.sidebar.openTab('jp-running-sessions');
     const item = page
       .locator('.jp-RunningSessions-section')
@@ -132,11 +130,11 @@ test.describe('with a cluster', () => {
       .locator('.jp-RunningSessions-item');
     await item.hover();
     await item.getByTitle('Stop Cluster').click();
-    await isAsked();
+    await expectConfirmation();
     await expect(item).toBeVisible();
   });
 
-  test('the shortcut goes to the panel, and from there back to the cell', async ({
+  test('the shortcut moves the focus to the panel and back to the cell', async ({
     page
   }, testInfo) => {
     await page.sidebar.openTab('filebrowser');
@@ -157,7 +155,7 @@ test.describe('with a cluster', () => {
 });
 
 for (const theme of ['JupyterLab Light', 'JupyterLab Dark']) {
-  test(`a narrow panel has room for all that a cluster offers: ${theme}`, async ({
+  test(`a narrow panel shows all buttons of a cluster: ${theme}`, async ({
     page,
     request,
     tmpPath

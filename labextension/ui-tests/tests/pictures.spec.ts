@@ -1,7 +1,7 @@
 /**
- * What the main states look like, in light and in dark: pictures that a change of the layout must not alter unseen.
+ * Screenshots of the main states in both themes, compared with the reference pictures.
  *
- * What is shown is played and stands still. All text is in a font that comes with these tests.
+ * The stream is simulated and static. All text uses a font that is installed with the tests.
  */
 import { expect, IJupyterLabPageFixture, test } from '@jupyterlab/galata';
 import { Locator, Page, test as plainTest } from '@playwright/test';
@@ -55,8 +55,8 @@ const SCENES: { [name: string]: IScene } = {
   'connection-lost': { gpus: 2, workers: 2, isLost: true }
 };
 
-/** Put all text of the page into the font of the pictures, and the countdown into a box of one width. */
-async function dress(page: Page): Promise<void> {
+/** Use the font of the pictures for all text, and a fixed width for the countdown. */
+async function useFont(page: Page): Promise<void> {
   const faces = [400, 600].map(async weight => {
     const file = `@fontsource/inter/files/inter-latin-${weight}-normal.woff2`;
     const content = await readFile(require.resolve(file), 'base64');
@@ -73,10 +73,10 @@ async function dress(page: Page): Promise<void> {
     }
     * {
       font-family: Pictures !important;
-      /* The letters stand where the font says, however the machine hints. */
+      /* Place the letters independently of the machine's hinting. */
       text-rendering: geometricPrecision !important;
     }
-    .jp-SidePanel-header .jp-GpuDask-quiet {
+    .jp-SidePanel-header .jp-GpuDask-secondary {
       display: inline-block;
       width: 100px;
     }`;
@@ -88,22 +88,22 @@ async function dress(page: Page): Promise<void> {
   );
 }
 
-/** Compare with the picture of that name in both themes. */
-async function expectPictures(
+/** Compare with the reference pictures in both themes. */
+async function expectScreenshots(
   page: IJupyterLabPageFixture,
-  subject: Locator,
+  locator: Locator,
   name: string
 ): Promise<void> {
   for (const [theme, title] of Object.entries(THEMES)) {
     await page.theme.setTheme(title);
     await expect
-      .soft(subject)
+      .soft(locator)
       .toHaveScreenshot(`${name}-${theme}.png`, { mask: countdowns(page) });
   }
 }
 
 function countdowns(page: Page): Locator[] {
-  return [page.locator('.jp-SidePanel-header .jp-GpuDask-quiet')];
+  return [page.locator('.jp-SidePanel-header .jp-GpuDask-secondary')];
 }
 
 test.use({
@@ -117,16 +117,16 @@ for (const [name, scene] of Object.entries(SCENES)) {
   test(`the panel: ${name}`, async ({ page }) => {
     await playScene(page, scene);
     await page.goto();
-    await dress(page);
+    await useFont(page);
     await page.sidebar.openTab('jupyter-gpudask-panel');
     await page.sidebar.setWidth(320, 'left');
     const panel = gpuDaskPanel(page);
-    const news = scene.isLost ? 'Next try in' : 'Clusters';
-    await expect(panel.getByText(news).first()).toBeVisible();
-    await expectPictures(page, panel, `panel-${name}`);
+    const text = scene.isLost ? 'Retrying in' : 'Clusters';
+    await expect(panel.getByText(text).first()).toBeVisible();
+    await expectScreenshots(page, panel, `panel-${name}`);
     if (name === 'busy') {
       await page.sidebar.setWidth(230, 'left');
-      await expectPictures(page, panel, 'panel-narrow');
+      await expectScreenshots(page, panel, 'panel-narrow');
     }
   });
 }
@@ -134,32 +134,32 @@ for (const [name, scene] of Object.entries(SCENES)) {
 test('the history', async ({ page }) => {
   await playScene(page, { gpus: 2, workers: 2 });
   await page.goto();
-  await dress(page);
+  await useFont(page);
   await page.sidebar.close('left');
   await runFromPalette(page, 'Show GPU History');
   const history = page.locator('#jupyter-gpudask-history');
   await expect(history.getByRole('img')).toHaveCount(8);
-  await expectPictures(page, history, 'history');
+  await expectScreenshots(page, history, 'history');
 });
 
-test('the dialog that starts a cluster', async ({ page, request, tmpPath }) => {
+test('the start dialog', async ({ page, request, tmpPath }) => {
   await playScene(page, { gpus: 2, workers: null });
   await uploadNotebook(request, `${tmpPath}/analysis.ipynb`);
   await page.goto();
-  await dress(page);
+  await useFont(page);
   await page.notebook.openByPath(`${tmpPath}/analysis.ipynb`);
   await expectIdleKernel(page);
   await page.sidebar.openTab('jupyter-gpudask-panel');
   await page.getByRole('button', { name: 'Options…: analysis.ipynb' }).click();
-  await expectPictures(page, page.locator('.jp-Dialog-content'), 'dialog');
+  await expectScreenshots(page, page.locator('.jp-Dialog-content'), 'dialog');
 });
 
 plainTest('the panel in Notebook 7', async ({ page }) => {
   await page.setViewportSize(VIEWPORT);
   await playScene(page, SCENES.busy);
   await page.goto('/tree');
-  await dress(page);
-  await runFromPalette(page, 'Show GPU Dask panel');
+  await useFont(page);
+  await runFromPalette(page, 'Show GPU Dask Panel');
   const panel = gpuDaskPanel(page);
   await expect(panel.getByText('train.ipynb').first()).toBeVisible();
   await expect(panel).toHaveScreenshot('panel-notebook-7.png');

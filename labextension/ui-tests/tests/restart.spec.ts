@@ -1,24 +1,24 @@
 /**
- * A server of its own, under a base URL, that ends and comes again.
+ * A server with a base URL that is stopped and started again.
  */
 import { expect, test } from '@playwright/test';
 
-import { OwnServer } from './jupyterServer';
+import { JupyterServer } from './jupyterServer';
 import { gpuDaskPanel, runFromPalette } from './helpers';
 
 test.describe.configure({ timeout: 120000 });
 
-const server = new OwnServer('/user/ada/');
+const server = new JupyterServer('/user/ada/');
 
 test.afterEach(async () => server.stop());
 
-test('under a base URL the panel loses its server, says so, and finds it again', async ({
+test('with a base URL, the panel reports a lost server, and reconnects', async ({
   page
 }) => {
   await server.start();
   await server.open(page, 'lab?reset');
   await page.locator('#jp-main-dock-panel').waitFor({ timeout: 30000 });
-  await runFromPalette(page, 'Show GPU Dask panel');
+  await runFromPalette(page, 'Show GPU Dask Panel');
   const panel = gpuDaskPanel(page);
   const meter = panel.getByRole('meter', { name: 'GPU 0 busy' });
   await expect(meter).toBeVisible();
@@ -35,10 +35,10 @@ test('under a base URL the panel loses its server, says so, and finds it again',
   await expect(notice).toBeVisible({ timeout: 20000 });
   await expect(meter).toBeVisible();
 
-  const again = panel.getByRole('button', { name: 'Try again now' });
+  const again = panel.getByRole('button', { name: 'Retry now' });
   await again.hover();
   // Tried at once, and not when the pause between tries is over.
-  await expect(panel.getByText(/Next try in ([4-9]|\d\d) s/)).toBeVisible({
+  await expect(panel.getByText(/Retrying in ([4-9]|\d\d) s/)).toBeVisible({
     timeout: 30000
   });
   const tried = page.waitForEvent('websocket', { timeout: 2000 });

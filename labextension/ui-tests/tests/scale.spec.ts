@@ -1,5 +1,5 @@
 /**
- * A cluster that is scaled by its card, and what is said of wrong numbers and values.
+ * Scaling from the card, and messages for invalid values.
  */
 import { expect, test } from '@jupyterlab/galata';
 
@@ -59,7 +59,9 @@ test('the card scales a cluster within its limits', async ({
   await expect(workers).toHaveCount(2, { timeout: 30000 });
 });
 
-test('a refused value is told by the label of its field', async ({ page }) => {
+test('the message for a refused value has the label of its field', async ({
+  page
+}) => {
   const panel = gpuDaskPanel(page);
   await panel.getByRole('button', { name: 'Options…: analysis.ipynb' }).click();
   const dialog = page.getByRole('dialog');

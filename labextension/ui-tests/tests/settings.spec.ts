@@ -1,11 +1,11 @@
 /**
- * The settings, as they are chosen in their editor.
+ * The settings in the Settings Editor.
  */
 import { expect, galata, test } from '@jupyterlab/galata';
 
 import { clusterCard, gpuDaskPanel, openAnalysis } from './helpers';
 
-test('change what the panel shows, at once', async ({ page }, testInfo) => {
+test('settings change the panel at once', async ({ page }, testInfo) => {
   await page.sidebar.openTab('jupyter-gpudask-panel');
   const panel = gpuDaskPanel(page);
   const memory = panel.getByRole('meter', { name: 'GPU 0 memory' });
@@ -18,10 +18,10 @@ test('change what the panel shows, at once', async ({ page }, testInfo) => {
   await form.getByRole('combobox').first().selectOption('GB');
   await expect(memory).toHaveAttribute('aria-valuetext', '1.1 of 150 GB');
   await expect(panel.locator('.jp-GpuDask-sparkline')).toHaveCount(4);
-  await form.getByLabel('Show the last minute').uncheck();
+  await form.getByLabel('Show sparklines').uncheck();
   await expect(panel.locator('.jp-GpuDask-sparkline')).toHaveCount(0);
   await page.screenshot({ path: testInfo.outputPath('settings.png') });
-  await form.getByLabel('Show the GPUs').uncheck();
+  await form.getByLabel('Show GPUs').uncheck();
   await expect(panel.locator('.lm-AccordionPanel-titleLabel')).toHaveText([
     'Clusters'
   ]);
@@ -36,7 +36,11 @@ test.describe('with a cluster for each notebook', () => {
     }
   });
 
-  test('one is there without a click', async ({ page, request, tmpPath }) => {
+  test('a notebook gets a cluster without a click', async ({
+    page,
+    request,
+    tmpPath
+  }) => {
     await openAnalysis(page, request, tmpPath);
     await expect(clusterCard(page).getByText('ready')).toBeVisible({
       timeout: 60000

@@ -1,5 +1,5 @@
 /**
- * Two notebooks with a cluster each, and what the buttons of one card leave alone.
+ * Two notebooks with a cluster each.
  */
 import { expect, test } from '@jupyterlab/galata';
 
@@ -16,7 +16,7 @@ import {
 
 test.describe.configure({ timeout: 180000 });
 
-test('each notebook has its own card, and what is done to one cluster leaves the other alone', async ({
+test('each notebook has its own card, whose buttons do not affect the other cluster', async ({
   page,
   request,
   tmpPath
@@ -63,7 +63,7 @@ test('each notebook has its own card, and what is done to one cluster leaves the
   const othersPid = (await clusterOnServer(request, 'other.ipynb')).pid;
   const restart = ours.getByRole('button', { name: 'Restart' });
   await restart.click();
-  await expect(dialog).toContainText('3 tasks are not done');
+  await expect(dialog).toContainText('3 tasks are not finished');
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   expect((await clusterOnServer(request)).pid).toBe(before);
 
@@ -101,7 +101,7 @@ test('each notebook has its own card, and what is done to one cluster leaves the
   await expect(ours).toBeHidden({ timeout: 20000 });
 });
 
-test('where no notebook is open, one is made', async ({ page }) => {
+test('if no notebook is open, a button creates one', async ({ page }) => {
   await page.sidebar.openTab('jupyter-gpudask-panel');
   await gpuDaskPanel(page)
     .getByRole('button', { name: 'New notebook' })

@@ -1,5 +1,5 @@
 /**
- * A cluster with more workers than fit; they are played, for no test machine has so many.
+ * A cluster with more workers than fit, in a simulated stream.
  */
 import { expect, test } from '@jupyterlab/galata';
 
@@ -8,7 +8,7 @@ import { playScene } from './mockStream';
 
 test.use({ autoGoto: false });
 
-test('of 500 workers those are drawn that can be seen, and the keyboard reaches all', async ({
+test('of 500 workers only the visible ones are rendered, and the keyboard reaches all', async ({
   page
 }, testInfo) => {
   await playScene(page, { gpus: 0, workers: 500 });

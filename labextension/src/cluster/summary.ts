@@ -1,0 +1,159 @@
+/**
+ * Summaries of clusters and workers: state, names, tasks and memory.
+ */
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { formatBytes, sum, Units } from '../format';
+import { ICluster, IGpu, IGpuHolder, IWorker } from '../model/api';
+
+/** The current name of the notebook that holds a GPU; the lease has the name at its start. */
+export function holderName(
+  holder: IGpuHolder,
+  clusters: ReadonlyMap<string, ICluster>
+): string {
+  return clusters.get(holder.kernel_id ?? '')?.name ?? holder.name;
+}
+
+/** The name of a worker: that of its GPU, if it has one. */
+export function workerName(
+  worker: Pick<IWorker, 'name' | 'gpu_index'>,
+  trans: TranslationBundle
+): string {
+  return worker.gpu_index === null
+    ? trans.__('Worker %1', worker.name)
+    : trans.__('GPU %1', worker.gpu_index);
+}
+
+/** The bytes that a worker has spilled to host memory and to disk. */
+export function spilledBytes(
+  worker: Pick<IWorker, 'spilled_to_host' | 'spilled_to_disk'>
+): number {
+  return sum([worker.spilled_to_host, worker.spilled_to_disk]);
+}
+
+/** The numbers of running and of waiting tasks. */
+export function taskCounts(cluster: ICluster): {
+  running: number;
+  waiting: number;
+} {
+  const { workers = [], tasks_unfinished: unfinished = 0 } =
+    cluster.state ?? {};
+  const running = sum(workers.map(worker => worker.executing));
+  return { running, waiting: Math.max(0, unfinished - running) };
+}
+
+/** The size of the results that clients keep on the workers, in bytes. */
+export function resultBytes(cluster: ICluster): number {
+  return cluster.status === 'ready' ? (cluster.state?.held ?? 0) : 0;
+}
+
+/** What closing a cluster would lose; empty if nothing. */
+export function lossWarning(
+  cluster: ICluster,
+  units: Units,
+  trans: TranslationBundle
+): string {
+  const { running, waiting } = taskCounts(cluster);
+  const tasks = running + waiting;
+  const held = resultBytes(cluster);
+  return [
+    tasks > 0 &&
+      trans._n('%1 task is not finished.', '%1 tasks are not finished.', tasks),
+    held > 0 &&
+      trans.__(
+        'Its workers hold %1 of results, which will be lost.',
+        formatBytes(held, units)
+      ),
+    tasks > 0 &&
+      held === 0 &&
+      trans.__('All results on its workers will be lost.')
+  ]
+    .filter(Boolean)
+    .join(' ');
+}
+
+/** The UUIDs of the GPUs that have a worker: after scaling down, fewer than the cluster holds. */
+export function activeGpus(cluster: ICluster): string[] {
+  const used = cluster.status === 'ready' ? (cluster.state?.gpus ?? []) : [];
+  return used.length > 0 ? used : cluster.gpus;
+}
+
+/** The state of a cluster, as every view shows it. */
+export interface ISummary {
+  /** Selects the icon and the style. */
+  kind: 'off' | 'starting' | 'ready' | 'stand-in' | 'closing' | 'failed';
+  /** The state: "ready". */
+  state: string;
+  /** The hardware: "2 × H200"; empty if not known yet. */
+  engine: string;
+  /** The hardware of a cluster that is ready, else the state. */
+  short: string;
+}
+
+/** Summarize the cluster of a kernel, which may have none. */
+export function summarize(
+  cluster: ICluster | undefined,
+  gpus: IGpu[],
+  trans: TranslationBundle
+): ISummary {
+  if (!cluster) {
+    return withoutEngine('off', trans.__('off'));
+  }
+  const engine = engineName(cluster, gpus, trans);
+  switch (cluster.status) {
+    case 'starting': {
+      const { workers_ready: ready, workers_total: total } = cluster;
+      const state =
+        total > 0
+          ? trans.__('starting %1 of %2', ready, total)
+          : trans.__('starting');
+      return { ...withoutEngine('starting', state), engine };
+    }
+    case 'ready':
+      return {
+        kind: cluster.engine === 'cpu' ? 'stand-in' : 'ready',
+        state: trans.__('ready'),
+        engine,
+        short: engine
+      };
+    case 'closing':
+      return { ...withoutEngine('closing', trans.__('stopping')), engine };
+    case 'closed':
+      return withoutEngine('off', trans.__('stopped'));
+    case 'failed':
+      return withoutEngine('failed', trans.__('failed'));
+  }
+}
+
+function withoutEngine(kind: ISummary['kind'], state: string): ISummary {
+  return { kind, state, engine: '', short: state };
+}
+
+/** The CPU, or the number and model of the GPUs. */
+function engineName(
+  cluster: ICluster,
+  gpus: IGpu[],
+  trans: TranslationBundle
+): string {
+  if (cluster.engine === 'cpu') {
+    return trans.__('CPU stand-in');
+  }
+  const held = cluster.gpus.length;
+  if (held === 0) {
+    return '';
+  }
+  const used = activeGpus(cluster).length;
+  const count = used < held ? trans.__('%1 of %2', used, held) : `${held}`;
+  const names = new Set(
+    gpus.filter(each => cluster.gpus.includes(each.uuid)).map(modelName)
+  );
+  const [name] = names;
+  return names.size === 1
+    ? trans.__('%1 × %2', count, name)
+    : trans._n('%2 GPU', '%2 GPUs', held, count);
+}
+
+/** The model of a GPU without its vendor: "H200". */
+function modelName(gpu: IGpu): string {
+  return gpu.name.replace(/^NVIDIA\s+/, '');
+}
