@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display
 
 from ...errors import ComparisonError
-from ..cell.interrupt import cancel_unfinished
 from ..views.base import Note
 from ..views.cluster import describe_cluster
 from ..views.comparison import ComparisonView
@@ -168,6 +167,8 @@ async def _run(body: str, file: str, namespace: dict[str, Any], client: Client, 
     except Exception as raised:  # noqa: BLE001 - shown as the result of the run
         error = raised
     except BaseException:
+        from ...client.cancellation import cancel_unfinished
+
         cancel_unfinished(client, before)
         raise
     seconds = time.perf_counter() - began
