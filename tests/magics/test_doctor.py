@@ -30,6 +30,9 @@ def test_a_machine_without_a_driver_gets_a_problem_with_what_to_do(kernel):
     assert found["driver"][0] == "problem"
     assert found["cluster"] == ("note", "This kernel has none.", "Type: %gpudask start")
     assert found["Dask"][0] == "ok"
+    verdict, text, _ = found["patches"]
+    assert verdict == "ok"
+    assert text.startswith("23 changes of other libraries, by the first GPU cell: configuration per cell, ")
 
 
 def test_each_check_has_a_line(gpu_kernel):
@@ -46,6 +49,12 @@ def test_each_check_has_a_line(gpu_kernel):
     assert found["cuDF"][0] == "problem"  # an empty name here
     assert "%pip install" in found["cuDF"][2]
     assert found["versions"] == ("ok", "The kernel and 2 workers have the same versions.", "")
+    verdict, text, _ = found["patches"]
+    assert verdict == "ok"
+    assert text.startswith("21 changes of other libraries: configuration per cell, ")
+    assert text.endswith(
+        "; not needed: Parquet row numbers (cudf is not installed), computed group keys (cudf is not installed)"
+    )
 
 
 def test_libraries_that_a_worker_has_computed_with_are_not_imported_again(gpu_kernel):
