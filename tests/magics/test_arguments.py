@@ -8,7 +8,7 @@ from IPython.core.error import UsageError
 
 from jupyter_gpudask.magics.arguments import CELL_OPTIONS, COMMANDS, parse_cell, parse_line, start_help
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.protocol.options import flag_of, start_options
+from jupyter_gpudask.protocol.options import field_of, flag_of, start_options
 
 DOCS = (Path(__file__).parents[2] / "docs" / "magics.md").read_text()
 OPTIONS = start_options()
@@ -24,6 +24,7 @@ def rows(heading):
 def test_every_field_of_a_spec_is_an_option_once():
     assert [option.field for option in OPTIONS.values()] == list(ClusterSpec.model_fields)
     assert [flag_of(field) for field in ClusterSpec.model_fields] == list(OPTIONS)
+    assert [field_of(flag) for flag in OPTIONS] == list(ClusterSpec.model_fields)
 
 
 def test_the_table_in_the_documentation_has_the_options_with_their_words_and_defaults():

@@ -22,6 +22,7 @@ from ...errors import (
     ProfileNotFoundError,
     SpecError,
 )
+from ...protocol.options import field_of
 from ...protocol.rest import Problem
 
 if TYPE_CHECKING:
@@ -130,8 +131,7 @@ def _parse_number(text: str) -> int | float:
 
 def _problem(error: BaseException | None, status: int) -> Problem:
     if isinstance(error, SpecError):
-        field = {"--cpu": "workers"}.get(error.option, error.option.lstrip("-").replace("-", "_"))
-        return Problem(message=error.reason, fix=error.fix, kind="SpecError", field=field)
+        return Problem(message=error.reason, fix=error.fix, kind="SpecError", field=field_of(error.option))
     if isinstance(error, GpuDaskError):
         return Problem(message=error.reason, fix=error.fix, kind=type(error).__name__)
     if isinstance(error, ValidationError):

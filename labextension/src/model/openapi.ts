@@ -262,7 +262,7 @@ export type components = {
     ClusterSpec: {
       /**
        * Gpus
-       * @description all, a count from 1, or indices and GPU- or MIG- UUIDs with commas (3, for number 3 alone)
+       * @description all, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)
        * @default all
        */
       gpus: 'all' | number | string | (number | string)[];
@@ -332,7 +332,7 @@ export type components = {
       };
       /**
        * Environment
-       * @description NAME=VALUE with a name that is none of CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER (use --gpus)
+       * @description NAME=VALUE, where the name is not CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER (use --gpus)
        */
       environment?: {
         [key: string]: string;
@@ -1055,7 +1055,7 @@ export type components = {
       | {
           /**
            * Gpus
-           * @description all, a count from 1, or indices and GPU- or MIG- UUIDs with commas (3, for number 3 alone)
+           * @description all, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)
            * @default all
            */
           gpus: 'all' | number | string | (number | string)[];
@@ -1125,7 +1125,7 @@ export type components = {
           };
           /**
            * Environment
-           * @description NAME=VALUE with a name that is none of CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER (use --gpus)
+           * @description NAME=VALUE, where the name is not CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER (use --gpus)
            */
           environment?: {
             [key: string]: string;
