@@ -1,4 +1,4 @@
-"""Everything that can go wrong, one exception each, with the sentence that the user reads and what to type next."""
+"""The exceptions of this package. Each message says what is wrong and then what to type."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class GpuDaskError(Exception):
-    """Base of all errors of this package: a sentence that says what is wrong, and one that says how to go on.
+    """Base class of the exceptions of this package.
 
     Parameters
     ----------
     reason
         What is wrong, as one sentence.
     fix
-        What the user can do about it, as one sentence; empty when there is nothing to do.
+        What the user can do, as one sentence; empty if there is nothing to do.
     """
 
     def __init__(self, reason: str, fix: str = "") -> None:
@@ -30,7 +30,17 @@ class GpuDaskError(Exception):
 
 
 class SpecError(GpuDaskError):
-    """An option of a cluster has a value that is not allowed; nothing was started."""
+    """An option of a cluster has an invalid value; nothing was started.
+
+    Parameters
+    ----------
+    option
+        The option as it is typed, such as ``--pool``.
+    value
+        The invalid value.
+    allowed
+        The valid values, in words.
+    """
 
     def __init__(self, option: str, value: object, allowed: str) -> None:
         self.option = option
@@ -38,12 +48,20 @@ class SpecError(GpuDaskError):
         super().__init__(f"{option} {value!r} is not allowed:", f"give {allowed}.")
 
 
+class OptionConflictError(SpecError):
+    """Two options of a cluster contradict each other; nothing was started."""
+
+    def __init__(self, option: str, reason: str, fix: str) -> None:
+        self.option = option
+        GpuDaskError.__init__(self, reason, fix)
+
+
 class GpuUnavailableError(GpuDaskError):
-    """GPUs were asked for that this machine does not have, or cannot be talked to."""
+    """The requested GPUs do not exist, or cannot be used."""
 
 
 class GpuPackagesMissingError(GpuDaskError):
-    """There is a GPU, but not the packages that use it; the fix is the command that installs them."""
+    """There is a GPU, but the packages that use it are missing; the message has the command that installs them."""
 
     def __init__(self, missing: Sequence[str], extra: str) -> None:
         self.missing = tuple(missing)
@@ -56,11 +74,11 @@ class GpuPackagesMissingError(GpuDaskError):
 
 
 class GpuHeldError(GpuDaskError):
-    """GPUs were asked for that another cluster of this user holds; the message names the notebooks."""
+    """Another cluster of this user holds the requested GPUs; the message names the notebooks."""
 
 
 class ClusterIdleError(GpuDaskError):
-    """A cluster had nothing to do for as long as the administrator allows, and was closed."""
+    """The server closed a cluster that was idle longer than the administrator allows."""
 
     def __init__(self, seconds: float) -> None:
         period = f"{seconds / 60:g} minutes" if seconds >= 60 else f"{seconds:g} seconds"
@@ -71,37 +89,40 @@ class ClusterIdleError(GpuDaskError):
 
 
 class LimitError(GpuDaskError):
-    """The administrator of the server allows no more of what was asked for."""
+    """The request exceeds a limit that the administrator of the server has set."""
 
 
 class KernelNotFoundError(GpuDaskError):
-    """The server has no kernel of that id."""
+    """The server has no kernel with this id."""
 
     def __init__(self, kernel_id: str) -> None:
         super().__init__(f"There is no kernel {kernel_id}.")
 
 
 class ProfileNotFoundError(GpuDaskError):
-    """The administrator has named no profile so."""
+    """The server has no profile with this name."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         names = ", ".join(known)
-        super().__init__(f"There is no profile {name!r}.", f"Take one of: {names}." if names else "There are none.")
+        super().__init__(
+            f"There is no profile {name!r}.",
+            f"Choose one of: {names}." if names else "The administrator has set up no profiles.",
+        )
 
 
 class KernelUnsuitableError(GpuDaskError):
-    """A kernel cannot have a cluster from this server: it is not Python, or not on this machine."""
+    """The server cannot start a cluster for a kernel: it is not a Python kernel, or not on this machine."""
 
 
 class LoggedError(GpuDaskError):
-    """Base of the errors that have a log to show.
+    """Base class of the exceptions whose message ends with a log.
 
     Parameters
     ----------
     reason, fix
-        As for `GpuDaskError`.
+        See `GpuDaskError`.
     log
-        The last lines of the log of the worker, or of the supervisor, that failed.
+        The last lines of the log of the worker or of the supervisor that failed.
     """
 
     _SHOWN = 20
@@ -115,39 +136,46 @@ class LoggedError(GpuDaskError):
 
 
 class ClusterStartError(LoggedError):
-    """A cluster did not come up; nothing of it is left behind."""
+    """A cluster did not start; all its processes have been stopped."""
 
 
 class ClusterLostError(LoggedError):
-    """A cluster that was up is gone: its supervisor ended without being asked to."""
+    """A running cluster was lost: its supervisor exited unexpectedly, or was closed by somebody else."""
 
     _SHOWN = 5
 
 
 class ClusterExistsError(GpuDaskError):
-    """A cluster with other options is already running in this kernel."""
+    """The kernel already has a cluster with other options."""
+
+    def __init__(
+        self,
+        reason: str = "This kernel has a cluster with other options.",
+        fix: str = "Type: %gpudask restart with these options, or %gpudask stop first.",
+    ) -> None:
+        super().__init__(reason, fix)
 
 
 class NoClusterError(GpuDaskError):
-    """A command needs a cluster, and this kernel has none."""
+    """The command needs a cluster, and this kernel has none."""
 
     def __init__(self) -> None:
         super().__init__("This kernel has no cluster.", "Type: %gpudask start")
 
 
 class ProtocolError(GpuDaskError):
-    """The supervisor and its parent do not understand each other."""
+    """A message between the supervisor and its parent is invalid, or of another version."""
 
 
 class BackendUnavailableError(GpuDaskError):
-    """A cell asked for a backend that cannot be switched on in this kernel."""
+    """The requested backend cannot be used in this kernel."""
 
 
 class CodeError(GpuDaskError):
-    """Something that the user's own code does is refused; shown at the line that does it, without the lines below."""
+    """Base class of errors in the user's code; IPython shows the traceback down to the user's line and no further."""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows; it asks each exception for this."""
+        """The traceback as IPython shows it; IPython calls this method."""
         from IPython.core.getipython import get_ipython
 
         frames = []
@@ -167,31 +195,43 @@ class CodeError(GpuDaskError):
 
 
 class MixedBackendsError(CodeError, TypeError):
-    """CPU and GPU collections in one operation, which neither library can compute.
+    """An operation has operands on the CPU and on the GPU.
 
     Parameters
     ----------
     host, gpu
-        What the user calls the one on the CPU and the one on the GPU.
+        The names of the operands on the CPU and on the GPU in the user's code.
     movable
-        Whether ``--move`` moves the one on the CPU.
+        Whether ``--move`` can move the operand on the CPU.
     """
 
     def __init__(self, host: str, gpu: str, *, movable: bool) -> None:
         super().__init__(
-            f"{host} is on the CPU and {gpu} on the GPU; they cannot be computed together.",
-            f"Type: %%gpudask --move {host.replace(' and ', ',')}, or make it in the cell."
+            f"{host} is on the CPU and {gpu} on the GPU; one operation cannot use both.",
+            f"Type: %%gpudask --move {host.replace(' and ', ',')}, or create it in the cell."
             if movable
-            else "Make a GPU collection of it in the cell: da.asarray, da.from_array or dd.from_pandas.",
+            else "Create a GPU collection from it in the cell: da.asarray, da.from_array or dd.from_pandas.",
+        )
+
+
+class PatchError(GpuDaskError):
+    """A change of another library does not fit the version that is installed; nothing was changed."""
+
+    def __init__(self, patch: str, installed: str, why: str, wanted: Iterable[str], *, in_cell: bool) -> None:
+        self.patch = patch
+        way_out = ", or run the cell with --array numpy --dataframe pandas" if in_cell else ""
+        super().__init__(
+            f"The patch {patch!r} does not fit {installed}: {why}.",
+            f"Install {' and '.join(wanted)} and restart the kernel{way_out}.",
         )
 
 
 class MoveError(GpuDaskError):
-    """``--move`` names something that cannot be moved to the GPUs."""
+    """``--move`` names a variable that cannot be moved to the GPUs."""
 
 
 class ResultTooLargeError(CodeError, MemoryError):
-    """A result would not fit the GPU of the kernel; it was not moved there."""
+    """A result does not fit in the memory of the kernel's GPU; it was not moved there."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -200,12 +240,12 @@ class ResultTooLargeError(CodeError, MemoryError):
 
 
 class ResultsLostError(CodeError, CancelledError):
-    """Results that code needs are no longer on the workers; for code that knows Dask alone, they were cancelled."""
+    """Required results are no longer on the workers; a `CancelledError`, as Dask itself raises."""
 
 
 class ReportError(GpuDaskError):
-    """``--report`` names a file that cannot be written."""
+    """The file of ``--report`` cannot be written."""
 
 
 class ComparisonError(GpuDaskError):
-    """``--compare`` was asked for where there is nothing to compare with."""
+    """The cell cannot be run with ``--compare``."""

@@ -187,7 +187,7 @@ def test_ucx_moves_arrays_between_two_gpus(gpu, options):
     if len(list_gpus()) < 2:
         pytest.skip("needs two GPUs")
     kernel = gpu(options)
-    assert "UCX knows no TLS" in kernel.ok("started").value
+    assert "UCX does not support TLS" in kernel.ok("started").value
     assert kernel.ok("client.scheduler.address[:3]").value == "'ucx'"
     kernel.ok(
         "%%gpudask\nimport dask.array as da\n"

@@ -19,20 +19,20 @@ ALLOWED = {
     "protocol": set(),
     "machine": {"protocol"},
     # In the supervisor, its scheduler and its workers.
-    "worker": {"machine", "protocol"},
+    "worker": {"patches", "machine", "protocol"},
     "scheduler": {"worker", "protocol"},
-    "supervisor": {"scheduler", "worker", "machine", "protocol"},
+    "supervisor": {"scheduler", "worker", "patches", "machine", "protocol"},
     # In whoever starts a supervisor.
     "launcher": {"machine", "protocol"},
     # In the kernel. What it sends to the scheduler and to workers it imports to name it.
-    "client": {"scheduler", "worker", "protocol"},
+    "client": {"patches", "overlay", "scheduler", "worker", "inspection", "protocol"},
     "inspection": set(),
-    "random": {"patches", "inspection"},
-    "overlay": {"patches"},
+    "random": {"inspection"},
+    "overlay": {"inspection"},
     "patches": {"random", "inspection", "overlay"},
     "switch": {"patches", "inspection", "overlay"},
-    "session": {"launcher", "client", "worker", "switch", "overlay", "inspection", "machine", "protocol"},
-    "magics": {"session", "scheduler", "switch", "overlay", "inspection", "machine", "protocol"},
+    "session": {"launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
+    "magics": {"session", "client", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},
     "__init__": {"magics", "session", "server", "_version"},

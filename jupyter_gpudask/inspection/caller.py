@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask.base import is_dask_collection
 
+from .local_variables import local_variables
 from .placement import ancestors, name_of, place_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _variables() -> Iterator[tuple[str, Any]]:
     frame = user_frame()
     if frame is None:
         return
-    yield from ((name, value) for name, value in list(frame.f_locals.items()) if not name.startswith("_"))
+    yield from ((name, value) for name, value in local_variables(frame).items() if not name.startswith("_"))
     if frame.f_globals is not frame.f_locals:
         yield from ((name, value) for name, value in list(frame.f_globals.items()) if not name.startswith("_"))
 

@@ -1,4 +1,4 @@
-"""The parent's side of a supervisor: starts it, waits for its cluster, and ends it."""
+"""A supervisor's process, as its parent sees it: start it, wait for its cluster, and end it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from ..machine.gpus import cuda_driver_version
 from ..machine.leases import LeaseFolder
 from ..machine.lifeline import kill_session
 from ..protocol import Close, ClusterSpec, Start
+from ..protocol.transport import EVENT_LIMIT, MessageStream
 from .child_process import ChildProcess
-from .connection import LINE_LIMIT, ClusterLink, LostCallback, ProgressCallback
+from .connection import ClusterConnection, LostCallback, ProgressCallback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -30,29 +31,21 @@ if TYPE_CHECKING:
 __all__ = ["ClusterProcess", "LostCallback", "ProgressCallback"]
 
 _LOG_LINES = 200
-_CLOSE_LIMIT = 4.8
-_SILENCE_LIMIT = 30.0
-_END_LIMIT = 1.0
+_CLOSE_TIMEOUT = 4.8
+_START_MARGIN = 30.0
+_EXIT_TIMEOUT = 1.0
 
 
-class ClusterProcess(ClusterLink):
-    """A supervisor and its cluster, as their parent sees them; made by `start`.
-
-    Attributes
-    ----------
-    spec
-        What was asked for.
-    ready
-        What came up: engine, address, credentials, GPUs.
-    """
+class ClusterProcess(ClusterConnection):
+    """A supervisor that this process started, and its cluster; created by `start`."""
 
     def __init__(self, process: ChildProcess, spec: ClusterSpec) -> None:
-        super().__init__(spec, process.stdout, process.stdin)
+        super().__init__(spec, MessageStream(process.stdout, process.stdin))
         self._process = process
         self._temporary_folders: set[Path] = set()
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._draining = asyncio.create_task(self._drain_log())
-        self._clearing: asyncio.Task[None] | None = None
+        self._cleaning_up: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
@@ -72,33 +65,33 @@ class ClusterProcess(ClusterLink):
         on_progress: ProgressCallback | None = None,
         on_lost: LostCallback | None = None,
     ) -> Self:
-        """Start a supervisor and wait until its cluster is up.
+        """Start a supervisor and wait until its cluster is ready.
 
         Parameters
         ----------
         spec
-            What cluster to make.
+            The options of the cluster.
         python
-            The interpreter, of the environment that the workers shall have.
+            The interpreter; its environment is that of the workers.
         environment
-            Variables of the supervisor, by default those of this process.
+            Environment variables of the supervisor, by default those of this process.
         path
             Folders from which workers can import modules besides those of their environment.
         holder, kernel_id, max_workers, gpu_metrics, dashboard_secret, cluster_class
             See `Start`.
         standby
-            A supervisor that waits for its order, to be used instead of a new one.
+            A supervisor that waits for its first command, to be used instead of a new one.
         on_progress
             Called whenever another worker is up.
         on_lost
-            Called once if the supervisor ends without being asked to, after the cluster was up.
+            Called once if the supervisor ends unexpectedly after the cluster was ready.
 
         Raises
         ------
         ClusterStartError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError
-            The cluster did not come up. Nothing is left behind, as when this is cancelled.
+            The cluster did not start. Nothing is left behind, nor if this is cancelled.
         """
-        order = Start(
+        command = Start(
             spec=spec,
             cluster_class=cluster_class,
             parent=os.getpid(),
@@ -113,14 +106,14 @@ class ClusterProcess(ClusterLink):
         cluster = cls(standby or await start_supervisor(python, environment), spec)
         cluster._temporary_folders = temporary_folders(environment or os.environ)
         try:
-            with contextlib.suppress(ClusterLostError):  # ended already: what follows says how
-                cluster._send(order)
-            async with asyncio.timeout(spec.start_timeout + _SILENCE_LIMIT):
+            with contextlib.suppress(ClusterLostError):  # it has ended already; the events say why
+                cluster._send(command)
+            async with asyncio.timeout(spec.start_timeout + _START_MARGIN):
                 cluster.ready = await cluster._wait_until_ready(on_progress)
         except BaseException as error:
             await _finish(cluster.close())
             if isinstance(error, TimeoutError):
-                raise ClusterStartError("The cluster's process says nothing.", log=cluster.log(20)) from None
+                raise ClusterStartError("The supervisor did not respond.", log=cluster.log(20)) from None
             raise
         cluster._begin_reading(on_lost)
         return cluster
@@ -132,39 +125,39 @@ class ClusterProcess(ClusterLink):
 
     @property
     def running(self) -> bool:
-        """Whether the supervisor is there."""
+        """Whether the supervisor is running."""
         return self._process.returncode is None and super().running
 
     def log(self, lines: int = _LOG_LINES) -> str:
-        """The last lines that the supervisor logged."""
+        """The last lines of the supervisor's log."""
         return "\n".join(list(self._log)[-lines:])
 
     async def close(self) -> None:
-        """Close the cluster and end the supervisor: gracefully, and by force after 5 seconds at most."""
+        """Close the cluster and end the supervisor, by force if it takes longer than 5 seconds."""
         self._closing = True
-        reading = self._reading or asyncio.create_task(self._skip_events())
+        reading = self._reading or asyncio.create_task(self._stream.skip())
         try:
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
                 self._send(Close())
-                self._writer.close()
-                async with asyncio.timeout(_CLOSE_LIMIT):
+                self._stream.close()
+                async with asyncio.timeout(_CLOSE_TIMEOUT):
                     await self._process.ended()
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-            await self._clear_away()
+            await self._clean_up()
 
     async def _after_end(self) -> None:
         if self._failure is None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_END_LIMIT):
+                async with asyncio.timeout(_EXIT_TIMEOUT):
                     await self._process.ended()
         await self._whole_log()
-        await self._clear_away()
+        await self._clean_up()
 
-    async def _start_ended(self) -> GpuDaskError:
+    async def _ended_before_ready(self) -> GpuDaskError:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END_LIMIT):
+            async with asyncio.timeout(_EXIT_TIMEOUT):
                 await self._process.ended()
         log = await self._whole_log()
         if re.search("No module named '?jupyter_gpudask", log):
@@ -172,11 +165,7 @@ class ClusterProcess(ClusterLink):
                 "The kernel's environment has no jupyter_gpudask.",
                 f"Type in the notebook: {pip_install(await asyncio.to_thread(_extra))} and restart the kernel.",
             )
-        return ClusterStartError(f"The cluster's process {self._end()}.", log=log)
-
-    async def _skip_events(self) -> None:
-        while await self._reader.read(2**16):
-            pass
+        return ClusterStartError(f"The supervisor {self._describe_exit()}.", log=log)
 
     async def _drain_log(self) -> None:
         rest = b""
@@ -184,54 +173,54 @@ class ClusterProcess(ClusterLink):
             *lines, rest = (rest + chunk).split(b"\n")
             rest = rest[-(2**14) :]
             self._log.extend(line.decode(errors="replace") for line in lines[-_LOG_LINES:])
-            await asyncio.sleep(0)  # a flood comes without an end
+            await asyncio.sleep(0)  # however much is logged, other tasks of the event loop run
         if rest:
             self._log.append(rest.decode(errors="replace"))
 
     async def _whole_log(self) -> str:
-        """The log once the process has ended; a child that still holds its end of the pipe is not waited for."""
+        """The log after the process has ended; this does not wait for a child that still has the pipe open."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._draining), 0.5)
         return self.log(20)
 
-    async def _clear_away(self) -> None:
-        """Make sure that nothing of the supervisor's session is left; once, for its id may then be another's."""
-        if self._clearing is None:
-            self._clearing = asyncio.create_task(self._clear_away_once())
-        await asyncio.shield(self._clearing)
+    async def _clean_up(self) -> None:
+        """End what is left of the supervisor's session; once, because its id can be reused afterwards."""
+        if self._cleaning_up is None:
+            self._cleaning_up = asyncio.create_task(self._clean_up_once())
+        await asyncio.shield(self._cleaning_up)
 
-    async def _clear_away_once(self) -> None:
+    async def _clean_up_once(self) -> None:
         await _in_thread(lambda: kill_session(self.pid))
-        with contextlib.suppress(TimeoutError):  # a pipe that is full is never closed
-            await asyncio.wait_for(self._skip_events(), _END_LIMIT)
+        with contextlib.suppress(TimeoutError):  # a full pipe is never closed
+            await asyncio.wait_for(self._stream.skip(), _EXIT_TIMEOUT)
         await self._process.wait()
         self._draining.cancel()
         self._process.close()
-        await _in_thread(self._clear_away_files)
+        await _in_thread(self._remove_leftover_files)
 
-    def _clear_away_files(self) -> None:
+    def _remove_leftover_files(self) -> None:
         for folder in self._temporary_folders:
             remove_stale_directories(folder)
-        LeaseFolder().clear_away()
+        LeaseFolder().remove_stale()
 
-    def _note(self, text: str) -> None:
+    def _log_invalid_line(self, text: str) -> None:
         self._log.append(text)
 
-    def _end(self) -> str:
+    def _describe_exit(self) -> str:
         code = self._process.returncode
         if code is None:
-            return "is gone"
+            return "has ended"
         return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
     def _lost(self) -> ClusterLostError:
         if self._failure is not None:
             return super()._lost()
-        reason = f"The cluster's process {self._end()}; what its workers held is lost."
+        reason = f"The supervisor {self._describe_exit()}; what its workers held is lost."
         return ClusterLostError(reason, "Type: %gpudask restart", self.log())
 
 
 def _extra() -> str:
-    """The extra of this package that fits the driver; none where there is no driver."""
+    """The extra of this package for the driver's CUDA version; empty without a driver."""
     try:
         return "cu13" if cuda_driver_version() >= 13 else "cu12"
     except GpuUnavailableError:
@@ -241,12 +230,12 @@ def _extra() -> str:
 async def _in_thread(work: Callable[[], None]) -> None:
     try:
         await asyncio.to_thread(work)
-    except RuntimeError:  # the interpreter ends, and starts no more threads
+    except RuntimeError:  # the interpreter is shutting down and starts no threads
         work()
 
 
 async def _finish(work: Coroutine[Any, Any, None]) -> None:
-    """Do all of `work`, however often this is cancelled meanwhile."""
+    """Complete `work` even if this is cancelled meanwhile."""
     task, cancelled = asyncio.create_task(work), False
     while not task.done():
         try:
@@ -259,16 +248,16 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def start_supervisor(python: str, environment: Mapping[str, str] | None, *options: str) -> ChildProcess:
-    """A supervisor that has no order yet; with ``--standby`` it imports what it may need before it gets one.
+    """Start a supervisor that waits for its first command; with ``--standby`` it imports Dask while it waits.
 
     Raises
     ------
     ClusterStartError
         The interpreter does not start.
     """
-    # -P: a file beside the notebook that is named like a module must not be taken for it
+    # -P: do not import modules from the notebook's folder
     command = [python, "-P", "-m", "jupyter_gpudask.supervisor", *options]
     try:
-        return await ChildProcess.start(command, environment, limit=LINE_LIMIT)
+        return await ChildProcess.start(command, environment, limit=EVENT_LIMIT)
     except OSError as error:
         raise ClusterStartError(f"The interpreter {python} does not start: {error}.") from None

@@ -1,4 +1,4 @@
-"""The parent's end of a conversation with a cluster: questions and answers, metrics, and word of its end."""
+"""The connection to a cluster, over the pipes of its supervisor or the Unix socket of the Jupyter server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ..protocol import (
     ClusterSpec,
     ClusterState,
     Command,
-    Empty,
     Event,
     Failed,
     LogText,
@@ -22,22 +21,21 @@ from ..protocol import (
     Ready,
     Refused,
     Rename,
+    Reset,
     Scale,
     SendLogs,
     SendState,
     StateReport,
     Watch,
+    parse_event,
 )
-from ..protocol.events import EndlessLineError, error_of, read_event
+from ..protocol.transport import LineTooLongError, MessageStream
 
 logger = logging.getLogger(__name__)
 
-LINE_LIMIT = 2 * 2**20
-"""Bytes of the longest line that is read; the longest log that can be sent is a quarter of a MiB."""
-
-_ANSWER_LIMIT = 10.0
-_GARBAGE_LIMIT = 20
-# Reading may not hold up a loop that has other things to do, however much there is to read.
+_ANSWER_TIMEOUT = 10.0
+_MAX_INVALID_LINES = 20
+# However much there is to read, other tasks of the event loop run in between.
 _LINES_AT_A_TIME = 10
 
 ProgressCallback = Callable[[Progress], None]
@@ -47,31 +45,30 @@ StateCallback = Callable[[ClusterState], None]
 _A = TypeVar("_A", StateReport, LogText)
 
 
-class ClusterLink:
-    """A cluster as its parent sees it, at the other end of a pipe or a socket.
+class ClusterConnection:
+    """Sends commands to a cluster and receives its events.
 
     Parameters
     ----------
     spec
-        What was asked for.
-    reader, writer
-        The events and the commands, one JSON object a line.
+        The options of the cluster.
+    stream
+        The pipes or the socket.
 
     Attributes
     ----------
     spec
-        What was asked for.
+        The options of the cluster.
     ready
-        What came up: engine, address, credentials, GPUs.
+        Engine, address, credentials and GPUs of the running cluster.
     """
 
     spec: ClusterSpec
     ready: Ready
 
-    def __init__(self, spec: ClusterSpec, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, spec: ClusterSpec, stream: MessageStream) -> None:
         self.spec = spec
-        self._reader = reader
-        self._writer = writer
+        self._stream = stream
         self._on_lost: LostCallback | None = None
         self._on_state: StateCallback | None = None
         self._closing = False
@@ -84,91 +81,91 @@ class ClusterLink:
 
     @property
     def running(self) -> bool:
-        """Whether the cluster is there."""
+        """Whether the cluster is running."""
         return not (self._ended or self._closing)
 
     async def state(self) -> ClusterState:
-        """What the cluster is doing now.
+        """The current state of the cluster.
 
         Raises
         ------
         ClusterLostError
-            It is gone, or does not answer.
+            The cluster has ended, or did not respond.
         """
         return (await self._ask(SendState(), StateReport)).state
 
     async def worker_log(self, worker: str, lines: int = 50) -> str:
-        """The last lines of the log of the worker of that name; empty when it has none.
+        """The last lines of a worker's log; empty if it has none.
 
         Raises
         ------
         ClusterLostError
-            The cluster is gone, or does not answer.
+            The cluster has ended, or did not respond.
         """
         return (await self._ask(SendLogs(worker=worker, lines=lines), LogText)).text
 
     async def scale(self, workers: int) -> ClusterState:
-        """Have `workers` workers from now on; those that are new come later.
+        """Scale to `workers` workers; those that are new come later.
 
         Raises
         ------
         GpuUnavailableError
-            The cluster does not hold so many GPUs.
+            The cluster does not hold that many GPUs.
         ClusterLostError
-            It is gone, or does not answer.
+            The cluster has ended, or did not respond.
         """
         return (await self._ask(Scale(workers=workers), StateReport)).state
 
-    async def empty(self) -> ClusterState:
+    async def reset(self) -> ClusterState:
         """Forget every result, task, actor and name, and keep the workers.
 
         Raises
         ------
         ClusterLostError
-            The cluster is gone, or does not answer.
+            The cluster has ended, or did not respond.
         """
-        return (await self._ask(Empty(), StateReport)).state
+        return (await self._ask(Reset(), StateReport)).state
 
     def watch(self, interval: float, on_state: StateCallback | None = None) -> None:
-        """Have `on_state` called with the state every `interval` seconds; 0 ends that."""
+        """Call `on_state` with the state every `interval` seconds; 0 stops that."""
         self._on_state = on_state
         if self.running:
             self._send(Watch(interval=interval))
 
     def rename(self, holder: str) -> None:
-        """Have others told that `holder` holds the GPUs.
+        """Change the name under which the GPUs are held.
 
         Raises
         ------
         ClusterLostError
-            The cluster is gone.
+            The cluster has ended.
         """
         self._send(Rename(holder=holder))
 
     def _begin_reading(self, on_lost: LostCallback | None) -> None:
-        """Read what comes from now on; `on_lost` is called once if the cluster ends without being asked to."""
+        """Start to read events; `on_lost` is called once if the cluster ends unexpectedly."""
         self._on_lost = on_lost
         self._reading = asyncio.create_task(self._read_events())
 
     def _send(self, command: Command) -> None:
-        if self._writer.is_closing():
+        if self._stream.is_closing:
             raise self._lost()
-        self._writer.write(command.model_dump_json().encode() + b"\n")
+        self._stream.send(command)
 
     async def _wait_until_ready(self, on_progress: ProgressCallback | None) -> Ready:
         while True:
-            match await read_event(self._reader):
+            match await self._stream.receive(parse_event):
                 case Progress() as progress:
                     if on_progress is not None:
                         on_progress(progress)
                 case Ready() as ready_event:
                     return ready_event
                 case Failed() as failure:
-                    raise error_of(failure)
+                    raise failure.to_error()
                 case None:
-                    raise await self._start_ended()
+                    raise await self._ended_before_ready()
                 case other:
-                    raise ProtocolError(f"The cluster's process sent {other.type} before its cluster was up.")
+                    raise ProtocolError(f"The supervisor sent {other.type} before its cluster was ready.")
 
     async def _ask(self, question: Command, kind: type[_A]) -> _A:
         if not self.running:
@@ -177,7 +174,7 @@ class ClusterLink:
             self._asked = asked = self._asked + 1
             self._send(question.model_copy(update={"id": asked}))
             try:
-                async with asyncio.timeout(_ANSWER_LIMIT):
+                async with asyncio.timeout(_ANSWER_TIMEOUT):
                     while True:
                         match await self._answers.get():
                             case Closed():
@@ -188,20 +185,20 @@ class ClusterLink:
                                 return answer
             except TimeoutError:
                 raise ClusterLostError(
-                    f"The cluster's process has not answered for {_ANSWER_LIMIT:.0f} s.", "Type: %gpudask restart"
+                    f"The supervisor did not respond within {_ANSWER_TIMEOUT:.0f} s.", "Type: %gpudask restart"
                 ) from None
 
     async def _read_events(self) -> None:
-        garbage = lines = 0
-        while garbage < _GARBAGE_LIMIT:
+        invalid = lines = 0
+        while invalid < _MAX_INVALID_LINES:
             try:
-                event = await read_event(self._reader)
-            except EndlessLineError:
-                garbage = _GARBAGE_LIMIT
+                event = await self._stream.receive(parse_event)
+            except LineTooLongError:
+                invalid = _MAX_INVALID_LINES
                 continue
             except ProtocolError as error:
-                garbage += 1
-                self._note(str(error))
+                invalid += 1
+                self._log_invalid_line(str(error))
                 continue
             finally:
                 lines += 1
@@ -209,11 +206,11 @@ class ClusterLink:
                     await asyncio.sleep(0)
             if event is None:
                 break
-            self._take(event)
+            self._handle(event)
         else:
             self._failure = Failed(
                 kind="ProtocolError",
-                reason="The cluster's process sends what is no message.",
+                reason="The supervisor sent lines that are not messages.",
                 fix="Install the same jupyter_gpudask in the kernel's environment and in the server's.",
             )
         await self._after_end()
@@ -222,7 +219,7 @@ class ClusterLink:
         if self._on_lost is not None and not self._closing:
             self._on_lost(self._lost())
 
-    def _take(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
         if isinstance(event, Failed):
             self._failure = event
         if isinstance(event, StateReport) and self._on_state is not None:
@@ -230,19 +227,19 @@ class ClusterLink:
         if self._asking.locked() and isinstance(event, Answer):
             self._answers.put_nowait(event)
 
-    def _note(self, text: str) -> None:
-        """Keep a line that is no event for whoever looks for a reason."""
+    def _log_invalid_line(self, text: str) -> None:
+        """Log why a line is not an event."""
         logger.debug("%s", text)
 
     async def _after_end(self) -> None:
-        """Called when no more events come, whether or not that was asked for."""
+        """Called after the last event, whether or not the end was requested."""
 
-    async def _start_ended(self) -> GpuDaskError:
-        """What to tell when the events end before the cluster is up."""
-        return ClusterStartError("The cluster's process is gone.")
+    async def _ended_before_ready(self) -> GpuDaskError:
+        """The error to raise if the events end before the cluster is ready."""
+        return ClusterStartError("The supervisor has ended.")
 
     def _lost(self) -> ClusterLostError:
-        """What to tell when the cluster ended by itself."""
+        """The error to raise if the cluster ended unexpectedly."""
         if self._failure is not None:
             return ClusterLostError(self._failure.reason, self._failure.fix, self._failure.log)
-        return ClusterLostError("The cluster is gone; what its workers held is lost.", "Type: %gpudask restart")
+        return ClusterLostError("The cluster has ended; what its workers held is lost.", "Type: %gpudask restart")

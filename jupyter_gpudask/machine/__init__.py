@@ -1,1 +1,1 @@
-"""What this machine has and its processes share: GPUs, leases on them, and directories. Runs in every process."""
+"""Resources of this machine that processes share: GPUs, leases on them, and directories. Runs in every process."""

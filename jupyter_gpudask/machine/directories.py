@@ -1,4 +1,4 @@
-"""The cluster's own folder: scratch space and logs, readable by its user alone, gone when the cluster is."""
+"""The temporary directory of a cluster, with its scratch space and logs; only its user can read it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _TAIL_BYTES = 2**18
 
 
 class ClusterDirectory:
-    """A folder that is locked as long as the process that made it lives, whoever else can see it.
+    """A directory that is locked as long as the process that created it lives.
 
     Attributes
     ----------
     path
-        The folder.
+        The directory.
     """
 
     def __init__(self) -> None:
         remove_stale_directories()
-        self.path, self._lock = _make()
+        self.path, self._lock = _create()
         try:
             self.logs.mkdir()
         except OSError:
@@ -38,17 +38,17 @@ class ClusterDirectory:
 
     @property
     def logs(self) -> Path:
-        """Where the workers write their logs."""
+        """The directory of the workers' logs."""
         return self.path / "logs"
 
     def remove(self) -> None:
-        """Remove it and what is in it."""
+        """Delete the directory and its contents."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
 
-def _make() -> tuple[Path, int]:
-    """A new folder, and the lock that is held on it."""
+def _create() -> tuple[Path, int]:
+    """Create and lock a directory; the path and the file descriptor of the lock."""
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         try:
@@ -59,21 +59,21 @@ def _make() -> tuple[Path, int]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (path / _LOCK).exists():
             return path, lock
-        os.close(lock)  # until it was locked it looked like one of the dead, and another process has removed it
+        os.close(lock)  # another process took it for a stale one before it was locked, and deleted it
 
 
 def temporary_folders(environment: Mapping[str, str]) -> set[Path]:
-    """Where a process with these variables makes its folder. Source: `tempfile.gettempdir`."""
+    """Where a process with these environment variables creates its directory. Source: `tempfile.gettempdir`."""
     named = (environment.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
     return {Path(tempfile.gettempdir()), *map(Path, filter(None, named))}
 
 
 def remove_stale_directories(place: Path | None = None) -> None:
-    """Remove the folders of supervisors that were killed: those of ours in `place` that nobody holds the lock of."""
+    """Delete the directories of killed supervisors in `place`: those whose lock no process holds."""
     for folder in (place or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*"):
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
-        except OSError:  # not ours, or of another user, or just being made
+        except OSError:  # not such a directory, or another user's, or one that is being created
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,12 +85,12 @@ def remove_stale_directories(place: Path | None = None) -> None:
 
 
 def worker_log(logs: Path, worker: object) -> Path:
-    """Where the worker of that name writes what it prints and logs."""
+    """The log file of a worker: what it and its tasks print and log."""
     return logs / f"worker-{re.sub(r'[^A-Za-z0-9_.-]', '_', str(worker))}.log"
 
 
 def tail(path: Path, lines: int) -> str:
-    """The last `lines` lines of a log file; empty when there is none."""
+    """The last `lines` lines of a log file; empty if there is no such file."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""Which GPUs a cluster gets, beside the clusters that hold some; before one is closed for another, too."""
+"""The choice of GPUs for a cluster, given the leases of other clusters and the free memory."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def choose_free(spec: ClusterSpec, visible: Sequence[GpuState], leases: Iterable[Lease]) -> list[GpuState]:
-    """The GPUs that `spec` asks for, none of which another cluster holds, unless both share.
+    """The GPUs that `spec` asks for; none that another cluster holds, unless both share.
 
     Raises
     ------
     GpuHeldError
-        Others hold them; the message says who.
+        Other clusters hold them; the message names these.
     GpuUnavailableError
         There are no such GPUs.
     """
@@ -33,7 +33,7 @@ def choose_free(spec: ClusterSpec, visible: Sequence[GpuState], leases: Iterable
         if len(free) >= spec.gpus:
             return gpus.choose_gpus(spec.gpus, free)
     chosen = gpus.choose_gpus(spec.gpus, visible)
-    # A count that the free GPUs cannot meet concerns whoever holds any of them.
+    # If there are fewer free GPUs than the requested count, name the holders of all GPUs.
     concerned = visible if isinstance(spec.gpus, int) else chosen
     held = [f"GPU {gpu.index} is held by {' and '.join(holders[gpu.uuid])}" for gpu in concerned if gpu.uuid in holders]
     if held:
@@ -44,7 +44,7 @@ def choose_free(spec: ClusterSpec, visible: Sequence[GpuState], leases: Iterable
 
 
 def bytes_of(amount: int | float | None, chosen: Sequence[GpuState]) -> int | None:
-    """An amount in bytes; a fraction is one of the smallest GPU, so that it fits each."""
+    """An amount of device memory in bytes; a fraction refers to the smallest GPU, so that it fits on each."""
     if not isinstance(amount, float):
         return amount
     totals = [gpu.memory_total for gpu in chosen if gpu.memory_total]
@@ -52,12 +52,12 @@ def bytes_of(amount: int | float | None, chosen: Sequence[GpuState]) -> int | No
 
 
 def check_memory(pool: int | None, chosen: Iterable[GpuState]) -> None:
-    """See that each GPU has so many bytes free.
+    """Check that each GPU has `pool` bytes free.
 
     Raises
     ------
     GpuUnavailableError
-        One has not; the message has the numbers.
+        A GPU has less free memory.
     """
     for gpu in chosen:
         if pool is None or gpu.memory_total is None or gpu.memory_used is None:
@@ -67,26 +67,26 @@ def check_memory(pool: int | None, chosen: Iterable[GpuState]) -> None:
             raise GpuUnavailableError(
                 f"--pool asks for {format_bytes(pool)} on each GPU, and GPU {gpu.index} has {format_bytes(free)} "
                 f"free of {format_bytes(gpu.memory_total)}.",
-                "Give less, or free it: %gpudask gpus shows who holds it.",
+                "Use a smaller pool, or free memory: %gpudask gpus shows which processes use it.",
             )
 
 
 def check_replacement(spec: ClusterSpec, supervisor: int, environment: Mapping[str, str] | None = None) -> None:
-    """See that there will be GPUs for `spec` when the cluster of a supervisor is closed; it blocks.
+    """Check that there will be GPUs for `spec` when it replaces the cluster of a supervisor; this blocks.
 
     Parameters
     ----------
     spec
-        What shall take its place.
+        The options of the new cluster.
     supervisor
-        The pid of its supervisor.
+        The pid of the supervisor whose cluster is replaced.
     environment
-        Of the kernel, by default this process's.
+        Environment variables of the kernel, by default those of this process.
 
     Raises
     ------
     GpuHeldError, GpuUnavailableError
-        There will not.
+        There will not be enough GPUs.
     """
     if spec.engine == "cpu" or spec.profile:
         return
@@ -106,7 +106,7 @@ def check_replacement(spec: ClusterSpec, supervisor: int, environment: Mapping[s
 
 
 def _without_session(gpu: GpuState, session: int) -> GpuState:
-    """The GPU when the processes of a session have ended; if NVML does not list them, all of it may be free then."""
+    """The GPU as it will be when a session has ended; all of its memory is free if NVML lists no processes."""
     sizes = [process.memory for process in gpu.processes if _session_of(process.pid) == session]
     known = [size for size in sizes if size is not None]
     used = (gpu.memory_used or 0) - sum(known) if sizes and len(known) == len(sizes) else 0
@@ -116,5 +116,5 @@ def _without_session(gpu: GpuState, session: int) -> GpuState:
 def _session_of(pid: int) -> int | None:
     try:
         return os.getsid(pid)
-    except OSError:  # gone since, or of another container
+    except OSError:  # it has ended, or runs in another container
         return None

@@ -1,7 +1,7 @@
-"""The GPUs of this machine, as NVML tells of them: which there are, what they are doing, and who holds them.
+"""The GPUs of this machine and their metrics, such as memory, utilization and temperature, read from NVML.
 
-NVML reads all of it without a CUDA context. Its numbers follow the PCI bus, as CUDA's do under
-``CUDA_DEVICE_ORDER=PCI_BUS_ID``. Source: NVIDIA Management Library API reference.
+NVML needs no CUDA context. It numbers devices in PCI bus order, as CUDA does with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
+Source: NVIDIA Management Library API reference.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# NVLink's are in KiB, and summed over all links by that scope. Source: nvml.h, "Field Identifiers". PCIe's, in bytes,
-# have no name in older releases of pynvml.
+# The NVLink counters are in KiB, and this scope sums them over all links. Source: nvml.h, "Field Identifiers". The PCIe
+# counters are in bytes; older releases of pynvml have no names for them.
 _ALL_LINKS = 2**32 - 1
 _NVLINK = (
     (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _ALL_LINKS),
@@ -32,18 +32,18 @@ _LONG = (pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG, pynvml.NVML_VALUE_TYPE_UNSIGNED_L
 
 
 def list_gpus() -> list[GpuState]:
-    """All GPUs of the machine; a GPU that is cut into MIG instances is listed as those.
+    """All GPUs of the machine; a GPU in MIG mode is listed as its MIG instances.
 
     Returns
     -------
     list of GpuState
-        In the order of the PCI bus; a metric that a GPU does not tell is `None`. One that does not tell its UUID, by
-        which it would be chosen and held, is left out as one that does not answer.
+        In PCI bus order. A metric that a GPU does not report is `None`; a GPU that does not report its UUID is left
+        out.
 
     Raises
     ------
     GpuUnavailableError
-        NVML cannot be asked; the message says why.
+        NVML is not available; the message says why.
     """
     with open_nvml() as nvml:
         gpus: list[GpuState] = []
@@ -51,43 +51,43 @@ def list_gpus() -> list[GpuState]:
             handle = _ask(pynvml.nvmlDeviceGetHandleByIndex, index)
             parts = [] if handle is None else _mig_instances(handle) or [handle]
             found = [gpu for part in parts if (gpu := _read(index, part)) is not None]
-            if len(found) < max(1, len(parts)):  # one that comes back is seen by NVML that was opened since
+            if len(found) < max(1, len(parts)):  # NVML sees a GPU that comes back only after it is opened again
                 nvml.close_soon()
             gpus.extend(found)
         return gpus
 
 
 def read_use(gpus: Iterable[GpuState]) -> list[GpuState]:
-    """Memory and utilization of these GPUs now, and nothing else of them, for each metric takes NVML its time.
+    """The current memory and utilization of these GPUs; reading only these is faster than `list_gpus`.
 
     Returns
     -------
     list of GpuState
-        In the same order; all other metrics are `None`, and those too of a GPU that no longer answers.
+        In the same order. All other metrics are `None`, and so are these two of a GPU that no longer responds.
 
     Raises
     ------
     GpuUnavailableError
-        NVML cannot be asked; the message says why.
+        NVML is not available; the message says why.
     """
     with open_nvml():
         return [_read_use(gpu) for gpu in gpus]
 
 
 def visible_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]:
-    """The GPUs that a CUDA program started with `environment` may use, in the order in which it would number them.
+    """The GPUs that are visible to a CUDA program, in its device order.
 
     Parameters
     ----------
     environment
-        Variables of the program, by default those of this process. ``CUDA_VISIBLE_DEVICES`` names GPUs by number
-        or by the start of a UUID; as in CUDA, what comes after the first unknown name is ignored. What the numbers
-        mean ``CUDA_DEVICE_ORDER`` says.
+        Environment variables of the program, by default those of this process. ``CUDA_VISIBLE_DEVICES`` lists GPUs by
+        index or by a prefix of a UUID; as in CUDA, entries after the first unknown one are ignored.
+        ``CUDA_DEVICE_ORDER`` determines what the indices mean.
 
     Raises
     ------
     GpuUnavailableError
-        NVML cannot be asked, or what the numbers mean cannot be known.
+        NVML is not available, or it cannot be determined what the indices mean.
     """
     environment = os.environ if environment is None else environment
     gpus = list_gpus()
@@ -97,11 +97,12 @@ def visible_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]
     names = [part.strip() for part in devices.split(",")]
     by_bus = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     if not by_bus and any(name.isdecimal() for name in names) and len({gpu.name for gpu in gpus}) > 1:
-        # Else CUDA puts the fastest first, by its own estimate. Source: CUDA C++ Programming Guide, CUDA_DEVICE_ORDER.
+        # By default CUDA puts the fastest GPU first, by its own estimate. Source: CUDA C++ Programming Guide,
+        # CUDA_DEVICE_ORDER.
         raise GpuUnavailableError(
-            f"CUDA_VISIBLE_DEVICES is {devices}, and this machine has GPUs of several kinds, which CUDA numbers as it "
-            "likes.",
-            "Set CUDA_DEVICE_ORDER=PCI_BUS_ID too, or name the GPUs by UUID.",
+            f"CUDA_VISIBLE_DEVICES={devices} is ambiguous: this machine has different GPUs, and CUDA orders them by "
+            "speed.",
+            "Set CUDA_DEVICE_ORDER=PCI_BUS_ID too, or list the GPUs by UUID.",
         )
     visible: list[GpuState] = []
     for name in names:
@@ -113,37 +114,37 @@ def visible_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]
 
 
 def choose_gpus(wanted: str | int | Sequence[int | str], visible: Sequence[GpuState]) -> list[GpuState]:
-    """Those of the `visible` GPUs that are wanted.
+    """Select GPUs.
 
     Parameters
     ----------
     wanted
         ``"all"``; a count, for the GPUs with the most free memory; or indices and UUIDs.
     visible
-        What there is to choose from.
+        The GPUs to select from.
 
     Returns
     -------
     list of GpuState
-        At least one; a count keeps the order of `visible`.
+        At least one; with a count, in the order of `visible`.
 
     Raises
     ------
     GpuUnavailableError
-        There are fewer, or one of those named is not among them.
+        There are fewer, or `visible` does not include one of them.
     """
     available = ", ".join(f"{gpu.index} ({gpu.name})" for gpu in visible) or "none"
     if not visible:
         raise GpuUnavailableError(
-            "No GPU is visible to this kernel.", "Look at CUDA_VISIBLE_DEVICES, or start with --cpu."
+            "No GPU is visible to this kernel.", "Check CUDA_VISIBLE_DEVICES, or start with --cpu."
         )
     if wanted == "all":
         return list(visible)
     if isinstance(wanted, int):
         if wanted > len(visible):
             raise GpuUnavailableError(
-                f"--gpus {wanted} asks for more GPUs than there are: {available}.",
-                f"Give at most {len(visible)}.",
+                f"--gpus {wanted} is more than the number of GPUs: {available}.",
+                f"Use at most {len(visible)}.",
             )
         freest = sorted(visible, key=lambda gpu: -_free(gpu))[:wanted]
         return [gpu for gpu in visible if gpu in freest]
@@ -151,20 +152,20 @@ def choose_gpus(wanted: str | int | Sequence[int | str], visible: Sequence[GpuSt
     for name in wanted:
         gpu = _find(visible, name)
         if gpu is None:
-            raise GpuUnavailableError(f"--gpus names GPU {name}, which is not one of: {available}.")
+            raise GpuUnavailableError(f"--gpus lists GPU {name}, which is not one of: {available}.")
         if gpu in chosen:
-            raise GpuUnavailableError(f"--gpus names GPU {gpu.index} twice.", "Name each GPU once.")
+            raise GpuUnavailableError(f"--gpus lists GPU {gpu.index} twice.", "List each GPU once.")
         chosen.append(gpu)
     return chosen
 
 
 def cuda_driver_version() -> int:
-    """The newest version of CUDA that the driver knows, such as 13 for CUDA 13.0.
+    """The newest major version of CUDA that the driver supports, such as 13 for CUDA 13.0.
 
     Raises
     ------
     GpuUnavailableError
-        NVML cannot be asked.
+        NVML is not available.
     """
     with open_nvml():
         return int(pynvml.nvmlSystemGetCudaDriverVersion()) // 1000
@@ -176,14 +177,14 @@ def driver_version() -> str:
     Raises
     ------
     GpuUnavailableError
-        NVML cannot be asked.
+        NVML is not available.
     """
     with open_nvml():
         return str(pynvml.nvmlSystemGetDriverVersion())
 
 
 def _ask(function: Callable[..., _T], *arguments: Any) -> _T | None:
-    """What NVML answers, or `None` where this GPU, driver or user has no such metric."""
+    """The result of an NVML function; `None` if this GPU, driver or user has no such metric."""
     try:
         return function(*arguments)
     except pynvml.NVMLError:
@@ -240,9 +241,9 @@ def _read_use(gpu: GpuState) -> GpuState:
 
 
 def _traffic(handle: Any) -> tuple[int | None, int | None]:
-    """Bytes that went over NVLink and over PCIe so far: counters, for to be told PCIe's speed one waits 20 ms.
+    """Counters of the bytes sent and received over NVLink and over PCIe; NVML takes 20 ms to measure a PCIe rate.
 
-    A counter of 32 bits, as that of PCIe is on an H200 with driver 580, begins anew several times a second.
+    32-bit counters are ignored, such as that of PCIe on an H200 with driver 580: they overflow several times a second.
     """
     values = _ask(pynvml.nvmlDeviceGetFieldValues, handle, [*_NVLINK, *_PCIE])
     if values is None:

@@ -1,7 +1,7 @@
-"""Which cluster holds which GPU: files that are locked as long as their holder lives, in a folder of the user's.
+"""Leases on GPUs: files in a folder of the user, each locked as long as the process that holds the GPUs lives.
 
-Every supervisor takes its leases here, whoever started it, so that the notebooks of one user respect each other, also
-those of two Jupyter servers and those of none. A lease ends with its process, however that ends: Linux unlocks it.
+Every supervisor takes its leases here, so that no two clusters of one user get the same GPU, also not from two Jupyter
+servers. A lease ends with its process, however that ends, because Linux releases the lock.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _MUTEX = "mutex"
 
 @dataclass(frozen=True)
 class Lease:
-    """Some GPUs and who holds them.
+    """GPUs and their holder.
 
     Attributes
     ----------
     gpus
         UUIDs.
     holder
-        In words: a notebook, or a program.
+        The name of the holder: a notebook, or a program.
     kernel_id
-        The kernel whose cluster it is; empty where that is not known.
+        The kernel of the cluster; empty if unknown.
     pid
-        Of the process that holds them, on its own host and in its own container.
+        The process that holds them, on its own host and in its own container.
     share
-        Whether it lets others hold them too.
+        Whether other clusters that share may hold them too.
     """
 
     gpus: tuple[str, ...]
@@ -54,7 +54,7 @@ class Lease:
 
     @classmethod
     def from_file(cls, path: Path) -> Self | None:
-        """What stands in a file; `None` if that is no lease."""
+        """Read a file; `None` if it is not a lease."""
         try:
             content = json.loads(path.read_text())
             return cls(**{**content, "gpus": tuple(content["gpus"])})
@@ -63,7 +63,7 @@ class Lease:
 
 
 class HeldLease:
-    """A lease of this process; it ends with `release`, or with the process."""
+    """A lease of this process; it ends with `release` or with the process."""
 
     def __init__(self, lease: Lease, folder: Path) -> None:
         self._lease = lease
@@ -71,20 +71,20 @@ class HeldLease:
         self._path = unfinished.rename(unfinished.with_suffix(_SUFFIX))
 
     def release(self) -> None:
-        """Give the GPUs back."""
+        """End the lease."""
         try:
             self._path.unlink(missing_ok=True)
-        except OSError as error:  # without its lock it is no lease, and whoever takes one next removes it
+        except OSError as error:  # without its lock it is not a lease, and the next process that takes one removes it
             logger.warning("The lease %s cannot be removed: %s", self._path, error)
         os.close(self._lock)
 
     def rename(self, holder: str) -> None:
-        """From now on `holder` holds the GPUs; inside `choosing`.
+        """Change the name of the holder; only inside `LeaseFolder.locked`.
 
         Raises
         ------
         OSError
-            It cannot be written; the lease is as it was.
+            The file cannot be written; the lease is unchanged.
         """
         lease = replace(self._lease, holder=holder)
         unfinished, lock = _write(lease, self._path.parent)
@@ -94,8 +94,8 @@ class HeldLease:
 
 
 def _write(lease: Lease, folder: Path) -> tuple[Path, int]:
-    """A file that is locked and complete, which readers do not find before it has its name."""
-    # The pid alone is not unique: containers, and hosts, may share a home.
+    """Write a locked file under a temporary name, so that readers never find an incomplete one."""
+    # The pid is not unique: containers and hosts can share a home directory.
     lock, name = tempfile.mkstemp(_UNFINISHED, f"{lease.pid}-", folder)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -115,25 +115,25 @@ class LeaseFolder:
     Parameters
     ----------
     path
-        By default a folder in Jupyter's runtime folder.
+        By default a folder in Jupyter's runtime directory.
 
     Attributes
     ----------
     path
-        The folder that they are in.
+        The folder.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or Path(jupyter_runtime_dir()) / "gpudask-leases"
 
     @contextmanager
-    def choosing(self) -> Iterator[list[Lease]]:
-        """The leases there are, while nobody else takes any; those of the dead are cleared away.
+    def locked(self) -> Iterator[list[Lease]]:
+        """The current leases, while no other process can take one; stale ones are removed.
 
         Raises
         ------
         OSError
-            There is no such folder and none can be made, or it cannot be written to.
+            The folder cannot be created or written to.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         mutex = os.open(self.path / _MUTEX, os.O_CREAT | os.O_RDWR, 0o600)
@@ -147,41 +147,41 @@ class LeaseFolder:
             os.close(mutex)
 
     def take(self, gpus: Sequence[str], *, holder: str, kernel_id: str, share: bool) -> HeldLease:
-        """Hold GPUs of these UUIDs from now on; inside `choosing`."""
+        """Take a lease on the GPUs with these UUIDs; only inside `locked`."""
         lease = Lease(tuple(gpus), holder or f"process {os.getppid()}", kernel_id, os.getpid(), share)
         return HeldLease(lease, self.path)
 
     def read(self) -> list[Lease]:
-        """The leases of the living."""
+        """The leases whose process lives."""
         leases = (Lease.from_file(path) for path in self._files() if _is_held(path))
         return [lease for lease in leases if lease is not None]
 
-    def clear_away(self) -> None:
-        """Remove what the dead have left."""
+    def remove_stale(self) -> None:
+        """Remove the leases of processes that have ended."""
         try:
             if any(not _is_held(path) for path in self._files()):
-                with self.choosing():
+                with self.locked():
                     pass
-        except OSError as error:  # they hold nothing, and whoever takes a lease next removes them
-            logger.warning("Leases of the dead cannot be removed from %s: %s", self.path, error)
+        except OSError as error:  # they hold nothing, and the next process that takes a lease removes them
+            logger.warning("Stale leases cannot be removed from %s: %s", self.path, error)
 
     def _files(self) -> list[Path]:
         return sorted(self.path.glob(f"*{_SUFFIX}"))
 
 
 THIS_KERNEL = "this kernel"
-"""The holder of what is held by the supervisor of the one who asks."""
+"""The name of the holder if it is the supervisor of the kernel that asks."""
 
 
 def holders_of(leases: Iterable[Lease], *, supervisor: int | None = None) -> dict[str, list[str]]:
-    """Who holds each GPU that is held, in words, by UUID.
+    """The names of the holders of each GPU that is held, by UUID.
 
     Parameters
     ----------
     leases
-        Of all clusters.
+        The leases of all clusters.
     supervisor
-        The pid of that of the kernel that asks, if it has one.
+        The pid of the supervisor of the kernel that asks, if it has one.
     """
     holders: dict[str, list[str]] = {}
     for lease in leases:
@@ -191,7 +191,7 @@ def holders_of(leases: Iterable[Lease], *, supervisor: int | None = None) -> dic
 
 
 def _is_held(path: Path) -> bool:
-    """Whether the process that made the file lives. A shared lock asks, so that two who ask do not meet."""
+    """Whether the process that wrote the file lives. The lock is shared, so that several processes can check."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:

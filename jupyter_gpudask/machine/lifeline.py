@@ -1,4 +1,4 @@
-"""Nothing outlives its parent: the supervisor ends with what started it, and workers end with the supervisor."""
+"""Processes end with their parent: a supervisor with the process that started it, and workers with the supervisor."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1
 _GRACE = 2.0
 
-_last_acts: list[Callable[[], None]] = []
+_exit_callbacks: list[Callable[[], None]] = []
 
 
 def watch_parent(parent: int) -> None:
-    """End this session when process `parent` is no longer our parent, `_GRACE` seconds after its death at the latest.
+    """End this session within `_GRACE` seconds after process `parent` is no longer the parent of this one.
 
-    The end of stdin says the same and sooner; but a process that the parent forked may hold the pipe open, and the
-    event loop may be busy. This is a thread, and needs neither.
+    The end of stdin shows it sooner, unless a process that the parent forked holds the pipe open or the event loop is
+    busy. This thread depends on neither.
     """
     threading.Thread(target=_wait_for_parent, args=(parent,), name="gpudask-parent-watch", daemon=True).start()
 
@@ -33,25 +33,25 @@ def watch_parent(parent: int) -> None:
 def _wait_for_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.25)
-    os.kill(os.getpid(), signal.SIGTERM)  # the graceful way, if the loop still turns
+    os.kill(os.getpid(), signal.SIGTERM)  # ends gracefully if the event loop runs
     time.sleep(_GRACE)
     end_session()
-    for act in _last_acts:
-        with contextlib.suppress(Exception):  # the loop may be at the same, and this process has no time left
-            act()
+    for callback in _exit_callbacks:
+        with contextlib.suppress(Exception):  # the event loop may do the same at the same time
+            callback()
     os._exit(1)
 
 
-def before_forced_end(act: Callable[[], None]) -> None:
-    """Have `act` called, by a thread, when this process is ended because its loop did not end it."""
-    _last_acts.append(act)
+def on_forced_exit(callback: Callable[[], None]) -> None:
+    """Call `callback`, in a thread, if this process is ended although its event loop did not end it."""
+    _exit_callbacks.append(callback)
 
 
 def end_session() -> None:
-    """Kill every other process of this session, and every descendant, and wait until they are gone."""
+    """Kill all other processes of this session and all descendants, and wait until they have ended."""
     me, session = os.getpid(), os.getsid(0)
     doomed = psutil.Process(me).children(recursive=True)
-    if session == me:  # else the session is that of whoever ran us by hand
+    if session == me:  # else this process was started by hand, in a session of others
         doomed += _processes_of(session)
     for process in doomed:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -60,19 +60,19 @@ def end_session() -> None:
 
 
 def kill_session(session: int) -> None:
-    """Kill what a supervisor has left: every process of its session, whatever its process group is.
+    """Kill every process of a supervisor's session, in whatever process group it is.
 
-    The supervisor must be there, if only as a zombie: else the session may be another's.
+    The supervisor must still exist, if only as a zombie; otherwise the session id may have been reused.
     """
     with contextlib.suppress(OSError):
-        os.killpg(session, signal.SIGKILL)  # all in one go, also those that are just being forked
+        os.killpg(session, signal.SIGKILL)  # all at once, including processes that are just being forked
     for process in _processes_of(session):
         with contextlib.suppress(psutil.Error):
             process.kill()
 
 
 def _processes_of(session: int) -> list[psutil.Process]:
-    """Those of a session, without this process."""
+    """The processes of a session, without this one."""
     found = []
     for pid in psutil.pids():
         with contextlib.suppress(OSError, psutil.NoSuchProcess):
@@ -82,9 +82,9 @@ def _processes_of(session: int) -> list[psutil.Process]:
 
 
 def die_with_parent() -> None:
-    """Have Linux kill this process when the thread that started it ends, even if it is stuck in compiled code.
+    """Let Linux kill this process when the thread that started it ends, even if it is stuck in compiled code.
 
-    Source: prctl(2), PR_SET_PDEATHSIG. Elsewhere this does nothing, and Dask's own watch of the parent remains.
+    Source: prctl(2), PR_SET_PDEATHSIG. On other systems this does nothing, and Dask's own check of the parent remains.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if hasattr(libc, "prctl"):

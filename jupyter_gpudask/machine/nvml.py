@@ -1,8 +1,8 @@
-"""NVML of this process: opened once, and kept open while somebody looks.
+"""NVML in this process: opened on first use, and closed when it has not been used for a while.
 
-To open NVML and to close it each time takes tens of milliseconds, and a driver without persistence mode sets up the
-GPUs anew whenever the last process closes them. While NVML is open, no GPU can be reset and no MIG mode be switched.
-Source: NVIDIA Management Library API reference, "Initialization and Cleanup"; NVIDIA Driver Persistence.
+Opening and closing NVML for each reading takes tens of milliseconds, and a driver without persistence mode initializes
+the GPUs again after the last process has closed them. While NVML is open, GPUs cannot be reset and MIG mode cannot be
+changed. Source: NVIDIA Management Library API reference, "Initialization and Cleanup"; NVIDIA Driver Persistence.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _IDLE = 10.0
-"""Seconds after the last look for which it stays open."""
+"""Seconds for which NVML stays open after its last use."""
 
 
 @contextmanager
 def open_nvml() -> Iterator[Nvml]:
-    """Have NVML open; it stays so for a while afterwards.
+    """Use NVML in a ``with`` block.
 
     Raises
     ------
     GpuUnavailableError
-        NVML cannot be opened, or fails; the message says why.
+        NVML cannot be opened, or failed in the block; the message says why.
     """
     nvml = _nvml_of(os.getpid())
     try:
@@ -49,44 +49,44 @@ def open_nvml() -> Iterator[Nvml]:
 
 
 class Nvml:
-    """Counts who looks, in all threads; a thread closes NVML when nobody has looked for `_IDLE` seconds."""
+    """Counts the users of NVML in all threads; a thread closes it when there was none for `_IDLE` seconds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lookers = 0
+        self._users = 0
         self._is_open = False
         self._is_stale = False
         self._until = 0.0
         self._closer: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Open it, unless it is open."""
+        """Add a user; opens NVML if it is not open."""
         with self._lock:
             if not self._is_open:
                 pynvml.nvmlInit()
                 self._is_open, self._is_stale = True, False
-            self._lookers += 1
+            self._users += 1
             self._until = time.monotonic() + _IDLE
             if self._closer is None:
                 self._closer = threading.Thread(target=self._close_when_idle, name="gpudask-nvml", daemon=True)
                 self._closer.start()
 
     def end(self) -> None:
-        """Look no more."""
+        """Remove a user."""
         with self._lock:
-            self._lookers -= 1
-            if self._is_stale and not self._lookers:
+            self._users -= 1
+            if self._is_stale and not self._users:
                 self._close()
 
     def close_soon(self) -> None:
-        """Close it as soon as nobody looks: what it knows may be out of date."""
+        """Close NVML as soon as it has no users, because its list of GPUs may be out of date."""
         self._is_stale = True
 
     def _close_when_idle(self) -> None:
         while True:
             with self._lock:
                 rest = self._until - time.monotonic()
-                if self._is_open and not self._lookers and rest <= 0:
+                if self._is_open and not self._users and rest <= 0:
                     self._close()
                 if not self._is_open:
                     self._closer = None
@@ -100,7 +100,7 @@ class Nvml:
 
 @cache
 def _nvml_of(_pid: int) -> Nvml:
-    """That of this process: one that was forked must not use, nor close, what its parent has opened."""
+    """The `Nvml` of this process; a forked process must neither use nor close the one of its parent."""
     return Nvml()
 
 
@@ -110,5 +110,5 @@ def _unavailable(error: pynvml.NVMLError) -> GpuUnavailableError:
     if isinstance(error, pynvml.NVMLError_DriverNotLoaded):
         return GpuUnavailableError("The NVIDIA driver is installed but not loaded.", "Type in a shell: nvidia-smi")
     if isinstance(error, pynvml.NVMLError_NoPermission):
-        return GpuUnavailableError("This user may not talk to the NVIDIA driver.", "Ask the administrator.")
+        return GpuUnavailableError("This user has no permission to use the NVIDIA driver.", "Ask the administrator.")
     return GpuUnavailableError(f"The NVIDIA driver answers: {error}.", "Type in a shell: nvidia-smi")

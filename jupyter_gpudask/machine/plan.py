@@ -1,4 +1,4 @@
-"""What a spec means on this machine: which engine, which GPUs, how many workers. Nothing is started here."""
+"""The plan of a cluster: the engine, GPUs, workers and memory pools that a spec means on this machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GPU_PACKAGES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How a cluster will be made.
+    """How a cluster will be created.
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class Plan:
     gpus
         One for each worker; empty on the CPU.
     workers
-        How many.
+        The number of workers.
     stand_in
-        Why the CPU stands in, where GPUs would have been taken; else empty.
+        Why the CPU stands in for GPUs; else empty.
     pool, spill_threshold
         In bytes, for each GPU; `None` for none.
     """
@@ -53,23 +53,23 @@ class Plan:
 
 
 def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
-    """Decide what `spec` means here.
+    """Plan the cluster of `spec`; nothing is started.
 
     Parameters
     ----------
     spec
-        What was asked for.
+        The options of the cluster.
     leases
-        Who holds which GPUs already.
+        The leases of other clusters.
 
     Raises
     ------
     GpuHeldError
-        GPUs that were asked for are held by other clusters.
+        Other clusters hold the GPUs.
     GpuUnavailableError
-        GPUs were asked for by engine or by name and are not there.
+        GPUs were requested by engine, count or name and do not exist.
     GpuPackagesMissingError
-        There is a GPU and the environment cannot use it.
+        There is a GPU, and the environment lacks the packages that use it.
     """
     if spec.engine == "cpu":
         return _cpu_plan(spec)
@@ -93,12 +93,14 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
 
 
 def check_pool_fits(plan: Plan) -> None:
-    """See that each GPU has as much free memory as its pool needs; apart, for who stops a cluster frees memory.
+    """Check that each GPU has enough free memory for its pool.
+
+    `make_plan` does not, because a cluster that will be replaced still uses that memory.
 
     Raises
     ------
     GpuUnavailableError
-        One has not; the message has the metrics.
+        A GPU has less free memory.
     """
     check_memory(plan.pool, plan.gpus)
 
@@ -109,7 +111,7 @@ def _cpu_plan(spec: ClusterSpec, stand_in: str = "") -> Plan:
 
 
 def has_usable_gpus() -> bool:
-    """Whether there is a GPU, and the packages that use it."""
+    """Whether there are a GPU and the packages that use it."""
     try:
         return bool(gpus.visible_gpus()) and not _missing_packages()
     except GpuUnavailableError:

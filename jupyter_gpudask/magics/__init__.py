@@ -1,10 +1,10 @@
-"""The magics: ``%gpudask`` for the kernel's cluster, ``%%gpudask`` for cells that run on it."""
+"""The IPython magics: ``%gpudask`` controls the kernel's cluster, ``%%gpudask`` runs a cell on it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # nothing of IPython is imported before `load`: scripts, which have none, use this package too
+if TYPE_CHECKING:  # scripts run without IPython, so nothing of it is imported before `load`
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Configurable
 
@@ -14,35 +14,40 @@ _MAGICS = ("gpudask", "_gpudask_cell", "_gpudask_compare")
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics in `shell`; a second time does nothing."""
+    """Register the magics in `shell`, unless they are registered already."""
     from .magics import GpuDaskMagics
 
     if _loaded(shell) is not None:
         return
     magics = GpuDaskMagics(shell)
     shell.register_magics(magics)
-    magics.cells.install()
+    magics.transformer.install()
+    magics.contexts.install()
     _configurables(shell).append(magics.settings)
     shell.Completer.custom_matchers.append(magics.matcher)
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Close the cluster and unregister the magics."""
+    """Close the cluster, unregister the magics, and undo the patches."""
     magics = _loaded(shell)
     if magics is None:
         return
+    from ..patches.applying import patches
+
     magics.session.stop()
-    magics.cells.uninstall()
+    magics.transformer.uninstall()
+    magics.contexts.uninstall()
     _configurables(shell).remove(magics.settings)
     shell.Completer.custom_matchers.remove(magics.matcher)
     for kind in shell.magics_manager.magics.values():
         for name in _MAGICS:
             kind.pop(name, None)
     shell.magics_manager.registry.pop(type(magics).__name__, None)
+    patches.undo()
 
 
 def _configurables(shell: InteractiveShell) -> list[Configurable]:
-    """What ``%config`` shows."""
+    """The objects that ``%config`` shows."""
     configurables: list[Any] = shell.configurables
     return configurables
 

@@ -1,8 +1,9 @@
-"""What can be typed after ``%gpudask`` and ``%%gpudask``, parsed once; `ClusterSpec` checks the values."""
+"""Parse what is typed after ``%gpudask`` and ``%%gpudask``; `ClusterSpec` validates the values of cluster options."""
 
 from __future__ import annotations
 
 import shlex
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -12,47 +13,33 @@ from IPython.core.magic_arguments import MagicArgumentParser
 if TYPE_CHECKING:
     from argparse import Namespace
 
-START_OPTIONS = {
-    "--gpus": "which GPUs: all, a count, or indices and UUIDs with commas (0,3 or GPU-5a0c...)",
-    "--pool": "device memory that RMM reserves on each GPU: a fraction, a size such as 20GB, or none",
-    "--spilling": "who moves data off a full GPU: dask, cudf or off",
-    "--spill-threshold": "device memory above which results move to the host: a fraction or a size; no cap",
-    "--memory-limit": "host memory of each worker: auto, a fraction, a size or none",
-    "--threads": "threads of each worker",
-    "--share": "whether other clusters that share too may hold the same GPUs: yes or no",
-    "--protocol": "how workers talk: tcp (with TLS) or ucx (NVLink, InfiniBand; no TLS)",
-    "--resources": "Dask resources of each worker, such as GPU=1; may be repeated",
-    "--environment": "a variable NAME=VALUE for each worker; may be repeated",
-    "--start-timeout": "seconds in which all workers must be up",
-    "--engine": "auto, cuda or cpu",
-    "--dashboard": "whether browsers can open Dask's dashboard, where no Jupyter server shows it: yes or no",
-    "--profile": "a profile of the Jupyter server, by its name",
-}
-"""Options of ``%gpudask start`` that take one value, with what each means."""
-
-COMMANDS = {
-    "start": "start this kernel's cluster",
-    "stop": "close it and free the GPUs",
-    "restart": "close it and start it anew, with other options if you give some",
-    "scale": "have another number of workers: %gpudask scale 2",
-    "status": "what its workers are doing",
-    "gpus": "the GPUs of this machine, and who holds them",
-    "free": "give back device memory that is held without need",
-    "doctor": "check driver, packages, GPUs and workers",
-    "logs": "the last lines that its workers logged",
-}
-"""What ``%gpudask`` can do, with what each means."""
+COMMANDS = ("start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs")
+"""The commands of ``%gpudask``."""
 
 ARRAYS = ("cupy", "numpy")
 DATAFRAMES = ("cudf", "pandas")
 
-REPEATED_OPTIONS = frozenset({"--resources", "--environment"})
-"""Those of them that may be given several times."""
+CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--report", "--compare")
+"""The options of ``%%gpudask``."""
+
+_HELP_COLUMN, _HELP_WIDTH = 23, 110
 
 
 @dataclass(frozen=True)
 class LineArguments:
-    """A ``%gpudask`` line: the command, and the options of the spec that were given."""
+    """The arguments of ``%gpudask``.
+
+    Attributes
+    ----------
+    command
+        One of `COMMANDS`.
+    options
+        The options of the cluster that were given, by field of `ClusterSpec`.
+    lines
+        The value of ``--lines``.
+    number
+        The number of workers of ``scale``.
+    """
 
     command: str
     options: dict[str, Any]
@@ -60,20 +47,9 @@ class LineArguments:
     number: int | None
 
 
-CELL_OPTIONS = {
-    "--array": "cupy or numpy",
-    "--dataframe": "cudf or pandas",
-    "--move": "collections from outside the cell that are moved to the GPUs for it: x,df or all",
-    "--to-host": "give results as NumPy and pandas",
-    "--report": "write Dask's performance report to this file",
-    "--compare": "run the cell on the CPU as well, and compare times and results",
-}
-"""Options of ``%%gpudask``, with what each means."""
-
-
 @dataclass(frozen=True)
 class CellArguments:
-    """A ``%%gpudask`` line: the backends of the cell, and what else is done with it."""
+    """The arguments of ``%%gpudask``."""
 
     array: Literal["cupy", "numpy"]
     dataframe: Literal["cudf", "pandas"]
@@ -93,43 +69,50 @@ class _Parser(MagicArgumentParser):
 
 
 def parse_line(line: str) -> LineArguments:
-    """Read what stands after ``%gpudask``; nothing means ``status``.
+    """Parse the arguments of ``%gpudask``; without any the command is ``status``.
 
     Raises
     ------
     IPython.core.error.UsageError
-        It cannot be read.
+        The arguments are invalid.
     """
+    from ..protocol.options import start_options  # here, because it imports pydantic
+
     parser = _Parser("%gpudask")
-    parser.add_argument("command", nargs="?", default="status", choices=list(COMMANDS))
+    parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
     parser.add_argument("number", nargs="?", type=int)
-    parser.add_argument("--cpu", nargs="?", const="")
     parser.add_argument("--lines", default=20, type=int)
-    parser.add_argument("--dashboard", nargs="?", const="yes")
-    for option in START_OPTIONS.keys() - {"--dashboard"}:
-        parser.add_argument(option, action="append" if option in REPEATED_OPTIONS else "store")
-    given = _parsed(parser, line)
-    given = {name: value for name, value in given.items() if value is not None}
+    for flag, option in start_options().items():
+        if option.is_repeatable:
+            parser.add_argument(flag, dest=option.field, action="append")
+        elif option.value_is_optional:
+            parser.add_argument(flag, dest=option.field, nargs="?", const="")
+        else:
+            parser.add_argument(flag, dest=option.field)
+    given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
     command, lines, number = given.pop("command"), given.pop("lines"), given.pop("number", None)
-    if (number is None) == (command == "scale"):
-        raise UsageError(
-            "Say how many workers: %gpudask scale 2" if number is None else f"%gpudask {command} takes no number."
-        )
-    if "cpu" in given:
-        workers = given.pop("cpu")
-        given |= {"engine": "cpu"} | ({"workers": workers} if workers else {})
+    if command == "scale" and number is None:
+        raise UsageError("The number of workers is missing. Type: %gpudask scale 2")
+    if command != "scale" and number is not None:
+        raise UsageError(f"%gpudask {command} does not take a number. Leave it out.")
     if given and command not in ("start", "restart"):
-        raise UsageError(f"%gpudask {command} takes no such options; they belong to %gpudask start.")
+        raise UsageError(f"%gpudask {command} does not take options of a cluster. Use them with %gpudask start.")
+    if "workers" in given:  # from --cpu, with or without a number
+        given["engine"] = "cpu"
+        if not given["workers"]:
+            del given["workers"]
+    if "dashboard" in given:
+        given["dashboard"] = given["dashboard"] or "yes"
     return LineArguments(command, given, lines, number)
 
 
 def parse_cell(line: str) -> CellArguments:
-    """Read what stands after ``%%gpudask``.
+    """Parse the arguments of ``%%gpudask``.
 
     Raises
     ------
     IPython.core.error.UsageError
-        It cannot be read.
+        The arguments are invalid.
     """
     parser = _Parser("%%gpudask")
     parser.add_argument("--array", choices=ARRAYS, default="cupy")
@@ -140,15 +123,32 @@ def parse_cell(line: str) -> CellArguments:
     parser.add_argument("--compare", action="store_true")
     given = _parsed(parser, line)
     if given["compare"] and given["report"]:
-        raise UsageError("--compare runs the cell twice and writes no report. Leave one of the two out.")
+        raise UsageError("--compare and --report are mutually exclusive. Leave one of them out.")
     names = tuple(name.strip() for name in given.pop("move").split(",") if name.strip())
     return CellArguments(**given, move=names)
+
+
+def start_help() -> str:
+    """The options of ``%gpudask start`` as the help shows them, with their defaults."""
+    from ..protocol.options import start_options
+
+    lines = []
+    for flag, option in start_options().items():
+        head = f"{flag} {f'[{option.metavar}]' if option.value_is_optional else option.metavar}"
+        text = option.help + (f" (default: {option.default})" if option.default else "")
+        text += "; may be repeated" if option.is_repeatable else ""
+        wrapped = textwrap.wrap(text, _HELP_WIDTH - _HELP_COLUMN, break_on_hyphens=False)
+        if len(head) >= _HELP_COLUMN:
+            wrapped.insert(0, "")
+        margins = [head, *[""] * (len(wrapped) - 1)]
+        lines += [f"{left:<{_HELP_COLUMN}}{right}".rstrip() for left, right in zip(margins, wrapped, strict=True)]
+    return "\n".join(lines)
 
 
 def _parsed(parser: _Parser, line: str) -> dict[str, Any]:
     try:
         words = shlex.split(line)
     except ValueError as error:
-        raise UsageError(f"Cannot read the line: {error}.") from None
+        raise UsageError(f"The line cannot be parsed: {error}. Close the quotation mark, or escape it.") from None
     parsed: Namespace = parser.parse_args(words)
     return vars(parsed)

@@ -1,4 +1,4 @@
-"""Completion of what can be typed after ``%gpudask`` and ``%%gpudask``."""
+"""Tab completion for the arguments of ``%gpudask`` and ``%%gpudask``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
-from .arguments import ARRAYS, CELL_OPTIONS, COMMANDS, DATAFRAMES, REPEATED_OPTIONS, START_OPTIONS
+from .arguments import ARRAYS, CELL_OPTIONS, COMMANDS, DATAFRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -16,28 +16,16 @@ if TYPE_CHECKING:
 
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
 
-_VALUES = {
-    "--array": ARRAYS,
-    "--dataframe": DATAFRAMES,
-    "--spilling": ("dask", "cudf", "off"),
-    "--protocol": ("tcp", "ucx"),
-    "--share": ("yes", "no"),
-    "--dashboard": ("yes", "no"),
-    "--engine": ("auto", "cuda", "cpu"),
-    "--gpus": ("all",),
-    "--pool": ("none",),
-    "--memory-limit": ("auto", "none"),
-}
-_OPTIONS = {"start": ("--cpu", *START_OPTIONS), "restart": ("--cpu", *START_OPTIONS), "logs": ("--lines",)}
-_TAKE_NO_VALUE = frozenset({"--cpu", "--dashboard", "--to-host", "--compare"})  # the first two may have one
-_FIRST = 1000
+_CELL_VALUES = {"--array": ARRAYS, "--dataframe": DATAFRAMES}
+_CELL_FLAGS = frozenset({"--to-host", "--compare"})  # these take no value
+_PRIORITY = 1000
 _MAGIC = re.compile(r"\s*(?:(?:[\w\s,.*()\[\]]+=\s*)?(?P<sign>%{1,2}))?gpudask\s(?P<rest>.*)", re.DOTALL)
 
 
 def make_matcher(namespace: Mapping[str, Any]) -> Callable[[CompletionContext], SimpleMatcherResult]:
-    """A matcher for IPython's completer.
+    """Create a matcher for IPython's completer.
 
-    Where it has something to offer it is alone: Jedi takes the rest of a magic's line for Python.
+    It suppresses other matchers in lines of these magics, because Jedi would complete the line as Python.
 
     Parameters
     ----------
@@ -51,7 +39,7 @@ def make_matcher(namespace: Mapping[str, Any]) -> Callable[[CompletionContext], 
             return {"completions": [], "suppress": False}
         *before, typed = re.split(r"[\s=]+", found["rest"])
         typed = typed.rpartition(",")[2]
-        words = _what_can_stand_after(before, namespace, in_cell=found["sign"] == "%%")
+        words = _cell_words(before, namespace) if found["sign"] == "%%" else _line_words(before)
         return {
             "completions": [SimpleCompletion(word, type="magic") for word in words if word.startswith(typed)],
             "matched_fragment": typed,
@@ -60,24 +48,37 @@ def make_matcher(namespace: Mapping[str, Any]) -> Callable[[CompletionContext], 
         }
 
     matcher: Callable[[CompletionContext], SimpleMatcherResult]
-    matcher = context_matcher(identifier="jupyter_gpudask", priority=_FIRST)(match)
+    matcher = context_matcher(identifier="jupyter_gpudask", priority=_PRIORITY)(match)
     return matcher
 
 
-def _what_can_stand_after(before: list[str], namespace: Mapping[str, Any], *, in_cell: bool) -> Iterable[str]:
+def _cell_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str]:
+    """The words that may follow the arguments `before` of ``%%gpudask``."""
     last = before[-1] if before else ""
     if last == "--move":
         return ["all", *_collections(namespace)]
-    if last.startswith("--") and last not in _TAKE_NO_VALUE:
-        return _VALUES.get(last, ())
-    if in_cell:
-        options: Iterable[str] = CELL_OPTIONS
-    else:
-        command = next((word for word in before if word in COMMANDS), None)
-        if command is None:
-            return COMMANDS
-        options = _OPTIONS.get(command, ())
-    return [option for option in options if option not in before or option in REPEATED_OPTIONS]
+    if last.startswith("--") and last not in _CELL_FLAGS:
+        return _CELL_VALUES.get(last, ())
+    return [option for option in CELL_OPTIONS if option not in before]
+
+
+def _line_words(before: list[str]) -> Iterable[str]:
+    """The words that may follow the arguments `before` of ``%gpudask``."""
+    from ..protocol.options import start_options  # here, because it imports pydantic
+
+    last, options = before[-1] if before else "", start_options()
+    if last in options and not options[last].value_is_optional:
+        return options[last].words
+    if last == "--lines":
+        return ()
+    command = next((word for word in before if word in COMMANDS), None)
+    if command is None:
+        return COMMANDS
+    if command == "logs":
+        return [] if "--lines" in before else ["--lines"]
+    if command not in ("start", "restart"):
+        return []
+    return [flag for flag, option in options.items() if flag not in before or option.is_repeatable]
 
 
 def _collections(namespace: Mapping[str, Any]) -> list[str]:

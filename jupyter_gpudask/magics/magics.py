@@ -1,7 +1,8 @@
-"""``%gpudask`` and ``%%gpudask``."""
+"""The magics ``%gpudask`` and ``%%gpudask``."""
 
 from __future__ import annotations
 
+import inspect
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,17 @@ from IPython.display import display
 
 from ..errors import GpuDaskError
 from ..session.session import process_session
-from .arguments import CellArguments, LineArguments, parse_cell, parse_line
+from .arguments import CellArguments, LineArguments, parse_cell, parse_line, start_help
 from .cell.context import cell_context
-from .cell.transform import Cells
+from .cell.context_stack import CellContextStack
+from .cell.transform import CellTransformer, restore_source
 from .compare.run import compare_runs
 from .completion import make_matcher
 from .settings import MagicsSettings
-from .views.base import ClusterView, GpusView, LogsView, Note, StatusView, View, describe_cluster
-from .views.start_progress import StartDisplay
+from .views.base import Note, View
+from .views.cluster import ClusterView, describe_cluster
+from .views.start_progress import StartProgressLine
+from .views.tables import GpusView, LogsView, StatusView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,9 +33,15 @@ if TYPE_CHECKING:
     from ..session.running_cluster import RunningCluster
 
 
+def _line_help() -> str:
+    """The docstring of ``%gpudask`` with the options, which are declared in `ClusterSpec`."""
+    text = inspect.cleandoc(GpuDaskMagics.gpudask_line.__doc__ or "")
+    return f"{text}\n\nOptions of start and restart\n----------------------------\n{start_help()}"
+
+
 @contextmanager
 def _as_usage_errors() -> Iterator[None]:
-    """Show our errors as one sentence, without a traceback of our code."""
+    """Show errors of this package as one sentence, without a traceback."""
     try:
         yield
     except GpuDaskError as error:
@@ -40,65 +50,60 @@ def _as_usage_errors() -> Iterator[None]:
 
 @magics_class
 class GpuDaskMagics(Magics):
-    """The magics of one shell, and its cluster."""
+    """The magics of one shell.
+
+    Attributes
+    ----------
+    session
+        The kernel's cluster.
+    contexts
+        The contexts of the running cells.
+    transformer
+        Rewrites ``%%gpudask`` cells before they run.
+    settings
+        What ``%config GpuDask`` shows.
+    matcher
+        Completes the arguments of the magics.
+    """
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._shell = shell
         self.session = process_session()
-        self.cells = Cells(shell, "_gpudask_cell")
+        self.contexts = CellContextStack(shell)
+        self.transformer = CellTransformer(shell)
         self.settings = MagicsSettings(parent=shell)
         self.matcher = make_matcher(shell.user_ns)
 
     @no_var_expand
     @line_magic("gpudask")  # type: ignore[arg-type]
     def gpudask_line(self, line: str) -> View:
-        """Start, stop and look at this kernel's cluster of GPU workers.
+        """Start, stop and inspect this kernel's cluster of GPU workers.
 
         ::
 
-            %gpudask start                     all GPUs; without a GPU, the CPU stand-in
-            %gpudask start --gpus 2            the two with the most free memory
-            %gpudask start --gpus 0,3          those two
+            %gpudask start                     on all GPUs; without a GPU, the CPU stand-in
+            %gpudask start --gpus 2            on the two GPUs with the most free memory
+            %gpudask start --gpus 0,3          on these two GPUs
             %gpudask start --pool 0.8          reserve 80 % of each GPU's memory at the start
             %gpudask start --cpu               the CPU stand-in; --cpu 4 for four workers
-            %gpudask status                    what each worker is doing
-            %gpudask scale 2                   have two workers
+            %gpudask status                    the state of each worker
+            %gpudask scale 2                   scale to two workers
             %gpudask gpus                      the machine's GPUs, and who holds them
-            %gpudask logs                      the last lines that the workers logged; --lines 100 for more
-            %gpudask free                      give back device memory that is held without need
-            %gpudask doctor                    check driver, packages, GPUs and workers
-            %gpudask restart                   a new cluster with the same options, or with those given
-            %gpudask stop                      close it and free the GPUs
+            %gpudask logs                      the last lines of the workers' logs; --lines 100 for more
+            %gpudask free                      release unused device memory
+            %gpudask doctor                    check the driver, packages, GPUs and workers
+            %gpudask restart                   a new cluster with the same options, changed by those given
+            %gpudask stop                      close the cluster and release the GPUs
 
-        Options of start and restart
-        ----------------------------
-        --gpus WHICH           all (the default), a count, or indices and UUIDs with commas: 0,3 or GPU-5a0c...
-        --cpu [N]              the CPU stand-in, with N workers
-        --pool AMOUNT          device memory that RMM reserves on each GPU: a fraction, a size such as 20GB, or
-                               none (the default: nothing is reserved, the pool grows as needed)
-        --spilling WHO         who moves data off a full GPU: dask (the default), cudf or off
-        --spill-threshold AMOUNT
-                               device memory above which results move to the host (0.8); it is no cap
-        --memory-limit AMOUNT  host memory of each worker: auto (the default), a fraction, a size or none
-        --share yes            let other clusters that share too hold the same GPUs
-        --threads N            threads of each worker (1 on a GPU)
-        --protocol NAME        tcp (the default, with TLS) or ucx (NVLink and InfiniBand, without TLS)
-        --resources NAME=N     Dask resources of each worker, such as GPU=1
-        --environment NAME=VALUE
-                               a variable of each worker
-        --start-timeout SECONDS
-                               in which all workers must be up (120)
-        --engine NAME          auto (the default), cuda or cpu
-        --dashboard            show Dask's dashboard where no Jupyter server does, at an address with a token
-        --profile NAME         what the administrator of the Jupyter server has set up under that name
-
-        The value of ``start`` has the Dask client as ``client``; it is also Dask's default.
+        The value of ``start`` has the Dask client as ``client``; it is also Dask's default client.
         """
         arguments = parse_line(line)
         run: Callable[[LineArguments], View] = getattr(self, f"_{arguments.command}")
         with _as_usage_errors():
             return run(arguments)
+
+    gpudask_line.getdoc = _line_help  # type: ignore[assignment]  # IPython calls it for ``%gpudask?``
 
     @no_var_expand
     @output_can_be_silenced
@@ -113,22 +118,22 @@ class GpuDaskMagics(Magics):
             x = da.random.random((100_000, 100_000))
             x.mean().compute()
 
-        What Dask creates in the cell is made of CuPy arrays and cuDF frames. Everything else is as in any cell. A
-        cluster is started if the kernel has none. Where there is no GPU the cell runs on NumPy and pandas, and
-        says so.
+        Dask arrays and dataframes that the cell creates consist of CuPy arrays and cuDF dataframes; everything else
+        works as in any cell. If the kernel has no cluster, one is started. Without a GPU the cell runs with NumPy and
+        pandas on the CPU stand-in, and a note says so.
 
         Options
         -------
         --array NAME      cupy (the default) or numpy
         --dataframe NAME  cudf (the default) or pandas
-        --move NAMES      collections from outside the cell that are moved to the GPUs for it: x,df or all
-        --to-host         results come as NumPy and pandas
-        --compare         run the cell on the CPU too, in copies of the variables, and compare times and results
-        --report FILE     write Dask's performance report of the cell, as HTML
+        --move NAMES      move these collections from outside the cell to the GPUs for the cell: x,df or all
+        --to-host         convert results to NumPy and pandas
+        --compare         also run the cell on the CPU, with copies of the variables, and compare times and results
+        --report FILE     write Dask's performance report of the cell to an HTML file
         """
-        # Reached only where `Cells.rewrite` was not: in an exported script, and where other code runs the magic.
+        # Only for cells that `CellTransformer` has not rewritten: in an exported script, or run by other code.
         if parse_cell(line).compare:
-            raise UsageError("--compare works in a cell of a notebook or of IPython alone.")
+            raise UsageError("--compare works only in a cell of a notebook or of IPython. Leave it out.")
         with ExitStack() as stack:
             with _as_usage_errors():
                 stack.enter_context(self._cell_context(parse_cell(line), self._shell.transform_cell(cell)))
@@ -138,24 +143,24 @@ class GpuDaskMagics(Magics):
     @no_var_expand
     @line_magic("_gpudask_cell")  # type: ignore[arg-type]
     def enter_cell(self, line: str) -> None:
-        """Switch the running cell to the GPUs; what a ``%%gpudask`` line is turned into."""
+        """Enter the context of a ``%%gpudask`` cell; `CellTransformer` puts this in place of the first line."""
         with _as_usage_errors():
-            _, source = self.cells.show_as_written(line)
-            self.cells.enter(self._cell_context(parse_cell(line), source))
+            _, source = restore_source(self._shell.user_ns, line)
+            self.contexts.enter(self._cell_context(parse_cell(line), source))
 
     @no_var_expand
     @line_magic("_gpudask_compare")  # type: ignore[arg-type]
     def compare_cell(self, text: str) -> Any:
-        """Run a cell on the CPU and on the GPUs; what a ``%%gpudask --compare`` cell is turned into.
+        """Run a cell on the CPU and on the GPUs; `CellTransformer` puts this in place of a ``--compare`` cell.
 
         Returns
         -------
         View or coroutine
-            A coroutine of it if the cell awaits something.
+            A coroutine if the cell uses ``await``.
         """
         __tracebackhide__ = True
         arguments, _, body = text.partition("\n")
-        file, source = self.cells.show_as_written(arguments, body)
+        file, source = restore_source(self._shell.user_ns, arguments, body)
         with _as_usage_errors():
             parsed = parse_cell(arguments)
             cluster = self._cluster_for_cell()
@@ -166,26 +171,26 @@ class GpuDaskMagics(Magics):
                 comparing.send(None)
             except StopIteration as done:
                 return done.value
-            raise AssertionError("nothing in it awaits anything")
+            raise AssertionError("the cell does not use await")
 
     @contextmanager
     def _cell_context(self, arguments: CellArguments, source: str) -> Iterator[None]:
         cluster = self._cluster_for_cell()
         on_gpus = cluster.ready.engine == "cuda"
-        if not on_gpus and not cluster.stand_in_told:
-            cluster.stand_in_told = True
-            why = cluster.ready.stand_in or "The CPU stand-in was asked for."
+        if not on_gpus and not cluster.stand_in_announced:
+            cluster.stand_in_announced = True
+            why = cluster.ready.stand_in or "The CPU stand-in was requested."
             display(Note(f"{why} Cells run on the CPU stand-in, with NumPy and pandas."))
         with cell_context(self._shell, self.session, cluster, arguments, source, footer=self.settings.footer):
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:
-        if self.session.is_untouched:  # one that the Jupyter server has is found by the start
+        if self.session.is_unused:  # `start` attaches to a cluster that the Jupyter server holds
             return self._launch({})[0]
         running = self.session.reconnect()
         if running is not None:
             return running
-        loss = self.session.take_loss()
+        loss = self.session.pop_loss()
         if loss is None:
             return self._launch({})[0]
         error, options = loss
@@ -193,11 +198,11 @@ class GpuDaskMagics(Magics):
         return self._launch(options)[0]
 
     def _launch(self, options: dict[str, Any]) -> tuple[RunningCluster, bool]:
-        progress = StartDisplay(self._shell)
+        progress = StartProgressLine(self._shell)
         try:
             cluster, new = self.session.start(options, progress.on_progress, progress.refresh)
         except BaseException:
-            progress.abandon()
+            progress.fail()
             raise
         if new or progress.is_shown:
             progress.finish(f"{'Started' if new else 'Found'}: {describe_cluster(cluster.ready)}")
@@ -211,7 +216,7 @@ class GpuDaskMagics(Magics):
         return Note("The cluster is closed." if self.session.stop() else "There was no cluster.")
 
     def _restart(self, arguments: LineArguments) -> View:
-        options = self.session.options_of_restart(arguments.options)
+        options = self.session.restart_options(arguments.options)
         self.session.stop()
         return ClusterView(self._launch(options)[0])
 

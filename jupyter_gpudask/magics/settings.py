@@ -10,7 +10,7 @@ class MagicsSettings(Configurable):
     """Settings of the magics in one shell."""
 
     footer = Bool(
-        default_value=True, help="Whether a %%gpudask cell that used the cluster ends with a line on what it did."
+        default_value=True, help="Whether to show a line under each %%gpudask cell that used the cluster."
     ).tag(config=True)
 
 

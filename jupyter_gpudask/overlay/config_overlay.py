@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import dask.config
 
-from ..patches.interception import intercept
-
 if TYPE_CHECKING:
     from .cell_record import Watch
 
@@ -40,8 +38,7 @@ class Overlay:
 
     def enter(self) -> None:
         """Begin to hold in this context, and in those that are copied from it."""
-        _install_sections()
-        intercept(dask.config.refresh, _refresh)
+        install_sections()
         _overlay.set(self)
 
     def leave(self) -> None:
@@ -99,6 +96,12 @@ def current_overlay() -> Overlay | None:
     return overlay if overlay is None or overlay.active else overlay.outer
 
 
+def current_record() -> Watch | None:
+    """What the running GPU cell wants of its computations; `None` elsewhere."""
+    overlay = current_overlay()
+    return None if overlay is None else overlay.watch
+
+
 class _Section(dict[str, Any]):
     """A section whose entry ``backend`` is that of the running cell, where one is running."""
 
@@ -137,7 +140,8 @@ class _Section(dict[str, Any]):
         return super().pop(key, *default)
 
 
-def _install_sections() -> None:
+def install_sections() -> None:
+    """Make the two sections of Dask's configuration look up their backend in the running cell first."""
     for section in _SECTIONS:
         if isinstance(dask.config.config.get(section), _Section):
             continue
@@ -147,6 +151,16 @@ def _install_sections() -> None:
                 dask.config.config[section] = _Section(section, content)
 
 
-def _refresh(refresh: Any, /, *args: Any, **kwargs: Any) -> None:
-    refresh(*args, **kwargs)
-    _install_sections()
+def remove_sections() -> None:
+    """Make them plain dictionaries again."""
+    with dask.config.config_lock:
+        for section in _SECTIONS:
+            content = dask.config.config.get(section)
+            if isinstance(content, _Section):
+                dask.config.config[section] = dict(content.items())
+
+
+def refresh(original: Any, /, *args: Any, **kwargs: Any) -> None:
+    """As `dask.config.refresh`, which empties the configuration; the sections stay."""
+    original(*args, **kwargs)
+    install_sections()

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import dask.base
 from dask.base import get_scheduler, is_dask_collection, unpack_collections
 from dask.dataframe.dask_expr import FrameBase
 from distributed import Client
 
 from ..inspection.caller import names_of, user_line
+from ..inspection.calls import bind, calling_frame, first_argument
 from ..inspection.placement import GPU_BACKENDS, kind_of, name_of, place_of, results_to_host, to_host
-from ..overlay.config_overlay import current_overlay
-from .interception import bind, calling_frame, first_argument, intercept
-from .result_size import check_what_was_computed, refusing_what_does_not_fit
+from ..overlay.config_overlay import current_overlay, current_record
+from .result_size import refusing_what_does_not_fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,20 +24,6 @@ _GIVE_RESULTS = frozenset({"compute", "head", "tail", "safe_head", "item", "__ar
 _SEVERAL = (list, tuple, set, frozenset)
 
 
-def install_computing() -> None:
-    """Look at what cells for GPUs compute; elsewhere nothing changes, nor a second time."""
-    intercept(dask.base.compute, _compute)
-    intercept(dask.base.collections_to_expr, _submit)
-    intercept(Client.compute, _client_compute)
-    intercept(Client.persist, _client_persist)
-    intercept(Client.gather, check_what_was_computed)
-
-
-def _watch() -> Watch | None:
-    overlay = current_overlay()
-    return None if overlay is None else overlay.watch
-
-
 def _bring(watch: Watch, collection: Any) -> Any:
     """A collection as its result is wanted on the host."""
     brought = to_host(collection)
@@ -47,34 +32,36 @@ def _bring(watch: Watch, collection: Any) -> Any:
     return brought
 
 
-def _compute(compute: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.compute`; a result is converted for ``--to-host``, and refused if the kernel's GPU cannot hold it."""
     __tracebackhide__ = True
-    watch = _watch()
+    watch = current_record()
     if watch is None:
-        return compute(*args, **kwargs)
+        return original(*args, **kwargs)
     if not _gives_results_to_the_user():
         with refusing_what_does_not_fit([]):
-            return compute(*args, **kwargs)
+            return original(*args, **kwargs)
     collections, repack = unpack_collections(*args, traverse=kwargs.get("traverse", True))
     if not collections:
-        return compute(*args, **kwargs)
+        return original(*args, **kwargs)
     if watch.to_host:
         args = repack([_bring(watch, collection) for collection in collections])
-        return tuple(results_to_host(result) for result in compute(*args, **kwargs))
+        return tuple(results_to_host(result) for result in original(*args, **kwargs))
     if any(isinstance(arg, Iterator) for arg in args):
         args = repack(collections)  # they are read by now
     schedule = get_scheduler(scheduler=kwargs.get("scheduler"), collections=collections)
     is_ours = isinstance(getattr(schedule, "__self__", None), Client)
     with refusing_what_does_not_fit(collections if is_ours else []):
-        return compute(*args, **kwargs)
+        return original(*args, **kwargs)
 
 
-def _client_compute(compute: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `distributed.Client.compute`, likewise."""
     __tracebackhide__ = True
-    watch, call = _watch(), bind(compute, args, kwargs)
+    watch, call = current_record(), bind(original, args, kwargs)
     is_awaited = call.arguments.get("sync", False)
     if watch is None or not (watch.to_host or is_awaited):
-        return compute(*args, **kwargs)
+        return original(*args, **kwargs)
     given, traverse = call.arguments["collections"], call.arguments.get("traverse", True)
     is_one = not isinstance(given, _SEVERAL)
     collections, repack = unpack_collections(*([given] if is_one else given), traverse=traverse)
@@ -83,20 +70,20 @@ def _client_compute(compute: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     repacked = repack(collections)
     call.arguments["collections"] = repacked[0] if is_one else list(repacked)
     with refusing_what_does_not_fit(collections if is_awaited else []):
-        return compute(*call.args, **call.kwargs)
+        return original(*call.args, **call.kwargs)
 
 
-def _client_persist(persist: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def client_persist(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As Dask, which loses all but the first partition of a frame that its optimizer cuts into more than it said."""
     __tracebackhide__ = True
-    if _watch() is None:
-        return persist(*args, **kwargs)
-    call = bind(persist, args, kwargs)
+    if current_record() is None:
+        return original(*args, **kwargs)
+    call = bind(original, args, kwargs)
     if call.arguments.get("optimize_graph", True):
         given = call.arguments["collections"]
         is_one = not isinstance(given, _SEVERAL)
         call.arguments["collections"] = _optimized(given) if is_one else list(map(_optimized, given))
-    return persist(*call.args, **call.kwargs)
+    return original(*call.args, **call.kwargs)
 
 
 def _optimized(collection: Any) -> Any:
@@ -107,16 +94,17 @@ def _optimized(collection: Any) -> Any:
     return collection if optimized.npartitions == collection.npartitions else optimized
 
 
-def _submit(to_expression: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def collections_to_expr(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As Dask's; records the collections that are computed on the CPU in a GPU cell."""
     __tracebackhide__ = True
     overlay = current_overlay()
     if overlay is not None and overlay.watch is not None:
-        collections = first_argument(to_expression, args, kwargs)
+        collections = first_argument(original, args, kwargs)
         for collection in collections if isinstance(collections, _SEVERAL) else [collections]:
             kind = kind_of(collection)
             if overlay.get(kind) in GPU_BACKENDS and is_dask_collection(collection):
                 _note(overlay.watch, collection)
-    return to_expression(*args, **kwargs)
+    return original(*args, **kwargs)
 
 
 def _note(watch: Watch, collection: Any) -> None:

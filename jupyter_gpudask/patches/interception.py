@@ -1,24 +1,23 @@
-"""Calls of other people's functions that pass through code of ours, whatever name the functions are called by."""
+"""Functions whose code is exchanged, so that a call by any name that they are bound to passes through a wrapper."""
 
 from __future__ import annotations
 
 import inspect
-import sys
 import threading
 from itertools import count
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from ..inspection.calls import CODE_FILE
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import FrameType
+    from collections.abc import Callable
 
     Layers = tuple[Callable[..., Any], ...]
 
-_PACKAGE = "jupyter_gpudask"
-_FILE = "<jupyter_gpudask>"
 _HOOK = "_jupyter_gpudask_hook_"
 _CALL = "_jupyter_gpudask_call"
+_BEFORE = "_jupyter_gpudask_signature"
 
 _numbers = count()
 _lock = threading.Lock()
@@ -37,7 +36,7 @@ def intercept(function: Any, around: Callable[..., Any]) -> None:
     around
         Called with the original and with the arguments of the call, as they were given. Its own parameters are
         positional only, for any keyword may be one of the call's: ``def around(original, /, *args, **kwargs)``.
-        `bind` and `first_argument` give the arguments by name.
+        See `jupyter_gpudask.inspection.calls`.
     """
     if around in _layers_of(function):
         return
@@ -49,43 +48,25 @@ def intercept(function: Any, around: Callable[..., Any]) -> None:
             function.__globals__[_hook_of(function)] = (*layers, around)
 
 
-def bind(original: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
-    """The arguments of a call by the names of its parameters, for who is around `original`.
-
-    Raises
-    ------
-    TypeError
-        Of `original` itself, which does not take such arguments.
-    """
-    signature: inspect.Signature = original.__signature__
-    try:
-        return signature.bind(*args, **kwargs)
-    except TypeError:
-        __tracebackhide__ = True
-        original(*args, **kwargs)
-        raise
-
-
-def first_argument(original: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """The first argument of a call, given by position or by name; `None` if there is none."""
-    return args[0] if args else kwargs.get(next(iter(original.__signature__.parameters), ""))
+def release(function: Any, around: Callable[..., Any]) -> None:
+    """Take `around` away again; a function that nothing is around any more has its own code."""
+    with _lock:
+        layers = _layers_of(function)
+        if around not in layers:
+            return
+        hook = _hook_of(function)
+        rest = tuple(layer for layer in layers if layer is not around)
+        if len(rest) > 1:
+            function.__globals__[hook] = rest
+            return
+        original: Any = rest[0]
+        function.__code__ = original.__code__
+        function.__dict__.pop("__signature__")
+        function.__dict__.update(vars(original).pop(_BEFORE))
+        del function.__globals__[hook]
 
 
-def calling_frame() -> FrameType:
-    """The frame that called the intercepted function, for who is around it."""
-    frame = sys._getframe(1)  # noqa: SLF001
-    while frame.f_back is not None and is_ours(frame):
-        frame = frame.f_back
-    return frame
-
-
-def is_ours(frame: FrameType) -> bool:
-    """Whether it is a frame of this package, or of the code that was put into an intercepted function."""
-    name: str = frame.f_globals.get("__name__", "")
-    return name.startswith(_PACKAGE) or frame.f_code.co_filename == _FILE
-
-
-class _Inside:
+class _InnerLayers:
     """What lies inside the outermost layer, as the original of that layer."""
 
     __slots__ = ("_layers",)
@@ -111,7 +92,7 @@ def _hook_of(function: Any) -> str:
 
 def _layers_of(function: Any) -> Layers:
     """The original of an intercepted function and what is around it, outermost last; nothing of another function."""
-    if function.__code__.co_filename != _FILE:
+    if function.__code__.co_filename != CODE_FILE:
         return ()
     layers: Layers = function.__globals__[_hook_of(function)]
     return layers
@@ -123,6 +104,7 @@ def _forward(function: Any, hook: str, around: Callable[..., Any]) -> None:
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
     original.__kwdefaults__ = function.__kwdefaults__
+    setattr(original, _BEFORE, {name: vars(function)[name] for name in ("__signature__",) if name in vars(function)})
     original.__signature__ = function.__signature__ = inspect.signature(function)
     # Other threads may call the function at any time: all that its new code needs is there before.
     function.__globals__.update({_CALL: _call, hook: (original, around)})
@@ -132,7 +114,7 @@ def _forward(function: Any, hook: str, around: Callable[..., Any]) -> None:
 def _call(layers: Layers, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the outermost of `layers` with what lies inside it as its original."""
     __tracebackhide__ = True
-    inside = layers[0] if len(layers) == 2 else _Inside(layers[:-1])
+    inside = layers[0] if len(layers) == 2 else _InnerLayers(layers[:-1])
     return layers[-1](inside, *args, **kwargs)
 
 
@@ -149,6 +131,6 @@ def _forwarding_code(hook: str, free_variables: tuple[str, ...]) -> Any:
         "    return forward",
     ]
     scope: dict[str, Any] = {}
-    code = compile("\n".join(source), _FILE, "exec")
+    code = compile("\n".join(source), CODE_FILE, "exec")
     exec(code, scope)  # noqa: S102 - a closure of the same variables cannot be made otherwise
     return scope["outer"]().__code__

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import dask._collections
-import dask.base
 import numpy as np
-from dask.array import core, einsumfuncs, routines
+from dask.array import core
 from dask.base import unpack_collections
 from dask.utils import funcname
 
 from ..errors import MixedBackendsError
 from ..inspection.caller import names_behind, names_of
+from ..inspection.calls import first_argument
 from ..inspection.placement import place_of, place_of_partitions
-from .interception import first_argument, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,22 +22,8 @@ _OF_CUPY = ("Unsupported type <class 'numpy.ndarray'>", "Implicit conversion to 
 _OF_THE_USER = ("MapPartitions", "MapOverlap", "MapOverlapAlign")
 
 
-def install_mixing() -> None:
-    """Refuse to mix, in every cell; a second time does nothing."""
-    for function in (
-        core.elemwise,
-        core.concatenate,
-        core.stack,
-        routines.tensordot,
-        routines.matmul,
-        einsumfuncs.einsum,
-    ):
-        intercept(function, _check_arrays)
-    intercept(dask._collections.new_collection, _check_frames)  # noqa: SLF001
-    intercept(dask.base.compute, _explain)
-
-
-def _check_arrays(operation: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As an operation on arrays; refuses operands on the CPU and on GPUs together."""
     __tracebackhide__ = True
     # Dask takes these for numbers, and CuPy does not.
     args = tuple(arg[()] if isinstance(arg, np.ndarray) and not arg.ndim else arg for arg in args)
@@ -50,24 +34,25 @@ def _check_arrays(operation: Callable[..., Any], /, *args: Any, **kwargs: Any) -
         parts = [part for arg in given for part in (arg if isinstance(arg, list | tuple) else [arg])]
         # A number is no block; and plain data goes where its company is.
         _refuse_mixture(part for part in parts if isinstance(part, core.Array) and part.ndim)
-    return operation(*args, **kwargs)
+    return original(*args, **kwargs)
 
 
-def _check_frames(make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``new_collection``; refuses an expression of frames on the CPU and on GPUs together."""
     __tracebackhide__ = True
-    expression = first_argument(make, args, kwargs)
+    expression = first_argument(original, args, kwargs)
     if type(expression).__name__ not in _OF_THE_USER:
         first = {place_of_partitions(part): part for part in reversed(expression.dependencies())}
         if first.keys() >= {"host", "gpu"}:
-            _refuse_mixture([make(first["host"]), make(first["gpu"])])
-    return make(*args, **kwargs)
+            _refuse_mixture([original(first["host"]), original(first["gpu"])])
+    return original(*args, **kwargs)
 
 
-def _explain(compute: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def explain_mixed_blocks(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Say the same where only the blocks have met, in functions that can be given both."""
     __tracebackhide__ = True
     try:
-        return compute(*args, **kwargs)
+        return original(*args, **kwargs)
     except TypeError as error:
         if not str(error).startswith(_OF_CUPY):
             raise

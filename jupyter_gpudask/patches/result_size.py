@@ -13,9 +13,9 @@ from distributed import futures_of
 
 from ..errors import ResultTooLargeError
 from ..inspection.caller import names_of
+from ..inspection.calls import bind
 from ..inspection.placement import is_type_of_gpu, place_of
 from ..quantities import format_bytes
-from .interception import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,7 +49,7 @@ def refusing_what_does_not_fit(collections: Iterable[Any]) -> Iterator[None]:
         _awaited.reset(token)
 
 
-def check_what_was_computed(gather: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def check_what_was_computed(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Around `distributed.Client.gather`, with which a computation ends: it moves what is there by then, or waits.
 
     Dask has submitted all by itself, in one graph, with the user's own options.
@@ -57,7 +57,7 @@ def check_what_was_computed(gather: Callable[..., Any], /, *args: Any, **kwargs:
     __tracebackhide__ = True
     collections = _awaited.get()
     if collections:
-        call = bind(gather, args, kwargs).arguments
+        call = bind(original, args, kwargs).arguments
         client: Client = call["self"]
         if not client.asynchronous and not call.get("asynchronous"):
             futures = list({future.key: future for future in futures_of(call["futures"])}.values())
@@ -67,7 +67,7 @@ def check_what_was_computed(gather: Callable[..., Any], /, *args: Any, **kwargs:
                 for future in futures:  # the traceback holds them
                     future.release()
                 raise
-    return gather(*args, **kwargs)
+    return original(*args, **kwargs)
 
 
 async def _bytes_on_gpus(client: Client, futures: Sequence[Future[Any]]) -> int:

@@ -10,32 +10,26 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import dask.config
-from dask.array.rechunk import rechunk
-from dask.utils import get_default_shuffle_method
 
+from ..inspection.calls import bind
 from ..inspection.placement import place_of
-from .interception import bind, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def install_shuffling() -> None:
-    """Change what Dask chooses by itself; what the user asks for stays. A second time does nothing."""
-    intercept(get_default_shuffle_method, _shuffle_method)
-    intercept(rechunk, _rechunk)
-
-
-def _shuffle_method(choose: Callable[..., str], /) -> str:
+def default_shuffle_method(original: Callable[..., str], /) -> str:
+    """As Dask's; ``tasks`` where it chooses ``p2p`` by itself and cuDF is in use."""
     chosen = dask.config.get("dataframe.shuffle.method", None)
-    method = choose()
+    method = original()
     return "tasks" if method == "p2p" and not chosen and "cudf" in sys.modules else method
 
 
-def _rechunk(change: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.rechunk`; arrays on GPUs are rechunked by tasks unless the user has chosen a method."""
     __tracebackhide__ = True
-    call = bind(change, args, kwargs)
+    call = bind(original, args, kwargs)
     if call.arguments.get("method") is None and place_of(call.arguments["x"]) == "gpu":
         call.arguments["method"] = dask.config.get("array.rechunk.method", None) or "tasks"
-        return change(*call.args, **call.kwargs)
-    return change(*args, **kwargs)
+        return original(*call.args, **call.kwargs)
+    return original(*args, **kwargs)

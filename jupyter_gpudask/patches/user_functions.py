@@ -11,14 +11,12 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask.array import Array, core
+from dask.array import Array
 from dask.base import is_dask_collection, normalize_token
-from dask.dataframe.dask_expr import _collection as frames
-from dask.dataframe.dask_expr._collection import DataFrame, Series
 from dask.utils import funcname
 
+from ..inspection.calls import bind
 from ..inspection.placement import can_move, place_of, to_host
-from .interception import bind, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,14 +24,6 @@ if TYPE_CHECKING:
     from ..inspection.placement import Place
 
 _LIBRARIES = ("cudf", "cupy", "dask", "dask_cudf", "jupyter_gpudask", "numpy", "operator", "pandas")
-
-
-def install_user_functions() -> None:
-    """Have results moved, in every cell; a second time does nothing."""
-    intercept(core.map_blocks, _map)
-    intercept(frames.map_partitions, _map)
-    for method in (Series.map, Series.apply, DataFrame.apply):
-        intercept(method, _with_meta_of_cudf)
 
 
 class ResultsAt:
@@ -77,18 +67,18 @@ def _to_gpu(data: Any) -> Any:
     return cudf.from_pandas(data)
 
 
-def _map(apply: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def map_user_function(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """`dask.array.map_blocks` and `dask.dataframe.map_partitions`."""
     __tracebackhide__ = True
     function: Any = args[0] if args else kwargs.get("func")
     if not _is_of_the_user(function) or not any(map(_is_on_gpu, [*args, *kwargs.values()])):
-        return apply(*args, **kwargs)
+        return original(*args, **kwargs)
     moving = ResultsAt(function)
     if args:
         args = (moving, *args[1:])
     else:
         kwargs["func"] = moving
-    result = apply(*args, **kwargs)
+    result = original(*args, **kwargs)
     # Metadata comes of the function itself, which may decide on its place.
     if not isinstance(result, Array) or can_move(result):
         moving.place = place_of(result)
@@ -104,11 +94,11 @@ def _is_on_gpu(value: Any) -> bool:
     return is_dask_collection(value) and place_of(value) == "gpu"
 
 
-def _with_meta_of_cudf(apply: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def apply_with_cudf_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As the method, whose series are cuDF's for frames on GPUs, whatever the metadata says."""
     __tracebackhide__ = True
-    call = bind(apply, args, kwargs)
+    call = bind(original, args, kwargs)
     given = call.arguments
     if place_of(given.get("meta")) == "host" and place_of(given["self"]) == "gpu":
         given["meta"] = _to_gpu(given["meta"])
-    return apply(*call.args, **call.kwargs)
+    return original(*call.args, **call.kwargs)

@@ -1,29 +1,9 @@
-"""What crosses a process border, as pydantic models: the spec of a cluster, its state, and the messages."""
+"""What processes send to each other: the models, as pydantic classes, and the transport. Runs in every process."""
 
 from .cluster_class import ClassProfile, ClusterClass
-from .messages import (
-    PROTOCOL_VERSION,
-    Answer,
-    Close,
-    Closed,
-    Command,
-    Empty,
-    Event,
-    Failed,
-    LogText,
-    Progress,
-    Ready,
-    Refused,
-    Rename,
-    Scale,
-    SendLogs,
-    SendState,
-    Start,
-    StateReport,
-    Watch,
-    parse_command,
-    parse_event,
-)
+from .commands import Close, Command, Rename, Reset, Scale, SendLogs, SendState, Start, Watch, parse_command
+from .events import Answer, Closed, Event, Failed, LogText, Progress, Ready, Refused, StateReport, parse_event
+from .messages import PROTOCOL_VERSION
 from .spec import ClusterSpec
 from .state import ClusterState, GpuProcess, GpuState, TlsCredentials, WorkerExit, WorkerState
 
@@ -37,7 +17,6 @@ __all__ = [
     "ClusterSpec",
     "ClusterState",
     "Command",
-    "Empty",
     "Event",
     "Failed",
     "GpuProcess",
@@ -47,6 +26,7 @@ __all__ = [
     "Ready",
     "Refused",
     "Rename",
+    "Reset",
     "Scale",
     "SendLogs",
     "SendState",

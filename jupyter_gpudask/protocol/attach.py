@@ -1,36 +1,34 @@
-"""How a kernel asks its Jupyter server for its cluster: the first line on the socket between them.
+"""The first message of a kernel to its Jupyter server: a request for the kernel's cluster.
 
-What follows is the supervisor's own protocol: the server stands between the kernel and the supervisor.
+What follows are commands and events, as between a supervisor and its parent.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from ..errors import ProtocolError
-from .messages import PROTOCOL_VERSION, Folders, Variables
+from .messages import PROTOCOL_VERSION, Folders, Message, Variables
 
 
-class Join(BaseModel):
-    """The kernel's cluster, please.
+class Attach(Message):
+    """Attach to the kernel's cluster.
 
     Attributes
     ----------
     kernel_id
-        Who asks.
+        The kernel that asks.
     options
-        What cluster to start if there is none, as attributes of a spec; `None` to start none.
+        The options of the cluster to start if there is none, as attributes of a spec; `None` to start none.
     check
-        Whether the options are only to be checked: as a cluster in place of the one that there is.
+        Whether to only check the options, as those of a cluster that would replace the existing one.
     python, environment, path
-        What runs the kernel: see `jupyter_gpudask.server.clusters.kernels.Interpreter`.
+        The interpreter of the kernel: see `jupyter_gpudask.server.clusters.kernels.Interpreter`.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    type: Literal["join"] = "join"
+    type: Literal["attach"] = "attach"
     protocol: int = PROTOCOL_VERSION
     kernel_id: str
     options: dict[str, Any] | None = None
@@ -40,26 +38,26 @@ class Join(BaseModel):
     path: Folders = ()
 
     def __repr__(self) -> str:  # an environment can hold secrets
-        return f"Join(kernel_id={self.kernel_id!r})"
+        return f"Attach(kernel_id={self.kernel_id!r})"
 
     __str__ = __repr__
 
 
-def parse_join(line: bytes) -> Join:
-    """Read the first line of a kernel.
+def parse_attach(line: bytes) -> Attach:
+    """Parse the first line from a kernel.
 
     Raises
     ------
     ProtocolError
-        It is none, or of another version.
+        The line is not an `Attach`, or of another version.
     """
     try:
-        join = Join.model_validate_json(line)
+        attach = Attach.model_validate_json(line)
     except ValidationError:
-        join = None
-    if join is None or join.protocol != PROTOCOL_VERSION:
+        attach = None
+    if attach is None or attach.protocol != PROTOCOL_VERSION:
         raise ProtocolError(
-            f"The kernel and the Jupyter server do not understand each other; the server speaks {PROTOCOL_VERSION}.",
+            f"The kernel and the Jupyter server use different protocols; the server uses version {PROTOCOL_VERSION}.",
             "Install the same jupyter_gpudask in both environments.",
         )
-    return join
+    return attach

@@ -1,4 +1,4 @@
-"""What answers a command about a cluster, be it of the supervisor or, for a kernel, of the Jupyter server."""
+"""Dispatch of commands: the supervisor and, for kernels, the Jupyter server carry them out through `answer`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import GpuDaskError, ProtocolError
-from . import Empty, LogText, Refused, Rename, Scale, SendLogs, SendState, StateReport, Watch
+from . import LogText, Refused, Rename, Reset, Scale, SendLogs, SendState, StateReport, Watch
 
 if TYPE_CHECKING:
     from . import Answer, ClusterState, Command
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class CommandedCluster(Protocol):
-    """A cluster that commands are about; what it cannot do it refuses by a `GpuDaskError`."""
+class CommandHandler(Protocol):
+    """Carries out the commands about one cluster; it refuses a command by raising a `GpuDaskError`."""
 
     async def state(self) -> ClusterState:
-        """What it is doing now."""
+        """The current state."""
 
     async def scale(self, workers: int) -> ClusterState:
-        """Have so many workers."""
+        """Scale to `workers` workers."""
 
-    async def empty(self) -> ClusterState:
-        """Forget what it computed and keeps."""
+    async def reset(self) -> ClusterState:
+        """Forget every result, task, actor and name."""
 
     async def log(self, worker: str, lines: int) -> str:
         """The last lines of a worker's log."""
@@ -33,40 +33,40 @@ class CommandedCluster(Protocol):
         """Report the state every `interval` seconds."""
 
     async def rename(self, holder: str) -> None:
-        """From now on `holder` holds its GPUs."""
+        """Change the name under which the GPUs are held."""
 
 
-async def answer(command: Command, cluster: CommandedCluster) -> Answer | None:
-    """Carry out `command`, other than the first and the last.
+async def answer(command: Command, handler: CommandHandler) -> Answer | None:
+    """Carry out `command`, which is neither the first nor the last one.
 
     Returns
     -------
     Answer or None
-        What to send; whatever goes wrong is a `Refused`, and the cluster goes on.
+        The event to send; a `Refused` for every error, after which the cluster goes on.
     """
     try:
-        return await _carry_out(command, cluster)
+        return await _carry_out(command, handler)
     except GpuDaskError as error:
-        return Refused(answers=command.id, reason=error.reason, fix=error.fix)
+        return Refused.from_error(error, command.id)
     except Exception as error:  # whatever Dask or the system raises
         logger.exception("The command %s failed", command.type)
         return Refused(answers=command.id, reason=f"{type(error).__name__}: {error}.")
 
 
-async def _carry_out(command: Command, cluster: CommandedCluster) -> Answer | None:
+async def _carry_out(command: Command, handler: CommandHandler) -> Answer | None:
     match command:
         case SendState():
-            return StateReport(answers=command.id, state=await cluster.state())
+            return StateReport(answers=command.id, state=await handler.state())
         case Scale(workers=workers):
-            return StateReport(answers=command.id, state=await cluster.scale(workers))
-        case Empty():
-            return StateReport(answers=command.id, state=await cluster.empty())
+            return StateReport(answers=command.id, state=await handler.scale(workers))
+        case Reset():
+            return StateReport(answers=command.id, state=await handler.reset())
         case SendLogs(worker=worker, lines=lines):
-            return LogText(answers=command.id, worker=worker, text=await cluster.log(worker, lines))
+            return LogText(answers=command.id, worker=worker, text=await handler.log(worker, lines))
         case Watch(interval=interval):
-            await cluster.watch(interval)
+            await handler.watch(interval)
         case Rename(holder=holder):
-            await cluster.rename(holder)
+            await handler.rename(holder)
         case _:
-            raise ProtocolError("A cluster is started once.")
+            raise ProtocolError("The start command can be sent only once.")
     return None

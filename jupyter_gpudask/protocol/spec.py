@@ -1,4 +1,9 @@
-"""What a cluster is asked to be. Every value is checked here, before any process is started."""
+"""The options of a cluster: the one place where they are declared and validated.
+
+A field of `ClusterSpec` has the type, the validator, the default, the allowed values in words (``description``) and
+the option of ``%gpudask start`` (`Option`). The parser, the completion and the help of the magic, the REST interface
+and the messages of `SpecError` are derived from it.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +20,13 @@ from pydantic import (
     field_validator,
 )
 
-from ..errors import SpecError
+from ..errors import OptionConflictError, SpecError
 from ..quantities import parse_amount, parse_gpus, parse_pairs
+from .options import Option, flag_of, start_options
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# These are set by the engine, from the GPUs that were asked for.
+# The engine sets these from `gpus`.
 _RESERVED_ENVIRONMENT = frozenset({"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
-
-# Where the magic's option is not the attribute's name.
-_OPTIONS = {"workers": "--cpu"}
 
 _SIZE_OR_FRACTION = "a fraction of the memory above 0 and up to 1, a size such as 20GB, or none"
 
@@ -44,49 +47,20 @@ Amount = Annotated[
 
 
 class ClusterSpec(BaseModel):
-    """The options of a cluster, each with its default.
-
-    Attributes
-    ----------
-    engine
-        What makes the cluster: ``cuda``, ``cpu``, or ``auto`` for ``cuda`` where there is a GPU.
-    gpus
-        ``"all"``, a count, or a list of indices (in the order of the PCI bus) and UUIDs.
-    workers
-        How many workers the CPU stand-in has; ``None`` for one per two cores, at most 4.
-    threads
-        Threads of each worker; ``None`` for 1 on a GPU, and for an even share of the cores on the stand-in.
-    memory_limit
-        Host memory of each worker, in bytes or as a fraction of the machine's; ``"auto"`` for an even share.
-    spill_threshold
-        Device memory above which a worker moves results of tasks to the host (bytes, or a fraction of the
-        GPU's memory). It is no cap: what a running task allocates is not counted.
-    pool
-        Device memory that RMM reserves on each GPU at the start (bytes or a fraction); ``None`` reserves nothing,
-        and grows as needed. CuPy and cuDF share it either way.
-    spilling
-        Who moves data off a full GPU: ``dask`` (results of tasks), ``cudf`` (buffers of cuDF), or ``off``.
-    protocol
-        How workers talk: ``tcp`` (with TLS), or ``ucx`` (NVLink and InfiniBand, without TLS).
-    share
-        Whether other clusters that share too may use the same GPUs.
-    resources
-        Dask's abstract resources of each worker, besides ``{"GPU": 1}``, which each has unless another amount is given.
-    environment
-        Variables set in each worker.
-    dashboard
-        Whether browsers can open Dask's dashboard by a token; with a Jupyter server they open it through that,
-        whatever is said here.
-    start_timeout
-        Seconds in which all workers must be up.
-    profile
-        The name of the profile of the Jupyter server whose class makes the cluster; empty where no class does.
-    """
+    """The options of a cluster, each with its default; sizes of memory are bytes, or a fraction of the memory."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    engine: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto, cuda or cpu")
-    gpus: Annotated[Any, BeforeValidator(parse_gpus)] = Field(
+    gpus: Annotated[
+        Any,
+        BeforeValidator(parse_gpus),
+        Option(
+            "WHICH",
+            "the GPUs, with one worker each: all, a count (those with the most free memory), or indices in the order "
+            "of the PCI bus and UUIDs with commas, such as 0,3 or GPU-5a0c...",
+            words=("all",),
+        ),
+    ] = Field(
         "all",
         description="all, a count from 1, or indices and GPU- or MIG- UUIDs with commas (3, for number 3 alone)",
         json_schema_extra={
@@ -108,17 +82,61 @@ class ClusterSpec(BaseModel):
             ]
         },
     )
-    workers: int | None = Field(None, ge=1, le=256, description="a whole number from 1 to 256")
-    threads: int | None = Field(None, ge=1, le=256, description="a whole number from 1 to 256")
-    memory_limit: Amount | Literal["auto"] = Field(
-        "auto", description=f"auto, {_SIZE_OR_FRACTION}", union_mode="left_to_right"
-    )
-    spill_threshold: Amount = Field(0.8, description=_SIZE_OR_FRACTION)
-    pool: Amount = Field(None, description=_SIZE_OR_FRACTION)
-    spilling: Literal["dask", "cudf", "off"] = Field("dask", description="dask, cudf or off")
-    protocol: Literal["tcp", "ucx"] = Field("tcp", description="tcp or ucx")
-    share: bool = Field(default=False, description="yes or no")
-    resources: Annotated[dict[str, float], BeforeValidator(lambda value: parse_pairs(value, float))] = Field(
+    workers: Annotated[
+        int | None,
+        Option(
+            "N",
+            "use the CPU stand-in, with N workers; without N, one for each two cores and at most 4",
+            flag="--cpu",
+            value_is_optional=True,
+        ),
+    ] = Field(None, ge=1, le=256, description="a whole number from 1 to 256")
+    engine: Annotated[
+        Literal["auto", "cuda", "cpu"],
+        Option("NAME", "cuda for GPUs, cpu for the CPU stand-in, or auto for cuda if there is a GPU"),
+    ] = Field("auto", description="auto, cuda or cpu")
+    pool: Annotated[
+        Amount,
+        Option(
+            "AMOUNT",
+            "device memory that RMM reserves on each GPU at the start, for CuPy and cuDF together; with none the pool "
+            "grows as needed",
+            words=("none",),
+        ),
+    ] = Field(None, description=_SIZE_OR_FRACTION)
+    spilling: Annotated[
+        Literal["dask", "cudf", "off"],
+        Option("NAME", "what moves data off a full GPU: dask (results of tasks), cudf (its own buffers) or off"),
+    ] = Field("dask", description="dask, cudf or off")
+    spill_threshold: Annotated[
+        Amount,
+        Option(
+            "AMOUNT",
+            "device memory above which Dask moves results to the host; not a limit, because memory that a running task "
+            "allocates does not count",
+            words=("none",),
+        ),
+    ] = Field(0.8, description=_SIZE_OR_FRACTION)
+    memory_limit: Annotated[
+        Amount | Literal["auto"],
+        Option("AMOUNT", "host memory of each worker; auto divides the machine's memory equally", words=("none",)),
+    ] = Field("auto", description=f"auto, {_SIZE_OR_FRACTION}", union_mode="left_to_right")
+    threads: Annotated[
+        int | None,
+        Option("N", "threads of each worker; 1 on a GPU, and an equal share of the cores on the CPU stand-in"),
+    ] = Field(None, ge=1, le=256, description="a whole number from 1 to 256")
+    share: Annotated[
+        bool, Option("yes|no", "allow other clusters that are also started with it to use the same GPUs")
+    ] = Field(default=False, description="yes or no")
+    protocol: Annotated[
+        Literal["tcp", "ucx"],
+        Option("NAME", "how workers communicate: tcp (with TLS), or ucx (NVLink and InfiniBand, without TLS)"),
+    ] = Field("tcp", description="tcp or ucx")
+    resources: Annotated[
+        dict[str, float],
+        BeforeValidator(lambda value: parse_pairs(value, float)),
+        Option("NAME=AMOUNT", "Dask resources of each worker, in addition to GPU=1"),
+    ] = Field(
         default_factory=dict,
         description="NAME=AMOUNT with an amount above 0, such as GPU=1",
         json_schema_extra={
@@ -126,7 +144,11 @@ class ClusterSpec(BaseModel):
             "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
         },
     )
-    environment: Annotated[dict[str, str], BeforeValidator(lambda value: parse_pairs(value, str))] = Field(
+    environment: Annotated[
+        dict[str, str],
+        BeforeValidator(lambda value: parse_pairs(value, str)),
+        Option("NAME=VALUE", "an environment variable of each worker"),
+    ] = Field(
         default_factory=dict,
         description="NAME=VALUE with a name that is none of CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER (use --gpus)",
         json_schema_extra={
@@ -137,15 +159,26 @@ class ClusterSpec(BaseModel):
             "additionalProperties": {"type": "string", "pattern": "^[^\\u0000]*$"},
         },
     )
-    start_timeout: float = Field(120.0, gt=0, le=3600, description="seconds above 0 and up to 3600")
-    dashboard: bool = Field(default=False, description="yes or no")
-    profile: str = Field("", max_length=100, description="the name of a profile of the Jupyter server")
+    start_timeout: Annotated[float, Option("SECONDS", "how long to wait until all workers are up")] = Field(
+        120.0, gt=0, le=3600, description="seconds above 0 and up to 3600"
+    )
+    dashboard: Annotated[
+        bool,
+        Option(
+            "yes|no",
+            "serve Dask's dashboard at an address with a token; with a Jupyter server the panel shows it anyway",
+            value_is_optional=True,
+        ),
+    ] = Field(default=False, description="yes or no")
+    profile: Annotated[str, Option("NAME", "a profile that the administrator of the Jupyter server has set up")] = (
+        Field("", max_length=100, description="the name of a profile of the Jupyter server")
+    )
 
     @field_validator("resources")
     @classmethod
     def _resources_above_zero(cls, resources: dict[str, float]) -> dict[str, float]:
         if not all(0 < amount < float("inf") for amount in resources.values()):
-            raise ValueError("an amount is above 0")
+            raise ValueError("amounts must be above 0")
         return resources
 
     @field_validator("environment")
@@ -153,25 +186,24 @@ class ClusterSpec(BaseModel):
     def _environment_is_settable(cls, environment: dict[str, str]) -> dict[str, str]:
         for name, value in environment.items():
             if name in _RESERVED_ENVIRONMENT or not _ENVIRONMENT_NAME.fullmatch(name) or "\0" in value:
-                raise ValueError("not a settable variable")
+                raise ValueError("not a valid environment variable")
         return environment
 
     @classmethod
     def parse(cls, options: dict[str, Any], *, strict: bool = False) -> ClusterSpec:
-        """Check `options` and make a spec of them.
+        """Validate `options`.
 
         Parameters
         ----------
         options
-            Values by name of attribute; what is left out keeps its default.
+            Values by name of field; the others have their defaults.
         strict
-            Whether a number must be one: what comes from a command line is text, what comes as JSON is not.
+            Whether numbers must have that type, as in JSON; text from a command line is converted otherwise.
 
         Raises
         ------
         SpecError
-            A value is not allowed, or an option does not exist; the message names the option, the value and
-            what is allowed.
+            A value is not allowed, options contradict each other, or an option does not exist.
         """
         try:
             spec = cls.model_validate(options, strict=strict)
@@ -179,16 +211,14 @@ class ClusterSpec(BaseModel):
             first = error.errors(include_url=False)[0]
             raise cls._spec_error(str(first["loc"][0]), options) from None
         if spec.engine == "cpu" and spec.gpus != "all":
-            raise SpecError("--gpus", options["gpus"], "either it or --cpu, not both")
+            raise OptionConflictError("--gpus", "--gpus and --cpu are mutually exclusive.", "Leave one of them out.")
         if spec.engine != "cpu" and spec.workers is not None:
-            raise SpecError("--cpu", options["workers"], "the number of workers to the CPU stand-in alone")
+            reason = "The number of workers can be set for the CPU stand-in only."
+            raise OptionConflictError("--cpu", reason, "On GPUs there is one worker for each: set --gpus instead.")
         return spec
 
     @classmethod
     def _spec_error(cls, name: str, options: dict[str, Any]) -> SpecError:
-        option = _OPTIONS.get(name) or "--" + name.replace("_", "-")
         field = cls.model_fields.get(name)
-        if field is None:
-            known = ", ".join(sorted("--" + known.replace("_", "-") for known in cls.model_fields))
-            return SpecError(option, options.get(name), f"one of the options {known}")
-        return SpecError(option, options.get(name), field.description or "another value")
+        allowed = f"one of the options {', '.join(sorted(start_options()))}" if field is None else field.description
+        return SpecError(flag_of(name), options.get(name), allowed or "another value")

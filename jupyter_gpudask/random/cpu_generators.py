@@ -11,7 +11,7 @@ from dask.array import Array
 from dask.array.backends import array_creation_dispatch
 from dask.highlevelgraph import HighLevelGraph
 
-from ..patches.interception import bind, first_argument
+from ..inspection.calls import bind, first_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from dask.array.random import RandomState
 
 
-def permute_on_cpu(permute: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
+def permute_on_cpu(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
     """Dask's ``permutation``, but that of a number permutes an ``arange`` of NumPy, whatever the settings are."""
     __tracebackhide__ = True
-    call = bind(permute, args, kwargs)
+    call = bind(original, args, kwargs)
     x = call.arguments["x"]
     if not isinstance(x, numbers.Number):
-        return permute(*args, **kwargs)
+        return original(*args, **kwargs)
     call.arguments["x"] = array_creation_dispatch.dispatch("numpy").arange(x, chunks="auto")
-    return permute(*call.args, **call.kwargs)
+    return original(*call.args, **call.kwargs)
 
 
-def choose_on_cpu(choose: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
+def choose_on_cpu(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
     """``RandomState.choice``, whose tasks in Dask take the settings of the process that they run in."""
     __tracebackhide__ = True
-    array = choose(*args, **kwargs)
-    state: RandomState = first_argument(choose, args, kwargs)
+    array = original(*args, **kwargs)
+    state: RandomState = first_argument(original, args, kwargs)
     layer = {key: _with(state._RandomState, task) for key, task in array.dask.layers[array.name].items()}  # noqa: SLF001
     layers = dict(array.dask.layers) | {array.name: layer}
     graph = HighLevelGraph(layers, array.dask.dependencies)

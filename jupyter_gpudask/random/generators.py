@@ -23,9 +23,8 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import random_state_data, typename
 
-from ..patches.interception import bind, first_argument, intercept
+from ..inspection.calls import bind, first_argument
 from .blocks import BOUNDED, HOST_ONLY, Stream, choose_block, draw_block
-from .cpu_generators import choose_on_cpu, permute_on_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,31 +49,24 @@ _TYPED_BY_NUMPY = {"integers", "randint"}
 _Chunks = tuple[tuple[int, ...], ...]
 
 
-def install_random_numbers() -> None:
-    """Have Dask's generators draw with `draw`, `choose` and `permute` where they are of CuPy."""
-    intercept(dask_random._wrap_func, _draw)  # noqa: SLF001
-    intercept(RandomState.choice, choose_on_cpu)
-    for kind in (Generator, RandomState):
-        intercept(kind.permutation, permute_on_cpu)
-        intercept(kind.choice, _choose)
-        intercept(kind.permutation, _permute)
+def wrap_func(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.random._wrap_func`; generators of CuPy draw with `draw`."""
+    return (draw if is_on_gpu(first_argument(original, args, kwargs)) else original)(*args, **kwargs)
 
 
-def _draw(on_cpu: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    return (draw if is_on_gpu(first_argument(on_cpu, args, kwargs)) else on_cpu)(*args, **kwargs)
-
-
-def _choose(on_cpu: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    if not is_on_gpu(first_argument(on_cpu, args, kwargs)):
-        return on_cpu(*args, **kwargs)
-    call = bind(on_cpu, args, kwargs).arguments  # the two kinds of generators have other orders
+def choice(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As the method of both kinds of generators; those of CuPy choose with `choose`."""
+    if not is_on_gpu(first_argument(original, args, kwargs)):
+        return original(*args, **kwargs)
+    call = bind(original, args, kwargs).arguments  # the two kinds of generators have other orders
     return choose(call.pop("self"), **call)
 
 
-def _permute(on_cpu: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    if not is_on_gpu(first_argument(on_cpu, args, kwargs)):
-        return on_cpu(*args, **kwargs)
-    return permute(*bind(on_cpu, args, kwargs).args)
+def permutation(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As the method of both kinds of generators; those of CuPy permute with `permute`."""
+    if not is_on_gpu(first_argument(original, args, kwargs)):
+        return original(*args, **kwargs)
+    return permute(*bind(original, args, kwargs).args)
 
 
 def is_on_gpu(rng: Generator | RandomState) -> bool:

@@ -13,7 +13,7 @@ import dask.array.random as dask_random
 import numpy as np
 from dask.array.random import RandomState
 
-from ..patches.interception import bind, intercept
+from ..inspection.calls import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,10 @@ _CPU = "numpy"
 class SharedStates(dict[str, RandomState]):
     """The generators behind ``da.random``, by backend; those of GPUs begin where the CPU's is at their first use."""
 
+    def __init__(self, states: dict[str, RandomState]) -> None:
+        super().__init__(states)
+        self._replaced = states  # which is in its place again when the patches are undone
+
     def __missing__(self, backend: str) -> RandomState:
         if backend == _CPU or _CPU not in self:
             state = RandomState()
@@ -33,27 +37,23 @@ class SharedStates(dict[str, RandomState]):
             digest = hashlib.sha256(f"{backend} {place}".encode() + np.asarray(words).tobytes())
             state = RandomState(np.frombuffer(digest.digest(), dtype=np.uint32))
         self[backend] = state
+        if backend == _CPU:
+            self._replaced[_CPU] = state
         return state
 
     def seed(self, seed: Any) -> None:
         """Seed the CPU's as Dask does; those of GPUs begin anew from there."""
-        self[_CPU] = RandomState(seed, RandomState=np.random.RandomState)
+        self[_CPU] = self._replaced[_CPU] = RandomState(seed, RandomState=np.random.RandomState)
         for backend in set(self) - {_CPU}:
             self.pop(backend, None)
 
 
-def install_seed() -> None:
-    """Have ``da.random.seed``, by whatever name, seed all backends."""
-    if not isinstance(dask_random._cached_states, SharedStates):  # noqa: SLF001
-        dask_random._cached_states = SharedStates(dask_random._cached_states)  # noqa: SLF001
-    intercept(RandomState.seed, _seed)
-
-
-def _seed(seed: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
+def seed(original: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
+    """As `RandomState.seed`; one of the generators behind ``da.random`` is seeded for all backends."""
     __tracebackhide__ = True
     states: Any = dask_random._cached_states  # noqa: SLF001
-    call = bind(seed, args, kwargs).arguments
+    call = bind(original, args, kwargs).arguments
     if any(call["self"] is state for state in list(states.values())):
         states.seed(call.get("seed"))
     else:
-        seed(*args, **kwargs)
+        original(*args, **kwargs)

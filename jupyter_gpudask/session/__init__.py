@@ -1,1 +1,1 @@
-"""The kernel's one cluster: started, attached to, asked and stopped. Runs in the kernel; needs no IPython."""
+"""The kernel's cluster: start it, attach to it, query it and stop it. Runs in the kernel and does not need IPython."""

@@ -1,4 +1,4 @@
-"""Where this kernel's cluster lives: with the Jupyter server that started the kernel, or with the kernel itself."""
+"""Attach to the cluster that the Jupyter server holds for this kernel, or start one: there, or in the kernel itself."""
 
 from __future__ import annotations
 
@@ -11,51 +11,62 @@ from typing import TYPE_CHECKING, Self
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoClusterError
 from ..launcher.cluster_process import ClusterProcess
-from ..launcher.connection import LINE_LIMIT, ClusterLink, LostCallback, ProgressCallback
-from ..protocol import Close, ClusterSpec, Failed
-from ..protocol.attach import Join
-from ..protocol.events import error_of, read_event
+from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
+from ..protocol import Close, ClusterSpec, Failed, parse_event
+from ..protocol.attach import Attach
+from ..protocol.transport import EVENT_LIMIT, MessageStream
 from ..protocol.unix_socket import connect_socket, socket_path
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
-_CLOSE_LIMIT = 7.0
-_LOG_LIMIT = 10.0
+_CLOSE_TIMEOUT = 7.0
+_RESPONSE_TIMEOUT = 10.0
 
 
-class ServerCluster(ClusterLink):
-    """A cluster that the Jupyter server holds for this kernel; made by `join`."""
+class ServerCluster(ClusterConnection):
+    """A cluster that the Jupyter server holds for this kernel; created by `attach`."""
 
     _loop: asyncio.AbstractEventLoop
 
     @classmethod
-    async def join(
+    async def attach(
         cls,
         connection: socket.socket,
-        order: Join,
+        request: Attach,
         *,
         on_progress: ProgressCallback | None = None,
         on_lost: LostCallback | None = None,
     ) -> Self:
-        """Ask the server at the other end of `connection` for the cluster, and wait until it is up.
+        """Request the cluster from the server and wait until it is up.
+
+        Parameters
+        ----------
+        connection
+            Connected to the server's socket.
+        request
+            The kernel, and the options of the cluster to start if there is none.
+        on_progress
+            Called for each worker that is up.
+        on_lost
+            Called if the cluster is lost.
 
         Raises
         ------
         NoClusterError
-            There is none, and none was ordered.
+            There is no cluster, and the request has no options to start one.
         GpuDaskError
-            It did not come up. Nothing is left behind, as when this is cancelled.
+            The cluster did not start. Its processes have been stopped, as when this coroutine is cancelled.
         """
-        reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LINE_LIMIT)
-        cluster = cls(ClusterSpec.parse({}), reader, writer)
+        stream = await MessageStream.from_socket(connection, limit=EVENT_LIMIT)
+        cluster = cls(ClusterSpec.parse({}), stream)
         cluster._loop = asyncio.get_running_loop()
         try:
-            writer.write(order.model_dump_json().encode() + b"\n")
+            stream.send(request)
             cluster.ready = await cluster._wait_until_ready(on_progress)
         except BaseException:
-            writer.close()
+            stream.close()
             raise
         assert cluster.ready.spec is not None
         cluster.spec = cluster.ready.spec
@@ -68,44 +79,46 @@ class ServerCluster(ClusterLink):
         return self.ready.pid
 
     def log(self, lines: int = 200) -> str:
-        """The last lines that the supervisor logged; for other threads than that of the loop."""
-        return asyncio.run_coroutine_threadsafe(self.worker_log("supervisor", lines), self._loop).result(_LOG_LIMIT)
+        """The last lines of the supervisor's log; must not be called in the thread of the event loop."""
+        return asyncio.run_coroutine_threadsafe(self.worker_log("supervisor", lines), self._loop).result(
+            _RESPONSE_TIMEOUT
+        )
 
     async def close(self) -> None:
-        """Have the server close the cluster."""
+        """Ask the server to close the cluster, and wait until it has."""
         self._closing = True
         try:
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
                 self._send(Close())
-                async with asyncio.timeout(_CLOSE_LIMIT):
+                async with asyncio.timeout(_CLOSE_TIMEOUT):
                     while not self._ended:
                         await asyncio.sleep(0.02)
         finally:
             if self._reading is not None:
                 self._reading.cancel()
-            self._writer.close()
+            self._stream.close()
 
     async def _after_end(self) -> None:
-        self._writer.close()
+        self._stream.close()
 
-    async def _start_ended(self) -> GpuDaskError:
-        return ClusterStartError("The Jupyter server ended while the cluster started.")
+    async def _ended_before_ready(self) -> GpuDaskError:
+        return ClusterStartError("The Jupyter server shut down while the cluster was starting.")
 
 
 def has_server() -> bool:
-    """Whether this kernel was started by a Jupyter server that holds clusters."""
-    place = _place()
-    return place is not None and place[1].exists()
+    """Whether a Jupyter server with the extension started this kernel."""
+    server = _server()
+    return server is not None and server[1].exists()
 
 
-async def join_cluster(on_lost: LostCallback) -> ServerCluster | None:
-    """The cluster that the server has for this kernel, if it has one; waits until it is up."""
-    place = _place()
-    connection = None if place is None else connect_socket(place[1])
-    if place is None or connection is None:
+async def attach_cluster(on_lost: LostCallback) -> ServerCluster | None:
+    """Attach to the cluster that the server holds for this kernel, and wait until it is up; `None` if there is none."""
+    connected = _connect()
+    if connected is None:
         return None
+    connection, kernel_id = connected
     try:
-        return await ServerCluster.join(connection, _join(place[0]), on_lost=on_lost)
+        return await ServerCluster.attach(connection, _request(kernel_id), on_lost=on_lost)
     except NoClusterError:
         return None
 
@@ -113,51 +126,65 @@ async def join_cluster(on_lost: LostCallback) -> ServerCluster | None:
 async def start_cluster(
     spec: ClusterSpec, *, path: Sequence[str], on_progress: ProgressCallback, on_lost: LostCallback | None
 ) -> ServerCluster | ClusterProcess:
-    """Start this kernel's cluster where it belongs; see `ClusterProcess.start`.
+    """Start a cluster in the Jupyter server, if there is one with the extension; else as a child of this process.
 
-    One of whose loss nobody is told is for a while, beside the kernel's own, and belongs to the kernel's process.
+    Parameters
+    ----------
+    spec, path, on_progress
+        See `ClusterProcess.start`.
+    on_lost
+        Called if the cluster is lost; `None` for a temporary cluster, which is always a child of this process.
     """
-    place = _place() if on_lost is not None else None
-    connection = None if place is None else connect_socket(place[1])
-    if place is None or connection is None:
+    connected = _connect() if on_lost is not None else None
+    if connected is None:
         holder = Path(os.environ.get("JPY_SESSION_NAME", "")).name
         return await ClusterProcess.start(spec, path=path, holder=holder, on_progress=on_progress, on_lost=on_lost)
-    options = spec.model_dump(exclude_unset=True, exclude={"dashboard"})  # which that server shows
-    order = _join(place[0]).model_copy(update={"options": options, "path": tuple(path)})
-    return await ServerCluster.join(connection, order, on_progress=on_progress, on_lost=on_lost)
+    connection, kernel_id = connected
+    request = _request(kernel_id).model_copy(update={"options": _options(spec), "path": tuple(path)})
+    return await ServerCluster.attach(connection, request, on_progress=on_progress, on_lost=on_lost)
 
 
-async def check_order(spec: ClusterSpec) -> None:
-    """Ask the Jupyter server, where there is one, whether it allows this cluster in place of the one that it holds.
+async def check_options(spec: ClusterSpec) -> None:
+    """Ask the Jupyter server, if there is one, whether it would restart the cluster with these options.
 
     Raises
     ------
     LimitError, ProfileNotFoundError, SpecError
-        It does not.
+        It would not.
     """
-    place = _place()
-    connection = None if place is None else connect_socket(place[1])
-    if place is None or connection is None:
+    connected = _connect()
+    if connected is None:
         return
-    reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LINE_LIMIT)
+    connection, kernel_id = connected
+    stream = await MessageStream.from_socket(connection, limit=EVENT_LIMIT)
     try:
-        options = spec.model_dump(exclude_unset=True, exclude={"dashboard"})
-        order = _join(place[0]).model_copy(update={"options": options, "check": True})
-        writer.write(order.model_dump_json().encode() + b"\n")
-        async with asyncio.timeout(_LOG_LIMIT):
-            event = await read_event(reader)
+        request = _request(kernel_id).model_copy(update={"options": _options(spec), "check": True})
+        stream.send(request)
+        async with asyncio.timeout(_RESPONSE_TIMEOUT):
+            event = await stream.receive(parse_event)
     finally:
-        writer.close()
+        stream.close()
     if isinstance(event, Failed):
-        raise error_of(event)
+        raise event.to_error()
 
 
-def _join(kernel_id: str) -> Join:
-    return Join(kernel_id=kernel_id, python=sys.executable, environment=dict(os.environ))
+def _request(kernel_id: str) -> Attach:
+    return Attach(kernel_id=kernel_id, python=sys.executable, environment=dict(os.environ))
 
 
-def _place() -> tuple[str, Path] | None:
-    """The id of this kernel, and the socket of its server; `None` for what is no kernel of a server."""
+def _options(spec: ClusterSpec) -> dict[str, object]:
+    return spec.model_dump(exclude_unset=True, exclude={"dashboard"})  # the server shows the dashboard itself
+
+
+def _connect() -> tuple[socket.socket, str] | None:
+    """A connection to the server's socket and the id of this kernel; `None` without a server."""
+    server = _server()
+    connection = None if server is None else connect_socket(server[1])
+    return None if server is None or connection is None else (connection, server[0])
+
+
+def _server() -> tuple[str, Path] | None:
+    """The id of this kernel and the socket of its server; `None` if no Jupyter server started this process."""
     application = sys.modules.get("ipykernel.kernelapp")
     server = os.environ.get("JPY_PARENT_PID", "")
     if application is None or not server.isdecimal() or not application.IPKernelApp.initialized():

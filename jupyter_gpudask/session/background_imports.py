@@ -1,4 +1,4 @@
-"""What the kernel itself needs for a cluster, done while the cluster starts."""
+"""Imports of Dask, CuPy and cuDF in the kernel, in a thread that runs while the cluster starts."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..errors import GpuUnavailableError
-from .device_order import number_first
+from .device_order import set_first_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol import ClusterSpec, Progress, Ready
 
-_POLL = 0.1
+_POLL_INTERVAL = 0.1
 
 
-class Preparation:
-    """Imports Dask, and for GPUs CuPy and cuDF, in a thread of its own: seconds that the first cell would wait else.
+class BackgroundImports:
+    """Imports Dask and, for GPUs, CuPy and cuDF, which takes seconds that the first cell would have to wait.
 
-    No other code of the user's runs meanwhile, so that no import can meet another half-way.
+    The kernel runs no user code meanwhile, so no import meets another one that is half done.
 
     Parameters
     ----------
@@ -32,46 +32,46 @@ class Preparation:
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
         self._error: BaseException | None = None
-        self._chosen = threading.Event()
+        self._gpus_known = threading.Event()
         self._gpus: tuple[str, ...] | None = None
         self._thread = threading.Thread(target=self._run, name="gpudask-imports", daemon=True)
         self._thread.start()
 
-    def learn(self, news: Progress | Ready) -> None:
-        """Hear what the cluster will be; the first news counts."""
-        if not self._chosen.is_set():
-            uuids = tuple(gpu if isinstance(gpu, str) else gpu.uuid for gpu in news.gpus)
-            self._gpus = uuids if news.engine == "cuda" else None
-            self._chosen.set()
+    def on_progress(self, progress: Progress | Ready) -> None:
+        """Read from the first message of the supervisor which GPUs the cluster will have; later ones are ignored."""
+        if not self._gpus_known.is_set():
+            uuids = tuple(gpu if isinstance(gpu, str) else gpu.uuid for gpu in progress.gpus)
+            self._gpus = uuids if progress.engine == "cuda" else None
+            self._gpus_known.set()
 
-    def abandon(self) -> None:
-        """There will be no cluster."""
-        self._chosen.set()
+    def cancel(self) -> None:
+        """Let the thread end without CUDA: the cluster did not start."""
+        self._gpus_known.set()
 
-    def wait(self, meanwhile: Callable[[], None]) -> None:
-        """Wait until it is done, and call `meanwhile` ten times a second; raises what went wrong."""
+    def wait(self, while_waiting: Callable[[], None]) -> None:
+        """Wait for the imports, and call `while_waiting` ten times a second; raises what an import of Dask raised."""
         while self._thread.is_alive():
-            self._thread.join(_POLL)
-            meanwhile()
+            self._thread.join(_POLL_INTERVAL)
+            while_waiting()
         if self._error is not None:
             raise self._error
 
     def _run(self) -> None:
         try:
-            from ..client import connect as connection  # noqa: F401
+            from ..client import connect  # noqa: F401
 
             if not self._will_use_gpus():
                 return
-            for name in ("dask.dataframe", "cupy"):  # those whose import does not begin with CUDA
-                with suppress(Exception):  # a cell that needs it gets the error itself
+            for name in ("dask.dataframe", "cupy"):  # these do not initialize CUDA when they are imported
+                with suppress(Exception):  # a cell that needs the library shows the error
                     importlib.import_module(name)
-            self._chosen.wait()
+            self._gpus_known.wait()
             if self._gpus is not None:
-                number_first(self._gpus)
+                set_first_device(self._gpus)
                 from ..switch.gpu_libraries import prepare_gpu_backends
 
                 prepare_gpu_backends(spilling=self._spec.spilling)
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 - raised by `wait`
             self._error = error
 
     def _will_use_gpus(self) -> bool:

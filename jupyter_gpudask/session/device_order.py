@@ -1,4 +1,4 @@
-"""On which GPU the kernel's own CUDA begins: CuPy and cuDF take the one that CUDA numbers first in this process."""
+"""Which GPU the kernel itself uses: CuPy and cuDF use device 0, which is the first in ``CUDA_VISIBLE_DEVICES``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 
 
-def number_first(gpus: Sequence[str]) -> None:
-    """Have CUDA number the first of `gpus` first in this process, if it can still be told.
+def set_first_device(gpus: Sequence[str]) -> None:
+    """Make the first of `gpus` device 0 of this process, unless CUDA is initialized already.
 
-    What comes back from a cluster is then on a GPU that the cluster holds, and not on one that somebody else does. All
-    others stay visible.
+    Results that are moved to the kernel are then on a GPU that its cluster holds, and not on a GPU that another cluster
+    holds. All other GPUs stay visible.
 
     Parameters
     ----------
@@ -29,14 +29,14 @@ def number_first(gpus: Sequence[str]) -> None:
 
     visible = [gpu.uuid for gpu in visible_gpus()]
     first = [uuid for uuid in gpus if uuid in visible][:1]
-    if first and first != visible[:1] and not _has_begun():
+    if first and first != visible[:1] and not _is_initialized():
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join([*first, *(uuid for uuid in visible if uuid not in first)])
 
 
-def _has_begun() -> bool:
-    """Whether CUDA has numbered the GPUs of this process for good, which its first call does.
+def _is_initialized() -> bool:
+    """Whether CUDA is initialized in this process; from then on it ignores changes of ``CUDA_VISIBLE_DEVICES``.
 
-    Source: CUDA Driver API, "Initialization": all other functions answer ``CUDA_ERROR_NOT_INITIALIZED`` before.
+    Source: CUDA Driver API, "Initialization": before, all other functions return ``CUDA_ERROR_NOT_INITIALIZED``.
     """
     try:
         driver = ctypes.CDLL("libcuda.so.1")

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, so that the parent's side of the cluster works in a kernel that is busy."""
+"""An event loop in a background thread, so that the connection to the cluster works while the kernel is busy."""
 
 from __future__ import annotations
 
@@ -10,38 +10,45 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 _T = TypeVar("_T")
-_POLL = 0.1
-_CLEAN_UP_LIMIT = 6.0
+_POLL_INTERVAL = 0.1
+_CANCEL_TIMEOUT = 6.0
 
 
-class LoopThread:
-    """Runs coroutines for code that blocks."""
+class EventLoopThread:
+    """Runs coroutines for blocking code."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="gpudask-loop", daemon=True).start()
 
-    def run(self, coroutine: Coroutine[Any, Any, _T], meanwhile: Callable[[], None] | None = None) -> _T:
-        """Wait for `coroutine`, and call `meanwhile` ten times a second until it is done.
+    def run(self, coroutine: Coroutine[Any, Any, _T], while_waiting: Callable[[], None] | None = None) -> _T:
+        """Wait for `coroutine` and return its result.
 
-        If this thread is interrupted the coroutine is cancelled, and has finished cleaning up when this raises.
+        If this thread is interrupted, the coroutine is cancelled; its clean-up has finished when this raises.
+
+        Parameters
+        ----------
+        coroutine
+            What to run.
+        while_waiting
+            Called in this thread ten times a second until the coroutine is done.
         """
-        ended = threading.Event()
+        done = threading.Event()
 
-        async def run_to_the_end() -> _T:
+        async def run_and_signal() -> _T:
             try:
                 return await coroutine
             finally:
-                ended.set()
+                done.set()
 
-        future = asyncio.run_coroutine_threadsafe(run_to_the_end(), self._loop)
+        future = asyncio.run_coroutine_threadsafe(run_and_signal(), self._loop)
         try:
-            while not ended.wait(_POLL):
-                if meanwhile is not None:
-                    meanwhile()
+            while not done.wait(_POLL_INTERVAL):
+                if while_waiting is not None:
+                    while_waiting()
             return future.result()
         except BaseException:
-            if not ended.is_set():
+            if not done.is_set():
                 future.cancel()
-                ended.wait(_CLEAN_UP_LIMIT)
+                done.wait(_CANCEL_TIMEOUT)
             raise

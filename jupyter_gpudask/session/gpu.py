@@ -1,4 +1,4 @@
-"""The switch for scripts: a context manager, and a decorator."""
+"""`jupyter_gpudask.gpu`: what ``%%gpudask`` does, as a context manager and decorator for scripts."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _NOTES = {
-    "cupy": 'CuPy does not do all that NumPy does; to compute arrays with NumPy, write gpu(array="numpy").',
-    "cudf": 'cuDF does not do all that pandas does; to compute frames with pandas, write gpu(dataframe="pandas").',
-    "result": "A result on the GPU does not become a NumPy array by itself: for a CuPy array, write x.get(); "
-    "for all results as NumPy and pandas, gpu(to_host=True).",
+    "cupy": 'CuPy does not support everything that NumPy does. To compute arrays with NumPy, use gpu(array="numpy").',
+    "cudf": "cuDF does not support everything that pandas does. To compute dataframes with pandas, "
+    'use gpu(dataframe="pandas").',
+    "result": "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
+    "to get all results as NumPy and pandas, use gpu(to_host=True).",
 }
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
 
 class GpuSwitch(ContextDecorator):
-    """See `jupyter_gpudask.gpu`, which makes it."""
+    """The value of `jupyter_gpudask.gpu`."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class GpuSwitch(ContextDecorator):
         options: dict[str, Any],
     ) -> None:
         self._array, self._dataframe, self._to_host, self._options = array, dataframe, to_host, options
-        self._entered = threading.local()  # several threads may use one
+        self._entered = threading.local()  # several threads may use the same object
 
     def __enter__(self) -> Client:
         cluster, new = process_session().start(self._options, lambda _: None, lambda: None)
@@ -47,7 +48,7 @@ class GpuSwitch(ContextDecorator):
 
         on_gpus = cluster.ready.engine == "cuda"
         if new and not on_gpus:
-            why = cluster.ready.stand_in or "The CPU stand-in was asked for."
+            why = cluster.ready.stand_in or "The CPU stand-in was requested."
             warnings.warn(f"{why} This runs on the CPU stand-in, with NumPy and pandas.", stacklevel=3)
         backends = (self._array, self._dataframe) if on_gpus else ("numpy", "pandas")
         with ExitStack() as stack:
@@ -65,15 +66,17 @@ class GpuSwitch(ContextDecorator):
             error.add_note(_NOTES[library])
 
     def __call__(self, function: _F) -> _F:
-        """Have `function` run inside it; a coroutine function until it has been awaited.
+        """Run `function` in this context; a coroutine function until it has finished.
 
         Raises
         ------
         TypeError
-            It is a generator function, which runs on after its call, when the switch is off.
+            `function` is a generator function, whose body runs after the call has returned.
         """
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(f"gpu() cannot decorate the generator {function.__name__}: use `with gpu():` inside it.")
+            raise TypeError(
+                f"gpu() cannot decorate the generator function {function.__name__}. Use `with gpu():` inside it."
+            )
         if inspect.iscoroutinefunction(function):
 
             @wraps(function)
@@ -105,7 +108,7 @@ def gpu(
     to_host: bool = False,
     **options: Any,
 ) -> GpuSwitch:
-    """Run Dask code that was written for NumPy and pandas on the GPUs: what ``%%gpudask`` does, for scripts.
+    """Run Dask code for NumPy and pandas on the GPUs: what ``%%gpudask`` does, for scripts.
 
     ::
 
@@ -117,29 +120,30 @@ def gpu(
         def mean(path):
             return dd.read_parquet(path).mean().compute()
 
-    The first use starts a cluster on the GPUs of this machine, which lives until the process ends; in a notebook it is
-    that of ``%gpudask start``. Where there is no GPU the CPU stands in, with a warning. Threads and tasks that are
-    started inside see the switch as long as it is on, and nobody else does.
+    The first use starts a cluster on the GPUs of this machine, which runs until the process exits; in a notebook it is
+    the cluster of ``%gpudask start``. Without a GPU the code runs on the CPU stand-in, with a warning. Threads and
+    tasks that are started in the context are part of it until it ends; no other code is.
 
     Parameters
     ----------
     array
-        What new Dask arrays are made of.
+        The library for new Dask arrays.
     dataframe
-        What new Dask dataframes are made of.
+        The library for new Dask dataframes.
     to_host
-        Whether results come as NumPy and pandas.
+        Whether results are converted to NumPy and pandas.
     options
-        Of the cluster, by the names of `jupyter_gpudask.protocol.ClusterSpec`: ``gpus=2``, ``pool="0.8"``, ...
+        Options of the cluster: the fields of `jupyter_gpudask.protocol.ClusterSpec`, such as ``gpus=2`` or
+        ``pool="0.8"``.
 
     Returns
     -------
     context manager and decorator
-        Entering it gives the Dask client.
+        ``with gpu() as client`` binds the Dask client.
 
     Raises
     ------
     jupyter_gpudask.errors.GpuDaskError
-        When it is entered: a cluster could not be started, or runs with other options, or a backend is missing.
+        On entry: the cluster did not start, or runs with other options, or a backend is not available.
     """
     return GpuSwitch(array, dataframe, to_host, options)

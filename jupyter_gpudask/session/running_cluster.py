@@ -1,16 +1,12 @@
-"""A cluster that is up, as the kernel sees it."""
+"""A running cluster, as the kernel sees it: the connection to its supervisor, and a Dask client."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future
 
     from ..client.kernel_client import KernelClient
     from ..launcher.cluster_process import ClusterProcess
@@ -18,39 +14,46 @@ if TYPE_CHECKING:
     from .attach import ServerCluster
 
 
-_FORGET_LIMIT = 0.1
-
-
 @dataclass
 class RunningCluster:
-    """A cluster that is up, and this kernel's client of it."""
+    """A running cluster and this kernel's client of it.
+
+    Attributes
+    ----------
+    process
+        The connection to the supervisor.
+    client
+        The Dask client.
+    stand_in_announced
+        Whether a cell has said that the cluster is the CPU stand-in.
+    """
 
     process: ServerCluster | ClusterProcess
     client: KernelClient
-    stand_in_told: bool = False
+    stand_in_announced: bool = False
 
     @property
     def ready(self) -> Ready:
-        """What came up."""
+        """What the supervisor reported when the cluster was up."""
         return self.process.ready
 
     @property
     def spec(self) -> ClusterSpec:
-        """What was asked for."""
+        """The options of the cluster."""
         return self.process.spec
 
     @property
     def tasks_submitted(self) -> int:
-        """How many tasks the scheduler has made of what this kernel's client submitted."""
+        """How many tasks this kernel's client has submitted, as the scheduler counts them."""
         return self.client.tasks_submitted
 
     def disconnect(self, end: str, timeout: float) -> None:
-        """Close the client of a cluster that is no more.
+        """Close the client after the cluster was closed or lost.
 
         Parameters
         ----------
         end
-            What happened to the cluster, as a sentence for those who wait for results.
+            What happened to the cluster, as a sentence; code that waits for results raises it.
         timeout
             Seconds.
         """
@@ -58,48 +61,31 @@ class RunningCluster:
         self.client.close(timeout=timeout)
 
     def wait_until_counted(self, limit: float) -> None:
-        """Wait until `tasks_submitted` has all that was submitted, at most `limit` seconds."""
+        """Wait at most `limit` seconds until `tasks_submitted` includes everything that was submitted."""
         if self.client.status == "running":
             self.client.wait_until_counted(limit)
 
-    def forget_peaks(self) -> None:
-        """Have `take_peaks` tell of what happens from now on; workers that are busy are not waited for."""
+    def reset_peak_memory(self) -> None:
+        """Start a new period for `peak_memory`; does not wait for busy workers."""
         if self.ready.engine == "cuda" and self.client.status == "running":
-            from ..worker.allocator import take_peak
+            from ..client.worker_calls import reset_peak_memory
 
-            with suppress(Exception):  # a metric that cannot be had must not end a cell with an error
-                self._ask(take_peak).result(_FORGET_LIMIT)
+            reset_peak_memory(self.client)
 
-    def take_peaks(self, limit: float) -> dict[str, int]:
-        """The most device memory that each worker's allocator had handed out, in bytes, since this was asked last.
+    def peak_memory(self, limit: float) -> dict[str, int]:
+        """The peak of device memory allocated on each worker since `reset_peak_memory`, in bytes, by worker name.
 
         Parameters
         ----------
         limit
-            Seconds after which a worker that does not answer is left out.
+            Seconds; workers that have not responded by then are left out.
         """
-        from ..worker.allocator import take_peak
+        from ..client.worker_calls import peak_memory
 
-        answers = self.ask_workers(take_peak, limit) if self.ready.engine == "cuda" else {}
-        return {name: peak for name, peak in answers.values() if peak is not None}
+        return peak_memory(self.client, limit) if self.ready.engine == "cuda" else {}
 
-    def ask_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
-        """What `function` gives in each worker, by address, of those that answer within `limit` seconds."""
-        if self.client.status != "running":
-            return {}
-        end = time.monotonic() + limit
-        asked = {
-            address: self._ask(function, workers=[address]) for address in self.client.scheduler_info(-1)["workers"]
-        }
-        answers: dict[str, Any] = {}
-        for question in asked.values():
-            try:
-                answers |= question.result(max(0.0, end - time.monotonic()))
-            except Exception:  # noqa: BLE001 - a metric that cannot be had must not end a cell with an error
-                question.cancel()
-        return answers
+    def run_on_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
+        """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""
+        from ..client.worker_calls import run_on_workers
 
-    def _ask(self, function: Callable[..., Any], **options: Any) -> Future[Any]:
-        loop: Any = self.client.loop
-        asking = self.client._run(function, on_error="ignore", **options)  # noqa: SLF001 - `run` waits without a limit
-        return asyncio.run_coroutine_threadsafe(asking, loop.asyncio_loop)
+        return run_on_workers(self.client, function, limit)

@@ -1,11 +1,9 @@
-"""The kernel's cluster: at most one, started and stopped from here, with the client that is Dask's default."""
+"""The kernel's cluster: at most one at a time, whose client is Dask's default."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
-import os
-import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -13,25 +11,24 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, ClusterStartError, NoClusterError
-from .background_imports import Preparation
-from .event_loop import LoopThread
-from .running_cluster import RunningCluster
+from .event_loop import EventLoopThread
+from .launch import attach, import_path, launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..launcher.cluster_process import ClusterProcess, ProgressCallback
-    from ..protocol import ClusterSpec, ClusterState, Progress
-    from .attach import ServerCluster
+    from ..launcher.cluster_process import ProgressCallback
+    from ..protocol import ClusterSpec, ClusterState
+    from .running_cluster import RunningCluster
 
 
 class Session:
-    """Starts, stops and asks the kernel's cluster; every method blocks."""
+    """Starts, stops and queries the kernel's cluster; all methods block."""
 
     def __init__(self) -> None:
-        self._loop_thread: LoopThread | None = None
+        self._loop_thread: EventLoopThread | None = None
         self._cluster: RunningCluster | None = None
-        self._lost: ClusterLostError | None = None
+        self._loss: ClusterLostError | None = None
         self._options: dict[str, Any] = {}
         self._lock = threading.RLock()
 
@@ -41,45 +38,45 @@ class Session:
         return self._cluster
 
     @property
-    def is_untouched(self) -> bool:
-        """Whether it has no cluster, and has lost none."""
-        return self._cluster is None and self._lost is None
+    def is_unused(self) -> bool:
+        """Whether there is no cluster, and none was lost."""
+        return self._cluster is None and self._loss is None
 
     def require(self) -> RunningCluster:
-        """The cluster.
+        """Return the cluster.
 
         Raises
         ------
         NoClusterError
             There is none.
         ClusterLostError
-            There was one, and it ended by itself.
+            There was one, and it was lost.
         """
-        cluster = self._cluster or self._adopt()
+        cluster = self._cluster or self._attach()
         if cluster is not None:
             return cluster
-        if self._lost is not None:
-            raise self._lost
+        if self._loss is not None:
+            raise self._loss
         raise NoClusterError
 
-    def take_loss(self) -> tuple[ClusterLostError, dict[str, Any]] | None:
-        """How the last cluster was lost, and the options that it had, once."""
-        lost, self._lost = self._lost, None
-        return None if lost is None else (lost, self._options)
+    def pop_loss(self) -> tuple[ClusterLostError, dict[str, Any]] | None:
+        """Why the last cluster was lost, and its options; `None` when called again."""
+        loss, self._loss = self._loss, None
+        return None if loss is None else (loss, self._options)
 
     def start(
-        self, options: dict[str, Any], on_progress: ProgressCallback, meanwhile: Callable[[], None]
+        self, options: dict[str, Any], on_progress: ProgressCallback, while_waiting: Callable[[], None]
     ) -> tuple[RunningCluster, bool]:
-        """Start a cluster, unless one runs to which `options` apply already.
+        """Start a cluster, or return the running one if it has these options.
 
         Parameters
         ----------
         options
-            Attributes of a `ClusterSpec`, those that the user gave.
+            Attributes of a `ClusterSpec`, only those that the user gave.
         on_progress
-            Called in another thread whenever another worker is up.
-        meanwhile
-            Called in this thread while it waits.
+            Called in another thread for each worker that is up.
+        while_waiting
+            Called in this thread ten times a second.
 
         Returns
         -------
@@ -89,11 +86,11 @@ class Session:
         Raises
         ------
         SpecError
-            An option has a value that is not allowed.
+            An option has an invalid value.
         ClusterExistsError
             A cluster with other options is running.
         ClusterStartError, GpuUnavailableError, GpuPackagesMissingError
-            It did not come up.
+            The cluster did not start.
         """
         from ..protocol import ClusterSpec
 
@@ -101,48 +98,45 @@ class Session:
         with self._lock:
             running = None if self._cluster is None else self.reconnect()
             if running is not None:
-                given = {name: getattr(spec, name) for name in options if not _is_decided_by_server(running, name)}
+                given = {name: getattr(spec, name) for name in options if not _is_set_by_server(running, name)}
                 if running.spec.model_copy(update=given) == running.spec:
                     return running, False
-                raise ClusterExistsError(
-                    "This kernel has a cluster with other options.",
-                    "Type: %gpudask restart with these options, or %gpudask stop first.",
-                )
-            # If the server has one for this kernel already, that is what it gives.
-            cluster = self._cluster = self._launch(spec, on_progress, meanwhile, self._forget_lost_cluster)
-            self._lost, self._options = None, options
+                raise ClusterExistsError
+            # The server may already hold a cluster for this kernel; then it returns that one.
+            cluster = self._cluster = launch(self._loop, spec, on_progress, while_waiting, self._on_lost)
+            self._loss, self._options = None, options
             if cluster.ready.found:
-                self._take_over(cluster)
+                self._set_up_attached(cluster)
             return cluster, not cluster.ready.found
 
     @contextmanager
-    def aside(self, spec: ClusterSpec) -> Iterator[RunningCluster]:
-        """Another cluster beside that of the kernel, for a while; its client is not Dask's default."""
-        cluster = self._launch(spec, lambda _: None, lambda: None, None)
+    def temporary_cluster(self, spec: ClusterSpec) -> Iterator[RunningCluster]:
+        """A second cluster beside the kernel's own; its client is not Dask's default."""
+        cluster = launch(self._loop, spec, lambda _: None, lambda: None, None)
         try:
             yield cluster
         finally:
             cluster.client.close(timeout=2)
             self._loop.run(cluster.process.close())
 
-    def options_of_restart(self, options: dict[str, Any]) -> dict[str, Any]:
-        """The options of the last cluster, changed by `options`, and checked as far as can be while it still runs.
+    def restart_options(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """The options of the last cluster with `changes`, checked as far as possible while that cluster still runs.
 
         Raises
         ------
         SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError, LimitError, ProfileNotFoundError
-            A cluster with these options could not start; the one that runs goes on.
+            A cluster with these options could not start; the running one is not touched.
         """
         from ..machine.gpu_choice import check_replacement
         from ..machine.plan import make_plan
         from ..protocol import ClusterSpec
 
-        before = {} if "profile" in options else self._options
-        if "gpus" in options or "engine" in options:  # from the stand-in to GPUs, or the other way
-            before = {name: value for name, value in before.items() if name not in ("engine", "gpus", "workers")}
-        options = before | options
+        kept = {} if "profile" in changes else self._options
+        if "gpus" in changes or "engine" in changes:  # these switch between the GPUs and the CPU stand-in
+            kept = {name: value for name, value in kept.items() if name not in ("engine", "gpus", "workers")}
+        options = kept | changes
         spec = ClusterSpec.parse(options)
-        if not spec.profile:  # else it is the server that knows
+        if not spec.profile:  # only the server knows the profiles
             make_plan(spec)
         if self._cluster is not None:
             check_replacement(spec, self._cluster.ready.pid)
@@ -150,15 +144,15 @@ class Session:
         return options
 
     def _check_with_server(self, spec: ClusterSpec) -> None:
-        from .attach import check_order
+        from .attach import check_options
 
-        self._loop.run(check_order(spec))
+        self._loop.run(check_options(spec))
 
     def stop(self) -> bool:
-        """Close the cluster; whether there was one."""
+        """Close the cluster; returns whether there was one."""
         with self._lock:
-            cluster = self._cluster or self._adopt()
-            self._cluster = self._lost = None
+            cluster = self._cluster or self._attach()
+            self._cluster = self._loss = None
             if cluster is None:
                 return False
             try:
@@ -169,8 +163,8 @@ class Session:
                 self._loop.run(cluster.process.close())
             return True
 
-    def leave(self) -> None:
-        """Close the cluster, unless it belongs to the Jupyter server, where the next kernel of this id will find it."""
+    def detach(self) -> None:
+        """Close the cluster, unless the Jupyter server holds it: the next kernel with this id attaches to it."""
         from .attach import ServerCluster
 
         cluster = self._cluster
@@ -180,16 +174,16 @@ class Session:
             self.stop()
 
     def state(self) -> ClusterState:
-        """What the cluster is doing now."""
+        """The current state of the cluster."""
         return self._loop.run(self.require().process.state())
 
     def scale(self, workers: int) -> ClusterState:
-        """Have `workers` workers, and wait until they are there.
+        """Scale to `workers` workers, and wait until they are up.
 
         Raises
         ------
         GpuDaskError
-            It cannot have so many, or they do not come.
+            The cluster cannot have so many workers, or they do not start.
         """
         process = self.require().process
 
@@ -204,85 +198,21 @@ class Session:
         try:
             return self._loop.run(scale())
         except TimeoutError:
-            raise ClusterStartError(f"There are not {workers} workers yet.", "Look at: %gpudask status") from None
+            reason = f"The cluster did not reach {workers} workers within {process.spec.start_timeout:g} s."
+            raise ClusterStartError(reason, "Type: %gpudask status") from None
 
     def log(self, lines: int) -> dict[str, str]:
-        """The last lines of the supervisor's and of each worker's log, by name."""
+        """The last `lines` lines of the logs of the supervisor and of each worker, by name."""
         process = self.require().process
         logs = {"supervisor": process.log(lines)}
         for worker in self.state().workers:
             logs[worker.name] = self._loop.run(process.worker_log(worker.name, lines))
         return logs
 
-    @property
-    def _loop(self) -> LoopThread:
-        if self._loop_thread is None:
-            self._loop_thread = LoopThread()
-        return self._loop_thread
-
-    def _launch(
-        self,
-        spec: ClusterSpec,
-        on_progress: ProgressCallback,
-        meanwhile: Callable[[], None],
-        on_lost: Callable[[ClusterLostError], None] | None,
-    ) -> RunningCluster:
-        from .attach import start_cluster
-
-        started: list[ServerCluster | ClusterProcess] = []
-        path = _import_path()
-        preparation = Preparation(spec)
-
-        def hear(progress: Progress) -> None:
-            preparation.learn(progress)
-            on_progress(progress)
-
-        async def start() -> None:
-            started.append(await start_cluster(spec, path=path, on_progress=hear, on_lost=on_lost))
-
-        try:
-            self._loop.run(start(), meanwhile)
-            preparation.learn(started[0].ready)
-            preparation.wait(meanwhile)
-            from ..client.connect import connect
-
-            return RunningCluster(started[0], connect(started[0].ready, set_as_default=on_lost is not None))
-        except BaseException:
-            preparation.abandon()
-            for process in started:
-                self._loop.run(process.close())
-            raise
-
-    def _adopt(self) -> RunningCluster | None:
-        """The cluster that the Jupyter server has for this kernel, if it has one."""
-        from .attach import has_server, join_cluster
-
-        if not has_server():
-            return None
-        joined = self._loop.run(join_cluster(self._forget_lost_cluster))
-        if joined is None:
-            return None
-        preparation = Preparation(joined.spec)
-        preparation.learn(joined.ready)
-        preparation.wait(lambda: None)
-        from ..client.connect import connect
-
-        cluster = self._cluster = RunningCluster(joined, connect(joined.ready))
-        self._lost = None
-        self._take_over(cluster)
-        return cluster
-
-    def _take_over(self, cluster: RunningCluster) -> None:
-        """Have a cluster that this kernel did not start do as if it had."""
-        from ..client.connect import import_from
-
-        import_from(cluster.client, _import_path())
-        self._options = cluster.spec.model_dump(exclude_defaults=True)
-
     def reconnect(self) -> RunningCluster | None:
-        """The cluster, with a client that works; `None` if it can no longer be reached, and so has been closed."""
+        """The cluster, with a new client if the old one was closed; `None` if there is none or it is unreachable."""
         with self._lock:
-            cluster = self._cluster or self._adopt()
+            cluster = self._cluster or self._attach()
             if cluster is None or cluster.client.status == "running":
                 return cluster
             from ..client.connect import connect
@@ -291,31 +221,46 @@ class Session:
                 cluster.client = connect(cluster.ready, timeout=5)
             except OSError:
                 self.stop()
-                self._lost = ClusterLostError(
-                    "The cluster's scheduler does not answer; what its workers held is lost.", "Type: %gpudask restart"
+                self._loss = ClusterLostError(
+                    "The cluster's scheduler did not respond; what its workers held is lost.", "Type: %gpudask restart"
                 )
                 return None
             return cluster
 
-    def _forget_lost_cluster(self, loss: ClusterLostError) -> None:
-        cluster, self._cluster, self._lost = self._cluster, None, loss
+    @property
+    def _loop(self) -> EventLoopThread:
+        if self._loop_thread is None:
+            self._loop_thread = EventLoopThread()
+        return self._loop_thread
+
+    def _attach(self) -> RunningCluster | None:
+        cluster = attach(self._loop, self._on_lost)
         if cluster is not None:
-            # So that a cell that waits for a result is told now, and not when the client gives up reconnecting.
+            self._cluster, self._loss = cluster, None
+            self._set_up_attached(cluster)
+        return cluster
+
+    def _set_up_attached(self, cluster: RunningCluster) -> None:
+        """Give a cluster that another kernel or the server started this kernel's import path, and keep its options."""
+        from ..client.connect import import_from
+
+        import_from(cluster.client, import_path())
+        self._options = cluster.spec.model_dump(exclude_defaults=True)
+
+    def _on_lost(self, loss: ClusterLostError) -> None:
+        cluster, self._cluster, self._loss = self._cluster, None, loss
+        if cluster is not None:
+            # A cell that waits for a result fails now, and not when the client stops trying to reconnect.
             threading.Thread(target=cluster.disconnect, args=(loss.reason, 1), daemon=True).start()
 
 
-def _is_decided_by_server(cluster: RunningCluster, option: str) -> bool:
-    return option == "dashboard" and cluster.ready.spec is not None  # which is in its panel
-
-
-def _import_path() -> list[str]:
-    """Where this kernel imports from."""
-    return [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - of a text, which may be empty
+def _is_set_by_server(cluster: RunningCluster, option: str) -> bool:
+    return option == "dashboard" and cluster.ready.spec is not None  # the server's panel shows the dashboard
 
 
 @cache
 def process_session() -> Session:
-    """The session of this process, for its notebook and for its scripts."""
+    """The session of this process, which its notebook and its scripts share."""
     session = Session()
-    atexit.register(session.leave)
+    atexit.register(session.detach)
     return session

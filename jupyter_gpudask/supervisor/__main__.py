@@ -1,4 +1,4 @@
-"""The supervisor's process: ``python -m jupyter_gpudask.supervisor``."""
+"""Entry point of the supervisor's process: ``python -m jupyter_gpudask.supervisor``."""
 
 from __future__ import annotations
 
@@ -8,28 +8,46 @@ import os
 import sys
 
 from ..machine.lifeline import end_session, watch_parent
-from ..protocol.transport import Channel, take_stdio
+from ..protocol.transport import COMMAND_LIMIT, MessageStream
 from .engines import warm_up
 from .supervisor import Supervisor
 
 
-async def _supervise(command_fd: int, event_fd: int) -> None:
-    channel = await Channel.open(command_fd, event_fd)
-    await Supervisor(channel, on_start=watch_parent).run()
-
-
 def main() -> int:
-    """Run one cluster until it is told to close, its stdin ends, or its parent dies."""
-    command_fd, event_fd = take_stdio()
+    """Run one cluster until the parent closes it, stdin ends, or the parent dies."""
+    command_fd, event_fd = _take_stdio()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     if "--standby" in sys.argv:
         watch_parent(os.getppid())
         warm_up()
     try:
-        asyncio.run(_supervise(command_fd, event_fd))
+        asyncio.run(_run(command_fd, event_fd))
     finally:
         end_session()
     return 0
+
+
+async def _run(command_fd: int, event_fd: int) -> None:
+    stream = await MessageStream.from_pipes(command_fd, event_fd, limit=COMMAND_LIMIT)
+    await Supervisor(stream, on_start=watch_parent).run()
+
+
+def _take_stdio() -> tuple[int, int]:
+    """Reserve stdin and stdout for messages.
+
+    Other code in this process and in workers reads from ``/dev/null`` and prints to stderr instead.
+
+    Returns
+    -------
+    (int, int)
+        File descriptors to read commands from and to write events to; child processes do not inherit them.
+    """
+    command_fd, event_fd = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return command_fd, event_fd
 
 
 if __name__ == "__main__":

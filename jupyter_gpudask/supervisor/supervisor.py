@@ -1,4 +1,4 @@
-"""The supervisor: starts one Dask cluster, reports on it, and closes it, as its parent commands."""
+"""The life of a supervisor: it starts one Dask cluster, carries out the commands of its parent, and closes it."""
 
 from __future__ import annotations
 
@@ -10,46 +10,47 @@ from typing import TYPE_CHECKING
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.directories import ClusterDirectory, tail, worker_log
-from ..machine.lifeline import before_forced_end, end_session
-from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport
+from ..machine.lifeline import end_session, on_forced_exit
+from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport, parse_command
 from ..protocol.dispatch import answer
-from .hosted_cluster import HostedCluster
+from .dask_cluster import DaskCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol import ClusterState
-    from ..protocol.transport import Channel
+    from ..protocol.transport import MessageStream
     from .metrics import Status
 
 logger = logging.getLogger(__name__)
 
 _ORPHAN_GRACE = 1.5
 _CLOSE_GRACE = 4.0
+_MAX_BACKLOG = 2**20
 
 
 class Supervisor:
-    """Runs one cluster.
+    """Runs one cluster; a `CommandHandler`.
 
     Parameters
     ----------
-    channel
+    stream
         The pipes to the parent.
     on_start
-        Called once with the parent's pid, before anything is started.
+        Called once with the parent's pid, before the cluster is started.
     """
 
-    def __init__(self, channel: Channel, on_start: Callable[[int], None]) -> None:
-        self._channel = channel
+    def __init__(self, stream: MessageStream, on_start: Callable[[int], None]) -> None:
+        self._stream = stream
         self._on_start = on_start
         self._directory: ClusterDirectory
-        self._cluster: HostedCluster
+        self._cluster: DaskCluster
         self._status: Status = "starting"
         self._watching: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
 
     async def run(self) -> None:
-        """Live from the first command to the close."""
+        """Run from the first command until the cluster is closed."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._over.set)
@@ -63,11 +64,11 @@ class Supervisor:
         try:
             self._directory = ClusterDirectory()
         except OSError as error:
-            reason = f"No folder for the cluster can be made: {error}."
-            self._fail(ClusterStartError(reason, "Free some space there, or set TMPDIR to another folder."))
+            reason = f"The directory of the cluster cannot be created: {error}."
+            self._fail(ClusterStartError(reason, "Free some space there, or set TMPDIR to another directory."))
             return
-        self._cluster = HostedCluster(first, self._directory)
-        before_forced_end(self._leave_nothing)
+        self._cluster = DaskCluster(first, self._directory)
+        on_forced_exit(self._clean_up)
         grace = _ORPHAN_GRACE
         starting = asyncio.create_task(self._start())
         listening = asyncio.create_task(self._listen())
@@ -75,7 +76,7 @@ class Supervisor:
         try:
             await asyncio.wait({starting, listening, ending}, return_when=asyncio.FIRST_COMPLETED)
             if starting.done() and starting.result():
-                closing = asyncio.create_task(self._cluster.finished())  # by a client's `shutdown`
+                closing = asyncio.create_task(self._cluster.finished())  # by `Client.shutdown`
                 await asyncio.wait({listening, ending, closing}, return_when=asyncio.FIRST_COMPLETED)
                 closing.cancel()
             if listening.done() and listening.result():
@@ -89,31 +90,30 @@ class Supervisor:
 
     async def _first_command(self) -> Start | None:
         try:
-            command = await self._channel.receive()
+            command = await self._stream.receive(parse_command)
         except ProtocolError as error:
             self._fail(error)
             return None
         if command is None:
             return None
         if not isinstance(command, Start):
-            self._fail(ProtocolError(f"The first command is start, not {command.type}."))
+            self._fail(ProtocolError(f"The first command must be start, not {command.type}."))
             return None
         if command.protocol != PROTOCOL_VERSION:
-            reason = f"The supervisor speaks protocol {PROTOCOL_VERSION}, its parent {command.protocol}."
+            reason = f"The supervisor uses protocol {PROTOCOL_VERSION}, its parent protocol {command.protocol}."
             self._fail(ProtocolError(reason, "Restart the kernel and the Jupyter server."))
             return None
         return command
 
     def _fail(self, error: GpuDaskError) -> None:
-        log = getattr(error, "log", "")
-        self._channel.send(Failed(kind=type(error).__name__, reason=error.reason, fix=error.fix, log=log))
+        self._stream.send(Failed.from_error(error))
 
     async def _start(self) -> bool:
         try:
-            self._channel.send(await self._cluster.open(self._channel.send))
+            self._stream.send(await self._cluster.open(self._stream.send))
         except GpuDaskError as error:
             self._fail(error)
-        except Exception as error:  # whatever Dask or a driver raises: the parent must hear of it
+        except Exception as error:  # whatever Dask or a driver raises is reported to the parent
             logger.exception("The cluster did not start")
             self._fail(ClusterStartError(f"The cluster did not start: {type(error).__name__}: {error}."))
         else:
@@ -122,46 +122,46 @@ class Supervisor:
         return False
 
     async def _listen(self) -> bool:
-        """Carry out commands until the close (true) or the end of stdin (false)."""
+        """Carry out commands until the last one (true) or the end of stdin (false)."""
         while True:
             try:
-                command = await self._channel.receive()
+                command = await self._stream.receive(parse_command)
                 if command is None or isinstance(command, Close):
                     return command is not None
             except GpuDaskError as error:
-                self._channel.send(Refused(reason=error.reason, fix=error.fix))
+                self._stream.send(Refused.from_error(error))
                 continue
             event = await answer(command, self)
             if event is not None:
-                self._channel.send(event)
+                self._stream.send(event)
 
     async def state(self) -> ClusterState:
-        """What the workers do now."""
+        """The current state of the cluster."""
         self._check_ready()
         return await self._cluster.state(self._status)
 
     async def scale(self, workers: int) -> ClusterState:
-        """Have `workers` workers from now on."""
+        """Scale to `workers` workers; those that are new come later."""
         self._check_ready()
         self._cluster.scale(workers)
         return await self.state()
 
-    async def empty(self) -> ClusterState:
-        """Forget what the cluster computed and keeps."""
+    async def reset(self) -> ClusterState:
+        """Forget every result, task, actor and name."""
         self._check_ready()
-        await self._cluster.empty()
+        await self._cluster.reset()
         return await self.state()
 
     async def log(self, worker: str, lines: int) -> str:
-        """The last lines of the log of the worker of that name."""
+        """The last lines of a worker's log."""
         return tail(worker_log(self._directory.logs, worker), lines)
 
     async def rename(self, holder: str) -> None:
-        """From now on `holder` holds the GPUs."""
+        """Change the name under which the GPUs are held."""
         await asyncio.to_thread(self._cluster.rename, holder)
 
     async def watch(self, interval: float) -> None:
-        """Report the state every `interval` seconds; 0 ends that."""
+        """Report the state every `interval` seconds; 0 stops the reports."""
         if self._watching is not None:
             self._watching.cancel()
         self._watching = asyncio.create_task(self._report_every(interval)) if interval else None
@@ -172,8 +172,9 @@ class Supervisor:
 
     async def _report_every(self, interval: float) -> None:
         while True:
-            if self._status == "ready":
-                self._channel.send(StateReport(state=await self.state()))
+            # A parent that does not keep up misses reports.
+            if self._status == "ready" and self._stream.backlog <= _MAX_BACKLOG:
+                self._stream.send(StateReport(state=await self.state()))
             await asyncio.sleep(interval)
 
     async def _close(self, grace: float) -> None:
@@ -181,12 +182,12 @@ class Supervisor:
         try:
             await self._cluster.close(grace)
         except Exception:
-            logger.exception("The cluster did not close in %s s; its processes are killed", grace)
-        await asyncio.to_thread(end_session)  # no lease may be given up before its GPU is
-        self._leave_nothing()
-        self._channel.send(Closed())
-        await self._channel.flush()
+            logger.exception("The cluster did not close within %s s; its processes are killed", grace)
+        await asyncio.to_thread(end_session)  # a lease is released when no process uses its GPU any more
+        self._clean_up()
+        self._stream.send(Closed())
+        await self._stream.flush()
 
-    def _leave_nothing(self) -> None:
+    def _clean_up(self) -> None:
         self._cluster.release()
         self._directory.remove()

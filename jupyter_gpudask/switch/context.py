@@ -11,7 +11,7 @@ import dask.config
 from ..errors import BackendUnavailableError
 from ..installation import pip_install
 from ..overlay.config_overlay import Overlay
-from ..overlay.thread_context import install_inheritance
+from ..patches.applying import patches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,13 +41,11 @@ def switched_to(array: str, dataframe: str, watch: Watch | None = None) -> Itera
     ------
     BackendUnavailableError
         This process cannot use one of them; nothing was switched.
+    PatchError
+        A patch does not fit the installed version of Dask; nothing was switched.
     """
     check_backends(array, dataframe)
-    if array != "numpy" or dataframe != "pandas":
-        from ..patches.install import install_backends
-
-        install_backends()
-    install_inheritance()
+    patches.apply("kernel", on_cpu=(array, dataframe) == ("numpy", "pandas"))
     overlay = Overlay({"array": array, "dataframe": dataframe}, watch)
     try:
         overlay.enter()

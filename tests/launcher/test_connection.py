@@ -1,4 +1,4 @@
-"""The parent's end of the conversation with a cluster, without a cluster."""
+"""The connection to a cluster, without a cluster."""
 
 import asyncio
 import json
@@ -7,8 +7,9 @@ import time
 import pytest
 
 from jupyter_gpudask.errors import ClusterLostError, GpuDaskError
-from jupyter_gpudask.launcher.connection import ClusterLink
+from jupyter_gpudask.launcher.connection import ClusterConnection
 from jupyter_gpudask.protocol import ClusterSpec, ClusterState, LogText, Refused, StateReport
+from jupyter_gpudask.protocol.transport import MessageStream
 
 REPORT = StateReport(state=ClusterState(engine="cpu", status="ready", time=time.time()))
 
@@ -28,14 +29,14 @@ class Pipe:
             self._reader.feed_data(event.model_dump_json().encode() + b"\n")
 
 
-def with_link(use, *answers):
+def with_connection(use, *answers):
     async def run():
         reader = asyncio.StreamReader()
-        link = ClusterLink(ClusterSpec(), reader, Pipe(reader, *answers))
-        link._begin_reading(None)
-        await use(link)
+        connection = ClusterConnection(ClusterSpec(), MessageStream(reader, Pipe(reader, *answers)))
+        connection._begin_reading(None)
+        await use(connection)
         reader.feed_eof()
-        await link._reading
+        await connection._reading
 
     asyncio.run(run())
 
@@ -45,12 +46,12 @@ def log(asked, text):
 
 
 def test_a_report_that_comes_by_itself_is_no_answer():
-    async def use(link):
+    async def use(connection):
         with pytest.raises(GpuDaskError, match="There are not so many"):
-            await link.scale(5)
-        assert await link.worker_log("0") == "its log"
+            await connection.scale(5)
+        assert await connection.worker_log("0") == "its log"
 
-    with_link(
+    with_connection(
         use,
         lambda asked: [REPORT, Refused(answers=asked, reason="There are not so many.")],
         lambda asked: [REPORT, log(asked, "its log")],
@@ -58,11 +59,11 @@ def test_a_report_that_comes_by_itself_is_no_answer():
 
 
 def test_what_comes_too_late_is_no_answer_to_the_next_question(monkeypatch):
-    monkeypatch.setattr("jupyter_gpudask.launcher.connection._ANSWER_LIMIT", 0.1)
+    monkeypatch.setattr("jupyter_gpudask.launcher.connection._ANSWER_TIMEOUT", 0.1)
 
-    async def use(link):
-        with pytest.raises(ClusterLostError, match="not answered"):
-            await link.worker_log("0")
-        assert await link.worker_log("0") == "the second"
+    async def use(connection):
+        with pytest.raises(ClusterLostError, match="did not respond"):
+            await connection.worker_log("0")
+        assert await connection.worker_log("0") == "the second"
 
-    with_link(use, lambda _: [], lambda asked: [log(asked - 1, "the first"), log(asked, "the second")])
+    with_connection(use, lambda _: [], lambda asked: [log(asked - 1, "the first"), log(asked, "the second")])

@@ -42,10 +42,10 @@ def test_gpus_are_chosen_by_count_of_the_freest_by_index_and_by_uuid(wanted, ind
 @pytest.mark.parametrize(
     ("wanted", "sentence"),
     [
-        (5, "--gpus 5 asks for more GPUs than there are"),
-        ([4], "--gpus names GPU 4, which is not one of"),
+        (5, "--gpus 5 is more than the number of GPUs"),
+        ([4], "--gpus lists GPU 4, which is not one of"),
         (["GPU-9"], "which is not one of"),
-        ([0, "GPU-0a"], "--gpus names GPU 0 twice"),
+        ([0, "GPU-0a"], "--gpus lists GPU 0 twice"),
     ],
 )
 def test_gpus_that_are_not_there_are_named(wanted, sentence):
@@ -151,7 +151,7 @@ def test_gpus_of_several_kinds_are_numbered_by_the_bus_where_the_user_says_so(ru
 @pytest.mark.parametrize("order", [{}, {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}])
 def test_what_a_number_means_is_not_guessed(run_python, order):
     answer = json.loads(run_python(ASK, fake_gpu_environment(CUDA_VISIBLE_DEVICES="1", **TWO_KINDS, **order)))
-    assert "CUDA_VISIBLE_DEVICES is 1, and this machine has GPUs of several kinds" in answer
+    assert "CUDA_VISIBLE_DEVICES=1 is ambiguous: this machine has different GPUs" in answer
     assert "PCI_BUS_ID" in answer
 
 
@@ -160,7 +160,7 @@ def test_what_a_number_means_is_not_guessed(run_python, order):
     [
         ("LIBRARY_NOT_FOUND", "no NVIDIA driver"),
         ("DRIVER_NOT_LOADED", "not loaded"),
-        ("NO_PERMISSION", "may not talk"),
+        ("NO_PERMISSION", "no permission"),
         ("UNKNOWN", "nvidia-smi"),
     ],
 )

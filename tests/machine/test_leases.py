@@ -20,7 +20,7 @@ HOLDER = """
 import sys, time, pathlib
 from jupyter_gpudask.machine.leases import LeaseFolder
 folder = LeaseFolder(pathlib.Path(sys.argv[1]))
-with folder.choosing():
+with folder.locked():
     lease = folder.take(["GPU-0"], holder="analysis.ipynb", kernel_id="k", share=False)
 print("held", flush=True)
 time.sleep(60)
@@ -31,17 +31,17 @@ def test_a_lease_is_seen_by_other_processes_and_ends_with_its_holder_however_tha
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
         folder = LeaseFolder(tmp_path)
-        with folder.choosing() as leases:
+        with folder.locked() as leases:
             assert leases == [Lease(("GPU-0",), "analysis.ipynb", "k", holder.pid, share=False)]
         os.kill(holder.pid, signal.SIGKILL)
     assert folder.read() == []
-    folder.clear_away()
+    folder.remove_stale()
     assert [path.name for path in tmp_path.iterdir()] == ["mutex"]
 
 
 def test_a_lease_that_is_given_back_leaves_no_file(tmp_path):
     folder = LeaseFolder(tmp_path)
-    with folder.choosing():
+    with folder.locked():
         lease = folder.take(["GPU-0"], holder="", kernel_id="", share=True)
     assert [(lease.pid, lease.share) for lease in folder.read()] == [(os.getpid(), True)]
     lease.release()
@@ -53,7 +53,7 @@ def test_holders_with_the_same_pid_as_of_two_containers_do_not_meet(tmp_path, mo
     folder = LeaseFolder(tmp_path)
     leases = []
     for gpu in ("GPU-0", "GPU-1"):
-        with folder.choosing():
+        with folder.locked():
             leases.append(folder.take([gpu], holder="", kernel_id="", share=False))
     assert sorted(lease.gpus for lease in folder.read()) == [("GPU-0",), ("GPU-1",)]
     leases[0].release()
@@ -65,11 +65,11 @@ def test_a_lease_is_not_read_before_it_is_complete(tmp_path, monkeypatch):
     folder, seen, write = LeaseFolder(tmp_path), [], os.write
 
     def write_while_others_look(*arguments):
-        folder.clear_away()  # which would wait for the mutex, had it found anything
+        folder.remove_stale()  # which would wait for the mutex, had it found anything
         seen.append(list(tmp_path.glob("*.lease")))
         return write(*arguments)
 
-    with folder.choosing():
+    with folder.locked():
         monkeypatch.setattr(os, "write", write_while_others_look)
         lease = folder.take(["GPU-0"], holder="", kernel_id="", share=False)
     assert seen == [[]]
@@ -79,7 +79,7 @@ def test_a_lease_is_not_read_before_it_is_complete(tmp_path, monkeypatch):
 
 def test_what_is_left_of_one_who_died_while_taking_a_lease_is_removed(tmp_path):
     (tmp_path / "57-abc.unfinished").touch()
-    with LeaseFolder(tmp_path).choosing() as leases:
+    with LeaseFolder(tmp_path).locked() as leases:
         assert leases == []
     assert [path.name for path in tmp_path.iterdir()] == ["mutex"]
 
@@ -135,7 +135,7 @@ def test_those_who_share_hold_the_same_gpus_and_nobody_else_does():
     [
         ({"gpus": "all"}, "GPU 1 is held by b.ipynb"),
         ({"gpus": 4}, "GPU 1 is held by b.ipynb"),
-        ({"gpus": 5}, "more GPUs than there are"),
+        ({"gpus": 5}, "more than the number of GPUs"),
         ({"gpus": [2], "pool": 95}, "GPU 2 has 92 B free"),
         ({"gpus": [0], "pool": 95}, None),
         ({"gpus": [0], "pool": 97}, "GPU 0 has 96 B free"),
@@ -180,7 +180,7 @@ def test_two_clusters_with_gpus_respect_each_other(tmp_path, monkeypatch):
         return ClusterProcess.start(spec, environment=environment, holder=f"{limit}.ipynb", max_workers=limit)
 
     async def run():
-        with pytest.raises(LimitError, match="2 workers were asked for, and this server allows 1"):
+        with pytest.raises(LimitError, match="This server limits clusters to 1 worker; 2 were requested"):
             await start(gpus=2, max_workers=1)
         first = await start(gpus=1)
         with pytest.raises(GpuHeldError, match=r"GPU 0 is held by None\.ipynb\."):

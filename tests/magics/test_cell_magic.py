@@ -16,7 +16,7 @@ ON = "('cupy', 'cudf')"
 
 def assert_off(kernel):
     assert kernel.ok(BACKENDS).value == OFF
-    running = "len(get_ipython().magics_manager.registry['GpuDaskMagics'].cells._running)"
+    running = "len(get_ipython().magics_manager.registry['GpuDaskMagics'].contexts._running)"
     assert kernel.ok(running).value == "1"
 
 
@@ -265,12 +265,13 @@ def test_help_shows_usage_with_examples(gpu_kernel):
     for name in ("%gpudask", "%%gpudask"):
         content = gpu_kernel.client.execute_interactive(f"{name}?", output_hook=lambda message: None)["content"]
         text = content["payload"][0]["data"]["text/plain"]
-        assert "--array NAME" in text if name == "%%gpudask" else "%gpudask start --gpus 2" in text
+        expected = ["--array NAME"] if name == "%%gpudask" else ["%gpudask start --gpus 2", "--spill-threshold AMOUNT"]
+        assert all(part in text for part in expected)
 
 
 COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs"]
-START = ["--cpu", "--gpus", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads", "--share"]
-START += ["--protocol", "--resources", "--environment", "--start-timeout", "--engine", "--dashboard", "--profile"]
+START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
+START += ["--share", "--protocol", "--resources", "--environment", "--start-timeout", "--dashboard", "--profile"]
 CELL = ["--array", "--dataframe", "--move", "--to-host", "--report", "--compare"]
 
 
@@ -285,6 +286,8 @@ CELL = ["--array", "--dataframe", "--move", "--to-host", "--report", "--compare"
         ("%gpudask start --gpus 2 --resources GPU=1 --", [option for option in START if option != "--gpus"]),
         ("%gpudask start --gpus 2 --spilling ", ["dask", "cudf", "off"]),
         ("%gpudask start --spilling=c", ["cudf"]),
+        ("%gpudask start --cpu --memory-limit ", ["auto", "none"]),
+        ("%gpudask restart --dashboard --share=", ["yes", "no"]),
         ("%gpudask logs --", ["--lines"]),
         ("  %gpudask re", ["restart"]),
         ("cluster = %gpudask st", ["start", "stop", "status"]),

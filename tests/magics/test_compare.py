@@ -62,12 +62,12 @@ def test_annotations_are_those_of_the_cell(kernel):
 def test_what_the_workers_of_the_gpus_keep_is_refused_before_anything_runs(kernel):
     kernel.ok("kept = da.ones(4, chunks=2).persist()\nran = []")
     reply = kernel.run(f"{CELL}\nran.append(1)\nkept.sum().compute()")
-    assert "kept is kept by the workers of the GPUs" in reply.printed
+    assert "The data of kept is on the GPU workers" in reply.printed
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [("--comp", "Unrecognized arguments: --comp"), ("--compare --report x.html", "Leave one of the two out")],
+    [("--comp", "Unrecognized arguments: --comp"), ("--compare --report x.html", "are mutually exclusive")],
 )
 def test_options_that_cannot_be_are_refused(kernel, options, sentence):
     reply = kernel.run(f"%%gpudask {options}\n1")

@@ -30,6 +30,9 @@ def test_a_machine_without_a_driver_is_told_so_and_what_to_do(kernel):
     assert found["driver"][0] == "problem"
     assert found["cluster"] == ("note", "This kernel has none.", "Type: %gpudask start")
     assert found["Dask"][0] == "ok"
+    verdict, text, _ = found["patches"]
+    assert verdict == "ok"
+    assert text.startswith("23 changes of other libraries, by the first GPU cell: configuration per cell, ")
 
 
 def test_each_thing_that_must_be_right_has_a_line(gpu_kernel):
@@ -46,6 +49,12 @@ def test_each_thing_that_must_be_right_has_a_line(gpu_kernel):
     assert found["cuDF"][0] == "problem"  # an empty name here
     assert "%pip install" in found["cuDF"][2]
     assert found["versions"] == ("ok", "The kernel and 2 workers have the same.", "")
+    verdict, text, _ = found["patches"]
+    assert verdict == "ok"
+    assert text.startswith("21 changes of other libraries: configuration per cell, ")
+    assert text.endswith(
+        "; not needed: Parquet row numbers (cudf is not installed), computed group keys (cudf is not installed)"
+    )
 
 
 def test_libraries_that_a_worker_has_computed_with_are_not_imported_anew(gpu_kernel):
@@ -113,7 +122,7 @@ def test_what_is_held_without_need_is_freed_and_told_by_gpu(gpu_kernel):
     reply = gpu_kernel.ok("freed = %gpudask free\nfreed")
     assert reply.value.splitlines()[0] == "3.0 MiB of device memory freed."
     assert gpu_kernel.ok("freed.freed").value == str({"GPU 0": 2**20, "GPU 1": 2**20, "kernel": 2**20})
-    assert "4.0 GiB is in use on the workers by results that variables hold" in reply.value
+    assert "4.0 GiB is in use by results on the workers" in reply.value
     assert gpu_kernel.ok("freed = %gpudask free\nfreed").value.startswith("0 B of device memory freed.")
 
 
@@ -140,14 +149,14 @@ def test_the_kernel_numbers_the_gpu_of_its_cluster_first_and_still_sees_the_othe
 
 BEGUN = """
 import ctypes, os, types
-from jupyter_gpudask.session.device_order import number_first
+from jupyter_gpudask.session.device_order import set_first_device
 from jupyter_gpudask.machine.gpus import list_gpus
 driver = types.SimpleNamespace(cuDeviceGetCount=lambda count: ANSWER)
 ctypes.CDLL = lambda name: driver
 gpus = [gpu.uuid for gpu in list_gpus()]
 seen = [os.environ.get("CUDA_VISIBLE_DEVICES")]
 for wanted in ((), gpus, gpus[1:]):
-    number_first(wanted)
+    set_first_device(wanted)
     seen.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
 print([names and [gpus.index(name) for name in names.split(",")] for names in seen])
 """

@@ -318,11 +318,11 @@ def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
     kernel.ok(f"{CELL} --report {tmp_path}/report.html\nda.ones((40, 40), chunks=10).sum().compute()")
     assert "Dask Performance Report" in (tmp_path / "report.html").read_text()
     reply = kernel.run(f"{CELL} --report {tmp_path}/no/report.html\nran = True")
-    assert "is no file that can be written" in reply.printed
+    assert "cannot be written" in reply.printed
 
 
 def test_under_an_error_of_the_gpu_library_stands_how_to_do_without_it(kernel):
-    way_out = "This error comes from CuPy, which does not do all that NumPy does. "
+    way_out = "This error comes from CuPy, which does not support everything that NumPy does. "
     way_out += "To run the cell with NumPy, type: %%gpudask --array numpy"
     for code in (
         "da.ma.masked_equal(da.arange(4, chunks=2), 2).compute()",
@@ -343,7 +343,7 @@ def test_after_a_change_of_scale_the_gpus_that_have_a_worker_are_named(kernel):
     cell = f"{CELL}\nda.ones(4, chunks=2).sum().compute()"
     kernel.ok("%gpudask scale 1")
     assert " on 1 of 2 × NVIDIA H200 · " in footer(kernel.ok(cell))
-    assert kernel.ok("%gpudask start").value.startswith("1 of 2 × NVIDIA H200: it runs already")
+    assert kernel.ok("%gpudask start").value.startswith("1 of 2 × NVIDIA H200: already running")
     kernel.ok("%gpudask scale 2")
     assert " on 2 × NVIDIA H200 · " in footer(kernel.ok(cell))
 
@@ -354,7 +354,7 @@ def test_under_a_result_that_was_taken_for_numpy_stands_how_to_make_it_that(kern
     kernel.ok(f"{CELL}\nearlier = da.ones(4, chunks=2)\ncomputed = earlier.compute()")
     reply = kernel.run(f"{CELL} --array numpy\n{code}")
     assert reply.status == "error"
-    way_out = "A result on the GPU does not become a NumPy array by itself. For a CuPy array, write x.get(); "
-    way_out += "for all results as NumPy and pandas, type: %%gpudask --to-host"
+    way_out = "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
+    way_out += "to get all results as NumPy and pandas, type: %%gpudask --to-host"
     assert way_out in reply.displayed
     kernel.ok(f"{CELL} --to-host\ncomputed = earlier.compute()\n{code}")

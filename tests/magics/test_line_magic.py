@@ -22,15 +22,15 @@ pytestmark = pytest.mark.cluster
         ("start --gpus 1,1", "--gpus '1,1' is not allowed"),
         ("start --nothing 1", "Unrecognized arguments: --nothing 1."),
         ("sing", "invalid choice: 'sing'"),
-        ("scale", "Say how many workers: %gpudask scale 2"),
-        ("stop 3", "%gpudask stop takes no number."),
+        ("scale", "The number of workers is missing. Type: %gpudask scale 2"),
+        ("stop 3", "%gpudask stop does not take a number."),
         ("scale 2", "no cluster"),
-        ("stop --gpus 2", "belong to %gpudask start"),
+        ("stop --gpus 2", "Use them with %gpudask start."),
         ("status", "This kernel has no cluster. Type: %gpudask start"),
         ("logs", "no cluster"),
         ("start --engine cuda", "This machine has no NVIDIA driver."),
         ("start --gpus 2", "This machine has no NVIDIA driver."),
-        ("start --cpu --gpus 2", "--gpus '2' is not allowed: give either it or --cpu, not both."),
+        ("start --cpu --gpus 2", "--gpus and --cpu are mutually exclusive. Leave one of them out."),
         ("start --pool 20", "--pool '20' is not allowed"),
         ("start --resources GPU --cpu", "--resources ['GPU'] is not allowed"),
     ],
@@ -64,9 +64,9 @@ def test_a_cluster_from_start_to_stop(kernel):
     assert kernel.ok("from distributed import default_client; default_client() is started.client").value == "True"
 
     again = kernel.ok("%gpudask start --cpu 2")
-    assert "it runs already" in again.value
+    assert "already running" in again.value
     assert again.displayed == []
-    assert "it runs already" in kernel.ok("%gpudask start").value
+    assert "already running" in kernel.ok("%gpudask start").value
     other = kernel.run("%gpudask start --cpu 3")
     assert "other options" in other.printed
     assert "%gpudask restart" in other.printed
@@ -169,7 +169,7 @@ def test_an_interrupt_is_over_in_two_seconds_and_says_which_worker_had_to_be_res
     assert reply.error == "KeyboardInterrupt"
     [told] = [text for text in reply.displayed if text.startswith("The task nap on worker 0 did not stop within 2 s; ")]
     assert "restarted" in told
-    assert told.endswith("What it held is computed again when it is needed.")
+    assert told.endswith("Its results will be recomputed when they are needed.")
     assert seconds < 4  # 2 s, and the footer and the traceback
     assert kernel.ok("%%gpudask\nclient.submit(sum, (1, 2), pure=False).result(), kept.result()").value == "(3, 'kept')"
 

@@ -60,7 +60,7 @@ def test_a_supervisor_that_is_killed_while_a_cell_waits_is_said(with_cluster):
     reply = with_cluster.run(
         f"threading.Timer(0.7, os.kill, ({pid}, 9)).start()\nclient.submit(time.sleep, 30).result()"
     )
-    assert_one_sentence(reply, r"The cluster's process was killed by SIGKILL; what its workers held is lost\.", 2)
+    assert_one_sentence(reply, r"The supervisor was killed by SIGKILL; what its workers held is lost\.", 2)
 
 
 def test_what_was_kept_by_a_cluster_that_is_gone_is_named(with_cluster):

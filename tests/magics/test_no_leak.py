@@ -120,7 +120,7 @@ def test_scaling_a_cluster_inside_the_cell_and_afterwards_the_count_of_its_gpus_
     assert (down.value, up.value) == (f"({ON}, {ON}, 1)", f"({ON}, {ON}, 2)")
     assert too_many.error == "UsageError"
     assert working.value == f"(3, {OFF})"
-    assert when_scaled.startswith("1 of 2 × NVIDIA H200: it runs already")
+    assert when_scaled.startswith("1 of 2 × NVIDIA H200: already running")
     assert "1 of 2 × NVIDIA H200" in footer_when_scaled
 
 

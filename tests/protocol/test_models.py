@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from jupyter_gpudask.errors import ProtocolError, SpecError
+from jupyter_gpudask.errors import OptionConflictError, ProtocolError, SpecError
 from jupyter_gpudask.protocol import (
     ClusterSpec,
     ClusterState,
@@ -15,6 +15,7 @@ from jupyter_gpudask.protocol import (
     Start,
     TlsCredentials,
     Watch,
+    WorkerExit,
     WorkerState,
     parse_command,
     parse_event,
@@ -54,8 +55,6 @@ def test_a_spec_survives_the_pipe():
         ({"environment": "1A=x"}, "--environment", "NAME=VALUE"),
         ({"start_timeout": 0}, "--start-timeout", "above 0"),
         ({"worker": 3}, "--worker", "one of the options"),
-        ({"gpus": 2, "engine": "cpu"}, "--gpus", "not both"),
-        ({"workers": 2}, "--cpu", "stand-in alone"),
     ],
 )
 def test_a_bad_value_is_one_sentence_with_option_value_and_what_is_allowed(options, option, allowed):
@@ -66,6 +65,20 @@ def test_a_bad_value_is_one_sentence_with_option_value_and_what_is_allowed(optio
     assert repr(next(iter(options.values()))) in str(raised.value)
     assert allowed in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "option", "sentence"),
+    [
+        ({"gpus": 2, "engine": "cpu"}, "--gpus", "--gpus and --cpu are mutually exclusive. Leave one of them out."),
+        ({"workers": 2}, "--cpu", "The number of workers can be set for the CPU stand-in only."),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused_with_what_to_change(options, option, sentence):
+    with pytest.raises(OptionConflictError) as raised:
+        ClusterSpec.parse(options)
+    assert raised.value.option == option
+    assert str(raised.value).startswith(sentence)
 
 
 def test_messages_are_told_apart_by_their_type():
@@ -90,7 +103,7 @@ def test_credentials_never_show():
     assert json.loads(credentials.model_dump_json())["key"] == "secret"
 
 
-def test_what_is_not_utf_8_is_left_out_of_an_order():
+def test_text_that_is_not_utf_8_is_left_out_of_a_start_command():
     order = Start(
         spec=ClusterSpec(), parent=1, path=["/a", "/\udce9"], environment={"A": "1", "B": "\udce9", "\udce9": "2"}
     )
@@ -98,9 +111,9 @@ def test_what_is_not_utf_8_is_left_out_of_an_order():
     assert (same.path, same.environment) == (("/a",), {"A": "1"})
 
 
-def test_the_documented_protocol_is_the_one_that_is_spoken():
+def test_the_documented_protocol_has_every_field_and_its_example_is_valid():
     text = (Path(__file__).parents[2] / "docs" / "supervisor.md").read_text()
-    exchange = text[text.index("### An exchange") :].split("```")[1].strip().splitlines()
+    exchange = text[text.index("### An example") :].split("```")[1].strip().splitlines()
     for line in exchange:
         parse, message = (parse_command, line[2:]) if line.startswith("> ") else (parse_event, line[2:])
         if '"interval": -1' in line:
@@ -109,7 +122,7 @@ def test_the_documented_protocol_is_the_one_that_is_spoken():
         else:
             spoken = json.loads(parse(message).model_dump_json(exclude_unset=line.startswith(">")))
             assert spoken == json.loads(message)
-    tables = text[text.index("## The protocol") : text.index("### An exchange")]
-    for model in (*get_args(Command), *get_args(Event), GpuState, WorkerState, ClusterState):
+    tables = text[text.index("## The protocol") : text.index("### An example")]
+    for model in (*get_args(Command), *get_args(Event), GpuState, WorkerState, WorkerExit, ClusterState):
         for name in set(model.model_fields) - {"type"}:
             assert f"`{name}`" in tables, (model, name)

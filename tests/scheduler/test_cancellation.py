@@ -7,9 +7,9 @@ import time
 import pytest
 from distributed import Semaphore
 
+from jupyter_gpudask.client.cancellation import cancel_unfinished
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.magics.cell.interrupt import take_back
 from jupyter_gpudask.protocol import ClusterSpec
 
 pytestmark = pytest.mark.cluster
@@ -72,7 +72,7 @@ class Worker:
         futures = submit()
         time.sleep(after)
         began = time.monotonic()
-        stuck = take_back(self.client, before)
+        stuck = cancel_unfinished(self.client, before)
         del futures
         return stuck, time.monotonic() - began
 
@@ -119,7 +119,7 @@ def test_a_task_that_was_interrupted_can_be_submitted_again_at_once(worker):
         future = worker.client.submit(at_depth, 0, "python", 1, key="again")
         before = set(worker.client.futures) - {"again"}
         time.sleep(0.1)
-        assert take_back(worker.client, before) == []
+        assert cancel_unfinished(worker.client, before) == []
         del future
     future = worker.client.submit(at_depth, 0, "sleep", 0, key="again")
     assert future.result(timeout=5) == "sleep"
@@ -177,7 +177,7 @@ def test_a_cluster_that_is_emptied_computes_on_whatever_it_ran(worker, kind):
         worker.client.submit(at_depth, 400, kind, 60, pure=False)
         time.sleep(0.3)
         began = time.monotonic()
-        worker.runner.run(worker.process.empty())
+        worker.runner.run(worker.process.reset())
         assert time.monotonic() - began < 4
         assert worker.works(limit=30)
     assert "KeyError" not in worker.log()
@@ -187,14 +187,14 @@ def answer_late_once():
     """In the supervisor: the next answer of a worker comes too late."""
     from jupyter_gpudask.scheduler import cancellation as stopping
 
-    original, silence = stopping._interrupt, stopping.SILENCE
+    original, timeout = stopping._interrupt, stopping.UNRESPONSIVE_TIMEOUT
 
     async def interrupt(*args):
-        stopping._interrupt, stopping.SILENCE = again, 1.0
+        stopping._interrupt, stopping.UNRESPONSIVE_TIMEOUT = again, 1.0
         await original(*args)
 
     async def again(*args):
-        stopping._interrupt, stopping.SILENCE = original, silence
+        stopping._interrupt, stopping.UNRESPONSIVE_TIMEOUT = original, timeout
         return await original(*args)
 
     stopping._interrupt = interrupt
@@ -204,11 +204,11 @@ def test_a_worker_that_answers_late_that_it_is_stuck_is_restarted_too(worker):
     worker.client.run_on_scheduler(answer_late_once)
     worker.client.submit(at_depth, 0, "sleep", 60, pure=False)
     time.sleep(0.3)
-    worker.runner.run(worker.process.empty())
+    worker.runner.run(worker.process.reset())
     assert worker.works(limit=25)
 
 
-def test_emptying_again_and_again_leaves_no_timers(worker):
+def test_repeated_resets_leave_no_timers(worker):
     def count():
         import gc
 
@@ -223,6 +223,6 @@ def test_emptying_again_and_again_leaves_no_timers(worker):
     for _ in range(3):
         with Semaphore(2, name="two", scheduler_rpc=worker.client.scheduler, loop=worker.client.loop):
             pass
-        worker.runner.run(worker.process.empty())
+        worker.runner.run(worker.process.reset())
         counts.append(worker.client.run_on_scheduler(count))
     assert counts[1:] == counts[:-1]

@@ -1,4 +1,4 @@
-"""What Dask keeps of finished work is bounded in the clusters made here."""
+"""Limits on what the processes of a cluster keep of finished computations."""
 
 import asyncio
 import gc
@@ -11,7 +11,7 @@ import pytest
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.scheduler import retention
+from jupyter_gpudask.worker.retention import RETENTION_PLUGIN
 
 pytestmark = pytest.mark.cluster
 
@@ -26,11 +26,11 @@ def client():
         runner.run(process.close())
 
 
-def test_a_scheduler_forgets_the_spans_of_old_computations_and_keeps_those_of_results_that_are_held(client):
+def test_a_scheduler_deletes_the_spans_of_old_computations_and_keeps_those_of_results_that_a_client_holds(client):
     def soon():
         from jupyter_gpudask.scheduler import retention
 
-        retention._SPANS, retention._OLD = 5, 1.0
+        retention._MAX_SPANS, retention._MIN_AGE = 5, 1.0
 
     def spans(dask_scheduler):
         extension = dask_scheduler.extensions["spans"]
@@ -52,14 +52,14 @@ def test_a_scheduler_forgets_the_spans_of_old_computations_and_keeps_those_of_re
     assert client.submit(abs, held).result() == 1
 
 
-def test_a_worker_forgets_what_it_measured_for_old_computations(client):
+def test_a_worker_deletes_its_metrics_of_old_computations(client):
     def timer(dask_worker):
-        return dask_worker.periodic_callbacks[retention.RETENTION_PLUGIN].is_running()
+        return dask_worker.periodic_callbacks[RETENTION_PLUGIN].is_running()
 
     def forget(dask_worker):
-        from jupyter_gpudask.scheduler import retention
+        from jupyter_gpudask.worker import retention
 
-        retention._METRICS = 10
+        retention._MAX_METRICS = 10
         dask_worker.periodic_callbacks[retention.RETENTION_PLUGIN].callback()
         kinds = dask_worker.digests_total, dask_worker.digests_max
         return [(sum(isinstance(name, tuple) for name in kind), "tick-duration" in kind) for kind in kinds]
@@ -70,11 +70,11 @@ def test_a_worker_forgets_what_it_measured_for_old_computations(client):
     assert client.run(forget) == {client_address(client): [(10, True), (10, True)]}
 
 
-def test_the_names_that_were_found_in_old_keys_are_forgotten(client):
+def test_the_cache_of_task_names_is_cleared_when_it_is_large(client):
     def soon():
-        from jupyter_gpudask.scheduler import retention
+        from jupyter_gpudask.worker import retention
 
-        retention._NAMES = 50
+        retention._MAX_KEY_NAMES = 50
 
     def names(timers):
         from dask.utils import key_split
@@ -103,7 +103,7 @@ def test_the_names_that_were_found_in_old_keys_are_forgotten(client):
     ],
     ids=["result", "gather", "compute"],
 )
-def test_what_a_computation_that_failed_kept_is_released_with_its_error(client, wait):
+def test_the_results_of_a_failed_computation_are_released_with_its_error(client, wait):
     with pytest.raises(ZeroDivisionError, match="by zero") as caught:
         wait(client, [client.submit(divmod, 1, 0, pure=False), client.submit(abs, -1, pure=False)])
     assert "sync" in [frame.name for frame in caught.traceback]

@@ -100,7 +100,7 @@ except TypeError as error:
     print(traceback.format_exception_only(error)[-1].strip())
 """)
     assert printed[-1] == (
-        'CuPy does not do all that NumPy does; to compute arrays with NumPy, write gpu(array="numpy").'
+        'CuPy does not support everything that NumPy does. To compute arrays with NumPy, use gpu(array="numpy").'
     )
 
 
@@ -116,8 +116,8 @@ except TypeError as error:
 with jupyter_gpudask.gpu(dataframe="pandas", gpus=1, to_host=True):
     print(type(np.asarray(da.arange(4, chunks=2).compute())).__module__)
 """)
-    way_out = "A result on the GPU does not become a NumPy array by itself: for a CuPy array, write x.get(); "
-    way_out += "for all results as NumPy and pandas, gpu(to_host=True)."
+    way_out = "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
+    way_out += "to get all results as NumPy and pandas, use gpu(to_host=True)."
     assert printed[-2:] == [way_out, "numpy"]
 
 

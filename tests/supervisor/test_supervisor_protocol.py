@@ -95,7 +95,7 @@ def test_a_supervisor_of_another_protocol_says_so():
         pipe.start(protocol=99)
         failed = pipe.hear("failed")
         assert failed["kind"] == "ProtocolError"
-        assert f"protocol {PROTOCOL_VERSION}, its parent 99" in failed["reason"]
+        assert f"protocol {PROTOCOL_VERSION}, its parent protocol 99" in failed["reason"]
         assert pipe.process.wait(5) == 0
 
 

@@ -11,7 +11,7 @@ import dask.dataframe as dd
 import pytest
 from test_arrays import ARRAYS
 
-from jupyter_gpudask.patches.creation import ARRAY_FUNCTIONS, FRAME_FUNCTIONS
+from jupyter_gpudask.patches.table import ARRAY_FUNCTIONS, FRAME_FUNCTIONS
 
 DOCS = Path(__file__).parents[2] / "docs" / "magics.md"
 

@@ -1,4 +1,4 @@
-"""The dataframes of Dask where nothing is asked of GPUs: what they were before our backends were in place."""
+"""The dataframes of Dask where nothing is asked of GPUs: what they are without the patches."""
 
 import sys
 
@@ -9,17 +9,18 @@ import pytest
 from distributed import Client
 from frames import FRAME, NAMES, make_frames
 
+from jupyter_gpudask.inspection.calls import CODE_FILE
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.patches.arrays import numeric as division
-from jupyter_gpudask.patches.creation import FRAME_FUNCTIONS
-from jupyter_gpudask.patches.install import install_backends
-from jupyter_gpudask.patches.interception import _FILE, intercept
+from jupyter_gpudask.patches.applying import patches
+from jupyter_gpudask.patches.arrays import numeric
+from jupyter_gpudask.patches.interception import intercept
+from jupyter_gpudask.patches.table import FRAME_FUNCTIONS
 from jupyter_gpudask.switch.context import switched_to
 
 
 @pytest.fixture(autouse=True, scope="module")
-def backends_in_place():
-    install_backends()
+def patches_applied():
+    patches.apply("kernel")
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["outside", "in a cell of NumPy and pandas"])
@@ -39,7 +40,7 @@ def test_a_frame_is_created_as_ever(name, inside, tmp_path):
 
 @pytest.mark.parametrize("name", FRAME_FUNCTIONS)
 def test_every_creation_function_is_looked_at(name):
-    assert getattr(dd, name).__code__.co_filename == _FILE
+    assert getattr(dd, name).__code__.co_filename == CODE_FILE
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_a_quotient_that_cudf_rounds_is_told(operation, warned, monkeypatch, rec
     frame = dd.from_pandas(FRAME, npartitions=2)
     assert operation(frame).compute(scheduler="sync") is not None
     assert len(recwarn) == 0
-    monkeypatch.setattr(division, "place_of_partitions", lambda expression: "gpu")
+    monkeypatch.setattr(numeric, "place_of_partitions", lambda expression: "gpu")
     operation(frame)
     assert [str(each.message)[:11] for each in recwarn] == ["cuDF rounds"] * warned
 

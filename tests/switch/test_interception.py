@@ -1,13 +1,12 @@
 """Dask's functions that pass through code of ours take what they took: every argument, by position or by name."""
 
-import gc
 import inspect
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from inspect import Parameter
-from types import FunctionType, SimpleNamespace
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -16,47 +15,44 @@ import numpy as np
 import pandas as pd
 import pytest
 from dask.array.random import RandomState
-from dask.utils import get_default_shuffle_method
 from device import MARKS, cupy
 
 from jupyter_gpudask.overlay.cell_record import Watch
 from jupyter_gpudask.patches import interception
-from jupyter_gpudask.patches.interception import intercept
+from jupyter_gpudask.patches.interception import intercept, release
+from jupyter_gpudask.patches.row import resolve
+from jupyter_gpudask.patches.table import PATCHES
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = MARKS
 
-with switched_to("cupy", "pandas"):  # all that is ever intercepted is so now
-    pass
+
+def wrappers():
+    """Every wrapper of the table with the function that it wraps, where the library is installed."""
+    found = {}
+    for change in [change for row in PATCHES if row.process == "kernel" for change in row.changes]:
+        if change.how in ("attribute", "code"):
+            try:
+                function = inspect.unwrap(resolve(change.target))
+            except ImportError:  # cuDF
+                continue
+            found[f"{change.target} {change.wrapper.rpartition(':')[2]}"] = (function, resolve(change.wrapper))
+    return found
 
 
-def intercepted():
-    """Every function of this process whose calls pass through ours."""
-    found = [
-        function
-        for function in gc.get_objects()
-        if isinstance(function, FunctionType)
-        and function.__code__.co_filename == interception._FILE
-        and "__signature__" in vars(function)
-    ]
-    found.sort(key=lambda function: (function.__module__, function.__qualname__, str(inspect.signature(function))))
-    return {f"{function.__qualname__} {index}": function for index, function in enumerate(found)}
-
-
-FUNCTIONS = intercepted()
+WRAPPERS = wrappers()
 NAMES_OF_OURS = sorted(
     {
         name
-        for function in FUNCTIONS.values()
-        for layer in function.__globals__[interception._hook_of(function)][1:]
-        for name, parameter in inspect.signature(layer).parameters.items()
+        for _, wrapper in WRAPPERS.values()
+        for name, parameter in inspect.signature(wrapper).parameters.items()
         if parameter.kind is not Parameter.VAR_KEYWORD
     }
     | {"function", "original", "make", "cls", "client", "operation", "self", "change", "layers", "hook"}
 )
 RESULTS = {
-    get_default_shuffle_method: "tasks",
-    RandomState.choice: interception._layers_of(RandomState.choice)[0](RandomState(1, np.random.RandomState), 3, 2),
+    "get_default_shuffle_method": "tasks",
+    "RandomState.choice": inspect.unwrap(RandomState.choice)(RandomState(1, np.random.RandomState), 3, 2),
 }
 ARRAY = da.ones(2, chunks=1)
 
@@ -89,23 +85,21 @@ def call_of(function, *, by_name):
 
 @pytest.mark.parametrize("inside", [False, True], ids=["outside", "in a cell"])
 @pytest.mark.parametrize("by_name", [False, True], ids=["by position", "by name"])
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_reaches_the_original_is_what_was_given(name, by_name, inside, monkeypatch):
-    function, reached = FUNCTIONS[name], []
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_what_reaches_the_original_is_what_was_given(name, by_name, inside):
+    (function, wrapper), reached = WRAPPERS[name], []
     signature = inspect.signature(function)
 
     def original(*args, **kwargs):
         reached.append(signature.bind(*args, **kwargs).arguments)
-        return RESULTS.get(function, ARRAY)
+        return RESULTS.get(function.__qualname__, ARRAY)
 
     original.__signature__ = signature
     args, kwargs = call_of(function, by_name=by_name)
     given = signature.bind(*args, **kwargs).arguments
-    hook = interception._hook_of(function)
-    monkeypatch.setitem(function.__globals__, hook, (original, *function.__globals__[hook][1:]))
     with switched_to("cupy", "pandas", Watch()) if inside else nullcontext():
-        function(*args, **kwargs)
-    if function is ThreadPoolExecutor.submit and inside:  # it runs in the context of the cell
+        wrapper(original, *args, **kwargs)
+    if function is inspect.unwrap(ThreadPoolExecutor.submit) and inside:  # it runs in the context of the cell
         reached[0]["fn"], *rest = reached[0].pop("args")
         reached[0] |= {"args": tuple(rest)} if rest else {}
     assert reached == [given]
@@ -198,6 +192,24 @@ def test_what_intercepts_later_is_around_what_intercepted_before():
     intercept(function, twice)
     intercept(function, lambda original, /, *args, **kwargs: -original(*args, **kwargs))
     assert function(2, b=3) == -11
+
+
+def test_a_function_that_is_released_is_what_it_was():
+    function = make_function()
+    before = (function.__code__, dict(vars(function)), inspect.signature(function), dict(function.__globals__))
+    intercept(function, twice)
+    intercept(function, thrice)
+    assert function(2, b=3) == 30
+    release(function, twice)
+    assert function(2, b=3) == 15
+    release(function, thrice)
+    assert function(2, b=3) == 5
+    function.__globals__.pop(interception._CALL)
+    assert (function.__code__, dict(vars(function)), inspect.signature(function), function.__globals__) == before
+
+
+def thrice(original, /, *args, **kwargs):
+    return 3 * original(*args, **kwargs)
 
 
 def twice(original, /, *args, **kwargs):

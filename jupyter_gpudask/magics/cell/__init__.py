@@ -1,1 +1,1 @@
-"""What a ``%%gpudask`` cell does before, while and after its body runs."""
+"""A ``%%gpudask`` cell: its rewriting, its context, and what is shown under it."""

@@ -1,4 +1,4 @@
-"""Everything that is around the body of a ``%%gpudask`` cell."""
+"""The context in which the body of a ``%%gpudask`` cell runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from IPython.core.displayhook import DisplayHook
 
 from ..views.base import show_note
 from .footer import Footer
-from .interrupt import take_back_if_interrupted
+from .interrupt import cancel_on_interrupt
 from .report import report_to
 
 if TYPE_CHECKING:
@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from ...session.session import Session
     from ..arguments import CellArguments
 
-_ORIGIN = {
-    "cupy": "This error comes from CuPy, which does not do all that NumPy does.",
-    "cudf": "This error comes from cuDF, which does not do all that pandas does.",
-    "result": "A result on the GPU does not become a NumPy array by itself.",
-}
-_WAY_OUT = {
-    "cupy": "To run the cell with NumPy, type: %%gpudask --array numpy",
-    "cudf": "To run the cell with pandas, type: %%gpudask --dataframe pandas",
-    "result": "For a CuPy array, write x.get(); for all results as NumPy and pandas, type: %%gpudask --to-host",
+_HINTS = {
+    "cupy": "This error comes from CuPy, which does not support everything that NumPy does. "
+    "To run the cell with NumPy, type: %%gpudask --array numpy",
+    "cudf": "This error comes from cuDF, which does not support everything that pandas does. "
+    "To run the cell with pandas, type: %%gpudask --dataframe pandas",
+    "result": "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
+    "to get all results as NumPy and pandas, type: %%gpudask --to-host",
 }
 
 
@@ -43,22 +41,22 @@ def cell_context(
     *,
     footer: bool,
 ) -> Iterator[None]:
-    """Run a cell on `cluster`, as `arguments` say.
+    """Switch Dask to the GPU backends and to `cluster` while a cell runs, and show what the cell did.
 
     Parameters
     ----------
     shell
-        Where the cell runs.
+        The shell that runs the cell.
     session, cluster
-        The kernel's cluster.
+        The kernel's cluster. On the CPU stand-in the backends are NumPy and pandas, and nothing is moved.
     arguments
-        Of the ``%%gpudask`` line. On the CPU stand-in there are no GPU backends to switch to, nor anything to move.
+        The arguments of ``%%gpudask``.
     source
         The code of the cell.
     footer
-        Whether a line under the cell is wanted.
+        Whether to show a line under the cell.
     """
-    # Here and not above, for the start of the cluster imports Dask meanwhile.
+    # Imported here, because the start of the cluster imports Dask in the background.
     from ...overlay.cell_record import Watch
     from ...switch.context import switched_to
     from ...switch.default_client import default_client
@@ -74,22 +72,22 @@ def cell_context(
         if footer and not DisplayHook.semicolon_at_end_of_expression(source):
             line = Footer(shell, session, cluster, backends, watch.on_host)
             stack.enter_context(line)
-        stack.enter_context(_advice(shell))
+        stack.enter_context(_hint(shell))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
-        stack.enter_context(take_back_if_interrupted(shell, cluster))
+        stack.enter_context(cancel_on_interrupt(shell, cluster))
         stack.enter_context(switched_to(*backends, watch))
         if on_gpus:
             gone = stack.enter_context(moved(arguments.move, shell.user_ns, mentioned=list(outside)))
             watch.on_host.update({name: line for name, line in outside.items() if name not in gone})
         if line is not None:
-            stack.enter_context(line.live())  # ends first: what an interrupt takes back is not done
+            stack.enter_context(line.live())  # left first, so that cancelled tasks do not count as done
         yield
 
 
 @contextmanager
-def _advice(shell: InteractiveShell) -> Iterator[None]:
-    """Under an error that comes from a GPU library, say how to do without the library."""
+def _hint(shell: InteractiveShell) -> Iterator[None]:
+    """Under an error that comes from a GPU library, show how to run the cell without the library."""
     from ...inspection.error_origin import library_behind
 
     try:
@@ -98,4 +96,4 @@ def _advice(shell: InteractiveShell) -> Iterator[None]:
         result = shell.last_execution_result
         library = library_behind(result.error_in_exec) if result is not None else None
         if library is not None:
-            show_note(shell, f"{_ORIGIN[library]} {_WAY_OUT[library]}")
+            show_note(shell, _HINTS[library])

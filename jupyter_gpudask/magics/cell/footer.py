@@ -1,4 +1,4 @@
-"""The line under a cell that says what it did on the cluster; while the cell runs longer, what it is doing."""
+"""The line under a cell: progress while the cell runs, and a summary of its work on the cluster."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from ...errors import GpuDaskError
-from ..views.base import describe_cluster
 from ..views.cell import CellProgress, CellSummary
-from ..views.output_line import Line
+from ..views.cluster import describe_cluster
+from ..views.output_line import OutputLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
 
-_QUIET = 2.0
-_INTERVAL = 1.0
-_PATIENCE = 2.0
+_LIVE_DELAY = 2.0
+_UPDATE_INTERVAL = 1.0
+_RESPONSE_TIMEOUT = 2.0
 _LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "numpy": "NumPy", "pandas": "pandas"}
 
 
 class Footer:
-    """Around a cell; shows nothing if the cell gave the cluster nothing to do.
+    """Context manager of a cell; shows nothing if the cell has submitted no tasks.
 
     Parameters
     ----------
     shell
-        Where the cell runs.
+        The shell that runs the cell.
     session, cluster
-        Its cluster.
+        The kernel's cluster.
     backends
-        What arrays and dataframes are made of in the cell.
+        The array and dataframe backends of the cell.
     on_host
-        Collections that stayed on the CPU, by name, with the line; filled while the cell runs.
+        Line numbers of the collections that stayed on the CPU, by name; filled while the cell runs.
     """
 
     def __init__(
@@ -52,36 +52,36 @@ class Footer:
         backends: tuple[str, str],
         on_host: dict[str, int],
     ) -> None:
-        self._line = Line(shell)
+        self._line = OutputLine(shell)
         self._session, self._cluster = session, cluster
         self._backends, self._on_host = backends, on_host
-        self._over = threading.Event()
+        self._done = threading.Event()
         self._lock = threading.Lock()
         self._waiting = 0
 
     def __enter__(self) -> None:
         self._began = time.monotonic()
         self._submitted_before = self._cluster.tasks_submitted
-        self._cluster.forget_peaks()
+        self._cluster.reset_peak_memory()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         seconds = time.monotonic() - self._began
-        self._current.wait_until_counted(_PATIENCE)
+        self._current.wait_until_counted(_RESPONSE_TIMEOUT)
         if self._submitted:
             self._line.finish(self._summary(seconds))
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Show what the cluster is doing while the code of the cell runs; in a terminal, while it waits for results."""
+        """Show the progress while the code of the cell runs; in a terminal, only while the cell waits for results."""
         client = self._cluster.client
         before, client.around_waits = client.around_waits, self._wait
-        context = copy_context()  # what a thread displays goes to the cell in whose context it runs
+        context = copy_context()  # so that the output of the thread goes to this cell
         threading.Thread(target=context.run, args=(self._show_live,), name="gpudask-live", daemon=True).start()
         try:
             yield
         finally:
             client.around_waits = before
-            self._over.set()
+            self._done.set()
             with self._lock:
                 self._line.clear()
 
@@ -103,7 +103,7 @@ class Footer:
 
     @property
     def _current(self) -> RunningCluster:
-        """The kernel's cluster, which the cell may have replaced by another."""
+        """The kernel's cluster, which the cell may have restarted."""
         return self._session.cluster or self._cluster
 
     def _summary(self, seconds: float) -> CellSummary:
@@ -111,7 +111,7 @@ class Footer:
         with suppress(GpuDaskError):
             state = self._session.state()
         ready = self._current.ready
-        peaks = self._current.take_peaks(_PATIENCE)
+        peaks = self._current.peak_memory(_RESPONSE_TIMEOUT)
         busiest = max(peaks, key=lambda name: peaks[name], default=None)
         index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
         return CellSummary(
@@ -128,9 +128,9 @@ class Footer:
     def _show_live(self) -> None:
         if not self._line.can_change:
             return
-        patience = _QUIET
-        while not self._over.wait(patience):
-            patience = _INTERVAL
+        delay = _LIVE_DELAY
+        while not self._done.wait(delay):
+            delay = _UPDATE_INTERVAL
             if not self._submitted or not self._may_show:
                 continue
             try:
@@ -138,12 +138,12 @@ class Footer:
             except GpuDaskError:
                 return
             with self._lock:
-                if self._may_show and not self._over.is_set():
+                if self._may_show and not self._done.is_set():
                     self._line.show(CellProgress(state, self._submitted, time.monotonic() - self._began))
 
     @property
     def _may_show(self) -> bool:
-        """Whether the line would not be in the way of what the cell prints."""
+        """Whether the line does not mix with the output of the cell."""
         return self._line.in_notebook or self._waiting > 0
 
 

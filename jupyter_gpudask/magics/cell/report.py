@@ -1,4 +1,4 @@
-"""``--report``: Dask's performance report of a cell, in a file."""
+"""``%%gpudask --report``: write Dask's performance report of a cell to a file."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def report_to(file: str) -> Iterator[None]:
-    """Write the report of what runs inside to `file`; if that fails at the end, one line says so.
+    """Write a performance report of the code in this context to `file`; if writing fails, show a note.
 
     Raises
     ------
     ReportError
-        It is no file that could be written.
+        `file` is a folder, or its folder does not exist.
     """
     path = Path(file).expanduser()
     if path.is_dir() or not path.parent.is_dir():
-        raise ReportError(
-            f"--report {file!r} is no file that can be written.", "Give a file name in a folder that exists."
-        )
+        raise ReportError(f"--report {file!r} cannot be written.", "Give a file name in an existing folder.")
     from distributed import performance_report
 
     report = performance_report(filename=str(path))
@@ -38,5 +36,5 @@ def report_to(file: str) -> Iterator[None]:
     finally:
         try:
             report.__exit__(None, None, None)
-        except OSError as error:  # the cell has its result
+        except OSError as error:  # the cell itself has succeeded
             display(Note(f"The report cannot be written to {file}: {error.strerror or error}."))

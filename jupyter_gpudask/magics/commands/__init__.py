@@ -1,1 +1,1 @@
-"""Commands of ``%gpudask`` that do more than ask the session."""
+"""The commands ``%gpudask doctor`` and ``%gpudask free``; the other commands are methods of `Session`."""

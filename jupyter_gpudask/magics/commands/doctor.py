@@ -89,7 +89,7 @@ class DoctorView(View):
 
 
 def examine(cluster: RunningCluster | None) -> DoctorView:
-    """Check driver, GPUs, packages, and whether kernel and workers agree.
+    """Check driver, GPUs, packages, patches, and whether kernel and workers agree.
 
     Parameters
     ----------
@@ -98,12 +98,13 @@ def examine(cluster: RunningCluster | None) -> DoctorView:
     """
     from ...switch.gpu_libraries import examine_process
 
-    workers: dict[str, Examined] = {} if cluster is None else cluster.ask_workers(examine_process, _PATIENCE)
+    workers: dict[str, Examined] = {} if cluster is None else cluster.run_on_workers(examine_process, _PATIENCE)
     return DoctorView(
         [
             *_check_driver(cluster),
             *_check_packages(workers.values()),
             *_check_settings(),
+            *_check_patches(),
             *_check_kernel(cluster),
             *_check_workers(cluster, workers),
         ]
@@ -194,6 +195,21 @@ def _check_settings() -> Iterator[Finding]:
         yield Finding("Dask", "problem", "array.query-planning is on; Dask then ignores the array backend.", fix)
     else:
         yield Finding("Dask", "ok", version("dask"))
+
+
+def _check_patches() -> Iterator[Finding]:
+    from ...patches.applying import patches
+
+    rows = list(patches.examine("kernel"))
+    misfit = next((misfit for _, _, misfit in rows if misfit is not None), None)
+    if misfit is not None:
+        yield Finding("patches", "problem", misfit.reason, misfit.fix)
+        return
+    names = [name for name, why, _ in rows if not why]
+    when = "" if patches.are_applied("kernel") else ", by the first GPU cell"
+    skipped = [f"{name} ({why})" for name, why, _ in rows if why]
+    not_needed = f"; not needed: {', '.join(skipped)}" if skipped else ""
+    yield Finding("patches", "ok", f"{len(names)} changes of other libraries{when}: {', '.join(names)}{not_needed}")
 
 
 def _check_kernel(cluster: RunningCluster | None) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""``%gpudask free``: device memory that kernel and workers hold without need, given back."""
+"""``%gpudask free``: release unused device memory in the kernel and the workers."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
 
-_PATIENCE = 20.0
+_RESPONSE_TIMEOUT = 20.0
 
 
 class FreeView(View):
-    """How much was freed, and how much is still held.
+    """How much device memory was released, and how much is still in use.
 
     Attributes
     ----------
     freed
-        Bytes, by who held them.
+        Released bytes, by GPU of a worker, and for the kernel.
     """
 
     def __init__(self, freed: dict[str, int], workers: tuple[WorkerState, ...], *, pool: bool) -> None:
@@ -34,27 +34,28 @@ class FreeView(View):
         lines += [f"  {name}: {format_bytes(freed)}" for name, freed in self.freed.items() if freed]
         in_use = sum(worker.pool_used or 0 for worker in self._workers)
         if in_use:
-            held = "is in use on the workers by results that variables hold; del them to free it."
-            lines.append(f"{format_bytes(in_use)} {held}")
+            lines.append(
+                f"{format_bytes(in_use)} is in use by results on the workers. To free it, del their variables."
+            )
         if self._pool:
-            lines.append("The pool that was reserved at the start stays reserved: %gpudask restart --pool none")
+            lines.append("The pool stays reserved. To release it, type: %gpudask restart --pool none")
         return "\n".join(lines)
 
     def to_html(self) -> str:
-        """The lines as they are."""
+        """The lines, preformatted."""
         return f"<pre>{super().to_html()}</pre>"
 
 
 def free(session: Session) -> FreeView:
-    """Free what can be freed in the workers and in the kernel."""
+    """Release unused device memory in the workers and in the kernel."""
     from ...switch.gpu_libraries import release_memory
 
     cluster: RunningCluster | None = session.cluster
     freed: dict[str, int] = {}
     workers: tuple[WorkerState, ...] = ()
     if cluster is not None and cluster.ready.engine == "cuda":
-        addresses = {worker: str(name) for worker, name in cluster.ask_workers(_name_of, _PATIENCE).items()}
-        released = cluster.ask_workers(release_memory, _PATIENCE)
+        addresses = {worker: str(name) for worker, name in cluster.run_on_workers(_name_of, _RESPONSE_TIMEOUT).items()}
+        released = cluster.run_on_workers(release_memory, _RESPONSE_TIMEOUT)
         workers = session.state().workers
         sizes = {addresses.get(address, address): size for address, size in released.items()}
         freed = {f"GPU {worker.gpu_index}": sizes.get(worker.name, 0) for worker in workers}

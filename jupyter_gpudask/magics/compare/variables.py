@@ -1,4 +1,4 @@
-"""Copies of a notebook's variables, in which a cell can run without changing them."""
+"""Copies of a notebook's variables, so that a cell can run without changing them."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-def copied(namespace: Mapping[str, Any], code: str) -> dict[str, Any]:
-    """The variables, of which those that the code reads, itself or by a function of the notebook, are copies.
+def copy_variables(namespace: Mapping[str, Any], code: str) -> dict[str, Any]:
+    """Copy the variables that the code reads, directly or through functions of the notebook.
 
-    Arrays, frames, Dask collections, and lists, dictionaries and sets of them are copied. Functions of the notebook see
-    the copies. What else there is, such as clients, files and objects of classes, is there once.
+    Arrays, dataframes, Dask collections, and lists, dictionaries and sets of them are copied. Functions of the notebook
+    use the copies. All other objects, such as clients and files, are shared.
 
     Parameters
     ----------
     namespace
         The variables.
     code
-        Python code that will run with them.
+        The Python code that will run with the copies.
     """
     read = _names_in(code)
     queue = list(read)
     while queue:
         function = namespace.get(queue.pop())
-        if function is not None and _is_of(namespace, function):
-            new = set(_names_of(function.__code__)) - read
+        if function is not None and _is_defined_in(namespace, function):
+            new = set(_names_in_bytecode(function.__code__)) - read
             read |= new
             queue += new
     copies = dict(namespace)
     for name in read & namespace.keys():
         copies[name] = (
-            _rebound(namespace[name], copies) if _is_of(namespace, namespace[name]) else _copy(namespace[name])
+            _with_globals(namespace[name], copies)
+            if _is_defined_in(namespace, namespace[name])
+            else _copy(namespace[name])
         )
     return copies
 
@@ -44,23 +46,23 @@ def _names_in(code: str) -> set[str]:
     return {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
 
 
-def _names_of(code: CodeType) -> Iterator[str]:
+def _names_in_bytecode(code: CodeType) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names_of(constant)
+            yield from _names_in_bytecode(constant)
 
 
-def _is_of(namespace: Mapping[str, Any], value: Any) -> bool:
+def _is_defined_in(namespace: Mapping[str, Any], value: Any) -> bool:
     return isinstance(value, FunctionType) and value.__globals__ is namespace
 
 
-def _rebound(function: FunctionType, namespace: dict[str, Any]) -> FunctionType:
-    """The same function with other global variables."""
-    again = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__)
-    again.__kwdefaults__ = function.__kwdefaults__
-    again.__dict__.update(function.__dict__)
-    return again
+def _with_globals(function: FunctionType, namespace: dict[str, Any]) -> FunctionType:
+    """A copy of the function with other global variables."""
+    copied = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__)
+    copied.__kwdefaults__ = function.__kwdefaults__
+    copied.__dict__.update(function.__dict__)
+    return copied
 
 
 def _copy(value: Any) -> Any:
@@ -72,6 +74,6 @@ def _copy(value: Any) -> Any:
         return type(value)(map(_copy, value))
     if type(value) is dict:
         return {key: _copy(part) for key, part in value.items()}
-    # A copy of a client, a file or a lock would close or take the one that it was made from.
+    # Copies of clients, files or locks would affect the originals.
     is_data = isinstance(value, np.ndarray | pd.DataFrame | pd.Series) or is_dask_collection(value)
     return copy.copy(value) if is_data else value

@@ -1,1 +1,1 @@
-"""What the magics show: objects with a text for terminals and HTML for notebooks."""
+"""The output of the magics: objects with text for terminals and HTML for notebooks."""

@@ -1,4 +1,4 @@
-"""What a cell shows of its work on the cluster."""
+"""The line under a cell: progress while it runs, then a summary."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .base import Note, View
 if TYPE_CHECKING:
     from ...protocol import ClusterState, WorkerState
 
-_MANY = 8
+_MAX_GPUS = 8
 
 
 @dataclass(repr=False)
 class CellProgress(View):
-    """What the cluster is doing for a cell that runs: `tasks` were sent so far, and `seconds` have passed."""
+    """The progress of a running cell, which has submitted `tasks` tasks in `seconds` seconds."""
 
     state: ClusterState
     tasks: int
@@ -27,13 +27,13 @@ class CellProgress(View):
         done = max(0, self.tasks - self.state.tasks_unfinished)
         parts = [f"{done:,} of {format_count(self.tasks, 'task')} done", f"{self.seconds:.0f} s"]
         gpus = [worker for worker in self.state.workers if worker.gpu_index is not None]
-        parts += [_describe_gpu(worker) for worker in gpus[:_MANY]]
-        if len(gpus) > _MANY:
-            parts.append(f"and {len(gpus) - _MANY} more GPUs")
+        parts += [_describe_gpu(worker) for worker in gpus[:_MAX_GPUS]]
+        if len(gpus) > _MAX_GPUS:
+            parts.append(f"and {len(gpus) - _MAX_GPUS} more GPUs")
         return " · ".join(parts)
 
     def to_html(self) -> str:
-        """The line after a progress bar."""
+        """A progress bar and the line."""
         done = max(0, self.tasks - self.state.tasks_unfinished)
         bar = f'<progress value="{done}" max="{self.tasks}" aria-label="tasks"></progress>'
         return f'<div role="status" style="{Note.STYLE}">{bar} {escape(str(self))}</div>'
@@ -41,24 +41,24 @@ class CellProgress(View):
 
 @dataclass(repr=False)
 class CellSummary(View):
-    """What a cell did on the cluster.
+    """The summary of a cell.
 
     Attributes
     ----------
     libraries
-        What its arrays and dataframes were made of.
+        The array and dataframe libraries.
     cluster
         The cluster in a few words.
     seconds
-        How long the cell took.
+        The duration of the cell.
     tasks
-        How many it sent to the cluster.
+        The number of tasks that the cell has submitted.
     peak, peak_gpu
-        The most device memory that was handed out on one GPU, in bytes, and the index of that GPU.
+        The highest peak of allocated device memory of any GPU in bytes, and the index of that GPU.
     spilled
-        Results that do not lie on the GPUs now for want of room, in bytes.
+        The size of the results that are spilled to host memory or disk, in bytes.
     on_host
-        Names of collections that stayed on the CPU, with the line.
+        Names of the collections that stayed on the CPU, with their line numbers.
     """
 
     libraries: tuple[str, ...]
@@ -82,16 +82,16 @@ class CellSummary(View):
         if self.spilled:
             parts.append(f"{format_bytes(self.spilled)} spilled")
         if self.on_host:
-            parts.append(f"on the CPU: {', '.join(_describe_leftover(name, line) for name, line in self.on_host)}")
+            parts.append(f"on the CPU: {', '.join(_describe_collection(name, line) for name, line in self.on_host)}")
         return " · ".join(parts)
 
     def to_html(self) -> str:
-        """The line, smaller and in the secondary colour of the theme."""
+        """The line, formatted like a `Note`."""
         return Note(str(self)).to_html()
 
 
 def format_count(number: int, unit: str) -> str:
-    """A count with its unit, such as ``1,250 tasks``."""
+    """Format a count with its unit, such as ``1,250 tasks``."""
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
@@ -101,5 +101,5 @@ def _describe_gpu(worker: WorkerState) -> str:
     return f"GPU {worker.gpu_index}{busy}{memory}"
 
 
-def _describe_leftover(name: str, line: int) -> str:
+def _describe_collection(name: str, line: int) -> str:
     return f"{name} (line {line})" if line else name

@@ -1,4 +1,4 @@
-"""``%gpudask status`` in a notebook: a table that goes on, and stays as it was in a notebook that is read later."""
+"""``%gpudask status`` in a notebook: a table that is updated every second."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from IPython.display import display, update_display
 
 from ...errors import GpuDaskError
 from ...protocol.notebook import LIVE_OUTPUT
-from .base import Note, StatusView
+from .base import Note
+from .tables import StatusView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...protocol import ClusterState
 
-_INTERVAL = 1.0
+_UPDATE_INTERVAL = 1.0
 
 
 class LiveStatusView(StatusView):
-    """What each worker is doing, again each second while it is the newest of its kind that is shown.
+    """The state of each worker, updated every second until another one is shown or the cluster is closed.
 
-    After that it is a plain table, for JupyterLab has no metrics for a widget whose kernel is gone.
+    Then it becomes a plain table, because JupyterLab cannot show a widget after its kernel has shut down.
 
     Parameters
     ----------
     state
-        The metrics to begin with; what a front end without widgets shows, and a notebook that is saved meanwhile, for
-        the server extension leaves the widget out.
+        The state at first. Front ends without widgets show it, and so does a notebook that is saved meanwhile: the
+        server extension removes the widget from the saved file.
     read
-        Gives the metrics of now.
+        Returns the current state.
 
     Attributes
     ----------
     widget
-        The `ipywidgets.HTML` that is shown; `None` before that.
+        The `ipywidgets.HTML`; `None` until it is shown.
     """
 
     _newest: LiveStatusView | None = None
@@ -70,7 +71,7 @@ class LiveStatusView(StatusView):
         shown = StatusView(self.state)
         text = str(shown)
         while LiveStatusView._newest is self:
-            time.sleep(_INTERVAL)
+            time.sleep(_UPDATE_INTERVAL)
             try:
                 shown = StatusView(self._read())
             except GpuDaskError as error:

@@ -1,4 +1,4 @@
-"""One line of output that is written again in its place, in a notebook and in a terminal."""
+"""A line of output that can be updated in place, in notebooks and in terminals."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from .base import View
 
 _CLEAR = "\r\x1b[K"
-_WIDTH = 60
+_MIN_WIDTH = 60
 
 
-class Line:
-    """Shows one thing after the other in one place.
+class OutputLine:
+    """Shows one view at a time.
 
     Parameters
     ----------
     shell
-        Where the cell runs.
+        The shell that runs the cell.
 
     Attributes
     ----------
     in_notebook
-        Whether what is shown has a place of its own, and is not in the way of what the cell prints.
+        Whether the line is an output of its own, which does not mix with the other output of the cell.
     """
 
     def __init__(self, shell: InteractiveShell) -> None:
@@ -40,11 +40,11 @@ class Line:
 
     @property
     def can_change(self) -> bool:
-        """Whether what was written can be written again; not so in a file."""
+        """Whether the line can be updated; not when the output is redirected to a file."""
         return self.in_notebook or self._in_terminal
 
     def show(self, view: View) -> None:
-        """Show `view` until the next one; a terminal shows as much of it as there is room for."""
+        """Show `view` until the next one, cut to the width of the terminal."""
         if self.in_notebook:
             self._display(view)
             return
@@ -52,24 +52,24 @@ class Line:
             room = os.get_terminal_size(sys.stdout.fileno()).columns - 1
             sys.stdout.write(f"{_CLEAR}{str(view)[: room or None]}")
         else:
-            sys.stdout.write(f"\r{view!s:<{_WIDTH}}")
+            sys.stdout.write(f"\r{view!s:<{_MIN_WIDTH}}")
         sys.stdout.flush()
         self._dirty = True
 
     def clear(self) -> None:
-        """Make room in a terminal for what is written by others."""
+        """Clear the line in a terminal, before other output is written."""
         if self._dirty and self._in_terminal:
             sys.stdout.write(_CLEAR)
             sys.stdout.flush()
         self._dirty = False
 
     def finish(self, view: View) -> None:
-        """Show `view` for good."""
+        """Show `view` permanently."""
         if self.in_notebook:
             self._display(view)
             return
         start = _CLEAR if self._in_terminal else "\r" if self._dirty else ""
-        sys.stdout.write(f"{start}{view!s:<{0 if self._in_terminal else _WIDTH}}".rstrip(" ") + "\n")
+        sys.stdout.write(f"{start}{view!s:<{0 if self._in_terminal else _MIN_WIDTH}}".rstrip(" ") + "\n")
         sys.stdout.flush()
         self._dirty = False
 

@@ -1,12 +1,14 @@
-"""One line that says how far the start of a cluster is, in a notebook and in a terminal."""
+"""The line that shows the progress of the start of a cluster."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
-from .base import Note, StartProgress
-from .output_line import Line
+from .base import Note, View
+from .output_line import OutputLine
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -14,36 +16,55 @@ if TYPE_CHECKING:
     from ...protocol import Progress
 
 
-class StartDisplay:
-    """Shows the start of a cluster while it lasts, and one line of result when it is over."""
+@dataclass(repr=False)
+class StartProgress(View):
+    """`ready` of `total` workers are up after `seconds` seconds."""
+
+    ready: int
+    total: int
+    seconds: int
+
+    def __str__(self) -> str:
+        if not self.total:
+            return f"Starting a cluster ... {self.seconds} s"
+        return f"Starting: {self.ready} of {self.total} workers are up ... {self.seconds} s"
+
+    def to_html(self) -> str:
+        """A progress bar and the line."""
+        value = f'value="{self.ready}" max="{self.total}"' if self.total else ""
+        return f'<div role="status"><progress {value} aria-label="workers"></progress> {escape(str(self))}</div>'
+
+
+class StartProgressLine:
+    """Shows progress while a cluster starts, and the result when it has started."""
 
     def __init__(self, shell: InteractiveShell) -> None:
-        self._line = Line(shell)
+        self._line = OutputLine(shell)
         self._began = time.monotonic()
         self._latest = (0, 0)
         self._shown: StartProgress | None = None
 
     @property
     def is_shown(self) -> bool:
-        """Whether there is a line."""
+        """Whether the line is shown."""
         return self._shown is not None
 
     def on_progress(self, progress: Progress) -> None:
-        """Take note; callable from any thread."""
+        """Store the progress; may be called in any thread."""
         self._latest = (progress.ready, progress.total)
 
     def refresh(self) -> None:
-        """Show what was noted, if it is new; only in the thread that runs the cell, for outputs go to its cell."""
+        """Show the stored progress if it has changed; only in the thread of the cell, which gets the output."""
         progress = StartProgress(*self._latest, seconds=int(time.monotonic() - self._began))
         if progress != self._shown:
             self._shown = progress
             self._line.show(progress)
 
     def finish(self, text: str) -> None:
-        """Replace the progress by `text`."""
+        """Replace the progress with `text`."""
         self._line.finish(Note(f"{text} ({time.monotonic() - self._began:.1f} s)"))
 
-    def abandon(self) -> None:
-        """End the progress without a result; the error says the rest."""
+    def fail(self) -> None:
+        """Show that the cluster did not start; the error has the reason."""
         if self._shown is not None:
             self._line.finish(Note("The cluster did not start."))

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.array import Array
-from dask.array.utils import compute_meta
 from dask.highlevelgraph import HighLevelGraph
 
+from ...inspection.calls import first_argument
 from ...inspection.placement import can_move, place_of
-from ..interception import first_argument, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,23 +23,18 @@ _META = list(inspect.signature(Array.__new__).parameters).index("meta")
 _MARK = "_jupyter_gpudask_on_gpu"
 
 
-def install_metas() -> None:
-    """Mend the metadata of arrays that are made from now on; a second time does nothing."""
-    intercept(Array.__new__, _make)
-    intercept(compute_meta, _compute)
-
-
-def _compute(compute: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Dask calls a function with empty arrays, to see what it gives; some of CuPy's read beyond their end."""
+def compute_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As Dask's, which calls a function with empty arrays; not those functions of CuPy that read beyond their end."""
     __tracebackhide__ = True
-    if first_argument(compute, args, kwargs) in _NEVER_EMPTY and "gpu" in map(place_of, args[1:]):
+    if first_argument(original, args, kwargs) in _NEVER_EMPTY and "gpu" in map(place_of, args[1:]):
         return None
-    return compute(*args, **kwargs)
+    return original(*args, **kwargs)
 
 
-def _make(make: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
+def make_array(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
+    """As `dask.array.Array`; an array made from GPU arrays without metadata of its own gets metadata of CuPy."""
     __tracebackhide__ = True
-    array = make(*args, **kwargs)
+    array = original(*args, **kwargs)
     given = args[_META] if len(args) > _META else kwargs.get("meta")
     graph = array.dask
     if not isinstance(graph, HighLevelGraph) or array.name not in graph.layers:

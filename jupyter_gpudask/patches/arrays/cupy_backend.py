@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dask.array import Array
 from dask.array.backends import array_creation_dispatch
 from dask.array.cupy_entry_point import CupyBackendEntrypoint
-
-from .array_names import renamed
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from dask.array import Array
 
 
 class CupyBackend(CupyBackendEntrypoint):
@@ -20,7 +19,16 @@ class CupyBackend(CupyBackendEntrypoint):
 
     Dask's own sets the backend back to NumPy while it creates, for the whole process; of two threads that create at the
     same time one would then get NumPy's blocks, and the setting could stay behind.
+
+    Parameters
+    ----------
+    replaced
+        The backend whose place it takes.
     """
+
+    def __init__(self, replaced: CupyBackendEntrypoint) -> None:
+        super().__init__()
+        self.replaced = replaced
 
     @property
     def default_bit_generator(self) -> Callable[[Any], Any]:
@@ -70,6 +78,40 @@ def _block() -> Any:
     return cupy.empty(())
 
 
-def install_array_backend() -> None:
-    """Take the place of Dask's CuPy backend."""
-    array_creation_dispatch.register_backend("cupy", CupyBackend())
+def renamed(array: Array, *token: Any) -> Array:
+    """The same array under a name that is made from `token`, of which one part tells its backend.
+
+    Dask names some arrays by their arguments alone, so that the NumPy and the CuPy version of ``da.arange(10)`` have
+    one name; whichever a cluster holds already would be taken for the other.
+
+    Parameters
+    ----------
+    array
+        Whose last layer makes its blocks.
+    token
+        What makes the array what it is. Equal tokens give equal names.
+    """
+    graph = array.dask
+    name = f"{array.name.rsplit('-', 1)[0]}-{tokenize(token)}"
+    layer = {_new_key(key, array.name, name): task for key, task in graph.layers[array.name].items()}
+    layer = {key: task if task.key == key else task.substitute({}, key=key) for key, task in layer.items()}
+    layers = {other: content for other, content in graph.layers.items() if other != array.name} | {name: layer}
+    dependencies = {other: needs for other, needs in graph.dependencies.items() if other != array.name}
+    dependencies[name] = graph.dependencies[array.name]
+    return Array(HighLevelGraph(layers, dependencies), name, array.chunks, meta=array._meta)  # noqa: SLF001
+
+
+def _new_key(key: Any, old: str, new: str) -> Any:
+    return (new, *key[1:]) if isinstance(key, tuple) and key[0] == old else key
+
+
+def register() -> None:
+    """Register it as the backend ``cupy`` of `dask.array`."""
+    array_creation_dispatch.register_backend("cupy", CupyBackend(array_creation_dispatch.dispatch("cupy")))
+
+
+def unregister() -> None:
+    """Register Dask's own again."""
+    backend = array_creation_dispatch.dispatch("cupy")
+    if isinstance(backend, CupyBackend):
+        array_creation_dispatch.register_backend("cupy", backend.replaced)

@@ -1,8 +1,9 @@
-"""Quotients and remainders of floating-point numbers on GPUs, as NumPy has them.
+"""Functions of numbers whose results on GPUs differ from NumPy's: quotients, remainders, ``angle`` and ``sinc``.
 
 CuPy 14.2 rounds ``x / y`` first: ``1.0 // 0.1`` is 10 there, and 9 in NumPy, for 0.1 is a little more than a tenth;
 ``1.0 % 0.1`` is 0, and ``2.0 % inf`` is NaN. NumPy takes the remainder first, which is exact: C99, 7.12.10.1, ``fmod``.
-For columns of cuDF 26.10, which rounds first too, there is a warning.
+For columns of cuDF 26.10, which rounds first too, there is a warning. The angles of NaN and of -0.0, and ``sinc`` of
+NaN, are wrong in CuPy 14.2.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ import operator
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import dask._collections
+import dask.array as da
 import numpy as np
-from dask.array import core
 
 from ...inspection.caller import user_frame
+from ...inspection.calls import bind, first_argument
 from ...inspection.placement import place_of, place_of_partitions
-from ..interception import first_argument, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,35 +53,31 @@ _MENDED = {
 }
 
 
-def install_division() -> None:
-    """Mend ``%``, ``//``, `divmod` and their functions in `dask.array`; a second time does nothing."""
-    intercept(core.elemwise, _elemwise)
-    intercept(dask._collections.new_collection, _warn_of_frames)  # noqa: SLF001
-
-
-def _elemwise(elemwise: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.core.elemwise`, with our quotients and remainders of floating-point numbers on GPUs."""
     __tracebackhide__ = True
     # A scalar has no place of its own; of whole numbers CuPy's are right.
     op, operands = args[:1], args[1:]
     if op and op[0] in _MENDED and kwargs.get("where", True) is True and "gpu" in map(place_of, operands):
         op = (_MENDED[op[0]],) if _type_of(operands).kind == "f" else op
-    return elemwise(*op, *operands, **kwargs)
+    return original(*op, *operands, **kwargs)
 
 
 def _type_of(numbers: tuple[Any, ...]) -> np.dtype[Any]:
     return np.result_type(*(getattr(number, "dtype", None) or np.asarray(number).dtype for number in numbers))
 
 
-def _warn_of_frames(make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def warn_about_cudf_division(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``new_collection``; warns where cuDF rounds a quotient of floating-point numbers."""
     __tracebackhide__ = True
-    expression = first_argument(make, args, kwargs)
+    expression = first_argument(original, args, kwargs)
     sign = {"FloorDiv": "//", "Mod": "%"}.get(type(expression).__name__)
     if sign and place_of_partitions(expression) == "gpu" and _has_floats(expression._meta):  # noqa: SLF001
         frame = user_frame()
         if frame is not None:
             text = f"cuDF rounds the quotient of x {sign} y first: 1.0 // 0.1 is 10, and 9 in pandas."
             warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
-    return make(*args, **kwargs)
+    return original(*args, **kwargs)
 
 
 def _has_floats(meta: Any) -> bool:
@@ -90,3 +86,21 @@ def _has_floats(meta: Any) -> bool:
         return False
     dtypes = meta.dtypes if meta.ndim > 1 else [meta.dtype]
     return any(getattr(dtype, "kind", "") == "f" for dtype in dtypes)
+
+
+def angle(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.angle`, with NumPy's results for NaN and -0.0."""
+    __tracebackhide__ = True
+    x = first_argument(original, args, kwargs)
+    if place_of(x) != "gpu" or x.dtype.kind not in "iuf":
+        return original(*args, **kwargs)
+    radians = da.arctan2(0, x)
+    return da.rad2deg(radians) if bind(original, args, kwargs).arguments.get("deg") else radians
+
+
+def sinc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.sinc`, with NumPy's results for NaN."""
+    __tracebackhide__ = True
+    result = original(*args, **kwargs)
+    x = first_argument(original, args, kwargs)
+    return da.where(da.isnan(x), x, result) if place_of(x) == "gpu" and x.dtype.kind in "fc" else result

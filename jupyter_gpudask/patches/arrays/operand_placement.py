@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dask.array import Array, core
+from dask.array import Array
 from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 
+from ...inspection.calls import calling_frame, first_argument, is_own_frame
+from ...inspection.local_variables import local_variables
 from ...inspection.placement import can_move, place_of, to_gpu
-from ..interception import calling_frame, first_argument, intercept, is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,18 +30,13 @@ _FOR_THE_HOST = ("dask.array.ma", "dask.array.random")
 """CuPy has no masked arrays; and what a generator gives, and where, is decided elsewhere."""
 
 
-def install_company() -> None:
-    """Have Dask's functions put plain data on the GPUs in cells for them; a second time does nothing."""
-    for function in (core.asarray, core.asanyarray, core.from_array):
-        intercept(function, _make_array)
-
-
-def _make_array(make: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Any:
+def place_plain_data(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.asarray`; an array that Dask itself makes of plain data is placed with the other operands."""
     __tracebackhide__ = True
-    array = make(*args, **kwargs)
+    array = original(*args, **kwargs)
     if array_creation_dispatch.backend != "cupy" or place_of(array) != "host":
         return array
-    if is_dask_collection(first_argument(make, args, kwargs)):
+    if is_dask_collection(first_argument(original, args, kwargs)):
         return array
     caller = calling_frame()
     is_for_arrays = caller.f_globals.get("__name__", "").startswith(_ARRAYS) and caller.f_code.co_name not in _APART
@@ -50,10 +46,10 @@ def _make_array(make: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Any
 def _is_for_the_host(caller: FrameType) -> bool:
     """Whether one of Dask's functions that are being called is for the host, or has a collection from there."""
     frame: FrameType | None = caller
-    while frame is not None and (is_ours(frame) or frame.f_globals.get("__name__", "").partition(".")[0] == _DASK):
+    while frame is not None and (is_own_frame(frame) or frame.f_globals.get("__name__", "").partition(".")[0] == _DASK):
         if frame.f_globals.get("__name__") in _FOR_THE_HOST:
             return True
-        if not is_ours(frame) and any(map(_is_on_host, frame.f_locals.values())):
+        if not is_own_frame(frame) and any(map(_is_on_host, local_variables(frame).values())):
             return True
         frame = frame.f_back
     return False

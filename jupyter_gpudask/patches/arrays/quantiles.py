@@ -16,8 +16,8 @@ from dask.array.dispatch import percentile_lookup
 from dask.array.percentile import _percentile as percentile_of_block
 from packaging.version import Version
 
+from ...inspection.calls import bind, first_argument
 from ...inspection.placement import place_of
-from ..interception import bind, first_argument, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,21 +25,15 @@ if TYPE_CHECKING:
 _UNUSUAL = ("out", "weights", "interpolation")
 
 
-def install_quantiles() -> None:
-    """Mend `dask.array.quantile`, `median` and `percentile`; a second time does nothing."""
-    intercept(da.quantile, _quantile)
-    intercept(da.median, _median)
-    intercept(da.percentile, _percentile)
-
-
-def _quantile(quantile: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.quantile`; on GPUs each block is computed by `quantile_of_block`."""
     __tracebackhide__ = True
-    call = bind(quantile, args, kwargs).arguments
+    call = bind(original, args, kwargs).arguments
     a, q, axis, keepdims = call["a"], call["q"], call.get("axis"), call.get("keepdims", False)
     unusual = call.get("overwrite_input") or any(call.get(name) is not None for name in _UNUSUAL)
     unusual = unusual or (axis is None and getattr(a, "npartitions", 1) > 1)
     if unusual or place_of(a) != "gpu" or place_of(q) == "gpu":
-        return quantile(*args, **kwargs)
+        return original(*args, **kwargs)
     axes = range(a.ndim) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
     reduced = [each % a.ndim for each in axes]
     a = a.rechunk(dict.fromkeys(reduced, -1))
@@ -59,20 +53,22 @@ def _quantile(quantile: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     )
 
 
-def _median(median: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def median(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.median`; on GPUs it is the quantile 0.5."""
     __tracebackhide__ = True
-    call = bind(median, args, kwargs).arguments
+    call = bind(original, args, kwargs).arguments
     a, axis, keepdims = call["a"], call.get("axis"), call.get("keepdims", False)
     if axis is None or call.get("out") is not None or place_of(a) != "gpu":
-        return median(*args, **kwargs)
+        return original(*args, **kwargs)
     dtype = np.median(np.zeros(1, a.dtype)).dtype
     return da.quantile(a, 0.5, axis=axis, keepdims=keepdims).astype(dtype)
 
 
-def _percentile(percentile: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def percentile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.percentile`; on GPUs NaN in the input gives NaN."""
     __tracebackhide__ = True
-    result = percentile(*args, **kwargs)
-    a = first_argument(percentile, args, kwargs)
+    result = original(*args, **kwargs)
+    a = first_argument(original, args, kwargs)
     if isinstance(a, da.Array) and place_of(a) == "gpu":
         _replace_lookup(result)
     if not isinstance(a, da.Array) or place_of(a) != "gpu" or a.dtype.kind not in "fc":

@@ -5,43 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dask._collections import new_collection
-from dask.dataframe.dask_expr._collection import to_datetime
 from dask.dataframe.dask_expr._expr import ToDatetime
-from dask.dataframe.dask_expr.io import parquet
-from dask.dataframe.dask_expr.io.bag import to_bag
-from dask.dataframe.dask_expr.io.records import to_records
 from dask.utils import typename
 
+from ...inspection.calls import bind
 from ...inspection.placement import to_host
-from ..interception import bind, intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def install_frame_backend() -> None:
-    """Mend what Dask does with frames, in every cell; a second time does nothing.
-
-    ``to_parquet`` of a pandas frame writes as pandas does. Bags and records are Python's and NumPy's, and made of the
-    partitions on the host: of cuDF's, Dask makes a bag of ``None``. Dask's ``to_datetime`` has metadata of one row,
-    which cuDF does not take for a column of a frame without rows.
-    """
-    intercept(to_datetime, _without_rows)
-    intercept(to_bag, _from_host)
-    intercept(to_records, _from_host)
-    intercept(parquet._set_parquet_engine, _choose_by_the_frame)  # noqa: SLF001
-
-
-def _from_host(make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def from_host(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As a function that makes Python objects or NumPy records of a frame: it gets the partitions as pandas."""
     __tracebackhide__ = True
-    call = bind(make, args, kwargs)
+    call = bind(original, args, kwargs)
     call.arguments["df"] = to_host(call.arguments["df"])
-    return make(*call.args, **call.kwargs)
+    return original(*call.args, **call.kwargs)
 
 
-def _without_rows(make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def to_datetime(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.dataframe.to_datetime`, with metadata without rows."""
     __tracebackhide__ = True
-    times = make(*args, **kwargs)
+    times = original(*args, **kwargs)
     expression = getattr(times, "expr", None)
     if not isinstance(expression, ToDatetime) or not len(expression._meta):  # noqa: SLF001
         return times
@@ -50,10 +35,11 @@ def _without_rows(make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     return new_collection(ToDatetime(expression.frame, kwargs=expression.operand("kwargs"), meta=meta))
 
 
-def _choose_by_the_frame(choose: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def choose_parquet_engine(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As Dask's; pyarrow for a frame of pandas, whatever the backend is."""
     __tracebackhide__ = True
-    call = bind(choose, args, kwargs).arguments
+    call = bind(original, args, kwargs).arguments
     meta = call.get("meta")
     if call.get("engine") is None and meta is not None and not typename(type(meta)).startswith("cudf"):
         return "pyarrow"
-    return choose(*args, **kwargs)
+    return original(*args, **kwargs)

@@ -11,34 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 from dask.dataframe.dask_expr._expr import Expr
 
-from ..interception import bind, intercept
+from ...inspection.calls import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def install_grouping() -> None:
-    """Have such keys be tried by their metadata; without cuDF, and a second time, nothing changes."""
-    try:
-        from cudf.core.groupby import groupby
-        from dask_cudf._expr.groupby import GroupBy
-    except ImportError:  # frames are made of pandas here
-        return
-    intercept(groupby._Grouping._handle_label, _handle_label)  # noqa: SLF001
-    intercept(GroupBy.aggregate, _aggregate)
-
-
-def _handle_label(handle: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def handle_label(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As cuDF's; a key that is an expression is represented by its metadata."""
     __tracebackhide__ = True
-    call = bind(handle, args, kwargs).arguments
+    call = bind(original, args, kwargs).arguments
     if isinstance(call["by"], Expr):
         return call["self"]._handle_series(call["by"]._meta)  # noqa: SLF001
-    return handle(*args, **kwargs)
+    return original(*args, **kwargs)
 
 
-def _aggregate(aggregate: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def aggregate(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As dask_cudf's; with computed keys it aggregates as Dask does."""
     __tracebackhide__ = True
-    keys = getattr(bind(aggregate, args, kwargs).arguments["self"], "by", ())
+    keys = getattr(bind(original, args, kwargs).arguments["self"], "by", ())
     if any(isinstance(key, Expr) for key in keys):
         kwargs["fused"] = False
-    return aggregate(*args, **kwargs)
+    return original(*args, **kwargs)

@@ -7,29 +7,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from dask.dataframe.core import idxmaxmin_agg
-from dask.dataframe.dask_expr._expr import Expr
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin
 from dask.utils import is_dataframe_like
 
 from ...inspection.placement import place_of_partitions
-from ..interception import intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def install_extremes() -> None:
-    """Mend ``idxmin`` and ``idxmax``; for pandas nothing changes, nor a second time."""
-    intercept(Expr.idxmin, _idxmin)
-    intercept(Expr.idxmax, _idxmax)
+def idxmin(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``Expr.idxmin``, for frames on GPUs too."""
+    return _on_gpu(original(*args, **kwargs), _GpuIdxMin)
 
 
-def _idxmin(find: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    return _on_gpu(find(*args, **kwargs), _GpuIdxMin)
-
-
-def _idxmax(find: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    return _on_gpu(find(*args, **kwargs), _GpuIdxMax)
+def idxmax(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``Expr.idxmax``, for frames on GPUs too."""
+    return _on_gpu(original(*args, **kwargs), _GpuIdxMax)
 
 
 def _on_gpu(expression: Any, ours: type[IdxMin]) -> Any:

@@ -13,17 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def install_parquet_indexes() -> None:
-    """Have dask_cudf number rows as pandas does; without dask_cudf, and a second time, nothing changes."""
-    try:
-        from dask_cudf.io import parquet
-    except ImportError:  # frames are made of pandas here
-        return
-    if hasattr(parquet.CudfEngine, "numbers_rows_as_pandas"):
-        return
+def pandas_index_engine(_: Any) -> Any:
+    """The Parquet engine that numbers rows as pandas does, in the place of dask_cudf's."""
     from .parquet_engine import PandasIndexEngine
 
-    parquet.CudfEngine = PandasIndexEngine  # the name by which `read_parquet` of dask_cudf finds it
+    return PandasIndexEngine
 
 
 def numbered_as_pandas(

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
     """As `dask_cudf`'s, which numbers the rows of a partition; this one numbers them in each file."""
 
-    numbers_rows_as_pandas = True
-
     @classmethod
     def multi_support(cls) -> bool:
         """Whether it takes several files at once; dask_cudf's says so of itself alone, and of no subclass."""

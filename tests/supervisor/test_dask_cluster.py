@@ -43,7 +43,7 @@ def test_a_cluster_is_scaled_up_and_down():
         await workers_become(cluster, 2)
         await cluster.scale(1)
         await workers_become(cluster, 1)
-        with pytest.raises(GpuDaskError, match="this server allows 3"):
+        with pytest.raises(GpuDaskError, match="limits clusters to 3 workers"):
             await cluster.scale(4)
 
     with_cluster(use, max_workers=3)
@@ -110,7 +110,7 @@ def test_what_clients_hold_is_reported_and_an_emptied_cluster_keeps_its_workers_
         assert (await cluster.state()).held == 0
         client = await asyncio.to_thread(fill, cluster.ready)
         assert 3 * 2**24 <= (await cluster.state()).held < 5 * 2**24
-        assert (await cluster.empty()).held == 0
+        assert (await cluster.reset()).held == 0
         held, (pid, results, actors) = await asyncio.to_thread(look, cluster.ready)
         total = await asyncio.to_thread(compute_a_sum, cluster.ready)
         await asyncio.to_thread(client.close, 1)
@@ -122,7 +122,7 @@ def test_what_clients_hold_is_reported_and_an_emptied_cluster_keeps_its_workers_
     assert total == 5050
 
 
-def test_emptying_stops_what_still_runs():
+def test_a_reset_stops_tasks_that_still_run():
     def forever():
         import time
 
@@ -133,7 +133,7 @@ def test_emptying_stops_what_still_runs():
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
         client.submit(forever)
         await asyncio.sleep(1)
-        await cluster.empty()
+        await cluster.reset()
         total = await asyncio.wait_for(asyncio.to_thread(compute_a_sum, cluster.ready), 10)
         await asyncio.to_thread(client.close, 1)
         return total

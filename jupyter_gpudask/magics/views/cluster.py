@@ -1,0 +1,81 @@
+"""The output of ``%gpudask start``, and a cluster in a few words."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from .base import View
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from ...protocol import ClusterState, Ready
+    from ...session.running_cluster import RunningCluster
+
+
+class ClusterView(View):
+    """A cluster that was started, or was already running.
+
+    Parameters
+    ----------
+    cluster
+        The cluster.
+    state
+        Its current state, if it was already running.
+
+    Attributes
+    ----------
+    client
+        The Dask client, which is also Dask's default client.
+    """
+
+    def __init__(self, cluster: RunningCluster, state: ClusterState | None = None) -> None:
+        self.client: Client = cluster.client
+        self._ready, self._state = cluster.ready, state
+        self._spec = cluster.spec
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def to_html(self) -> str:
+        """The lines, the first in bold."""
+        first, *rest = self._lines()
+        return f"<div><b>{escape(first)}</b>" + "".join(f"<br>{escape(line)}" for line in rest) + "</div>"
+
+    def _lines(self) -> list[str]:
+        lines = [describe_cluster(self._ready, self._state)]
+        if self._state is not None:
+            lines[0] += ": already running"
+        if self._ready.stand_in:
+            lines.append(f"{self._ready.stand_in} Cells run with NumPy and pandas.")
+        if self._spec.protocol == "ucx":
+            lines.append("UCX does not support TLS: other users of this machine can connect to the cluster's ports.")
+        elif self._ready.credentials is None:
+            lines.append("This cluster does not use TLS: everyone who can reach its ports can connect to it.")
+        if self._ready.dashboard_port:
+            address = f"http://127.0.0.1:{self._ready.dashboard_port}/status?token={self._ready.dashboard_token}"
+            lines.append(f"Dask's dashboard: {address}")
+        return lines
+
+
+def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
+    """Describe a cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU stand-in, 4 workers``.
+
+    Parameters
+    ----------
+    ready
+        What the supervisor reported when the cluster was up.
+    state
+        The current state; after ``scale`` it adds how many GPUs have a worker: ``1 of 2 × NVIDIA H200``.
+    """
+    workers, gpus = ready.workers, ready.gpus
+    if state is not None and state.workers_wanted:
+        workers = state.workers_wanted
+    if ready.engine == "cpu":
+        return f"CPU stand-in, {workers} worker{'s' if workers != 1 else ''}"
+    if not gpus:
+        return f"{workers} GPU worker{'s' if workers != 1 else ''}"
+    names = sorted({gpu.name for gpu in gpus})
+    scaled = f"{workers} of " if workers < len(gpus) else ""
+    return f"{scaled}{len(gpus)} × {' and '.join(names)}"

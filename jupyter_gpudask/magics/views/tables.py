@@ -1,0 +1,123 @@
+"""Tables of ``%gpudask status``, ``gpus`` and ``logs``."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from ...quantities import format_bytes
+from .base import View, format_table, html_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...protocol import ClusterState, GpuState, WorkerState
+
+_DASH = "–"
+
+
+class StatusView(View):
+    """The state of each worker, as a table.
+
+    Attributes
+    ----------
+    state
+        The state of the cluster.
+    """
+
+    _HEADS = ("worker", "GPU", "busy", "device memory", "pool", "spilled", "memory", "running", "waiting", "status")
+
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+
+    def __str__(self) -> str:
+        return format_table(self._HEADS, self._rows())
+
+    def to_html(self) -> str:
+        """The table."""
+        return html_table(self._HEADS, self._rows())
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [self._row(number, worker) for number, worker in enumerate(self.state.workers)]
+
+    def _row(self, number: int, worker: WorkerState) -> tuple[str, ...]:
+        spilled = [amount for amount in (worker.spilled_to_host, worker.spilled_to_disk) if amount is not None]
+        return (
+            str(number),
+            _DASH if worker.gpu_index is None else str(worker.gpu_index),
+            _DASH if worker.utilization is None else f"{worker.utilization:.0f} %",
+            _used_of(worker.device_memory_used, worker.device_memory_total),
+            _used_of(worker.pool_used, worker.pool_size),
+            format_bytes(sum(spilled)) if spilled else _DASH,
+            _DASH if worker.memory is None else format_bytes(worker.memory),
+            str(worker.executing),
+            str(worker.waiting),
+            worker.status,
+        )
+
+
+class GpusView(View):
+    """The GPUs of the machine, as a table.
+
+    Attributes
+    ----------
+    gpus
+        The GPUs with their metrics.
+    holders
+        The clusters that hold each GPU, in words, by UUID.
+    """
+
+    _HEADS = ("GPU", "name", "busy", "memory", "temperature", "power", "held by", "processes")
+
+    def __init__(self, gpus: Sequence[GpuState], holders: Mapping[str, Sequence[str]]) -> None:
+        self.gpus = tuple(gpus)
+        self.holders = dict(holders)
+
+    def __str__(self) -> str:
+        return format_table(self._HEADS, self._rows()) if self.gpus else "This machine has no GPU."
+
+    def to_html(self) -> str:
+        """The table."""
+        return html_table(self._HEADS, self._rows()) if self.gpus else super().to_html()
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                str(gpu.index),
+                gpu.name,
+                _DASH if gpu.utilization is None else f"{gpu.utilization:.0f} %",
+                _used_of(gpu.memory_used, gpu.memory_total),
+                _DASH if gpu.temperature is None else f"{gpu.temperature:.0f} °C",
+                _DASH if gpu.power is None else f"{gpu.power:.0f} W",
+                ", ".join(self.holders.get(gpu.uuid, ())) or _DASH,
+                ", ".join(
+                    f"pid {process.pid}" + (f" ({format_bytes(process.memory)})" if process.memory else "")
+                    for process in gpu.processes
+                )
+                or _DASH,
+            )
+            for gpu in self.gpus
+        ]
+
+
+class LogsView(View):
+    """The last lines of logs, by name of the worker."""
+
+    def __init__(self, logs: dict[str, str]) -> None:
+        self.logs = logs
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"{name}:\n{text or '(empty)'}" for name, text in self.logs.items())
+
+    def to_html(self) -> str:
+        """A collapsible section for each log."""
+        return "".join(
+            f"<details><summary>{escape(name)}</summary><pre>{escape(text or '(empty)')}</pre></details>"
+            for name, text in self.logs.items()
+        )
+
+
+def _used_of(used: int | None, total: int | None) -> str:
+    if used is None:
+        return _DASH
+    return format_bytes(used) if total is None else f"{format_bytes(used)} of {format_bytes(total)}"

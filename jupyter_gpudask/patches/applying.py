@@ -1,0 +1,152 @@
+"""Applies the rows of the table of patches to this process, and undoes them."""
+
+from __future__ import annotations
+
+import threading
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from ..errors import PatchError
+from .interception import intercept, release
+from .parameters import PARAMETERS
+from .row import is_set, owner_of, resolve
+from .table import PATCHES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from .row import Change, Patch, Process
+
+_MISSING = object()
+
+
+class Patches:
+    """The patches of this process, by their rows.
+
+    Parameters
+    ----------
+    rows
+        In the order in which they are applied: of two that wrap one function, the later is the outer one.
+    """
+
+    def __init__(self, rows: Sequence[Patch]) -> None:
+        self._rows = tuple(rows)
+        self._lock = threading.RLock()
+        self._done: set[tuple[Process, bool]] = set()
+        self._applied: dict[str, list[Callable[[], None]]] = {}
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """The names of the rows that are in force."""
+        return tuple(self._applied)
+
+    def are_applied(self, process: Process) -> bool:
+        """Whether all rows of `process` that are needed here are in force."""
+        return (process, False) in self._done
+
+    def apply(self, process: Process, *, on_cpu: bool = False, wrappers: Mapping[str, Any] | None = None) -> None:
+        """Apply the rows of `process` that are not applied yet; all of them, or none.
+
+        Of threads that do it at the same time all return when it is done.
+
+        Parameters
+        ----------
+        process
+            What this process is.
+        on_cpu
+            Only those that cells with NumPy and pandas need.
+        wrappers
+            By target, of changes without one in the table. Given again, they replace those that were given before.
+
+        Raises
+        ------
+        PatchError
+            A row does not fit the installed libraries; nothing was changed.
+        """
+        if (process, on_cpu) in self._done and not wrappers:
+            return
+        with self._lock:
+            given = dict(wrappers or {})
+            for row in self._rows:
+                if any(change.target in given for change in row.changes):
+                    self._undo(row.name)
+            rows = [row for row in self._rows if row.process == process and (row.on_cpu or not on_cpu)]
+            rows = [row for row in rows if row.name not in self._applied and not row.why_skipped()]
+            for row in rows:
+                row.check(PARAMETERS)
+            wrapped = [
+                (row, change, given[change.target] if not change.wrapper else resolve(change.wrapper))
+                for row in rows
+                for change in row.changes
+            ]
+            try:
+                for row, change, wrapper in wrapped:
+                    undos = self._applied.setdefault(row.name, [])
+                    if not is_set(change.unless):
+                        undos.append(_make(change, wrapper))
+            except BaseException:  # an interrupt, too, leaves all or nothing
+                self.undo()
+                raise
+            self._done.add((process, on_cpu))
+
+    def undo(self) -> None:
+        """Take back every change that was made in this process."""
+        with self._lock:
+            for name in reversed(list(self._applied)):
+                self._undo(name)
+            self._done.clear()
+
+    def _undo(self, name: str) -> None:
+        for undo in reversed(self._applied.pop(name, [])):
+            undo()
+
+    def examine(self, process: Process) -> Iterator[tuple[str, str, PatchError | None]]:
+        """Each row of `process`: its name, why it is skipped, and how it fails to fit the installed libraries.
+
+        Before they are applied, cuDF and CuPy are not looked at: to import them takes seconds and device memory.
+        """
+        for row in self._rows:
+            if row.process != process:
+                continue
+            if self.are_applied(process):
+                yield row.name, "" if row.name in self._applied else row.why_skipped(), None
+                continue
+            misfit = None
+            try:
+                if not row.gpu_libraries:
+                    row.check(PARAMETERS)
+            except PatchError as error:
+                misfit = error
+            yield row.name, "", misfit
+
+
+def _make(change: Change, wrapper: Any) -> Callable[[], None]:
+    """Make one change, and return what undoes it."""
+    if change.how == "call":
+        wrapper()
+        undo: Callable[[], None] = resolve(change.undo)
+        return undo
+    owner, name = owner_of(change.target)
+    before = vars(owner).get(name, _MISSING)
+    original = getattr(owner, name)
+    if change.how == "code":
+        intercept(original, wrapper)
+        return lambda: release(original, wrapper)
+    after = wrapper(original) if change.how == "value" else _calling(wrapper, original)
+    setattr(owner, name, staticmethod(after) if isinstance(before, staticmethod) else after)
+    return lambda: delattr(owner, name) if before is _MISSING else setattr(owner, name, before)
+
+
+def _calling(wrapper: Callable[..., Any], original: Any) -> Any:
+    """A function that calls `wrapper` with `original` and its own arguments."""
+
+    @wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return wrapper(original, *args, **kwargs)
+
+    return call
+
+
+patches = Patches(PATCHES)
+"""Those of this process, as the libraries that they change are those of this process."""

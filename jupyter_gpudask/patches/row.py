@@ -1,0 +1,195 @@
+"""A row of the table of patches: what it changes, why, and for which versions."""
+
+from __future__ import annotations
+
+import inspect
+import platform
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from packaging.specifiers import SpecifierSet
+
+from ..errors import PatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_ALWAYS_THERE = {"python", "dask", "distributed"}
+
+Process = Literal["kernel", "worker", "supervisor"]
+
+How = Literal["attribute", "code", "value", "call"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One target of a row. Nothing is imported before it is needed.
+
+    Attributes
+    ----------
+    target
+        What is changed, as ``module:attribute.attribute``.
+    wrapper
+        What is put in its place or around it, likewise. That of a function is called as
+        ``wrapper(original, *args, **kwargs)``. Empty where whoever applies the row has it.
+    how
+        ``attribute``: the name in its class or module holds a function that calls the wrapper. This is enough for
+        methods, which are looked up in the class, and for functions that only their own module calls.
+        ``code``: the function stays the same object, and its code calls the wrapper. For functions that modules of
+        Dask, or the user, have imported by name: no attribute leads to those names.
+        ``value``: the name holds what the wrapper returns for the original value.
+        ``call``: the wrapper is called without arguments, and makes the change with a public function of the library.
+    undo
+        For ``call``: the function that takes it back.
+    unless
+        A flag with which the change is not needed, as ``module:attribute``.
+    """
+
+    target: str
+    wrapper: str
+    how: How = "attribute"
+    undo: str = ""
+    unless: str = ""
+
+    @property
+    def name(self) -> str:
+        """The target as one writes it."""
+        return self.target.replace(":", ".")
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One row.
+
+    Attributes
+    ----------
+    name
+        As ``%gpudask doctor`` lists it.
+    changes
+        In the order in which they are made.
+    process
+        Where it is applied.
+    reason
+        Why the library cannot be used as it is.
+    upstream
+        The issue, or the text of one to file.
+    test
+        The test of its behaviour, in ``tests/``.
+    requires
+        Versions of libraries that the row was written for. With another version of one of them no patch is applied,
+        and cells for GPUs are refused; without a library of the GPU the row is skipped.
+    needed
+        Versions that have the fault which the row corrects; with others it is skipped.
+    on_cpu
+        Whether cells with NumPy and pandas need it too.
+    """
+
+    name: str
+    changes: Sequence[Change]
+    process: Process
+    reason: str
+    upstream: str
+    test: str
+    requires: Mapping[str, str]
+    needed: Mapping[str, str] = field(default_factory=dict)
+    on_cpu: bool = False
+
+    @property
+    def gpu_libraries(self) -> frozenset[str]:
+        """What must be there beside Dask."""
+        return frozenset(self.requires.keys() - _ALWAYS_THERE)
+
+    def why_skipped(self) -> str:
+        """Why it is not needed here; empty if it is. Imports the libraries that it is about."""
+        for library in sorted(self.gpu_libraries):
+            if not version_of(library):
+                return f"{library} is not installed"
+        for library, specifier in self.needed.items():
+            version = version_of(library)
+            if version and not _contains(specifier, version):
+                return f"{library} {version}"
+        return ""
+
+    def check(self, parameters: Mapping[str, str]) -> None:
+        """See that it fits the installed libraries.
+
+        Parameters
+        ----------
+        parameters
+            The parameters that each target has in the tested versions; of one that is not there, only the name counts.
+
+        Raises
+        ------
+        PatchError
+            It does not.
+        """
+        for library, specifier in self.requires.items():
+            version = version_of(library)
+            if not _contains(specifier, version):
+                raise self._misfit(f"it was written for {library}{specifier}")
+        for change in self.changes:
+            try:
+                has = parameters_of(resolve(change.target))
+            except (ImportError, AttributeError):
+                raise self._misfit(f"{change.name} does not exist") from None
+            if has not in parameters.get(change.target, has).split(" | "):
+                raise self._misfit(f"{change.name} has other parameters ({has.replace(' ', ', ')})")
+
+    def _misfit(self, why: str) -> PatchError:
+        installed = " and ".join(f"{library} {version_of(library)}" for library in self.requires)
+        wanted = [f"{name}{versions}" for name, versions in self.requires.items()]
+        return PatchError(self.name, installed, why, wanted, in_cell=self.process == "kernel")
+
+
+def resolve(path: str) -> Any:
+    """What ``module:attribute.attribute`` names.
+
+    Raises
+    ------
+    ImportError, AttributeError
+        There is no such thing.
+    """
+    found, name = owner_of(path)
+    return getattr(found, name)
+
+
+def owner_of(path: str) -> tuple[Any, str]:
+    """The module or class that has the attribute, and the name of the attribute."""
+    module, _, names = path.partition(":")
+    *outer, name = names.split(".")
+    owner: Any = import_module(module)
+    for each in outer:
+        owner = getattr(owner, each)
+    return owner, name
+
+
+def is_set(flag: str) -> bool:
+    """Whether there is such a flag, as ``module:attribute``, and it is set."""
+    try:
+        return bool(flag) and bool(resolve(flag))
+    except (ImportError, AttributeError):
+        return False
+
+
+def parameters_of(function: Any) -> str:
+    """The names of its parameters, ``*args`` and ``**kwargs`` with their stars; empty for what is no function."""
+    if not inspect.isroutine(function):
+        return ""
+    stars: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    parameters = inspect.signature(function).parameters.values()
+    return " ".join(stars.get(parameter.kind, "") + parameter.name for parameter in parameters)
+
+
+def version_of(library: str) -> str:
+    """Its version; empty if it cannot be imported."""
+    if library == "python":
+        return platform.python_version()
+    try:
+        return str(getattr(import_module(library), "__version__", ""))
+    except Exception:  # noqa: BLE001 - a GPU library may fail in any way; the cell that needs it gets the error
+        return ""
+
+
+def _contains(specifier: str, version: str) -> bool:
+    return SpecifierSet(specifier).contains(version, prereleases=True)

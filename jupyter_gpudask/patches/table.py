@@ -1,0 +1,442 @@
+"""The table of patches: each change of another library, where it is applied, why, and for which versions.
+
+This is the only place that names what is changed; `applying` makes the changes and undoes them. The rows of the kernel
+are applied when the first GPU cell runs, and undone by ``%unload_ext``. Those of the processes of a cluster are applied
+there by the process itself: `jupyter_gpudask.supervisor` before it makes the scheduler, and each worker through a
+plugin. They last as long as the process.
+
+`parameters` has the parameters that each target had in the versions that were tested.
+"""
+
+from __future__ import annotations
+
+from .row import Change, Patch
+
+# The range that pyproject.toml states for the base install.
+_DASK = {"dask": ">=2026.1.1,<2026.8.1", "distributed": ">=2026.1.1,<2026.8.1"}
+_CUPY = {"cupy": "<15"}
+_CUDF = {"cudf": "<27"}
+_ALL_OF_RAPIDS = {**_DASK, "cudf": ">=26.10,<27", "dask_cudf": ">=26.10,<27"}
+
+_HERE = "jupyter_gpudask.patches"
+_RANDOM = "dask.array.random"
+
+ARRAY_FUNCTIONS = (
+    "array",
+    "asanyarray",
+    "asarray",
+    "block",
+    "concatenate",
+    "diag",
+    "diagonal",
+    "dstack",
+    "empty_like",
+    "eye",
+    "from_array",
+    "from_delayed",
+    "from_npy_stack",
+    "from_zarr",
+    "fromfunction",
+    "full_like",
+    "hstack",
+    "indices",
+    "linspace",
+    "meshgrid",
+    "ones_like",
+    "pad",
+    "stack",
+    "tile",
+    "tri",
+    "tril_indices",
+    "triu_indices",
+    "vstack",
+    "zeros_like",
+)
+"""Of `dask.array`: what they make of numbers and NumPy arrays is made on the worker's host and moved to its GPU."""
+
+FRAME_FUNCTIONS = (
+    "concat",
+    "from_array",
+    "from_delayed",
+    "from_map",
+    "from_pandas",
+    "read_fwf",
+    "read_sql",
+    "read_sql_query",
+    "read_sql_table",
+    "read_table",
+)
+"""Of `dask.dataframe`: likewise."""
+
+_OTHER_FRAME_FUNCTIONS = (
+    "dask.datasets:timeseries",
+    "dask.dataframe.io.demo:make_timeseries",
+    "dask.dataframe.io.demo:with_spec",
+)
+
+
+def _code(target: str, wrapper: str) -> Change:
+    """A function that modules of Dask, or the user, have imported by name."""
+    return Change(target, f"{_HERE}.{wrapper}", how="code")
+
+
+def _attribute(target: str, wrapper: str) -> Change:
+    """A method, or a function that only its own module calls."""
+    return Change(target, f"{_HERE}.{wrapper}")
+
+
+PATCHES = (
+    Patch(
+        "configuration per cell",
+        (
+            Change(
+                "dask.config:update",
+                "jupyter_gpudask.overlay.config_overlay:install_sections",
+                how="call",
+                undo="jupyter_gpudask.overlay.config_overlay:remove_sections",
+            ),
+            Change("dask.config:refresh", "jupyter_gpudask.overlay.config_overlay:refresh", how="code"),
+        ),
+        process="kernel",
+        reason="dask.config.set is process-wide: other threads see it, and overlapping exits leave it set.",
+        upstream="https://github.com/dask/dask/issues/2410",
+        test="switch/test_switch.py::test_two_at_the_same_time_do_not_see_each_other",
+        requires=_DASK,
+        on_cpu=True,
+    ),
+    Patch(
+        "context of threads",
+        (
+            Change(
+                "threading:Thread.start",
+                "jupyter_gpudask.overlay.thread_context:start",
+                unless="sys:flags.thread_inherit_context",
+            ),
+            Change("concurrent.futures:ThreadPoolExecutor.submit", "jupyter_gpudask.overlay.thread_context:submit"),
+        ),
+        process="kernel",
+        reason="Threads and pools that a cell starts would compute on the CPU: before Python 3.14, whose flag "
+        "thread_inherit_context does it for threads, none inherits the context, and a pool that is there already "
+        "never does.",
+        upstream="https://docs.python.org/3/library/sys.html#sys.flags.thread_inherit_context",
+        test="switch/test_switch.py::test_a_thread_that_is_started_inside_sees_it_until_it_ends",
+        requires={"python": ">=3.11"},
+        on_cpu=True,
+    ),
+    Patch(
+        "CuPy backend",
+        (
+            Change(
+                "dask.array.backends:array_creation_dispatch.register_backend",
+                f"{_HERE}.arrays.cupy_backend:register",
+                how="call",
+                undo=f"{_HERE}.arrays.cupy_backend:unregister",
+            ),
+        ),
+        process="kernel",
+        reason="Dask's own names da.arange(n) on NumPy and on CuPy alike, so that a cluster takes one for the other; "
+        "and it sets array.backend for the whole process while it creates an array.",
+        upstream="To file with Dask: 'CuPy and NumPy versions of da.arange have one key': da.arange(10).name is the "
+        "same under both backends, and with the one persisted, computing the other returns its data.",
+        test="switch/test_arrays.py::test_each_backend_gives_its_own_data_when_the_other_is_persisted",
+        requires=_DASK,
+    ),
+    Patch(
+        "random numbers",
+        (
+            Change(f"{_RANDOM}:RandomState.choice", "jupyter_gpudask.random.cpu_generators:choose_on_cpu"),
+            Change(f"{_RANDOM}:RandomState.permutation", "jupyter_gpudask.random.cpu_generators:permute_on_cpu"),
+            Change(f"{_RANDOM}:Generator.permutation", "jupyter_gpudask.random.cpu_generators:permute_on_cpu"),
+            Change(f"{_RANDOM}:_wrap_func", "jupyter_gpudask.random.generators:wrap_func"),
+            Change(f"{_RANDOM}:RandomState.choice", "jupyter_gpudask.random.generators:choice"),
+            Change(f"{_RANDOM}:Generator.choice", "jupyter_gpudask.random.generators:choice"),
+            Change(f"{_RANDOM}:RandomState.permutation", "jupyter_gpudask.random.generators:permutation"),
+            Change(f"{_RANDOM}:Generator.permutation", "jupyter_gpudask.random.generators:permutation"),
+        ),
+        process="kernel",
+        reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState takes numbers where NumPy takes "
+        "arrays; and Dask's choice and permutation ask the settings of the moment, not their generator.",
+        upstream="https://github.com/cupy/cupy/issues/4557",
+        test="switch/test_random.py::test_meta_blocks_and_result_are_cupy_and_look_as_on_the_cpu",
+        requires=_DASK,
+    ),
+    Patch(
+        "seed of da.random",
+        (
+            Change(f"{_RANDOM}:_cached_states", "jupyter_gpudask.random.seed:SharedStates", how="value"),
+            Change(f"{_RANDOM}:RandomState.seed", "jupyter_gpudask.random.seed:seed"),
+        ),
+        process="kernel",
+        reason="da.random.seed seeds the generator of the current backend alone.",
+        upstream="To file with Dask: 'da.random.seed should seed all backends': a seed that is set under NumPy has no "
+        "effect on da.random.random under array.backend=cupy.",
+        test="switch/test_random_streams.py::test_a_seed_counts_inside_and_outside_whichever_it_is_called_in",
+        requires=_DASK,
+    ),
+    Patch(
+        "to_datetime",
+        (_code("dask.dataframe:to_datetime", "frames.conversions:to_datetime"),),
+        process="kernel",
+        reason="Its metadata has one row, which cuDF does not take for a column of a frame without rows.",
+        upstream="To file with Dask: 'dd.to_datetime should have empty metadata': ddf['t'] = dd.to_datetime(ddf.s) "
+        "fails with cuDF, whose frame of metadata has no rows.",
+        test="switch/test_frames_as_pandas.py::test_parts_of_a_time_become_columns",
+        requires=_DASK,
+        needed=_CUDF,
+    ),
+    Patch(
+        "bags and records",
+        (
+            _code("dask.dataframe.dask_expr.io.bag:to_bag", "frames.conversions:from_host"),
+            _code("dask.dataframe.dask_expr.io.records:to_records", "frames.conversions:from_host"),
+        ),
+        process="kernel",
+        reason="Dask makes a bag of None from the partitions of cuDF, and no records.",
+        upstream="To file with dask-cudf: 'to_bag and to_records return None': "
+        "dask_cudf.from_cudf(df, 2).to_bag().compute() is [None, None].",
+        test="switch/test_frames.py::test_bags_and_records_are_made_of_the_rows",
+        requires=_DASK,
+    ),
+    Patch(
+        "Parquet engine by frame",
+        (
+            _attribute(
+                "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine", "frames.conversions:choose_parquet_engine"
+            ),
+        ),
+        process="kernel",
+        reason="to_parquet takes the engine of the current backend, cuDF's, also for a frame of pandas.",
+        upstream="To file with Dask: 'to_parquet should choose its engine by the frame': under "
+        "dataframe.backend=cudf, to_parquet of a pandas frame fails.",
+        test="switch/test_frames.py::test_a_pandas_frame_is_written_as_pandas_writes_it",
+        requires=_DASK,
+    ),
+    Patch(
+        "Parquet row numbers",
+        (Change("dask_cudf.io.parquet:CudfEngine", f"{_HERE}.frames.parquet:pandas_index_engine", how="value"),),
+        process="kernel",
+        reason="dask_cudf reads several small files as one partition, and numbers its rows through; pandas numbers "
+        "the rows of each file.",
+        upstream="To file with cuDF: 'read_parquet of several files has another RangeIndex than pandas'.",
+        test="switch/test_frames_as_pandas.py::test_rows_of_several_files_have_the_index_that_pandas_has",
+        requires=_ALL_OF_RAPIDS,
+        needed=_CUDF,
+    ),
+    Patch(
+        "partial time strings",
+        (_attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.partial_time_strings:loc"),),
+        process="kernel",
+        reason="cuDF takes a label such as '2015-05-05' for one moment, pandas for the whole day.",
+        upstream="https://github.com/NVIDIA/cudf/pull/22736",
+        test="switch/test_frames_as_pandas.py::test_times_are_located_by_texts",
+        requires=_DASK,
+        needed=_CUDF,
+    ),
+    Patch(
+        "idxmin and idxmax",
+        (
+            _attribute("dask.dataframe.dask_expr._expr:Expr.idxmin", "frames.idxmin:idxmin"),
+            _attribute("dask.dataframe.dask_expr._expr:Expr.idxmax", "frames.idxmin:idxmax"),
+        ),
+        process="kernel",
+        reason="cuDF has neither.",
+        upstream="https://github.com/NVIDIA/cudf/issues/9602",
+        test="switch/test_frames_as_pandas.py::test_labels_of_extremes_are_found",
+        requires=_DASK,
+        needed=_CUDF,
+    ),
+    Patch(
+        "computed group keys",
+        (
+            _attribute("cudf.core.groupby.groupby:_Grouping._handle_label", "frames.groupby:handle_label"),
+            _attribute("dask_cudf._expr.groupby:GroupBy.aggregate", "frames.groupby:aggregate"),
+        ),
+        process="kernel",
+        reason="dask_cudf takes keys of a group-by by name alone: df.groupby(df.x > 1) fails.",
+        upstream="https://github.com/NVIDIA/cudf/issues/9020",
+        test="switch/test_frames_as_pandas.py::test_groups_are_made_by_what_is_computed_of_columns",
+        requires=_ALL_OF_RAPIDS,
+        needed=_CUDF,
+    ),
+    Patch(
+        "NumPy conversion",
+        (
+            _attribute("dask.array:Array.__array__", "numpy_conversion:to_numpy"),
+            _attribute("dask.dataframe.dask_expr:FrameBase.__array__", "numpy_conversion:to_numpy"),
+        ),
+        process="kernel",
+        reason="np.asarray(x) computes x, and CuPy and cuDF refuse to convert the result; each worker can convert its "
+        "blocks before they are sent.",
+        upstream="https://github.com/dask/dask/issues/5714",
+        test="switch/test_user_functions.py::test_numpy_gets_a_numpy_array",
+        requires=_DASK,
+    ),
+    Patch(
+        "shuffle by tasks",
+        (
+            _code("dask.utils:get_default_shuffle_method", "shuffle:default_shuffle_method"),
+            _code("dask.array:rechunk", "shuffle:rechunk"),
+        ),
+        process="kernel",
+        reason="The peer-to-peer shuffle has the scheduler unpickle cuDF metadata, which takes a CUDA context, and "
+        "writes blocks to files.",
+        upstream="https://github.com/NVIDIA/cudf/pull/15469",
+        test="switch/test_arrays.py::test_blocks_on_gpus_are_cut_anew_by_tasks_and_others_as_dask_chooses",
+        requires=_DASK,
+    ),
+    Patch(
+        "creation functions",
+        (
+            *(_code(f"dask.array:{name}", "creation:create_array") for name in ARRAY_FUNCTIONS),
+            *(_code(f"dask.dataframe:{name}", "creation:create_frame") for name in FRAME_FUNCTIONS),
+            *(_code(target, "creation:create_frame") for target in _OTHER_FRAME_FUNCTIONS),
+            _attribute("dask.bag:Bag.to_dataframe", "creation:create_frame"),
+        ),
+        process="kernel",
+        reason="Dask dispatches ones, zeros, empty, full, arange, random numbers and four readers to a backend, and no "
+        "other creation function.",
+        upstream="https://github.com/dask/dask/pull/9914",
+        test="switch/test_arrays.py::test_an_array_is_cupy_in_meta_in_blocks_and_in_the_result",
+        requires=_DASK,
+    ),
+    Patch(
+        "operand placement",
+        tuple(
+            _code(f"dask.array:{name}", "arrays.operand_placement:place_plain_data")
+            for name in ("asarray", "asanyarray", "from_array")
+        ),
+        process="kernel",
+        reason="x + np.ones(3) makes an array of NumPy inside Dask, which CuPy refuses to add to x.",
+        upstream="https://github.com/dask/dask/pull/9914",
+        test="switch/test_operand_placement.py::test_beside_a_collection_of_the_cell_it_is_on_the_gpu",
+        requires=_DASK,
+    ),
+    Patch(
+        "block metadata",
+        (
+            _attribute("dask.array:Array.__new__", "arrays.block_meta:make_array"),
+            _code("dask.array.utils:compute_meta", "arrays.block_meta:compute_meta"),
+        ),
+        process="kernel",
+        reason="Dask gives arrays whose blocks it cannot infer (a histogram, an FFT, x[x > 0]) metadata of NumPy, "
+        "whatever they are computed from.",
+        upstream="To file with Dask: 'meta of da.histogram and boolean indexing should follow the input': "
+        "type((x[x > 0])._meta) is numpy.ndarray for x of CuPy.",
+        test="switch/test_arrays.py::test_no_function_of_cupy_that_reads_beyond_an_empty_array_is_given_one",
+        requires=_DASK,
+    ),
+    Patch(
+        "quantiles",
+        (
+            _code("dask.array:quantile", "arrays.quantiles:quantile"),
+            _code("dask.array:median", "arrays.quantiles:median"),
+            _code("dask.array:percentile", "arrays.quantiles:percentile"),
+        ),
+        process="kernel",
+        reason="CuPy reads beyond the end of empty blocks, sorts NaN behind all numbers, and has no median of an empty "
+        "block.",
+        upstream="https://github.com/cupy/cupy/issues/9110",
+        test="switch/test_all_cuts.py::test_it_agrees_with_numpy",
+        requires=_DASK,
+        needed=_CUPY,
+    ),
+    Patch(
+        "element-wise functions",
+        (
+            _code("dask.array:angle", "arrays.numeric:angle"),
+            _code("dask.array:sinc", "arrays.numeric:sinc"),
+            _code("dask.array.core:elemwise", "arrays.numeric:elemwise"),
+        ),
+        process="kernel",
+        reason="CuPy rounds the quotient first: 1.0 // 0.1 is 10, and 9 in NumPy; and its angle and sinc are wrong for "
+        "NaN.",
+        upstream="https://github.com/cupy/cupy/issues/7737",
+        test="switch/test_all_cuts.py::test_quotients_and_remainders_are_those_of_numpy",
+        requires=_DASK,
+        needed=_CUPY,
+    ),
+    Patch(
+        "warning of cuDF's division",
+        (_code("dask._collections:new_collection", "arrays.numeric:warn_about_cudf_division"),),
+        process="kernel",
+        reason="cuDF rounds the quotient first, and its columns cannot be corrected cheaply.",
+        upstream="To file with cuDF: '1.0 // 0.1 is 10, and 9 in pandas'.",
+        test="switch/test_frames_on_cpu.py::test_a_quotient_that_cudf_rounds_is_told",
+        requires=_DASK,
+        needed=_CUDF,
+    ),
+    Patch(
+        "mixed operands",
+        (
+            *(
+                _code(f"dask.array.{name}", "mixed_operands:check_arrays")
+                for name in (
+                    "core:elemwise",
+                    "core:concatenate",
+                    "core:stack",
+                    "routines:tensordot",
+                    "routines:matmul",
+                    "einsumfuncs:einsum",
+                )
+            ),
+            _code("dask._collections:new_collection", "mixed_operands:check_frames"),
+            _code("dask.base:compute", "mixed_operands:explain_mixed_blocks"),
+        ),
+        process="kernel",
+        reason="An operation on a NumPy and a CuPy collection fails only when it is computed, in a task, with an error "
+        "that names neither.",
+        upstream="https://github.com/dask/dask/issues/4462",
+        test="switch/test_operand_placement.py::"
+        "test_two_places_in_one_operation_are_refused_by_name_of_the_parameter_too",
+        requires=_DASK,
+    ),
+    Patch(
+        "user functions",
+        (
+            _code("dask.array.core:map_blocks", "user_functions:map_user_function"),
+            _code("dask.dataframe.dask_expr._collection:map_partitions", "user_functions:map_user_function"),
+            _attribute("dask.dataframe:Series.map", "user_functions:apply_with_cudf_meta"),
+            _attribute("dask.dataframe:Series.apply", "user_functions:apply_with_cudf_meta"),
+            _attribute("dask.dataframe:DataFrame.apply", "user_functions:apply_with_cudf_meta"),
+        ),
+        process="kernel",
+        reason="A function for NumPy may return NumPy's array for a block of CuPy's; the blocks are then something "
+        "else than the metadata says, and the next operation fails.",
+        upstream="To file with Dask: 'map_blocks should check or convert what a function returns against meta'.",
+        test="switch/test_user_functions.py::test_blocks_are_where_the_metadata_says",
+        requires=_DASK,
+    ),
+    Patch(
+        "computation",
+        (
+            _code("dask.base:compute", "computation:compute"),
+            _code("dask.base:collections_to_expr", "computation:collections_to_expr"),
+        ),
+        process="kernel",
+        reason="A client gets the graph of a computation, and not the collections: whether a result fits the memory of "
+        "the kernel's GPU, and the conversion of each block by --to-host, must be decided before the graph is made. "
+        "The rest is in our own client class, KernelClient.",
+        upstream="To file with Dask: 'let a Client see the collections of dask.compute, as it does those of "
+        "dask.persist'.",
+        test="switch/test_computing.py::test_what_does_not_fit_is_refused_with_its_size_and_nothing_of_it_stays",
+        requires=_DASK,
+    ),
+    Patch(
+        "interruption of tasks",
+        (Change("distributed.worker:_run_task_simple", "jupyter_gpudask.worker.interruption:run_task"),),
+        process="worker",
+        reason="Dask does not stop a task that runs when it is cancelled.",
+        upstream="https://github.com/dask/distributed/issues/4694",
+        test="scheduler/test_cancellation.py::test_a_worker_computes_on_after_interrupts_at_any_depth",
+        requires=_DASK,
+    ),
+    Patch(
+        "guard of the dashboard",
+        (Change("distributed.node:RoutingApplication", wrapper="", how="value"),),
+        process="supervisor",
+        reason="Dask's dashboard answers everybody who reaches its port, also on a machine with several users.",
+        upstream="https://github.com/dask/distributed/pull/6431",
+        test="supervisor/test_dashboard.py::test_a_guarded_dashboard_answers_only_who_knows_its_secret",
+        requires=_DASK,
+    ),
+)

@@ -1,0 +1,109 @@
+"""How the fields of `ClusterSpec` are typed as options of ``%gpudask start``; the fields declare them."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal, Union, get_args, get_origin
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a field of `ClusterSpec` declares for the command line, beside its type, default and allowed values.
+
+    Attributes
+    ----------
+    metavar
+        Stands for the value in the help.
+    help
+        What the option means.
+    flag
+        The option as it is typed, if that is not the name of the field with dashes.
+    words
+        Words that completion suggests, beside those of the type.
+    value_is_optional
+        Whether the option may be typed without a value.
+    """
+
+    metavar: str
+    help: str
+    flag: str = ""
+    words: tuple[str, ...] = ()
+    value_is_optional: bool = False
+
+
+@dataclass(frozen=True)
+class StartOption(Option):
+    """An option of ``%gpudask start``.
+
+    Attributes
+    ----------
+    field
+        The field of `ClusterSpec`.
+    allowed
+        The valid values, in words.
+    default
+        The default as it would be typed; empty if it depends on the machine, or if there is none.
+    is_repeatable
+        Whether the option may be typed several times.
+    """
+
+    field: str = ""
+    allowed: str = ""
+    default: str = ""
+    is_repeatable: bool = False
+
+
+@cache
+def start_options() -> dict[str, StartOption]:
+    """The options of ``%gpudask start`` and ``restart``, by flag, in the order of the fields."""
+    from .spec import ClusterSpec
+
+    options = (_start_option(name, field) for name, field in ClusterSpec.model_fields.items())
+    return {option.flag: option for option in options}
+
+
+def flag_of(field: str) -> str:
+    """The option for a field of `ClusterSpec`, as it is typed: ``--spill-threshold`` for ``spill_threshold``."""
+    flags = {option.field: flag for flag, option in start_options().items()}
+    return flags.get(field, "--" + field.replace("_", "-"))
+
+
+def _start_option(name: str, field: FieldInfo) -> StartOption:
+    option = next(part for part in field.metadata if isinstance(part, Option))
+    default = field.get_default(call_default_factory=True)
+    return StartOption(
+        metavar=option.metavar,
+        help=option.help,
+        flag=option.flag or "--" + name.replace("_", "-"),
+        words=(*_words_of_type(field.annotation), *option.words),
+        value_is_optional=option.value_is_optional,
+        field=name,
+        allowed=field.description or "",
+        default=_as_typed(default, option),
+        is_repeatable=isinstance(default, dict),
+    )
+
+
+def _words_of_type(annotation: object) -> tuple[str, ...]:
+    if annotation is bool:
+        return ("yes", "no")
+    if get_origin(annotation) is Literal:
+        return tuple(get_args(annotation))
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(word for part in get_args(annotation) for word in _words_of_type(part))
+    return ()
+
+
+def _as_typed(default: object, option: Option) -> str:
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    if default is None:
+        return "none" if "none" in option.words else ""
+    if isinstance(default, float):
+        return f"{default:g}"
+    return default if isinstance(default, str) else ""

@@ -1,0 +1,98 @@
+"""Bring up a `RunningCluster`: start a cluster or attach to one, import the libraries meanwhile, connect a client."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from .background_imports import BackgroundImports
+from .running_cluster import RunningCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..launcher.cluster_process import ClusterProcess, ProgressCallback
+    from ..launcher.connection import LostCallback
+    from ..protocol import ClusterSpec, Progress
+    from .attach import ServerCluster
+    from .event_loop import EventLoopThread
+
+
+def launch(
+    loop: EventLoopThread,
+    spec: ClusterSpec,
+    on_progress: ProgressCallback,
+    while_waiting: Callable[[], None],
+    on_lost: LostCallback | None,
+) -> RunningCluster:
+    """Start a cluster with the options `spec`, or attach to the one that the Jupyter server holds for this kernel.
+
+    Parameters
+    ----------
+    loop
+        Runs the connection to the supervisor.
+    spec
+        The options.
+    on_progress
+        Called in another thread for each worker that is up.
+    while_waiting
+        Called in this thread ten times a second.
+    on_lost
+        Called in another thread if the cluster is lost; `None` for a temporary cluster, whose client does not become
+        Dask's default.
+    """
+    from .attach import start_cluster
+
+    started: list[ServerCluster | ClusterProcess] = []
+    imports = BackgroundImports(spec)
+
+    def report_progress(progress: Progress) -> None:
+        imports.on_progress(progress)
+        on_progress(progress)
+
+    async def start() -> None:
+        started.append(await start_cluster(spec, path=import_path(), on_progress=report_progress, on_lost=on_lost))
+
+    try:
+        loop.run(start(), while_waiting)
+        imports.on_progress(started[0].ready)
+        imports.wait(while_waiting)
+        from ..client.connect import connect
+
+        return RunningCluster(started[0], connect(started[0].ready, set_as_default=on_lost is not None))
+    except BaseException:
+        imports.cancel()
+        for process in started:
+            loop.run(process.close())
+        raise
+
+
+def attach(loop: EventLoopThread, on_lost: LostCallback) -> RunningCluster | None:
+    """Attach to the cluster that the Jupyter server holds for this kernel; `None` if there is none.
+
+    Parameters
+    ----------
+    loop
+        Runs the connection to the server.
+    on_lost
+        Called in another thread if the cluster is lost.
+    """
+    from .attach import attach_cluster, has_server
+
+    if not has_server():
+        return None
+    process = loop.run(attach_cluster(on_lost))
+    if process is None:
+        return None
+    imports = BackgroundImports(process.spec)
+    imports.on_progress(process.ready)
+    imports.wait(lambda: None)
+    from ..client.connect import connect
+
+    return RunningCluster(process, connect(process.ready))
+
+
+def import_path() -> list[str]:
+    """The absolute folders of ``sys.path``, which workers import from, too."""
+    return [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - an entry may be empty

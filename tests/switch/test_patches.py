@@ -1,0 +1,226 @@
+"""The table of patches: each fits the installed Dask, all can be undone, and nothing else changes other libraries."""
+
+import ast
+import inspect
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+import jupyter_gpudask
+from jupyter_gpudask.errors import PatchError
+from jupyter_gpudask.patches.parameters import PARAMETERS
+from jupyter_gpudask.patches.row import Change, Patch, parameters_of, resolve
+from jupyter_gpudask.patches.table import PATCHES
+
+ROOT = Path(jupyter_gpudask.__file__).parent
+TESTS = Path(__file__).parents[1]
+WITHOUT_GPU = [row for row in PATCHES if not {"cudf", "dask_cudf"} & row.requires.keys()]
+
+# They make the changes of rows: by the table, and with functions that the table names.
+DOORS = {"patches/applying.py", "patches/interception.py"} | {
+    f"{change.wrapper.partition(':')[0].removeprefix('jupyter_gpudask.').replace('.', '/')}.py"
+    for row in PATCHES
+    for change in row.changes
+    if change.how == "call"
+}
+
+
+def test_there_are_at_most_25_rows_each_with_a_name_of_its_own():
+    assert len(PATCHES) <= 25
+    assert len({row.name for row in PATCHES}) == len(PATCHES)
+
+
+@pytest.mark.parametrize("row", PATCHES, ids=lambda row: row.name)
+def test_a_row_says_why_and_names_an_issue_and_a_test(row):
+    assert row.reason.endswith(".")
+    assert row.upstream.startswith(("https://", "To file with "))
+    path, _, name = row.test.partition("::")
+    assert f"\ndef {name}(" in (TESTS / path).read_text()
+
+
+@pytest.mark.parametrize("row", WITHOUT_GPU, ids=lambda row: row.name)
+def test_a_row_fits_the_installed_libraries_and_lists_the_parameters_of_each_function(row):
+    row.check(PARAMETERS)
+    for change in row.changes:
+        listed = PARAMETERS.get(change.target, "").split(" | ")
+        assert parameters_of(inspect.unwrap(resolve(change.target))) in listed
+
+
+def test_the_rows_hold_for_the_versions_of_dask_that_the_base_install_takes():
+    project = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"]
+    taken = {Requirement(each).name: Requirement(each).specifier for each in project["dependencies"]}
+    for row in PATCHES:
+        for library in row.requires.keys() & {"dask", "distributed"}:
+            assert SpecifierSet(row.requires[library]) == taken[library]
+
+
+def test_parameters_are_listed_of_what_is_changed_and_of_nothing_else():
+    assert PARAMETERS.keys() <= {change.target for row in PATCHES for change in row.changes}
+
+
+def row_of(target, **versions):
+    return Patch(
+        "a row", [Change(target, "builtins:print")], "kernel", "It is wrong.", "To file with Dask", "", versions
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "parameters", "reason"),
+    [
+        (row_of("dask.array:eye", dask=">=1,<2"), {}, "it was written for dask>=1,<2"),
+        (row_of("dask.array:eyes", dask=">1"), {}, "dask.array.eyes does not exist"),
+        (row_of("dask.arrays:eye", dask=">1"), {}, "dask.arrays.eye does not exist"),
+        (
+            row_of("dask.array:eye", dask=">1"),
+            {"dask.array:eye": "N M"},
+            "dask.array.eye has other parameters (N, chunks, M, k, dtype)",
+        ),
+    ],
+)
+def test_a_row_that_does_not_fit_says_so_with_its_name(row, parameters, reason):
+    with pytest.raises(PatchError) as refusal:
+        row.check(parameters)
+    assert refusal.value.reason.startswith("The patch 'a row' does not fit dask 2")
+    assert refusal.value.reason.endswith(f": {reason}.")
+    assert refusal.value.fix.startswith("Install dask>")
+
+
+def test_a_row_is_skipped_where_the_fault_is_mended_or_the_library_is_missing():
+    assert row_of("dask.array:eye", no_such_library=">1").why_skipped() == "no_such_library is not installed"
+    mended = Patch("a row", [], "kernel", "", "", "", {}, needed={"dask": "<1"})
+    assert mended.why_skipped().startswith("dask 2")
+    assert Patch("a row", [], "kernel", "", "", "", {}, needed={"dask": ">1"}).why_skipped() == ""
+
+
+UNDO = """
+from jupyter_gpudask.patches.applying import patches
+from jupyter_gpudask.patches.row import owner_of
+from jupyter_gpudask.patches.table import PATCHES
+
+def state():
+    found = {}
+    for row in PATCHES:
+        if not {"cudf", "dask_cudf"} & row.requires.keys() and row.process == "kernel":
+            for change in row.changes:
+                owner, name = owner_of(change.target)
+                held = vars(owner).get(name)
+                found[change.target] = held, getattr(held, "__code__", None), dict(getattr(held, "__dict__", {}))
+    config = [type(dask.config.config.get(section)) for section in ("array", "dataframe")]
+    return found, config, array_creation_dispatch.dispatch("cupy")
+
+import dask.config
+from dask.array.backends import array_creation_dispatch
+before = state()
+patches.apply("kernel")
+def is_as_before(target):
+    return all(now is then for now, then in zip(state()[0][target][:2], before[0][target][:2]))
+
+unchanged = list(filter(is_as_before, before[0]))
+patches.undo()
+after = state()
+for target, (held, code, attributes) in before[0].items():
+    assert after[0][target][0] is held, target
+    assert after[0][target][1] is code, target
+    if not isinstance(held, dict):
+        assert after[0][target][2] == attributes, target
+assert after[1:] == before[1:]
+patches.apply("kernel")
+assert list(filter(is_as_before, before[0])) == unchanged
+print(sorted(unchanged), len(before[0]))
+"""
+
+
+def test_after_undo_every_target_is_the_object_with_the_code_that_it_was(run_python):
+    printed = run_python(UNDO)
+    # What these two rows change is the configuration and the registry of backends.
+    assert printed.startswith("['dask.array.backends:array_creation_dispatch.register_backend', 'dask.config:update']")
+
+
+DRILL = """
+import dask.array as da
+linspace = da.linspace
+da.linspace = lambda start, stop, steps: linspace(start, stop, steps)
+from jupyter_gpudask.errors import PatchError
+from jupyter_gpudask.patches.applying import patches
+from jupyter_gpudask.switch.context import check_backends, switched_to
+import jupyter_gpudask.switch.context as context
+context.check_backends = lambda *names: None
+for _ in range(2):
+    try:
+        with switched_to("cupy", "cudf"):
+            raise SystemExit("The cell ran.")
+    except PatchError as error:
+        print(error.reason)
+    assert not patches.applied
+with switched_to("numpy", "pandas"):
+    assert float(da.linspace(0, 1, 5).sum().compute(scheduler="sync")) == 2.5
+assert patches.applied == ("configuration per cell", "context of threads")
+"""
+
+
+def test_with_another_dask_a_gpu_cell_names_the_patch_and_cells_for_the_cpu_go_on(run_python):
+    lines = run_python(DRILL).splitlines()
+    assert lines[0].startswith("The patch 'creation functions' does not fit dask 2")
+    assert lines[0].endswith(": dask.array.linspace has other parameters (start, stop, steps).")
+    assert lines == [lines[0]] * 2
+
+
+STATE_OF_THE_PROCESS = ("os.environ", "sys.path", "linecache.cache")
+
+
+def foreign_names(tree):
+    """What a module imports from other libraries, by the names that it has for them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (alias.asname or alias.name for alias in node.names)
+
+
+def assignments(tree):
+    """The targets of all assignments and deletions, those by `setattr` and `delattr` too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.Delete):
+            yield from node.targets
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            yield node.target
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("setattr", "delattr"):
+            yield ast.Attribute(node.args[0], "...")
+
+
+def foreign_assignments(path):
+    """Where a file assigns to an attribute of what it imports from another library, or exchanges code."""
+    tree = ast.parse(path.read_text())
+    foreign = set(foreign_names(tree))
+    for target in assignments(tree):
+        root = target
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        is_code = isinstance(target, ast.Attribute) and target.attr == "__code__"
+        text = ast.unparse(target)
+        is_foreign = root is not target and getattr(root, "id", "") in foreign
+        if is_code or (is_foreign and not text.startswith(STATE_OF_THE_PROCESS)):
+            yield text
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_other_file_changes_another_library(path):
+    if str(path.relative_to(ROOT)) not in DOORS:
+        assert list(foreign_assignments(path)) == []
+
+
+def test_the_doors_are_seen_by_that_test():
+    for door in ("patches/interception.py", "overlay/config_overlay.py"):
+        assert list(foreign_assignments(ROOT / door))
+
+
+def test_wrappers_exist():
+    for row in WITHOUT_GPU:
+        for change in row.changes:
+            for path in filter(None, [change.wrapper, change.undo]):
+                assert path.startswith("jupyter_gpudask.")
+                assert callable(resolve(path)), import_module(path.partition(":")[0])
