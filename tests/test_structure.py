@@ -31,8 +31,8 @@ ALLOWED = {
     "overlay": {"inspection"},
     "patches": {"random", "inspection", "overlay"},
     "switch": {"patches", "inspection", "overlay"},
-    "session": {"launcher", "client", "worker", "switch", "overlay", "inspection", "machine", "protocol"},
-    "magics": {"session", "scheduler", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
+    "session": {"launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
+    "magics": {"session", "client", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},
     "__init__": {"magics", "session", "server", "_version"},
