@@ -89,7 +89,7 @@ async def compare_runs(
     __tracebackhide__ = True
     if cluster.ready.engine != "cuda":
         raise ComparisonError("--compare needs GPUs, and this cluster is the CPU stand-in.", "Leave it out.")
-    from ...overlay.cell_record import Watch
+    from ...overlay.cell_record import CellRecord
     from ...protocol import ClusterSpec
     from ...switch.context import switched_to
     from ...switch.default_client import default_client
@@ -110,7 +110,7 @@ async def compare_runs(
     backends = (arguments.array, arguments.dataframe)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
-        stack.enter_context(switched_to(*backends, Watch(to_host=arguments.to_host)))
+        stack.enter_context(switched_to(*backends, CellRecord(to_host=arguments.to_host)))
         outside = host_collections(body, namespace, backends)
         stack.enter_context(moved(arguments.move, namespace, mentioned=list(outside)))
         where = f"{describe_cluster(cluster.ready, session.state())} with {' and '.join(backends)}"
