@@ -28,7 +28,7 @@ from ..worker.patching import PATCH_PLUGIN, PatchPlugin
 from ..worker.preload import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
 from ..worker.retention import RETENTION_PLUGIN, MetricsRetentionPlugin
 from .dashboard import check_guard, guard_by_header, guard_by_token
-from .engines import open_cluster
+from .engines import create_cluster
 from .metrics import Status, read_state
 from .reset import reset
 from .worker_startup import wait_for_workers
@@ -248,7 +248,7 @@ class DaskCluster:
     async def _open(self) -> None:
         request = self._request
         # Created and awaited without a pause: work that dask-cuda schedules on creation needs what awaiting sets up.
-        cluster = open_cluster(
+        cluster = create_cluster(
             request.spec,
             self._plan,
             self._security,
