@@ -25,7 +25,7 @@ ALLOWED = {
     # In whoever starts a supervisor.
     "launcher": {"machine", "protocol"},
     # In the kernel. What it sends to the scheduler and to workers it imports to name it.
-    "client": {"scheduler", "worker", "inspection", "protocol"},
+    "client": {"patches", "overlay", "scheduler", "worker", "inspection", "protocol"},
     "inspection": set(),
     "random": {"inspection"},
     "overlay": {"inspection"},

@@ -8,6 +8,8 @@ from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from ..overlay.config_overlay import current_record
+from ..overlay.thread_context import in_context_of_cell
 from .counting_client import CountingClient
 from .lost_results import explain_loss
 
@@ -45,6 +47,7 @@ class KernelClient(CountingClient):
         __tracebackhide__ = True
         if self.asynchronous if asynchronous is None else asynchronous:
             return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
+        func = in_context_of_cell(func)
         try:
             with self.around_waits():
                 return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
@@ -57,6 +60,33 @@ class KernelClient(CountingClient):
             raise loss from None
         assert copied is not None
         raise copied
+
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
+        """As Dask's; in a GPU cell with the cell's ``--to-host``, and refused if the kernel's GPU cannot hold it."""
+        __tracebackhide__ = True
+        if current_record() is None:
+            return super().compute(*args, **kwargs)
+        from ..patches.computation import client_compute
+
+        return client_compute(CountingClient.compute, self, *args, **kwargs)
+
+    def persist(self, *args: Any, **kwargs: Any) -> Any:
+        """As Dask's; in a GPU cell with all partitions of a frame that its optimizer splits."""
+        __tracebackhide__ = True
+        if current_record() is None:
+            return super().persist(*args, **kwargs)
+        from ..patches.computation import client_persist
+
+        return client_persist(CountingClient.persist, self, *args, **kwargs)
+
+    def gather(self, *args: Any, **kwargs: Any) -> Any:
+        """As Dask's; in a GPU cell results are refused that the kernel's GPU cannot hold."""
+        __tracebackhide__ = True
+        if current_record() is None:
+            return super().gather(*args, **kwargs)
+        from ..patches.result_size import check_what_was_computed
+
+        return check_what_was_computed(CountingClient.gather, self, *args, **kwargs)
 
     def _explain(self, error: Exception) -> ResultsLostError | None:
         """The error to raise instead, if results are lost."""

@@ -96,6 +96,12 @@ def current_overlay() -> Overlay | None:
     return overlay if overlay is None or overlay.active else overlay.outer
 
 
+def current_record() -> Watch | None:
+    """What the running GPU cell wants of its computations; `None` elsewhere."""
+    overlay = current_overlay()
+    return None if overlay is None else overlay.watch
+
+
 class _Section(dict[str, Any]):
     """A section whose entry ``backend`` is that of the running cell, where one is running."""
 

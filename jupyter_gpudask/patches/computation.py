@@ -12,7 +12,7 @@ from distributed import Client
 from ..inspection.caller import names_of, user_line
 from ..inspection.calls import bind, calling_frame, first_argument
 from ..inspection.placement import GPU_BACKENDS, kind_of, name_of, place_of, results_to_host, to_host
-from ..overlay.config_overlay import current_overlay
+from ..overlay.config_overlay import current_overlay, current_record
 from .result_size import refusing_what_does_not_fit
 
 if TYPE_CHECKING:
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 _GIVE_RESULTS = frozenset({"compute", "head", "tail", "safe_head", "item", "__array__", "__len__"})
 _SEVERAL = (list, tuple, set, frozenset)
-
-
-def _watch() -> Watch | None:
-    overlay = current_overlay()
-    return None if overlay is None else overlay.watch
 
 
 def _bring(watch: Watch, collection: Any) -> Any:
@@ -40,7 +35,7 @@ def _bring(watch: Watch, collection: Any) -> Any:
 def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.compute`; a result is converted for ``--to-host``, and refused if the kernel's GPU cannot hold it."""
     __tracebackhide__ = True
-    watch = _watch()
+    watch = current_record()
     if watch is None:
         return original(*args, **kwargs)
     if not _gives_results_to_the_user():
@@ -63,7 +58,7 @@ def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `distributed.Client.compute`, likewise."""
     __tracebackhide__ = True
-    watch, call = _watch(), bind(original, args, kwargs)
+    watch, call = current_record(), bind(original, args, kwargs)
     is_awaited = call.arguments.get("sync", False)
     if watch is None or not (watch.to_host or is_awaited):
         return original(*args, **kwargs)
@@ -81,7 +76,7 @@ def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
 def client_persist(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As Dask, which loses all but the first partition of a frame that its optimizer cuts into more than it said."""
     __tracebackhide__ = True
-    if _watch() is None:
+    if current_record() is None:
         return original(*args, **kwargs)
     call = bind(original, args, kwargs)
     if call.arguments.get("optimize_graph", True):

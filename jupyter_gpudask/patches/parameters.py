@@ -101,16 +101,6 @@ PARAMETERS = {
     "dask.dataframe:to_datetime": "arg errors dayfirst yearfirst utc format exact unit origin cache",
     "dask.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
     "dask_cudf._expr.groupby:GroupBy.aggregate": "self arg fused **kwargs",
-    "distributed.utils:SyncMethodMixin.sync": "self func *args asynchronous callback_timeout **kwargs",
-    "distributed:Client.compute": (
-        "self collections sync optimize_graph workers allow_other_workers resources retries priority "
-        "fifo_timeout actors traverse **kwargs"
-    ),
-    "distributed:Client.gather": "self futures errors direct asynchronous",
-    "distributed:Client.persist": (
-        "self collections optimize_graph workers allow_other_workers resources retries priority fifo_timeout "
-        "actors **kwargs"
-    ),
     "distributed.worker:_run_task_simple": "task data time_delay",
     "threading:Thread.start": "self",
 }

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from device import MARKS, cupy
-from distributed import Client, LocalCluster, SchedulerPlugin, get_worker
+from distributed import LocalCluster, SchedulerPlugin, get_worker
 
+from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.errors import ResultTooLargeError
 from jupyter_gpudask.overlay.cell_record import Watch
 from jupyter_gpudask.patches import result_size as fitting
@@ -40,7 +41,7 @@ def client():
         LocalCluster(
             n_workers=2, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0", resources={"GPU": 2}
         ) as cluster,
-        Client(cluster) as client,
+        KernelClient(cluster) as client,
     ):
         yield client
 

@@ -109,7 +109,7 @@ def state():
                 owner, name = owner_of(change.target)
                 held = vars(owner).get(name)
                 found[change.target] = held, getattr(held, "__code__", None), dict(getattr(held, "__dict__", {}))
-    config = {name: type(value) for name, value in dask.config.config.items()}
+    config = [type(dask.config.config.get(section)) for section in ("array", "dataframe")]
     return found, config, array_creation_dispatch.dispatch("cupy")
 
 import dask.config
