@@ -36,7 +36,7 @@ PYTEST = $(VENV)/bin/pytest test_binder.py . $(if $(CUDA_EXTRA),,$(SHARED))
 SHARED = --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 # Tests with clusters that `make test-versions` runs too: the ones that use most of Dask's, IPython's and Jupyter Server's interfaces.
-CLUSTER_TESTS = magics/test_cells.py scheduler/test_opaque_graphs.py scheduler/test_retention.py supervisor/test_hosted_cluster.py server/api/test_rest.py
+CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py scheduler/test_retention.py supervisor/test_dask_cluster.py server/api/test_rest.py
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
