@@ -11,6 +11,7 @@ PYTHON ?= python3
 VENV := $(abspath .venv)
 # `jlpm`, and the hooks of the build, are looked for on PATH.
 export PATH := $(VENV)/bin:$(PATH)
+VERSIONS := $(abspath .venv-versions)
 UI := labextension/ui-tests
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 # One line for each step, and what its command prints only if it fails.
@@ -31,14 +32,18 @@ FIND_CHROMIUM = for name in "$${CHROMIUM_PATH:-}" chromium chromium-browser goog
 # In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name. Two processes share the files of tests, which
 # wait for processes most of the time; on a machine with GPUs they would share these too. The file with the longest set-up comes
 # first, so that no process is left with it at the end.
-PYTEST = $(VENV)/bin/pytest test_binder.py . $(if $(CUDA_EXTRA),,--numprocesses 2 --dist loadfile --no-loadscope-reorder)
+PYTEST = $(VENV)/bin/pytest test_binder.py . $(if $(CUDA_EXTRA),,$(SHARED))
+SHARED = --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+# Tests with clusters that `make test-versions` runs too: the ones that use most of Dask's, IPython's and Jupyter Server's interfaces.
+CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py scheduler/test_retention.py supervisor/test_dask_cluster.py server/api/test_rest.py
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
-.PHONY: help demo lab test test-fast develop coverage lint build clean chromium FORCE
+.PHONY: help demo lab test test-fast test-versions develop coverage lint build clean chromium FORCE
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.installed ## run binder/quickstart.ipynb, on the GPUs where there are some, and print what ran where
 	@echo 'Running binder/quickstart.ipynb'
@@ -54,6 +59,8 @@ test: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run all test
 test-fast: $(VENV)/.developed ## run the tests that start no cluster, of the working folder: pytest in part, and jest
 	.ci/together 'jlpm test' 'cd tests && $(PYTEST) -m "not cluster and not gpu"'
 
+test-versions: test-versions-oldest test-versions-newest ## run all tests that start no cluster, and a few that do, with the oldest and with the newest releases
+
 develop: $(VENV)/.developed ## install the working folder: a changed Python file counts at once, with nothing to build
 
 coverage: $(VENV)/.test-tools ## run pytest, and show the lines that no test runs
@@ -68,7 +75,7 @@ lint: $(VENV)/.installed ## check style and types
 build: dist/.built ## build the wheel into dist/
 
 clean: ## remove all that make has made
-	rm -rf .venv node_modules $(UI)/node_modules $(UI)/test-results $(UI)/playwright-report .yarn $(UI)/.yarn
+	rm -rf .venv .venv-versions node_modules $(UI)/node_modules $(UI)/test-results $(UI)/playwright-report .yarn $(UI)/.yarn
 	rm -rf dist coverage .coverage .mypy_cache .pytest_cache .ruff_cache binder/.ruff_cache .eslintcache .stylelintcache tsconfig.tsbuildinfo
 	rm -rf labextension/lib jupyter_gpudask/labextension jupyter_gpudask/_version.py
 	find jupyter_gpudask tests binder -name __pycache__ -prune -exec rm -rf {} +
@@ -121,6 +128,15 @@ $(VENV)/.developed: pyproject.toml package.json node_modules/.installed
 	@rm -rf $(VENV)/share/jupyter/labextensions/jupyter-gpudask
 	@ln -s $(abspath jupyter_gpudask/labextension) $(VENV)/share/jupyter/labextensions/jupyter-gpudask
 	@rm -f $(VENV)/.installed $(VENV)/.test-tools
+	@touch $@
+
+test-versions-%: $(VERSIONS)/%/.installed
+	cd tests && $(VERSIONS)/$*/bin/pytest -q $(SHARED) -m "not cluster and not gpu"
+	cd tests && $(VERSIONS)/$*/bin/pytest -q $(SHARED) -m "not gpu" $(CLUSTER_TESTS)
+
+.PRECIOUS: $(VERSIONS)/%/.installed
+$(VERSIONS)/%/.installed: dist/.built .ci/environment .ci/oldest.py
+	$(STEP) 'Installing the $* releases into .venv-versions/$*' .ci/environment $*
 	@touch $@
 
 $(UI)/node_modules/.installed: $(UI)/package.json $(UI)/yarn.lock $(UI)/.yarnrc.yml | node_modules/.installed

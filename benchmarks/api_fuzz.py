@@ -17,6 +17,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+from report import header, publish
+
 TOKEN = "fuzz"  # noqa: S105
 
 KERNEL = """
@@ -79,15 +81,14 @@ def fuzz(server: subprocess.Popen, folder: Path, options: argparse.Namespace) ->
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     print(done.stdout[-12000:], done.stderr[-2000:])
     counts = re.findall(r"(\d+) generated", done.stdout)
-    result = {
+    report = {
+        **header(),
         "examples": sum(int(count) for count in counts),
         "server_errors": (folder / "server.log").read_text().count("Traceback"),
         "passed": done.returncode == 0,
         "seconds": round(time.monotonic() - began, 1),
     }
-    print(json.dumps(result))
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    publish(report, options.out)
     return done.returncode
 
 

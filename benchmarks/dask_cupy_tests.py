@@ -10,12 +10,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import dask.array
 import pytest
+from report import header, publish
 
 FILES = sorted(str(path) for path in (Path(dask.array.__file__).parent / "tests").glob("test_cupy_*.py"))
 
@@ -54,18 +54,11 @@ if __name__ == "__main__":
     if arguments.one:
         print("\n" + json.dumps(run(ours=arguments.one == "ours")))
         sys.exit()
-    report = {
-        "command": " ".join(["python", "benchmarks/dask_cupy_tests.py", *sys.argv[1:]]),
-        "date": time.strftime("%Y-%m-%d"),
-        "dask": dask.__version__,
-    }
+    report = header()
     runs = {
         name: subprocess.Popen([sys.executable, __file__, "--one", name], stdout=subprocess.PIPE, text=True)
         for name in ("stock", "ours")
     }
     for name, process in runs.items():
         report[name] = json.loads(process.communicate()[0].splitlines()[-1])
-    text = json.dumps(report, indent=1)
-    if arguments.out:
-        arguments.out.write_text(text + "\n")
-    print(text)
+    publish(report, arguments.out)

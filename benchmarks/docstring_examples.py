@@ -12,10 +12,7 @@ docstrings/agreement.py.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
-import json
 import os
-import platform
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -29,15 +26,11 @@ from docstrings.judge import judge
 from docstrings.report import counts, table
 from docstrings.translate import translated
 from docstrings.workers import Side, Worker
+from report import header, publish
 
 if TYPE_CHECKING:
     from docstrings.collect import Docstring
     from docstrings.judge import Row
-
-from jupyter_gpudask.errors import GpuUnavailableError
-from jupyter_gpudask.machine.gpus import list_gpus
-
-PACKAGES = ("dask", "numpy", "pandas", "cupy-cuda12x", "cupy-cuda13x", "cudf-cu12", "cudf-cu13")
 
 
 def run_all(docstrings: list[Docstring], first: Side, second: Side, *, processes: int) -> list[Row]:
@@ -86,23 +79,6 @@ def parsed() -> argparse.Namespace:
     return arguments
 
 
-def gpu_name() -> str | None:
-    try:
-        return list_gpus()[0].name
-    except GpuUnavailableError:
-        return None
-
-
-def versions() -> dict[str, str]:
-    installed = {}
-    for name in PACKAGES:
-        try:
-            installed[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return installed
-
-
 def main() -> None:
     arguments = parsed()
     docstrings = module_docstrings(arguments.module) if arguments.module else dask_docstrings()
@@ -115,25 +91,21 @@ def main() -> None:
     began = time.perf_counter()
     rows = run_all(docstrings, first, second, processes=arguments.processes)
     report = {
-        "command": " ".join(["python", "benchmarks/docstring_examples.py", *sys.argv[1:]]),
-        "date": time.strftime("%Y-%m-%d"),
-        "gpu": gpu_name(),
-        "python": platform.python_version(),
-        **versions(),
+        **header(),
         "backends": backends,
         "runs": [first.name, second.name],
         "seconds": round(time.perf_counter() - began, 1),
         "counts": counts(rows),
+        "docstrings": [{key: value for key, value in asdict(row).items() if value} for row in rows],
     }
-    if arguments.out:
-        rows_of = [{key: value for key, value in asdict(row).items() if value} for row in rows]
-        arguments.out.write_text(json.dumps({**report, "docstrings": rows_of}, indent=1) + "\n")
+    publish(report, arguments.out, hide="docstrings")
     if arguments.table:
         package = arguments.module or "dask.array and dask.dataframe"
-        facts = [f"{name} {version}" for name, version in versions().items()]
-        introduction = [f"{report['gpu'] or 'No GPU'}, {report['date']}; {', '.join(facts)}. `{report['command']}`"]
+        facts = [f"{name} {version}" for name, version in report["versions"].items()]
+        introduction = [
+            f"{', '.join(report['gpus']) or 'No GPU'}, {report['date']}; {', '.join(facts)}. `{report['command']}`"
+        ]
         arguments.table.write_text(table(rows, f"The docstring examples of {package}, run twice", introduction))
-    print(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib.metadata
-import json
-import os
-import platform
 import random
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from report import header, publish
+
+from jupyter_gpudask.client.cancellation import cancel_unfinished
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.magics.cell.interrupt import cancel_unfinished
 from jupyter_gpudask.protocol import ClusterSpec
 
 if TYPE_CHECKING:
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 
 DEPTHS = (0, 8, 25, 60, 400)
 KINDS = {"cpu": ("python", "sleep", "numpy"), "cuda": ("python", "sleep", "numpy", "cupy")}
-PACKAGES = ("dask", "distributed", "numpy", "cupy-cuda13x", "cupy-cuda12x")
 LIMIT = 2.0
 _NEXT_TASK = 30.0
 
@@ -124,17 +120,6 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
     return {"cases": results, "key_errors": log.count("KeyError"), "lines_of_log": len(log.splitlines())}
 
 
-def versions() -> dict[str, str]:
-    """Of what is installed of `PACKAGES`."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
 def main() -> int:
     """Run the interrupts that the options ask for; 0 if all is well."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -146,20 +131,13 @@ def main() -> int:
     measured = asyncio.run(run(options))
     cases = measured["cases"]
     report = {
-        "command": " ".join(["python", *sys.argv]),
-        "date": datetime.now(UTC).date().isoformat(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        **versions(),
+        **header(),
         "interrupts": sum(case["interrupts"] for case in cases),
         "wedged": sum(case["wedged"] for case in cases),
         "longest": max(case["longest"] for case in cases),
         **measured,
     }
-    text = json.dumps(report, indent=1)
-    if options.out:
-        options.out.write_text(text + "\n")
-    print(text)
+    publish(report, options.out)
     needless = any(case["restarts"] for case in cases if case["kind"] != "endless")
     return int(bool(report["wedged"] or needless or report["key_errors"] or report["longest"] > LIMIT))
 

@@ -6,12 +6,11 @@ python benchmarks/load_ext.py --out benchmarks/results/NAME.json
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+from report import header, publish
 
 SCRIPT = """
 import time
@@ -29,14 +28,8 @@ if __name__ == "__main__":
     command = [sys.executable, "-P", "-c", SCRIPT]
     seconds = [round(float(subprocess.check_output(command, text=True)), 4) for _ in range(10)]
     report = {
-        "command": " ".join(["python", "benchmarks/load_ext.py", *sys.argv[1:]]),
-        "date": time.strftime("%Y-%m-%d"),
-        "python": platform.python_version(),
-        "gpu": None,
+        **header(),
         "seconds": seconds,
         "median": sorted(seconds)[len(seconds) // 2],
     }
-    text = json.dumps(report, indent=1)
-    if arguments.out:
-        arguments.out.write_text(text + "\n")
-    print(text)
+    publish(report, arguments.out)

@@ -13,11 +13,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import platform
 import subprocess
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ import pandas as pd
 import psutil
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from report import header, publish
 
 from jupyter_gpudask.machine.gpus import list_gpus
 
@@ -263,22 +262,7 @@ async def seconds_until_gone(session: int, limit: float = 15.0) -> float:
 async def main(options: str, *, by_hand: bool) -> dict[str, Any]:
     before = memory_used()
     report: dict[str, Any] = {
-        "command": " ".join(["python", "benchmarks/main_job.py", *sys.argv[1:]]),
-        "date": time.strftime("%Y-%m-%d"),
-        "gpus": [gpu.name for gpu in list_gpus()],
-        "python": platform.python_version(),
-        "versions": {
-            name: version(name)
-            for name in (
-                "jupyter_gpudask",
-                "dask",
-                "distributed",
-                "dask-cuda",
-                "cupy-cuda13x",
-                "cudf-cu13",
-                "ipykernel",
-            )
-        },
+        **header(),
         "options": options,
         "memory_before": before,
     }
@@ -369,8 +353,5 @@ if __name__ == "__main__":
     parser.add_argument("--no-by-hand", action="store_true")
     arguments, rest = parser.parse_known_args()
     result = asyncio.run(main(" ".join(rest), by_hand=not arguments.no_by_hand))
-    text = json.dumps(result, indent=1)
-    if arguments.out:
-        arguments.out.write_text(text + "\n")
-    print(text)
+    publish(result, arguments.out)
     sys.exit(0 if result["supervisor_has_no_context"] and result["nothing_left"] else 1)

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 
+from report import header, publish
 from server_loop import ROOT, TOKEN, Server
 
 # The fake of the tests, but GPUs whose metrics change.
@@ -105,16 +104,12 @@ def main() -> int:
         finally:
             server.stop()
     result = {
-        "command": "python benchmarks/panel_cost.py",
+        **header(),
         "gpus": 8,
         "workers": 64,
-        "cores": os.cpu_count(),
-        "jupyterlab": version("jupyterlab"),
         **measured,
     }
-    print(json.dumps(result, indent=1))
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    publish(result, options.out)
     views = [result[name] for name in ("panel", "history")]
     is_quick = result["panel"]["core_percent"] < 3 and all(view["script_ms_per_tick"] < 4 for view in views)
     return 0 if is_quick and result["bytes_at_start"] < 120_000 else 1

@@ -9,22 +9,14 @@ The cell runs twice, because the first run imports and compiles; the output of t
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import re
-import sys
-import time
-from importlib.metadata import distributions
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-
-from jupyter_gpudask.errors import GpuUnavailableError
-from jupyter_gpudask.machine.gpus import list_gpus
+from report import header, publish
 
 README = Path(__file__).parents[1] / "README.md"
-PACKAGES = ("jupyter_gpudask", "dask", "distributed", "dask-cuda", "cupy-cuda12x", "cupy-cuda13x", "ipykernel")
 
 
 def cell_of_readme() -> str:
@@ -50,13 +42,6 @@ def run(source: str) -> str:
     return output_of(notebook.cells[3])
 
 
-def gpu_names() -> list[str]:
-    try:
-        return [gpu.name for gpu in list_gpus()]
-    except GpuUnavailableError:
-        return []
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
@@ -68,15 +53,4 @@ if __name__ == "__main__":
             "(10_000, 10_000))", "(1_000, 1_000))"
         )
     output = run(source)
-    print(output)
-    report = {
-        "command": f"python {' '.join(sys.argv)}",
-        "date": time.strftime("%Y-%m-%d"),
-        "gpus": gpu_names(),
-        "python": platform.python_version(),
-        "versions": {each.name: each.version for each in distributions() if each.name in PACKAGES},
-        "cell": source,
-        "output": output,
-    }
-    if arguments.out is not None:
-        arguments.out.write_text(json.dumps(report, indent=1) + "\n")
+    publish({**header(), "cell": source, "output": output}, arguments.out)

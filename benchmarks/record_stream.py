@@ -18,12 +18,12 @@ import threading
 import time
 import urllib.request
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import websocket
 from jupyter_client import BlockingKernelClient
+from report import header
 
 from jupyter_gpudask.machine.gpus import list_gpus
 
@@ -112,9 +112,7 @@ def main() -> int:
             server.wait(30)
     busy = max((gpu["utilization"] or 0 for _, message in messages for gpu in (message["gpus"] or {}).get("gpus", ())))
     made = {
-        "date": time.strftime("%Y-%m-%d"),
-        "gpus": [gpu.name for gpu in gpus],
-        "versions": {name: version(name) for name in ("jupyter_gpudask", "dask", "dask-cuda")},
+        **header(),
         "messages": messages,
     }
     options.out.write_text(json.dumps(made, separators=(",", ":")).replace("],[", "],\n[") + "\n")

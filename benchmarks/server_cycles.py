@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
+from report import header, publish
 
 from jupyter_gpudask.errors import GpuUnavailableError
 from jupyter_gpudask.machine.gpus import list_gpus
@@ -94,10 +95,7 @@ def main() -> int:
     first = next(sample for sample in samples if sample["cycles"] >= options.warm_up)
     last = samples[-1]
     grown = {name: last[name] - first[name] for name in first}
-    result = {"samples": samples, "grown": grown}
-    print(json.dumps(grown))
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    publish({**header(), "samples": samples, "grown": grown}, options.out, hide="samples")
     held = ("descriptors", "threads", "processes")
     return int(any(grown[name] > 0 for name in held) or max(grown["memory"], grown["gpu_memory"]) > 10 * 2**20)
 

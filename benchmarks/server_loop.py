@@ -21,6 +21,7 @@ from pathlib import Path
 
 import psutil
 import websocket
+from report import header, publish
 
 TOKEN = "loop"  # noqa: S105
 ROOT = Path(__file__).parents[1]
@@ -220,7 +221,7 @@ def main() -> int:
     if options.times:
         print(json.dumps(status_times(options.times, options.count)))
         return 0
-    result: dict = {"command": "python benchmarks/server_loop.py"}
+    result: dict = header()
     for name, extensions in (("plain", ()), ("probed", ("loop_probe",))):
         with tempfile.TemporaryDirectory() as folder:
             server = Server(Path(folder), "jupyter_gpudask", *extensions)
@@ -237,9 +238,7 @@ def main() -> int:
             ]
             result[name]["longest_work_of_ours_ms"] = max((float(worked) for *_, worked in ours), default=0.0)
             result[name]["load_average"], result[name]["cores"] = os.getloadavg()[0], os.cpu_count()
-            print(json.dumps(result[name], indent=1))
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    publish(result, options.out)
     return 0
 
 

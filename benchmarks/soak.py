@@ -12,24 +12,21 @@ go through the switch. Times of those are of no interest.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
-import json
 import os
-import platform
 import signal
-import subprocess
 import sys
 import threading
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
-from jupyter_client.manager import KernelManager
+from report import header, publish
 
-TESTS = Path(__file__).parents[1] / "tests"
-PACKAGES = ("dask", "distributed", "numpy", "pandas", "ipykernel", "ipython", "dask-cuda", "cupy-cuda13x", "cudf-cu13")
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from helpers import Kernel, Reply, fake_gpu_environment
+
+TIMEOUT = 120
 STARTS = {"cpu": "--cpu 1 --threads 1", "fake": "", "cuda": "--gpus 1 --share yes"}
 SETTLED = 1000
 FREE_EVERY = 99
@@ -67,59 +64,22 @@ ERROR = "%%gpudask\nclient.submit(fails, pure=False).result()"
 OUT_OF_MEMORY = "%%gpudask\nda.random.random((2**20, 2**20), chunks=2**20).sum().compute()"
 
 
-class Kernel:
-    """A kernel, driven as a notebook drives it."""
-
-    def __init__(self, engine: str) -> None:
-        environment = dict(os.environ)
-        if engine == "fake":
-            folders = [str(TESTS / "fake_gpus"), str(TESTS / "fake_cupy"), environment.get("PYTHONPATH", "")]
-            environment |= {"PYTHONPATH": os.pathsep.join(filter(None, folders)), "FAKE_GPUS": "1"}
-        self.manager = KernelManager(kernel_name="python3")
-        self.manager.start_kernel(env=environment, stderr=subprocess.DEVNULL)
-        self.client = self.manager.client()
-        self.client.start_channels()
-        self.client.wait_for_ready(timeout=60)
-
-    @property
-    def pid(self) -> int:
-        """Of the kernel."""
-        return self.manager.provisioner.pid
-
-    def run(self, code: str) -> tuple[str, str]:
-        """The name of the error of a cell, or nothing, and what it printed."""
-        printed: list[str] = []
-
-        def take(message: dict[str, Any]) -> None:
-            if message["msg_type"] == "stream":
-                printed.append(message["content"]["text"])
-
-        try:
-            reply = self.client.execute_interactive(code, timeout=120, output_hook=take)
-        except TimeoutError:
-            os.kill(self.pid, signal.SIGUSR1)  # the stacks of its threads
-            time.sleep(1)
-            self.manager.shutdown_kernel(now=True)
-            raise TimeoutError(f"no answer in 120 s, after {printed[-20:]}, to:\n{code}") from None
-        return reply["content"].get("ename", ""), "".join(printed)
-
-    def shutdown(self) -> None:
-        """End it, and its cluster."""
-        self.run("%gpudask stop")
-        self.client.stop_channels()
-        self.manager.shutdown_kernel(now=True)
-        self.manager.cleanup_resources()
+def run(kernel: Kernel, code: str) -> Reply:
+    """Run a cell; if the kernel does not answer, write the stacks of its threads to a file and raise."""
+    try:
+        return kernel.run(code, timeout=TIMEOUT)
+    except TimeoutError:
+        os.kill(kernel.pid, signal.SIGUSR1)
+        time.sleep(1)
+        kernel.manager.shutdown_kernel(now=True)
+        raise TimeoutError(f"no answer in {TIMEOUT} s to:\n{code}") from None
 
 
 def processes(kernel: Kernel) -> dict[str, int]:
     """The pids of the kernel, the supervisor and the workers."""
-    _, printed = kernel.run(
-        "print(get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster.process.pid)\n"
-        "print(*started.client.run(lambda: __import__('os').getpid()).values())"
-    )
-    supervisor, *workers = map(int, printed.split())
-    named = {f"worker {number}": pid for number, pid in enumerate(workers)}
-    return {"kernel": kernel.pid, "supervisor": supervisor, **named}
+    workers = run(kernel, "print(*client.run(lambda: __import__('os').getpid()).values())").printed.split()
+    named = {f"worker {number}": int(pid) for number, pid in enumerate(workers)}
+    return {"kernel": kernel.pid, "supervisor": kernel.supervisor(), **named}
 
 
 def look(pids: dict[str, int], cells: int) -> dict[str, Any]:
@@ -137,16 +97,16 @@ def look(pids: dict[str, int], cells: int) -> dict[str, Any]:
 
 
 def run_cell(kernel: Kernel, number: int, cells: list[str], interrupt_every: int) -> str:
-    """Run the cell whose turn it is; the name of its error."""
+    """Run the cell whose turn it is; the name of its error, or an empty string."""
     if number % FREE_EVERY == 0:
-        return kernel.run(FREE)[0]
+        return run(kernel, FREE).error or ""
     if number % ERROR_EVERY == 1:
-        return kernel.run(ERROR)[0]
+        return run(kernel, ERROR).error or ""
     if number % interrupt_every:
-        return kernel.run(cells[number % len(cells)])[0]
-    timer = threading.Timer(0.4, os.killpg, (kernel.pid, signal.SIGINT))
+        return run(kernel, cells[number % len(cells)]).error or ""
+    timer = threading.Timer(0.4, kernel.interrupt)
     timer.start()
-    error, _ = kernel.run(INTERRUPT)
+    error = run(kernel, INTERRUPT).error or ""
     timer.join()
     return error
 
@@ -156,11 +116,11 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
     cells = [cell.format(frames="--dataframe pandas" if options.engine == "fake" else "") for cell in CELLS]
     if options.engine == "cuda":
         cells.append(OUT_OF_MEMORY)
-    kernel = Kernel(options.engine)
+    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="1") if options.engine == "fake" else None)
     samples, errors, began, number = [], {}, time.monotonic(), 0
     try:
-        error, printed = kernel.run(SET_UP.format(start=STARTS[options.engine]))
-        assert not error, (error, printed)
+        started = run(kernel, SET_UP.format(start=STARTS[options.engine]))
+        assert not started.error, (started.error, started.error_value, started.printed)
         pids = processes(kernel)
         while number < options.cells and time.monotonic() - began < options.seconds:
             number += 1
@@ -171,7 +131,8 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
                 print({name: value["memory"] // 10**5 / 10 for name, value in samples[-1].items() if name in pids})
                 sys.stdout.flush()
         if options.then:
-            print(kernel.run(options.then.read_text())[1])
+            print(run(kernel, options.then.read_text()).printed)
+        run(kernel, "%gpudask stop")
     finally:
         kernel.shutdown()
     return {"cells": number, "seconds": round(time.monotonic() - began), "errors": errors, "samples": samples}
@@ -184,17 +145,6 @@ def growth(samples: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
     names = [name for name in last if name != "cells"]
     kinds = ("memory", "threads", "descriptors")
     return {name: {kind: last[name][kind] - first[name][kind] for kind in kinds} for name in names}
-
-
-def versions() -> dict[str, str]:
-    """Of what is installed of `PACKAGES`."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def main() -> int:
@@ -214,18 +164,12 @@ def main() -> int:
         more["memory"] < ALLOWED_GROWTH and more["threads"] <= 0 and more["descriptors"] <= 0 for more in grown.values()
     )
     report = {
-        "command": " ".join(["python", *sys.argv]),
-        "date": datetime.now(UTC).date().isoformat(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        **versions(),
+        **header(),
         "growth_after_1000_cells": grown,
         "passed": passed,
         **measured,
     }
-    if options.out:
-        options.out.write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps({name: value for name, value in report.items() if name != "samples"}, indent=1))
+    publish(report, options.out, hide="samples")
     return int(not passed)
 
 

@@ -12,11 +12,9 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-from jupyter_gpudask.errors import GpuUnavailableError
-from jupyter_gpudask.machine.gpus import list_gpus
+from report import header, publish
 
 IMPORTS = ("distributed", "dask_cuda", "cupy", "cudf", "dask_cudf", "pynvml", "jupyter_gpudask.supervisor.supervisor")
 
@@ -80,13 +78,6 @@ def seconds_of_import(name: str) -> float:
     return round(float(subprocess.check_output([sys.executable, "-P", "-c", script], text=True).splitlines()[-1]), 2)
 
 
-def names_of_gpus() -> list[str]:
-    try:
-        return [gpu.name for gpu in list_gpus()]
-    except GpuUnavailableError:
-        return []
-
-
 def run(script: str, *arguments: str) -> str:
     file = Path("/tmp/start_benchmark.py")  # noqa: S108 - spawned workers import it again, so it must be a file
     file.write_text(script)
@@ -100,16 +91,15 @@ def run(script: str, *arguments: str) -> str:
 
 
 def main() -> dict[str, object]:
-    gpus = names_of_gpus()
+    facts = header()
+    gpus = facts["gpus"]
     run(START)  # fills the caches of the machine
     rounds = [
         (float(run(BY_HAND)) if gpus else None, json.loads(run(START)), json.loads(run(START, "standby")))
         for _ in range(3)
     ]
     return {
-        "command": " ".join(["python", "benchmarks/start.py", *sys.argv[1:]]),
-        "date": time.strftime("%Y-%m-%d"),
-        "gpus": gpus,
+        **facts,
         "by_hand": [round(by_hand, 2) for by_hand, _, _ in rounds if by_hand is not None],
         "ours": [marks for _, marks, _ in rounds],
         "ours_with_standby": [marks for _, _, marks in rounds],
@@ -121,7 +111,4 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    text = json.dumps(main(), indent=1)
-    if arguments.out:
-        arguments.out.write_text(text + "\n")
-    print(text)
+    publish(main(), arguments.out)

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -31,6 +29,7 @@ import pandas as pd
 from dask.utils import parse_bytes
 from distributed import Client
 from distributed.utils import nbytes
+from report import header, publish
 
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
@@ -151,9 +150,7 @@ if __name__ == "__main__":
     array, frame = arguments.backends.split(",")
     dask.config.set({"array.backend": array, "dataframe.backend": frame})
     report = {
-        "command": " ".join(["python", "benchmarks/submission.py", *sys.argv[1:]]),
-        "date": time.strftime("%Y-%m-%d"),
-        "python": platform.python_version(),
+        **header(),
         "engine": arguments.engine,
     }
     with plain() as client:
@@ -164,5 +161,4 @@ if __name__ == "__main__":
         for before, now in zip(report["plain"][name], report["ours"][name], strict=True):
             seconds = now["cpu_seconds"] / max(before["cpu_seconds"], 1e-4)
             print(f"{name}, {now['tasks']} tasks: CPU x {seconds:.2f}, bytes x {now['bytes'] / before['bytes']:.2f}")
-    if arguments.out:
-        arguments.out.write_text(json.dumps(report, indent=1) + "\n")
+    publish(report, arguments.out)

@@ -1,11 +1,11 @@
-"""Dask on the GPUs of this machine, from a notebook, in one line.
+"""Run Dask on the GPUs of this machine, from a notebook or a script.
 
-In a notebook or in IPython::
+In a notebook or in IPython, load the extension and start a cluster::
 
     %load_ext jupyter_gpudask
     %gpudask start
 
-and then, over a cell that was written for NumPy and pandas, ``%%gpudask``. In a script it is
+Then put ``%%gpudask`` above a cell that was written for NumPy and pandas. In a script, use
 ``with jupyter_gpudask.gpu():``.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["__version__", "gpu", "load_ipython_extension", "unload_ipython_exten
 
 
 def __getattr__(name: str) -> Any:
-    if name == "gpu":  # imports what a server does not need
+    if name == "gpu":  # here, because a server does not need it
         from .session.gpu import gpu
 
         return gpu
@@ -32,14 +32,14 @@ def __getattr__(name: str) -> Any:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Give `shell` the magics ``%gpudask`` and ``%%gpudask``; called by ``%load_ext jupyter_gpudask``."""
+    """Register the magics ``%gpudask`` and ``%%gpudask``; called by ``%load_ext jupyter_gpudask``."""
     from .magics import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Close the cluster of `shell` and take the magics away; called by ``%unload_ext jupyter_gpudask``."""
+    """Close the cluster and remove the magics; called by ``%unload_ext jupyter_gpudask``."""
     from .magics import unload
 
     unload(shell)

@@ -1,4 +1,4 @@
-"""What to type to install this package in an environment that lacks it, or the packages for GPUs."""
+"""The pip command that installs this package, with or without the packages for GPUs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ _NAME = "jupyter_gpudask"
 
 
 def pip_install(extra: str = "") -> str:
-    """The command that installs the package from where it came from here.
+    """The command that installs the package from the source that it was installed from.
 
     Parameters
     ----------
     extra
-        Of the package: ``cu12`` or ``cu13`` for GPUs.
+        The extra of the package: ``cu12`` or ``cu13`` for GPUs.
 
     Returns
     -------
     str
-        A line for a notebook.
+        A ``%pip`` line for a notebook.
     """
     name = f"{_NAME}[{extra}]" if extra else _NAME
     url = _source()
@@ -24,8 +24,8 @@ def pip_install(extra: str = "") -> str:
 
 
 def _source() -> str:
-    """The URL that pip was given, as `PEP 610 <https://peps.python.org/pep-0610/>`_ keeps it; nothing for an index."""
-    import importlib.metadata  # here, for an error alone needs them
+    """The URL that was given to pip, from `PEP 610 <https://peps.python.org/pep-0610/>`_; empty for an index."""
+    import importlib.metadata  # here, because only error messages need them
     import json
 
     try:

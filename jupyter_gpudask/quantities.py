@@ -1,4 +1,4 @@
-"""Quantities as users write them: bytes, fractions, lists of GPUs, name=value pairs."""
+"""Parse and format values as users type them: sizes, fractions, lists of GPUs, and name=value pairs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UNITS = {"": 1, "B": 1}
 _UNITS |= {f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", start=1)}
 _UNITS |= {f"{prefix}IB": 1024**power for power, prefix in enumerate("KMGT", start=1)}
 _UNITS |= {prefix: 1000**power for power, prefix in enumerate("KMGT", start=1)}
-# A smaller number is a slip, such as 20 for 20GB.
+# A smaller number is probably a mistake, such as 20 instead of 20GB.
 _LEAST_SIZE = 10**6
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>[A-Za-z]*)")
 
@@ -18,7 +18,7 @@ Number = TypeVar("Number", int, float)
 
 
 def parse_amount(value: object) -> int | float | None:
-    """Read an amount of memory.
+    """Parse an amount of memory.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ def parse_amount(value: object) -> int | float | None:
     Raises
     ------
     ValueError
-        The value is none of these.
+        The value is not one of these.
     """
     if value is None:
         return None
     if isinstance(value, bool):
-        raise ValueError("a truth value is no amount of memory")
+        raise ValueError("a boolean is not an amount of memory")
     if isinstance(value, str):
         if value.strip().lower() in {"none", "off"}:
             return None
@@ -64,7 +64,7 @@ def _parse_size(text: str) -> float:
 
 
 def format_bytes(count: int | float) -> str:
-    """Bytes for people, in binary units with at most three digits: ``format_bytes(65_000_000_000) == "60.5 GiB"``."""
+    """Format a number of bytes in binary units: ``format_bytes(65_000_000_000) == "60.5 GiB"``."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
@@ -74,13 +74,13 @@ def format_bytes(count: int | float) -> str:
 
 
 def parse_gpus(value: object) -> str | int | list[int | str]:
-    """Read which GPUs are meant.
+    """Parse a selection of GPUs.
 
     Parameters
     ----------
     value
         ``"all"``; a count (``2`` or ``"2"``: that many); or indices and UUIDs as a list or with commas (``"0,3"``,
-        ``"3,"`` for number 3 alone, ``"GPU-5a0c..."``, ``"MIG-..."``).
+        ``"3,"`` for the GPU with index 3, ``"GPU-5a0c..."``, ``"MIG-..."``).
 
     Returns
     -------
@@ -90,13 +90,13 @@ def parse_gpus(value: object) -> str | int | list[int | str]:
     Raises
     ------
     ValueError
-        The value is none of these, or names one GPU twice.
+        The value is not one of these, or contains a GPU twice.
     """
     if isinstance(value, bool) or value is None:
         raise ValueError("no GPUs")
     if isinstance(value, int):
         if value < 1:
-            raise ValueError("a count starts at 1")
+            raise ValueError("a count must be at least 1")
         return value
     if isinstance(value, str):
         text = value.strip().strip("[]")
@@ -125,12 +125,12 @@ def _parse_gpu(value: object) -> int | str:
 
 
 def parse_pairs(value: object, convert: Callable[[str], Number | str]) -> Mapping[str, object]:
-    """Read ``"NAME=VALUE,NAME=VALUE"``, a list of such texts, or a mapping.
+    """Parse ``"NAME=VALUE,NAME=VALUE"``, a list of such strings, or a mapping.
 
     Raises
     ------
     ValueError
-        A part has no ``=``, or `convert` refuses a value.
+        A part has no ``=``, or `convert` raises it.
     """
     if isinstance(value, Mapping):
         return dict(value)

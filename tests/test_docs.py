@@ -3,6 +3,8 @@
 import ast
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -89,6 +91,7 @@ def test_the_readme_shows_only_output_that_its_cell_had_on_gpus():
 
 PLACES = [
     ROOT,
+    DOCS,
     ROOT / "jupyter_gpudask",
     ROOT / "labextension" / "src",
     ROOT / "labextension" / "ui-tests" / "tests",
@@ -121,6 +124,11 @@ def test_the_architecture_has_a_row_for_every_package():
     assert sorted(set(rows) - {"labextension"}) == sorted(packages)
 
 
+def test_the_page_of_patches_is_made_from_the_table_of_patches():
+    made = subprocess.check_output([sys.executable, ROOT / ".ci" / "patches_page.py"], text=True)
+    assert (DOCS / "patches.md").read_text() == made
+
+
 def test_the_table_of_simulated_gpus_has_every_variable():
     described = re.findall(r"^\| `(FAKE_\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)
     simulation = (ROOT / "tests" / "fake_gpus" / "sitecustomize.py").read_text()
@@ -134,22 +142,43 @@ def test_the_table_of_benchmarks_has_every_script():
 
 
 def messages():
-    """Patterns of all texts of at least three words in the package, with its values left open."""
+    """Patterns of all texts in the package, with their values left open, and how many words they have."""
     for path in (ROOT / "jupyter_gpudask").rglob("*.py"):
         tree = ast.parse(path.read_text())
         inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
         for node in ast.walk(tree):
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]
             texts = [part.value if isinstance(part, ast.Constant) else None for part in parts]
-            if id(node) in inside or not all(isinstance(text, str | None) for text in texts):
-                continue
-            if len(" ".join(text for text in texts if text).split()) >= 3:
-                yield re.compile("".join(".+?" if text is None else re.escape(text) for text in texts))
+            if id(node) not in inside and all(isinstance(text, str | None) for text in texts):
+                words = re.findall("[a-z]{2,}", " ".join(text for text in texts if text))
+                yield re.compile("".join(".+" if text is None else re.escape(text) for text in texts)), len(words)
+
+
+def is_said(sentence, patterns):
+    """Whether the code has a text for what is wrong, and one for what to type; ``...`` stands for any."""
+
+    def has(text, words):
+        return text == "..." or any(count >= words and pattern.fullmatch(text) for pattern, count in patterns)
+
+    splits = [match.end() for match in re.finditer(r"[.:] ", sentence)]
+    return has(sentence, 3) or any(has(sentence[:end].rstrip(), 3) and has(sentence[end:], 1) for end in splits)
+
+
+def errors_section():
+    return (DOCS / "magics.md").read_text().split("\n## Errors\n")[1]
 
 
 def test_every_sentence_in_the_table_of_errors_is_in_the_code():
-    _, section = (DOCS / "magics.md").read_text().split("\n## Errors\n")
-    sentences = re.findall(r"^\|[^|]*\| `(.+?)`", section, flags=re.MULTILINE)
+    sentences = re.findall(r"^\|[^|]*\| `(.+?)`", errors_section(), flags=re.MULTILINE)
     assert len(sentences) > 20
     patterns = list(messages())
-    assert [sentence for sentence in sentences if not any(pattern.match(sentence) for pattern in patterns)] == []
+    assert [sentence for sentence in sentences if not is_said(sentence, patterns)] == []
+
+
+def test_every_exception_is_described():
+    tree = ast.parse((ROOT / "jupyter_gpudask" / "errors.py").read_text())
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    bases = {base.id for node in classes for base in node.bases if isinstance(base, ast.Name)}
+    raised = {node.name for node in classes} - (bases - {"SpecError"})
+    described = set(re.findall(r"`(\w+Error)`", errors_section() + (DOCS / "server.md").read_text()))
+    assert raised <= described

@@ -26,14 +26,14 @@ ALLOWED = {
     "launcher": {"machine", "protocol"},
     # In the kernel. What it sends to the scheduler and to workers it imports to name it.
     "graph": set(),
-    "client": {"graph", "scheduler", "worker", "inspection", "protocol"},
+    "client": {"graph", "patches", "overlay", "scheduler", "worker", "inspection", "protocol"},
     "inspection": set(),
     "random": {"inspection"},
     "overlay": {"inspection"},
     "patches": {"random", "inspection", "overlay"},
     "switch": {"patches", "inspection", "overlay"},
-    "session": {"launcher", "client", "worker", "switch", "overlay", "inspection", "machine", "protocol"},
-    "magics": {"session", "scheduler", "switch", "overlay", "inspection", "machine", "protocol"},
+    "session": {"launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
+    "magics": {"session", "client", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},
     "__init__": {"magics", "session", "server", "_version"},

@@ -1,4 +1,4 @@
-"""A Dask client for a cluster that is up."""
+"""Connect a Dask client to a running cluster."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
     from ..protocol import Ready
 
-_ANSWER_LIMIT = 3.0
+_RESPONSE_TIMEOUT = 3.0
 
 
 def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0) -> KernelClient:
-    """A client of the cluster, with its credentials.
+    """Connect a client with the credentials of the cluster.
 
     Parameters
     ----------
     ready
-        What the supervisor said when the cluster was up.
+        The event with which the supervisor reported the cluster.
     set_as_default
-        Whether Dask's collections compute on it from now on.
+        Whether the client becomes Dask's default client.
     timeout
         Seconds for the first connection.
     """
@@ -47,7 +47,7 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
             tls_client_cert=credentials.certificate,
             tls_client_key=credentials.key,
         )
-    logging.getLogger("distributed.client").addFilter(_is_trouble)
+    logging.getLogger("distributed.client").addFilter(_is_error)
     with shorten_logs():
         client = KernelClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
     client.is_on_gpus = ready.engine == "cuda"
@@ -57,10 +57,9 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
 
 
 def import_from(client: Client, path: Sequence[str]) -> None:
-    """Have the workers, also those to come, import modules from the folders of `path` before any others.
+    """Put the folders of `path` at the front of the import path of all current and future workers.
 
-    The scheduler imports from there what it does not have itself. A worker that does not answer within some seconds
-    does so when it can.
+    On the scheduler they are added at the end. A worker that does not respond in time does it later.
     """
     scheduler: Any = client.scheduler
     with contextlib.suppress(OSError, TimeoutError):
@@ -68,23 +67,23 @@ def import_from(client: Client, path: Sequence[str]) -> None:
             scheduler.register_scheduler_plugin,
             plugin=dumps(SchedulerPathPlugin(path)),
             idempotent=True,
-            callback_timeout=_ANSWER_LIMIT,
+            callback_timeout=_RESPONSE_TIMEOUT,
         )
         client.sync(
             scheduler.register_worker_plugin,
             plugin=dumps(PathPlugin(path)),
             name=PATH_PLUGIN,
             idempotent=False,
-            callback_timeout=_ANSWER_LIMIT,
+            callback_timeout=_RESPONSE_TIMEOUT,
         )
 
 
-def _is_trouble(record: logging.LogRecord) -> bool:
-    """Whether something went wrong: a client that is closed while it tries to connect again logs that as an error."""
+def _is_error(record: logging.LogRecord) -> bool:
+    """Whether to log a record; a client that is closed while it reconnects logs its cancellation as an error."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def _handle_loop_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Say nothing of the tasks of Dask's that waited for a result which was cancelled; report all else."""
+    """Report exceptions, except of Dask's tasks that waited for a cancelled result."""
     if not isinstance(context.get("exception"), AllExit):
         loop.default_exception_handler(context)

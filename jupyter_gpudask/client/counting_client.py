@@ -1,4 +1,4 @@
-"""A Dask client that knows how many tasks the scheduler made of what it submitted."""
+"""A Dask client that counts the tasks of the graphs it has submitted."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from distributed import Client
 
 
 class CountingClient(Client):
-    """A `distributed.Client`; the scheduler's events for this client, which Dask logs anyway, bring the counts.
+    """A `distributed.Client`; it gets the counts from the events that the scheduler logs for each client.
 
     Attributes
     ----------
     tasks_submitted
-        How many tasks of its graphs the scheduler has taken so far.
+        The number of tasks in its graphs, as counted by the scheduler so far.
     """
 
     tasks_submitted = 0
@@ -26,7 +26,7 @@ class CountingClient(Client):
         self.subscribe_topic(self.id, self._count)
 
     def wait_until_counted(self, limit: float) -> None:
-        """Wait until `tasks_submitted` has all that was submitted, at most `limit` seconds."""
+        """Wait at most `limit` seconds until `tasks_submitted` includes all submitted graphs."""
         with self._counted:
             self._counted.wait_for(lambda: self._uncounted <= 0, limit)
 

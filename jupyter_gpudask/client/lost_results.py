@@ -1,4 +1,4 @@
-"""What happened to results that are no longer there, by the names that the user has for them."""
+"""Explain the loss of results with the names of the user's variables."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..inspection.local_variables import local_variables
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LOST = "lost dependencies"  # Dask's reason
+_LOST = "lost dependencies"  # the reason that Dask gives
 
 
 def explain_loss(error: BaseException, client: Client) -> ResultsLostError | None:
-    """What happened, if it is no more than that: `None` for what was cancelled by the user.
+    """The error to raise if results are lost; `None` if the user cancelled them.
 
     Parameters
     ----------
     error
-        What Dask raised.
+        The error that Dask raised.
     client
-        Who waited.
+        The client that waited.
     """
     end = _end_of(client)
     if end:
@@ -53,13 +53,13 @@ def _reasons(error: BaseException) -> set[str]:
 
 
 def _lost_variables(client: Client) -> Iterator[tuple[str, Future[Any]]]:
-    """The variables that the running code names, with a result that `client` does not have."""
+    """The variables that the running code uses, with a future that `client` has lost."""
     seen = set()
     for name, value in _named_variables():
         if name in seen or not (isinstance(value, Future) or is_dask_collection(value)):
             continue
         seen.add(name)
-        with suppress(Exception):  # a graph that cannot be made says nothing about what is lost
+        with suppress(Exception):  # a graph that cannot be built does not show what is lost
             for future in futures_of(value):
                 if future.client is not client or future.cancelled():
                     yield name, future

@@ -1,4 +1,4 @@
-"""The user's code that called what Dask is doing: its line, and the names that it has for things."""
+"""The user's code that called into Dask: its line, and the names of its variables."""
 
 from __future__ import annotations
 

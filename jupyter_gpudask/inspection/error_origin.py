@@ -1,4 +1,4 @@
-"""Errors that a GPU library raised where NumPy or pandas might have none."""
+"""Which GPU library raised an error that NumPy or pandas might not raise."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The parent's side of a supervisor: start its process and talk to it. Runs in the kernel or in the Jupyter server."""
+"""Start a supervisor and communicate with it. Runs in its parent: a kernel or the Jupyter server."""

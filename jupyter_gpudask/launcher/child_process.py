@@ -1,4 +1,4 @@
-"""A process with three pipes that threads start and wait for, not the loop."""
+"""A child process with three pipes, started and awaited in threads so that the event loop never blocks."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class ChildProcess:
-    """What `asyncio.subprocess.Process` is, but for the start.
+    """Like `asyncio.subprocess.Process`, but started in a thread.
 
-    `asyncio.create_subprocess_exec` forks on the loop, which stands still until the program runs.
+    `asyncio.create_subprocess_exec` forks in the event loop, which blocks until the program runs.
 
     Attributes
     ----------
     pid
-        Its process id, which is also the id of its session; no other process gets it before `wait` returns.
+        The process id, which is also the session id; it is not reused before `wait` returns.
     stdin, stdout, stderr
-        Its pipes.
+        The pipes.
     """
 
     stdin: asyncio.StreamWriter
@@ -47,14 +47,14 @@ class ChildProcess:
         command
             The program and its arguments.
         environment
-            Its variables, by default those of this process.
+            Environment variables, by default those of this process.
         limit
-            Bytes of the longest line that can be read from it.
+            The maximum length of a line that is read from it, in bytes.
 
         Raises
         ------
         OSError
-            It cannot be started. Nothing is left behind, as when this is cancelled.
+            It cannot be started. Nothing is left behind, nor if this is cancelled.
         """
         starting = asyncio.create_task(cls._start(command, environment, limit))
         try:
@@ -66,26 +66,26 @@ class ChildProcess:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended, as `subprocess.Popen` says it; `None` while it runs."""
+        """The exit status, as in `subprocess.Popen`; `None` while it runs."""
         return self._ended.result() if self._ended.done() else None
 
     async def ended(self) -> None:
-        """Wait until it has ended; its pid is still its own."""
+        """Wait until it has ended; its pid stays reserved."""
         await asyncio.wrap_future(self._ended)
 
     async def wait(self) -> None:
-        """Wait until it has ended, and let go of its pid."""
+        """Wait until it has ended, and release its pid."""
         await self.ended()
         self._process.wait()
 
     async def kill(self) -> None:
-        """End it by force."""
+        """Kill it."""
         self._process.kill()
         await self.wait()
         self.close()
 
     def close(self) -> None:
-        """Let go of its pipes."""
+        """Close its pipes."""
         for transport in self._transports:
             transport.close()
 
@@ -120,7 +120,7 @@ class ChildProcess:
 def _begin(
     command: Sequence[str], environment: Mapping[str, str] | None
 ) -> tuple[subprocess.Popen[bytes], Future[int]]:
-    """The process, and how it will have ended."""
+    """Start the process; a future has its exit status when it has ended."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(  # noqa: S603 - the kernel's own interpreter
         command,
@@ -132,7 +132,7 @@ def _begin(
         start_new_session=True,  # so that an interrupt of the kernel's process group does not reach it
     )
     ended: Future[int] = Future()
-    ended.set_running_or_notify_cancel()  # who no longer waits for it does not cancel it
+    ended.set_running_or_notify_cancel()  # cancelling a wait does not cancel it
     waiting = threading.Thread(
         target=lambda: ended.set_result(_wait_for_end(process)), name="gpudask-wait", daemon=True
     )
@@ -141,10 +141,10 @@ def _begin(
 
 
 def _wait_for_end(process: subprocess.Popen[bytes]) -> int:
-    """How it ended; it is left a zombie, so that Linux gives its pid, and the id of its session, to nobody else."""
+    """Wait for the exit status, and leave a zombie, so that Linux does not reuse the pid and the session id."""
     try:
         end = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    except ChildProcessError:  # somebody has waited for all children of this process
+    except ChildProcessError:  # other code has waited for all children of this process
         end = None
     if end is None:
         return process.wait()

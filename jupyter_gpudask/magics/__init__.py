@@ -28,10 +28,12 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Close the cluster and unregister the magics."""
+    """Close the cluster, unregister the magics, and undo the patches."""
     magics = _loaded(shell)
     if magics is None:
         return
+    from ..patches.applying import patches
+
     magics.session.stop()
     magics.transformer.uninstall()
     magics.contexts.uninstall()
@@ -41,6 +43,7 @@ def unload(shell: InteractiveShell) -> None:
         for name in _MAGICS:
             kind.pop(name, None)
     shell.magics_manager.registry.pop(type(magics).__name__, None)
+    patches.undo()
 
 
 def _configurables(shell: InteractiveShell) -> list[Configurable]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import dask.config
 
 if TYPE_CHECKING:
-    from .cell_record import Watch
+    from .cell_record import CellRecord
 
 _KEY = "backend"
 _SECTIONS = ("array", "dataframe")
@@ -26,13 +26,13 @@ class Overlay:
     ----------
     backends
         The backend of each section.
-    watch
+    record
         Who looks at the computations.
     """
 
-    def __init__(self, backends: dict[str, str], watch: Watch | None = None) -> None:
+    def __init__(self, backends: dict[str, str], record: CellRecord | None = None) -> None:
         self.active = True
-        self.watch = watch
+        self.record = record
         self._outer = current_overlay()
         self._backends = {section: _Local(backend, self) for section, backend in backends.items()}
 
@@ -94,6 +94,12 @@ def current_overlay() -> Overlay | None:
     """The innermost one that holds for the code that asks."""
     overlay = _overlay.get()
     return overlay if overlay is None or overlay.active else overlay.outer
+
+
+def current_record() -> CellRecord | None:
+    """What the running GPU cell wants of its computations; `None` elsewhere."""
+    overlay = current_overlay()
+    return None if overlay is None else overlay.record
 
 
 class _Section(dict[str, Any]):

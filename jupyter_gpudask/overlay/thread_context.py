@@ -11,7 +11,7 @@ import asyncio
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from ..inspection.calls import bind, first_argument
+from ..inspection.calls import first_argument
 from .config_overlay import current_overlay
 
 if TYPE_CHECKING:
@@ -35,18 +35,10 @@ def submit(original: Any, /, *args: Any, **kwargs: Any) -> Any:
     return original(pool, copy_context().run, *call, **kwargs)
 
 
-def sync(original: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """As ``Client.sync``; in a cell a coroutine function that is not Dask's own runs in the context of now."""
-    __tracebackhide__ = True
-    if current_overlay() is None:
-        return original(*args, **kwargs)
-    call = bind(original, args, kwargs)
-    client, function = call.arguments["self"], call.arguments["func"]
+def in_context_of_cell(function: Any) -> Any:
+    """A coroutine function for ``Client.sync``; in a cell, one that is not Dask's own runs in the context of now."""
     is_of_dask = getattr(function, "__module__", "").partition(".")[0] == "distributed"
-    if is_of_dask or call.arguments.get("asynchronous") or getattr(client, "asynchronous", True):
-        return original(*args, **kwargs)
-    call.arguments["func"] = _in_context(function)
-    return original(*call.args, **call.kwargs)
+    return function if is_of_dask or current_overlay() is None else _in_context(function)
 
 
 def _in_context(function: Any) -> Any:

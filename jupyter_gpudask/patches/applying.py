@@ -40,6 +40,10 @@ class Patches:
         """The names of the rows that are in force."""
         return tuple(self._applied)
 
+    def are_applied(self, process: Process) -> bool:
+        """Whether all rows of `process` that are needed here are in force."""
+        return (process, False) in self._done
+
     def apply(self, process: Process, *, on_cpu: bool = False, wrappers: Mapping[str, Any] | None = None) -> None:
         """Apply the rows of `process` that are not applied yet; all of them, or none.
 
@@ -96,18 +100,24 @@ class Patches:
         for undo in reversed(self._applied.pop(name, [])):
             undo()
 
-    def examine(self, process: Process) -> Iterator[tuple[Patch, str, PatchError | None]]:
-        """Each row of `process`, why it is not needed here, and how it fails to fit the installed libraries."""
+    def examine(self, process: Process) -> Iterator[tuple[str, str, PatchError | None]]:
+        """Each row of `process`: its name, why it is skipped, and how it fails to fit the installed libraries.
+
+        Before they are applied, cuDF and CuPy are not looked at: to import them takes seconds and device memory.
+        """
         for row in self._rows:
             if row.process != process:
                 continue
-            why, misfit = row.why_skipped(), None
+            if self.are_applied(process):
+                yield row.name, "" if row.name in self._applied else row.why_skipped(), None
+                continue
+            misfit = None
             try:
-                if not why and row.name not in self._applied:
+                if not row.gpu_libraries:
                     row.check(PARAMETERS)
             except PatchError as error:
                 misfit = error
-            yield row, why, misfit
+            yield row.name, "", misfit
 
 
 def _make(change: Change, wrapper: Any) -> Callable[[], None]:

@@ -1,4 +1,7 @@
-"""What a cell computes, seen on its way: what stays on the CPU, what does not fit, what is wanted on the host."""
+"""Computations of a GPU cell: conversion of results to the host, their size, and what is computed on the CPU.
+
+Used by the patch of `dask.compute` and by `client.kernel_client`.
+"""
 
 from __future__ import annotations
 
@@ -12,45 +15,40 @@ from distributed import Client
 from ..inspection.caller import names_of, user_line
 from ..inspection.calls import bind, calling_frame, first_argument
 from ..inspection.placement import GPU_BACKENDS, kind_of, name_of, place_of, results_to_host, to_host
-from ..overlay.config_overlay import current_overlay
+from ..overlay.config_overlay import current_overlay, current_record
 from .result_size import refusing_what_does_not_fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..overlay.cell_record import Watch
+    from ..overlay.cell_record import CellRecord
 
-_GIVE_RESULTS = frozenset({"compute", "head", "tail", "safe_head", "item", "__array__", "__len__"})
+_RETURN_RESULTS = frozenset({"compute", "head", "tail", "safe_head", "item", "__array__", "__len__"})
 _SEVERAL = (list, tuple, set, frozenset)
 
 
-def _watch() -> Watch | None:
-    overlay = current_overlay()
-    return None if overlay is None else overlay.watch
-
-
-def _bring(watch: Watch, collection: Any) -> Any:
-    """A collection as its result is wanted on the host."""
-    brought = to_host(collection)
-    if brought is not collection:
-        watch.brought.add(name_of(brought))
-    return brought
+def _converted(record: CellRecord, collection: Any) -> Any:
+    """The collection with its blocks converted to NumPy or pandas."""
+    on_host = to_host(collection)
+    if on_host is not collection:
+        record.moved_for_result.add(name_of(on_host))
+    return on_host
 
 
 def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.compute`; a result is converted for ``--to-host``, and refused if the kernel's GPU cannot hold it."""
     __tracebackhide__ = True
-    watch = _watch()
-    if watch is None:
+    record = current_record()
+    if record is None:
         return original(*args, **kwargs)
-    if not _gives_results_to_the_user():
+    if not _is_called_by_user():
         with refusing_what_does_not_fit([]):
             return original(*args, **kwargs)
     collections, repack = unpack_collections(*args, traverse=kwargs.get("traverse", True))
     if not collections:
         return original(*args, **kwargs)
-    if watch.to_host:
-        args = repack([_bring(watch, collection) for collection in collections])
+    if record.to_host:
+        args = repack([_converted(record, collection) for collection in collections])
         return tuple(results_to_host(result) for result in original(*args, **kwargs))
     if any(isinstance(arg, Iterator) for arg in args):
         args = repack(collections)  # they are read by now
@@ -63,15 +61,15 @@ def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `distributed.Client.compute`, likewise."""
     __tracebackhide__ = True
-    watch, call = _watch(), bind(original, args, kwargs)
+    record, call = current_record(), bind(original, args, kwargs)
     is_awaited = call.arguments.get("sync", False)
-    if watch is None or not (watch.to_host or is_awaited):
+    if record is None or not (record.to_host or is_awaited):
         return original(*args, **kwargs)
     given, traverse = call.arguments["collections"], call.arguments.get("traverse", True)
     is_one = not isinstance(given, _SEVERAL)
     collections, repack = unpack_collections(*([given] if is_one else given), traverse=traverse)
-    if watch.to_host:
-        collections, is_awaited = [_bring(watch, collection) for collection in collections], False
+    if record.to_host:
+        collections, is_awaited = [_converted(record, collection) for collection in collections], False
     repacked = repack(collections)
     call.arguments["collections"] = repacked[0] if is_one else list(repacked)
     with refusing_what_does_not_fit(collections if is_awaited else []):
@@ -81,7 +79,7 @@ def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
 def client_persist(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As Dask, which loses all but the first partition of a frame that its optimizer cuts into more than it said."""
     __tracebackhide__ = True
-    if _watch() is None:
+    if current_record() is None:
         return original(*args, **kwargs)
     call = bind(original, args, kwargs)
     if call.arguments.get("optimize_graph", True):
@@ -103,28 +101,28 @@ def collections_to_expr(original: Callable[..., Any], /, *args: Any, **kwargs: A
     """As Dask's; records the collections that are computed on the CPU in a GPU cell."""
     __tracebackhide__ = True
     overlay = current_overlay()
-    if overlay is not None and overlay.watch is not None:
+    if overlay is not None and overlay.record is not None:
         collections = first_argument(original, args, kwargs)
         for collection in collections if isinstance(collections, _SEVERAL) else [collections]:
             kind = kind_of(collection)
             if overlay.get(kind) in GPU_BACKENDS and is_dask_collection(collection):
-                _note(overlay.watch, collection)
+                _record_host_collection(overlay.record, collection)
     return original(*args, **kwargs)
 
 
-def _note(watch: Watch, collection: Any) -> None:
-    if place_of(collection) != "host" or name_of(collection) in watch.brought:
+def _record_host_collection(record: CellRecord, collection: Any) -> None:
+    if place_of(collection) != "host" or name_of(collection) in record.moved_for_result:
         return
     kind = kind_of(collection)
     for name in names_of(collection) or [f"{'an array' if kind == 'array' else 'a dataframe'} without a name"]:
-        watch.on_host.setdefault(name, user_line())
+        record.on_host.setdefault(name, user_line())
 
 
-def _gives_results_to_the_user() -> bool:
+def _is_called_by_user() -> bool:
     """Whether the result goes to the user's code, and not to Dask's own, which computes things for itself."""
     frame = calling_frame()
     while frame.f_globals.get("__name__", "").partition(".")[0] in ("dask", "dask_cudf"):
-        if frame.f_code.co_name not in _GIVE_RESULTS or frame.f_back is None:
+        if frame.f_code.co_name not in _RETURN_RESULTS or frame.f_back is None:
             return False
         frame = frame.f_back
     return True

@@ -1,4 +1,4 @@
-"""Operations on CPU and GPU collections together: refused where they are written, by the names of the two."""
+"""Operations that mix CPU and GPU collections: refused at the line that builds them, with the names of both."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     if not (callable(first) and funcname(first) in _INDEXING):
         given = [*args, *(value for name, value in kwargs.items() if name != "out")]
         parts = [part for arg in given for part in (arg if isinstance(arg, list | tuple) else [arg])]
-        # A number is no block; and plain data goes where its company is.
+        # A number is not a block, and plain data is placed with the other operands.
         _refuse_mixture(part for part in parts if isinstance(part, core.Array) and part.ndim)
     return original(*args, **kwargs)
 

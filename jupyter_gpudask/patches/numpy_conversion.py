@@ -1,7 +1,7 @@
-"""NumPy arrays of collections on GPUs: ``np.asarray(x)`` asks for one in so many words, and gets it.
+"""``np.asarray(x)`` of a collection on GPUs: it returns a NumPy array.
 
-CuPy and cuDF refuse it of data that is there, for it is slow in a loop. A collection is computed, and its result goes
-over the network in any case; each worker hands out its blocks as NumPy's.
+CuPy and cuDF refuse an implicit conversion, which is slow in a loop. A Dask collection is computed here, and its result
+is sent over the network in any case: each worker converts its blocks before it sends them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def to_numpy(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     collection = call.arguments["self"]
     on_host = to_host(collection)
     overlay = current_overlay()
-    if on_host is not collection and overlay is not None and overlay.watch is not None:
-        overlay.watch.brought.add(name_of(on_host))  # it did not stay on the CPU
+    if on_host is not collection and overlay is not None and overlay.record is not None:
+        overlay.record.moved_for_result.add(name_of(on_host))  # it did not stay on the CPU
     call.arguments["self"] = on_host
     return original(*call.args, **call.kwargs)

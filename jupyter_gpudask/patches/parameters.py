@@ -59,7 +59,7 @@ PARAMETERS = {
     "dask.bag:Bag.to_dataframe": "self meta columns optimize_graph",
     "dask.base:collections_to_expr": "collections optimize_graph",
     "dask.base:compute": "*args traverse optimize_graph scheduler get **kwargs",
-    "dask.config:refresh": "config defaults paths env",
+    "dask.config:refresh": "config defaults paths env | config defaults **kwargs",
     "dask.config:update": "old new priority defaults",
     "dask.dataframe.dask_expr._collection:map_partitions": (
         "func *args meta enforce_metadata transform_divisions clear_divisions align_dataframes parent_meta "
@@ -101,17 +101,7 @@ PARAMETERS = {
     "dask.dataframe:to_datetime": "arg errors dayfirst yearfirst utc format exact unit origin cache",
     "dask.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
     "dask_cudf._expr.groupby:GroupBy.aggregate": "self arg fused **kwargs",
-    "distributed.utils:SyncMethodMixin.sync": "self func *args asynchronous callback_timeout **kwargs",
-    "distributed:Client.compute": (
-        "self collections sync optimize_graph workers allow_other_workers resources retries priority "
-        "fifo_timeout actors traverse **kwargs"
-    ),
-    "distributed:Client.gather": "self futures errors direct asynchronous",
-    "distributed:Client.persist": (
-        "self collections optimize_graph workers allow_other_workers resources retries priority fifo_timeout "
-        "actors **kwargs"
-    ),
     "distributed.worker:_run_task_simple": "task data time_delay",
     "threading:Thread.start": "self",
 }
-"""By target, as `row.parameters_of` writes them."""
+"""By target, as `row.parameters_of` writes them; between bars, those of several versions."""

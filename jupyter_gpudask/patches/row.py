@@ -15,7 +15,7 @@ from ..errors import PatchError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_ALWAYS_THERE = ("python", "dask", "distributed")
+_ALWAYS_THERE = {"python", "dask", "distributed"}
 
 Process = Literal["kernel", "worker", "supervisor"]
 
@@ -95,10 +95,15 @@ class Patch:
     needed: Mapping[str, str] = field(default_factory=dict)
     on_cpu: bool = False
 
+    @property
+    def gpu_libraries(self) -> frozenset[str]:
+        """What must be there beside Dask."""
+        return frozenset(self.requires.keys() - _ALWAYS_THERE)
+
     def why_skipped(self) -> str:
-        """Why it is not needed here; empty if it is."""
-        for library in self.requires:
-            if library not in _ALWAYS_THERE and not version_of(library):
+        """Why it is not needed here; empty if it is. Imports the libraries that it is about."""
+        for library in sorted(self.gpu_libraries):
+            if not version_of(library):
                 return f"{library} is not installed"
         for library, specifier in self.needed.items():
             version = version_of(library)
@@ -128,7 +133,7 @@ class Patch:
                 has = parameters_of(resolve(change.target))
             except (ImportError, AttributeError):
                 raise self._misfit(f"{change.name} does not exist") from None
-            if has != parameters.get(change.target, has):
+            if has not in parameters.get(change.target, has).split(" | "):
                 raise self._misfit(f"{change.name} has other parameters ({has.replace(' ', ', ')})")
 
     def _misfit(self, why: str) -> PatchError:

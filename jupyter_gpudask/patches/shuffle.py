@@ -1,4 +1,4 @@
-"""How data goes from all workers to all: by tasks, where it is on GPUs.
+"""Shuffles and rechunks of data on GPUs: by tasks.
 
 Dask's peer-to-peer way has the scheduler unpickle a cuDF frame, and it has no GPU; and it writes the parts of arrays to
 files. dask-cuda has frames shuffled by tasks, too.

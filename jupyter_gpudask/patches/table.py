@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from .row import Change, Patch
 
-_DASK = {"dask": ">=2026.7,<2027", "distributed": ">=2026.7,<2027"}
+# The range that pyproject.toml states for the base install.
+_DASK = {"dask": ">=2026.1.1,<2026.8.1", "distributed": ">=2026.1.1,<2026.8.1"}
 _CUPY = {"cupy": "<15"}
 _CUDF = {"cudf": "<27"}
 _ALL_OF_RAPIDS = {**_DASK, "cudf": ">=26.10,<27", "dask_cudf": ">=26.10,<27"}
@@ -112,7 +113,6 @@ PATCHES = (
                 unless="sys:flags.thread_inherit_context",
             ),
             Change("concurrent.futures:ThreadPoolExecutor.submit", "jupyter_gpudask.overlay.thread_context:submit"),
-            Change("distributed.utils:SyncMethodMixin.sync", "jupyter_gpudask.overlay.thread_context:sync"),
         ),
         process="kernel",
         reason="Threads and pools that a cell starts would compute on the CPU: before Python 3.14, whose flag "
@@ -411,13 +411,11 @@ PATCHES = (
         (
             _code("dask.base:compute", "computation:compute"),
             _code("dask.base:collections_to_expr", "computation:collections_to_expr"),
-            _attribute("distributed:Client.compute", "computation:client_compute"),
-            _attribute("distributed:Client.persist", "computation:client_persist"),
-            _attribute("distributed:Client.gather", "result_size:check_what_was_computed"),
         ),
         process="kernel",
         reason="A client gets the graph of a computation, and not the collections: whether a result fits the memory of "
-        "the kernel's GPU, and the conversion of each block by --to-host, must be decided before the graph is made.",
+        "the kernel's GPU, and the conversion of each block by --to-host, must be decided before the graph is made. "
+        "The rest is in our own client class, KernelClient.",
         upstream="To file with Dask: 'let a Client see the collections of dask.compute, as it does those of "
         "dask.persist'.",
         test="switch/test_computing.py::test_what_does_not_fit_is_refused_with_its_size_and_nothing_of_it_stays",

@@ -1,8 +1,8 @@
-"""Functions of the user and of libraries, given to Dask: what they give is moved to where its metadata says it is.
+"""Functions that users and libraries pass to ``map_blocks`` and ``map_partitions``: results match their metadata.
 
-A function for NumPy may give NumPy's array for a block of CuPy's, as that of XGBoost's ``predict`` does; and it may be
-given with metadata of pandas, which then is what the user asks for. Without this, blocks would be something else than
-the collection says, and the next operation would fail with an error of CuPy's or cuDF's.
+A function may return a NumPy array for a CuPy block, as XGBoost's ``predict`` does; or the user may pass ``meta`` of
+pandas, and so ask for results on the host. Each result is moved to the place of the collection's metadata. Otherwise
+the next operation would fail on blocks of another type, with an error of CuPy or cuDF.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Dask cluster class that the administrator has named in a profile."""
+"""Dask cluster classes in profiles of the administrator."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ClusterClass(BaseModel):
-    """What makes the clusters of a profile; it comes from the server's configuration and from nowhere else.
+    """A Dask cluster class that creates the clusters of a profile; it only comes from the server's configuration.
 
     Attributes
     ----------
     path
-        Where the class is, as ``package.module.Class``, in the environment of the kernel.
+        The import path, ``package.module.Class``, in the environment of the kernel.
     options
-        Its keyword arguments, as JSON knows them.
+        Its keyword arguments, as JSON values.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -30,19 +30,19 @@ class ClusterClass(BaseModel):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the class."""
         return self.path.rpartition(".")[2]
 
 
 class ClassProfile(BaseModel):
-    """A profile whose clusters a class makes, as it stands in the configuration.
+    """A profile whose clusters are created by a class, as written in the configuration.
 
     Attributes
     ----------
     engine
-        ``cuda`` if its workers have GPUs, CuPy and cuDF, so that cells are switched to these; else ``cpu``.
+        ``cuda`` if its workers have GPUs, CuPy and cuDF, which cells then use; else ``cpu``.
     start_timeout
-        Seconds in which all workers must be up.
+        Seconds for all workers to start.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

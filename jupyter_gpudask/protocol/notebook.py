@@ -1,6 +1,6 @@
-"""How an output of ours is known in a notebook's file."""
+"""The mark of this package's outputs in notebook files."""
 
 from __future__ import annotations
 
 LIVE_OUTPUT = "jupyter_gpudask"
-"""Name of the metadata of an output that shows a widget, and has in its other forms what the widget shows."""
+"""The metadata key of an output that is shown as a widget and stored with a static representation."""

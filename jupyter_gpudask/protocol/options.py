@@ -73,6 +73,12 @@ def flag_of(field: str) -> str:
     return flags.get(field, "--" + field.replace("_", "-"))
 
 
+def field_of(flag: str) -> str:
+    """The field of `ClusterSpec` for an option: the inverse of `flag_of`."""
+    option = start_options().get(flag)
+    return flag.lstrip("-").replace("-", "_") if option is None else option.field
+
+
 def _start_option(name: str, field: FieldInfo) -> StartOption:
     option = next(part for part in field.metadata if isinstance(part, Option))
     default = field.get_default(call_default_factory=True)

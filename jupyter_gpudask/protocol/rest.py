@@ -1,4 +1,4 @@
-"""What the Jupyter server and the browser say to each other: the bodies of the REST interface."""
+"""Request and response bodies of the REST API."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class _Question(BaseModel):
 
 
 class Problem(_Answer):
-    """Why a request was refused.
+    """The error of a request.
 
     Attributes
     ----------
     message
-        What is wrong, as a sentence for the user.
+        What is wrong, as a sentence.
     fix
-        What to do about it; empty when there is nothing to do.
+        What to do about it; may be empty.
     kind
-        The name of the error in `jupyter_gpudask.errors`; empty for what is none of those.
+        The name of the class in `jupyter_gpudask.errors`; empty for other errors.
     field
-        The field of the body that is wrong, if it is one.
+        The field of the request body that is wrong; may be empty.
     """
 
     message: str
@@ -49,13 +49,13 @@ class GpuUser(_Answer):
     pid
         Its process id.
     name, user
-        Of the program, and of who runs it; `None` where that cannot be known.
+        The name of the program and of the user who runs it; `None` if unknown.
     memory
-        Device memory that it holds, in bytes.
+        Device memory that it uses, in bytes.
     kernel_id
-        The kernel that it is, or to whose cluster it belongs; `None` for a foreign process.
+        The kernel, if the process is a kernel or belongs to its cluster; `None` for other processes.
     notebook
-        The name of the notebook whose kernel it is itself; else `None`.
+        The name of the notebook, if the process is its kernel; else `None`.
     """
 
     pid: int
@@ -72,11 +72,11 @@ class GpuHolder(_Answer):
     Attributes
     ----------
     name
-        In words: a notebook, or a program.
+        The name of a notebook, or of a program.
     kernel_id
-        Whose cluster it is; `None` where that is not known.
+        The kernel of the cluster; `None` if unknown.
     share
-        Whether it lets others hold it too.
+        Whether other clusters that share may hold it too.
     """
 
     name: str
@@ -85,17 +85,17 @@ class GpuHolder(_Answer):
 
 
 class GpuInfo(GpuState):
-    """A GPU, who holds it, and who uses it.
+    """A GPU, the clusters that hold it, and the processes that use it.
 
     Attributes
     ----------
     holders
         The clusters that hold it.
     users
-        The processes on it.
+        The processes that use it.
     hidden_use
-        Whether nobody holds it, and yet more of its memory is in use than the listed processes explain: NVML does
-        not list those of other containers.
+        Whether no cluster holds it and more of its memory is used than by the listed processes: NVML does not list
+        processes of other containers.
     """
 
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
@@ -111,9 +111,9 @@ class GpuList(_Answer):
     Attributes
     ----------
     gpus
-        In the order of the PCI bus.
+        In PCI bus order.
     reason, fix
-        Why there are none, or fewer than there were; empty when all is well.
+        Why there are none, or fewer than before, and what to do; else empty.
     """
 
     gpus: tuple[GpuInfo, ...] = ()
@@ -122,16 +122,16 @@ class GpuList(_Answer):
 
 
 class Profile(_Answer):
-    """A spec that the administrator has given a name.
+    """A profile: options of a cluster under a name that the administrator chose.
 
     Attributes
     ----------
     name
-        By which a cluster of it is asked for.
+        The name with which it is requested.
     title
-        What the user reads.
+        The title that users see.
     spec
-        What it is.
+        The options.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Profile(_Answer):
 
 
 class ProfileList(_Answer):
-    """The profiles, and the spec of a cluster for which nothing is said."""
+    """The profiles, and the options of a cluster that is requested without options."""
 
     profiles: tuple[Profile, ...]
     default: ClusterSpec
@@ -152,35 +152,35 @@ class ClusterInfo(_Answer):
     Attributes
     ----------
     kernel_id
-        Whose it is.
+        The kernel.
     name
-        What the user calls it: its notebooks, or the kernel's name.
+        The names of its notebooks, or the kernel's name.
     notebooks
-        Paths of the notebooks and consoles of the kernel.
+        Paths of the notebooks and consoles that use the kernel.
     status
         ``starting``, ``ready``, ``closing``, ``closed`` or ``failed``.
     reason, fix
         Why it failed or was closed, and what to do.
     log
-        The last lines of what failed.
+        The last lines of the log of the process that failed.
     spec
-        What was asked for.
+        The options.
     since
         When this status began, in seconds since the epoch.
     workers_ready, workers_total
-        How far the start is.
+        The progress of the start.
     engine
-        ``cuda`` or ``cpu``; `None` until that is decided.
+        ``cuda`` or ``cpu``; `None` until it is decided.
     stand_in
-        Why the CPU stands in for GPUs, or empty.
+        Why the CPU stands in for GPUs; else empty.
     gpus
         UUIDs of its GPUs.
     pid
-        Of the supervisor; `None` when there is none.
+        The pid of the supervisor; `None` if there is none.
     dashboard
-        Where Dask's dashboard is, after the server's base URL; `None` when there is none.
+        The path of Dask's dashboard below the server's base URL; `None` if there is none.
     state
-        What its workers do, as last reported.
+        Its last reported state.
     """
 
     kernel_id: str
@@ -209,14 +209,14 @@ class ClusterList(_Answer):
 
 
 class CreateCluster(_Question):
-    """Start the cluster of a kernel.
+    """Request body that starts the cluster of a kernel.
 
     Attributes
     ----------
     kernel_id
-        Whose it will be.
+        The kernel.
     spec
-        What cluster; what is left out is as in the profile.
+        Its options; options that are left out are those of the profile.
     profile
         The name of a profile; empty for the default.
     """
@@ -227,18 +227,18 @@ class CreateCluster(_Question):
 
 
 class RestartCluster(_Question):
-    """Start it anew; what `spec` leaves out stays as it was."""
+    """Request body that restarts a cluster; options that `spec` leaves out are unchanged."""
 
     spec: dict[str, Any] = Field(default_factory=dict)
 
 
 class ScaleCluster(_Question):
-    """Have `workers` workers."""
+    """Request body that scales a cluster to `workers` workers."""
 
     workers: int = Field(ge=1, le=256)
 
 
 class ClusterLogs(_Answer):
-    """The last lines of the logs of a cluster, by the name of the worker; ``supervisor`` is Dask's scheduler."""
+    """The last lines of the logs of a cluster, by worker name; ``supervisor`` is the log of Dask's scheduler."""
 
     logs: dict[str, str]

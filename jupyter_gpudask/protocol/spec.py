@@ -62,7 +62,7 @@ class ClusterSpec(BaseModel):
         ),
     ] = Field(
         "all",
-        description="all, a count from 1, or indices and GPU- or MIG- UUIDs with commas (3, for number 3 alone)",
+        description="all, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)",
         json_schema_extra={
             "anyOf": [
                 {"const": "all"},
@@ -150,7 +150,7 @@ class ClusterSpec(BaseModel):
         Option("NAME=VALUE", "an environment variable of each worker"),
     ] = Field(
         default_factory=dict,
-        description="NAME=VALUE with a name that is none of CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER (use --gpus)",
+        description="NAME=VALUE, where the name is not CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER (use --gpus)",
         json_schema_extra={
             "propertyNames": {
                 "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",

@@ -1,4 +1,4 @@
-"""What GPUs, workers and clusters do at one moment. Bytes are integers; a metric that cannot be had is `None`."""
+"""The state of GPUs, workers and clusters at one time. Bytes are integers; a metric that is not available is `None`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class GpuProcess(_Model):
     pid
         Its process id.
     memory
-        Device memory that it holds, in bytes.
+        Device memory that it uses, in bytes.
     """
 
     pid: int
@@ -32,23 +32,23 @@ class GpuState(_Model):
     Attributes
     ----------
     index
-        Its number in the order of the PCI bus.
+        Its index in PCI bus order.
     uuid
         ``GPU-...`` or ``MIG-...``.
     name
-        What its maker calls it.
+        The product name.
     memory_total, memory_used
-        Device memory in bytes, of all processes together.
+        Device memory in bytes, total and used by all processes.
     utilization
-        Share of the last sample period in which a kernel ran, in percent.
+        Part of the last sample period in which a CUDA kernel ran, in percent.
     temperature
-        Of the die, in degrees Celsius.
+        In degrees Celsius.
     power
-        Drawn by the board, in watts.
+        In watts.
     nvlink_bytes, pcie_bytes
-        What it has sent and received over NVLink, and over PCIe, in bytes; from when on, the driver decides.
+        Bytes sent and received over NVLink, and over PCIe, since a time that the driver chooses.
     processes
-        Who has a context on it.
+        The processes with a CUDA context on it.
     """
 
     index: int
@@ -74,27 +74,27 @@ class WorkerState(_Model):
     pid
         Its process id.
     gpu_index, gpu_uuid
-        Its GPU; ``None`` on the CPU stand-in.
+        Its GPU; `None` on the CPU stand-in.
     utilization
-        Of its GPU, in percent.
+        The utilization of its GPU, in percent.
     device_memory_used, device_memory_total
-        Of its GPU, in bytes, of all processes together.
+        The memory of its GPU in bytes, used by all processes and total.
     pool_used, pool_size
-        What RMM has handed out on its GPU, and what it holds, in bytes.
+        Bytes that RMM has allocated on its GPU, and the size of its pool.
     spilled_to_host, spilled_to_disk
-        Results that now lie in host memory instead of device memory, and on disk instead of host memory, in bytes.
+        Bytes of results spilled from device memory to host memory, and from host memory to disk.
     memory
         Host memory of the process, in bytes.
     threads
-        How many tasks it can run at a time.
+        The number of tasks it can run at a time.
     executing, waiting
-        Tasks that run, and tasks that were sent to it and do not run yet.
+        The numbers of tasks that it runs, and that are assigned to it and do not run yet.
     executed
-        How many tasks it has run since it was started.
+        The number of tasks it has run since it was started.
     out_of_memory
-        How many tasks failed on it for want of device memory, since the cluster was started.
+        The number of its tasks that ran out of device memory, since the cluster was started.
     status
-        Dask's word for its state: ``running``, ``paused``, ``closing_gracefully``, ...
+        Its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
     """
 
     name: str
@@ -142,7 +142,7 @@ class WorkerExit(_Model):
 
 
 class ClusterState(_Model):
-    """A cluster at one moment.
+    """The state of a cluster at one time.
 
     Attributes
     ----------
@@ -151,19 +151,19 @@ class ClusterState(_Model):
     status
         ``starting``, ``ready``, ``closing`` or ``closed``.
     time
-        When this was read, in seconds since the epoch.
+        When the state was read, in seconds since the epoch.
     workers
-        Its workers, in the order of their GPUs.
+        Its workers, in the order of its GPUs.
     tasks_waiting
-        Tasks that the scheduler could send to a worker and has not yet.
+        The number of tasks that are ready to run and not assigned to a worker yet.
     tasks_unfinished
-        All tasks that are still to be done: those that run, and those that wait for a worker or for other tasks.
+        The number of all unfinished tasks: those that run, and those that wait for a worker or for other tasks.
     workers_wanted
-        How many workers it is to have; `workers` has fewer while one is starting, and more while one is retiring.
+        The requested number of workers; `workers` has fewer while one starts, and more while one is retired.
     gpus
-        UUIDs of the GPUs that are to have a worker: after a `scale` fewer than the cluster holds.
+        UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
     held
-        Size of the results that clients keep on the workers, in bytes: what is lost when the cluster is closed.
+        Bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
     worker_exits
         The newest unexpected exits of worker processes, at most 20, the oldest first.
     """
@@ -181,7 +181,7 @@ class ClusterState(_Model):
 
 
 class TlsCredentials(_Model):
-    """PEM texts that let a client in; made for one cluster, and worth nothing elsewhere."""
+    """TLS credentials of a client, as PEM text; valid for one cluster only."""
 
     ca: str
     certificate: str

@@ -1,4 +1,4 @@
-"""What the WebSocket ``gpudask/api/stream`` sends: a full state first, then what has changed."""
+"""Messages of the WebSocket ``gpudask/api/stream``: the full state first, then changes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class _Answer(BaseModel):
 
 
 class GpuMetrics(_Answer):
-    """A GPU at one moment of the past; see `GpuState`.
+    """Metrics of a GPU in the history; see `GpuState`.
 
     Attributes
     ----------
     nvlink, pcie
-        What it sent and received over NVLink, and over PCIe, in bytes a second since the moment before.
+        Traffic over NVLink, and over PCIe, sent and received, in bytes per second since the previous sample.
     """
 
     utilization: float | None = None
@@ -31,7 +31,7 @@ class GpuMetrics(_Answer):
 
 
 class WorkerMetrics(_Answer):
-    """A worker at one moment of the past; see `WorkerState`."""
+    """Metrics of a worker in the history; see `WorkerState`."""
 
     device_memory_used: int | None = None
     pool_used: int | None = None
@@ -44,7 +44,7 @@ class WorkerMetrics(_Answer):
 
 
 class Sample(_Answer):
-    """All metrics of one moment.
+    """All metrics of one time.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Sample(_Answer):
     gpus
         By UUID.
     workers
-        By kernel id, and by the name of the worker.
+        By kernel id, then by worker name.
     """
 
     time: float
@@ -62,22 +62,22 @@ class Sample(_Answer):
 
 
 class StreamMessage(_Answer):
-    """One message, at most one a second.
+    """One message; at most one is sent per second.
 
     Attributes
     ----------
     type
-        ``full`` for the first message, which has everything; ``changes`` for the others.
+        ``full`` for the first message, which has the full state; ``changes`` for the others.
     time
-        When it was made, in seconds since the epoch.
+        When it was created, in seconds since the epoch.
     gpus
-        The GPUs; `None` where nothing about them has changed.
+        The GPUs; `None` if nothing has changed.
     clusters
-        Those that have changed, or all.
+        The clusters that have changed; in the first message, all.
     removed
-        The kernels whose cluster is forgotten.
+        The kernels whose cluster was removed.
     history
-        The samples since the moment that was asked for, or since the last message; the newest is last.
+        The samples since the requested time or since the last message; the newest is last.
     """
 
     type: Literal["full", "changes"]

@@ -1,4 +1,4 @@
-"""The Unix socket by which a kernel finds the Jupyter server that started it, and nobody else gets in."""
+"""The Unix socket on which a kernel connects to the Jupyter server that started it; only its user has access."""
 
 from __future__ import annotations
 
@@ -17,30 +17,27 @@ _PREFIX, _SUFFIX = "gpudask-", ".sock"
 
 
 def socket_path(runtime: Path, server: int) -> Path:
-    """The socket of the server with that pid, in this container of this host: others may share the folder.
+    """The socket of a server; the name also contains the host and the container, which may share the folder.
 
     Parameters
     ----------
     runtime
-        Jupyter's runtime folder, where the connection files of its kernels are.
+        Jupyter's runtime directory, which has the connection files of kernels.
     server
-        The pid; a kernel has it as ``JPY_PARENT_PID``.
+        The pid of the server; in a kernel, ``JPY_PARENT_PID``.
     """
-    return runtime / f"{_PREFIX}{_place()}-{server}{_SUFFIX}"
+    return runtime / f"{_PREFIX}{_pid_scope()}-{server}{_SUFFIX}"
 
 
 def bind_socket(path: Path) -> socket.socket:
-    """A socket at `path` that only this user can connect to; those that the dead have left here are removed.
-
-    One of another host does not answer, whoever lives, and stays.
-    """
-    for other in path.parent.glob(f"{_PREFIX}{_place()}-*{_SUFFIX}"):
-        if other == path or not _answers(other):
+    """Listen at `path`, for this user only; stale sockets of this host and container are removed."""
+    for other in path.parent.glob(f"{_PREFIX}{_pid_scope()}-*{_SUFFIX}"):
+        if other == path or not _is_listening(other):
             other.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        os.fchmod(bound.fileno(), 0o600)  # before it is there for others to see
-        with _short(path) as name:
+        os.fchmod(bound.fileno(), 0o600)  # before others can see it
+        with _short_name(path) as name:
             bound.bind(name)
         bound.listen()
     except OSError:
@@ -50,10 +47,10 @@ def bind_socket(path: Path) -> socket.socket:
 
 
 def connect_socket(path: Path) -> socket.socket | None:
-    """A connection to the socket at `path`, if a process of this user answers there."""
+    """Connect to the socket at `path`; `None` unless a process of this user listens."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _short(path) as name:
+        with _short_name(path) as name:
             connection.connect(name)
         if peer_of(connection)[1] == os.getuid():
             connection.setblocking(False)  # noqa: FBT003 - as Python names it
@@ -65,25 +62,25 @@ def connect_socket(path: Path) -> socket.socket | None:
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """The pid and the uid of the process at the other end, as Linux tells them. Source: unix(7), SO_PEERCRED."""
+    """The pid and the uid of the process at the other end. Source: unix(7), SO_PEERCRED."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, uid, _ = struct.unpack("3i", credentials)
     return pid, uid
 
 
-def _place() -> str:
-    """Where a pid means one process: some characters for this run of this host's Linux and this namespace of pids.
+def _pid_scope() -> str:
+    """A hash of the host, its boot and the pid namespace, within which pids are unique.
 
     Source: random(4), boot_id; pid_namespaces(7).
     """
     try:
         host = Path("/proc/sys/kernel/random/boot_id").read_text()
-    except OSError:  # some sandboxes have none
+    except OSError:  # not available in some sandboxes
         host = os.uname().nodename
     return hashlib.sha256(f"{host} {Path('/proc/self/ns/pid').readlink()}".encode()).hexdigest()[:12]
 
 
-def _answers(path: Path) -> bool:
+def _is_listening(path: Path) -> bool:
     connection = connect_socket(path)
     if connection is None:
         return False
@@ -92,8 +89,8 @@ def _answers(path: Path) -> bool:
 
 
 @contextmanager
-def _short(path: Path) -> Iterator[str]:
-    """Another name of `path`, for the name of a socket has at most 107 bytes."""
+def _short_name(path: Path) -> Iterator[str]:
+    """A short name for `path`, because the name of a socket has at most 107 bytes."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"

@@ -1,4 +1,4 @@
-"""The numbers of one block: what runs in a task, on the worker, for a generator of CuPy."""
+"""The random numbers of one block, drawn in a task on the worker, with CuPy or NumPy."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ HOST_ONLY = ("multinomial", "multivariate_hypergeometric")
 BOUNDED = ("integers", "randint")
 """Whole numbers between two bounds, by their names in the two kinds of generator."""
 
-_ELSEWHERE = {"random": "random_sample"}
+_RENAMED = {"random": "random_sample"}
 _METHODS = {"XORWOW": "XORWOW", "MRG32k3a": "MRG32K3A", "Philox4x3210": "PHILOX4_32_10"}
 
 
 @dataclass(frozen=True)
-class Stream:
+class BlockGenerator:
     """The random numbers of one block, and no other.
 
     CuPy's ``RandomState`` draws. CuPy's ``Generator`` lacks half of NumPy's methods, takes but 32 bits of a seed, and
@@ -57,7 +57,7 @@ class Stream:
 
 
 def draw_block(
-    stream: Stream,
+    generator: BlockGenerator,
     name: str,
     parameters: tuple[Any, ...],
     *,
@@ -69,7 +69,7 @@ def draw_block(
 
     Parameters
     ----------
-    stream
+    generator
         Where from.
     name
         The method, as NumPy calls it.
@@ -91,17 +91,19 @@ def draw_block(
     if name in BOUNDED and not any(map(_is_array, parameters)):
         low, span = bounds(*parameters, **options)
         if span < 2**63 and -(2**63) <= low < 2**63 - span:
-            return (stream.whole_numbers(span, size) + low).astype(dtype, copy=False)
+            return (generator.whole_numbers(span, size) + low).astype(dtype, copy=False)
     if name in (*BOUNDED, *HOST_ONLY):
         wanted = {"dtype": dtype} if name in BOUNDED else {}
-        return cupy.asarray(getattr(stream.on_host(), name)(*map(_to_host, parameters), size=size, **wanted, **options))
+        return cupy.asarray(
+            getattr(generator.on_host(), name)(*map(_to_host, parameters), size=size, **wanted, **options)
+        )
     given = [cupy.asarray(value) if _is_array(value) else value for value in parameters]
     single = {"dtype": dtype} if dtype == np.float32 else {}
-    return getattr(stream.on_gpu(), _ELSEWHERE.get(name, name))(*given, size=size, **single).astype(dtype, copy=False)
+    return getattr(generator.on_gpu(), _RENAMED.get(name, name))(*given, size=size, **single).astype(dtype, copy=False)
 
 
 def choose_block(
-    stream: Stream,
+    generator: BlockGenerator,
     population: Any,
     chances: Any,
     *,
@@ -117,15 +119,15 @@ def choose_block(
 
     count = population if isinstance(population, int) else len(population)
     if not replace:
-        picked = stream.on_host().choice(count, size, replace=False, p=_to_host(chances), **options)
+        picked = generator.on_host().choice(count, size, replace=False, p=_to_host(chances), **options)
         index = cupy.asarray(picked)
     elif 0 in size:
         index = cupy.empty(size, "int64")
     elif chances is None:
-        index = stream.whole_numbers(count - 1, size)
+        index = generator.whole_numbers(count - 1, size)
     else:
         steps = cupy.cumsum(cupy.asarray(chances, "float64"))
-        index = cupy.searchsorted(steps / steps[-1], stream.on_gpu().random_sample(size), side="right")
+        index = cupy.searchsorted(steps / steps[-1], generator.on_gpu().random_sample(size), side="right")
     if isinstance(population, int):
         return index
     if population.dtype.kind not in "biufc":  # texts, dates and objects are on the host

@@ -1,4 +1,4 @@
-"""Generators from outside a cell for GPUs stay CPU generators inside it, where Dask would ask the settings anew."""
+"""Generators made outside a GPU cell draw on the CPU inside it too, where Dask would look up the backend again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All of NumPy's random numbers for the generators of CuPy that Dask makes in a cell for GPUs.
+"""All distributions of NumPy for the CuPy generators that Dask makes in a GPU cell.
 
 Dask calls a CuPy generator's methods by NumPy's names, and many of them CuPy does not have, or has for numbers alone.
 Here a block is drawn by `draw_block`, which knows another way; on the CPU nothing changes.
@@ -24,7 +24,7 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import random_state_data, typename
 
 from ..inspection.calls import bind, first_argument
-from .blocks import BOUNDED, HOST_ONLY, Stream, choose_block, draw_block
+from .blocks import BOUNDED, HOST_ONLY, BlockGenerator, choose_block, draw_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,14 +123,14 @@ def draw(
     shape = broadcast_shapes(*shapes)
     chunks = normalize_chunks(chunks, shape, dtype=dtype)
     arrays = [broadcast_to(array, shape).rechunk(chunks) for array in arrays]
-    token, streams = _streams(rng, chunks)
+    token, generators = _block_generators(rng, chunks)
     key = f"{name}-{tokenize('cupy', token, name, shape, chunks, dtype, parameters, options)}"
     layer = {}
-    for stream, sizes, block in zip(streams, product(*chunks), _blocks(chunks), strict=True):
+    for generator, sizes, block in zip(generators, product(*chunks), _blocks(chunks), strict=True):
         refs = iter([TaskRef((array.name, *block)) for array in arrays])
         given = parse_input([next(refs) if isinstance(parameter, Array) else parameter for parameter in parameters])
         place = (key, *block, *(0 for _ in extra_chunks))
-        layer[place] = Task(place, draw_block, stream, name, given, size=sizes, dtype=dtype, options=options)
+        layer[place] = Task(place, draw_block, generator, name, given, size=sizes, dtype=dtype, options=options)
     return _array(key, layer, chunks + extra_chunks, dtype, arrays)
 
 
@@ -152,13 +152,13 @@ def choose(  # noqa: PLR0917 - NumPy's
     )
     options = {"shuffle": shuffle} if isinstance(rng, Generator) and not replace else {}
     population = int(population) if isinstance(a, numbers.Integral) else population
-    token, streams = _streams(rng, chunks)
+    token, generators = _block_generators(rng, chunks)
     key = f"choice-{tokenize('cupy', token, size, chunks, population, replace, chances, shuffle)}"
     layer = {}
-    for stream, sizes, block in zip(streams, product(*chunks), _blocks(chunks), strict=True):
+    for generator, sizes, block in zip(generators, product(*chunks), _blocks(chunks), strict=True):
         place = (key, *block)
         layer[place] = Task(
-            place, choose_block, stream, population, chances, size=sizes, replace=replace, options=options
+            place, choose_block, generator, population, chances, size=sizes, replace=replace, options=options
         )
     return _array(key, layer, chunks, meta.dtype, arrays)
 
@@ -181,17 +181,17 @@ def permute(rng: Generator | RandomState, x: Any) -> Array:
     return permuted
 
 
-def _streams(rng: Generator | RandomState, chunks: _Chunks) -> tuple[Any, list[Stream]]:
-    """What names the next numbers of `rng`, and a stream of its own for each block."""
+def _block_generators(rng: Generator | RandomState, chunks: _Chunks) -> tuple[Any, list[BlockGenerator]]:
+    """What names the next numbers of `rng`, and a generator of its own for each block."""
     count = math.prod(len(sizes) for sizes in chunks)
     if isinstance(rng, Generator):
         kind, sequence = type(rng._bit_generator).__name__, rng._bit_generator._seed_seq  # noqa: SLF001
         token = (kind, sequence.entropy, sequence.spawn_key, sequence.n_children_spawned)
-        return token, [Stream(kind, child) for child in sequence.spawn(count)]
+        return token, [BlockGenerator(kind, child) for child in sequence.spawn(count)]
     states = random_state_data(count, rng._numpy_state)  # noqa: SLF001
     # The number that CuPy makes of such a state; a state itself would be 2.5 kB in every task.
     seeds = [int(hashlib.md5(state, usedforsecurity=False).hexdigest()[:16], 16) for state in states]
-    return seeds, [Stream(None, seed) for seed in seeds]
+    return seeds, [BlockGenerator(None, seed) for seed in seeds]
 
 
 def _parameter(value: Any) -> Any:

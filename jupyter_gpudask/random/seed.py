@@ -1,4 +1,4 @@
-"""One seed for both sides: ``da.random.seed`` counts in cells for GPUs and in those around them.
+"""``da.random.seed`` seeds the generators of all backends.
 
 Dask keeps one generator for each backend behind the functions of ``da.random``, and its ``seed`` seeds only that of the
 backend which is set when it is called.
@@ -32,7 +32,7 @@ class SharedStates(dict[str, RandomState]):
         if backend == _CPU or _CPU not in self:
             state = RandomState()
         else:
-            # Never the CPU's own stream, of which both would then draw.
+            # Never the CPU's own stream, from which both would then draw.
             _, words, place, *_ = self[_CPU]._numpy_state.get_state(legacy=True)  # noqa: SLF001
             digest = hashlib.sha256(f"{backend} {place}".encode() + np.asarray(words).tobytes())
             state = RandomState(np.frombuffer(digest.digest(), dtype=np.uint32))

@@ -1,4 +1,4 @@
-"""Stopping cancelled tasks, from the scheduler: they are interrupted, or else their worker is restarted."""
+"""Cancel tasks and stop those that run: their workers interrupt them, and are restarted if that fails."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 _STIMULUS = "gpudask-interrupt"
-_ANSWER_TIME = 0.2
-"""Seconds, beyond those that a worker is given, in which its answer must come."""
-SILENCE = 8.0
-"""Seconds that a worker has to answer before it is restarted."""
+_RESPONSE_MARGIN = 0.2
+"""Seconds that a worker has to respond, in addition to its time to interrupt tasks."""
+UNRESPONSIVE_TIMEOUT = 8.0
+"""Seconds after which a worker that does not respond is restarted."""
 
 _SUBMISSION_TIME = 0.5
 _BATCH_TIME = 0.05
 _KILL_TIME = 2.0
-"""Seconds that a nanny has to end a process; it asks for four fifths of them, and then kills."""
+"""Seconds that a nanny has to end a process; it kills it after four fifths of them."""
 
 
 @dataclass(frozen=True)
 class StuckWorker:
-    """A worker with tasks that were cancelled and did not stop in time.
+    """A worker with cancelled tasks that did not stop in time.
 
     Attributes
     ----------
     name
-        Of the worker.
+        The worker's name.
     tasks
         Keys of the tasks.
     outcome
-        ``restarted``: its nanny starts it again. ``busy``: it runs what is wanted, too, or has no nanny; the tasks end
-        when they return to Python. ``silent``: it does not answer, and is restarted if that goes on for `SILENCE`
-        seconds.
+        ``restarted``: its nanny restarts it. ``busy``: it also runs tasks that are wanted, or has no nanny; the
+        cancelled tasks end when they return to Python. ``silent``: it does not respond, and is restarted after
+        `UNRESPONSIVE_TIMEOUT` seconds.
     recomputed
-        How many results it held that Dask computes again when they are wanted.
+        Number of its results that Dask recomputes when they are needed.
     lost
-        Keys of what it alone held and what cannot be computed again: scattered data, and actors.
+        Keys that only this worker held and that cannot be recomputed: scattered data, and actors.
     """
 
     name: str
@@ -52,62 +52,62 @@ class StuckWorker:
     lost: tuple[str, ...] = ()
 
 
-async def cancel_tasks(keys: Collection[Any], patience: float, dask_scheduler: Any) -> list[StuckWorker]:
-    """Release `keys` for all clients, and stop those of their tasks that run.
+async def cancel_tasks(keys: Collection[Any], limit: float, dask_scheduler: Any) -> list[StuckWorker]:
+    """Release `keys` for all clients, and stop their tasks that are running.
 
-    Unlike ``distributed.Client.cancel`` it takes keys between which there are tasks that no client wants.
+    Unlike ``distributed.Client.cancel`` it accepts keys between which there are tasks that no client wants.
 
     Parameters
     ----------
     keys
-        Of unfinished tasks.
-    patience
-        Seconds to wait at most for tasks that run.
+        Keys of unfinished tasks.
+    limit
+        Seconds to wait for running tasks.
     dask_scheduler
-        Filled in by Dask's ``run_on_scheduler``.
+        Set by Dask's ``run_on_scheduler``.
 
     Returns
     -------
     list of StuckWorker
-        Those with tasks that did not stop in time.
+        The workers with tasks that did not stop in time.
     """
-    await _submissions_arrive(dask_scheduler)
+    await _wait_for_submissions(dask_scheduler)
     assigned = assigned_tasks(dask_scheduler)
     for client, wanted in _wanted_by(dask_scheduler, keys).items():
         dask_scheduler.client_releases_keys(keys=wanted, client=client, stimulus_id=_STIMULUS)
-    return await stop_released_tasks(dask_scheduler, assigned, patience)
+    return await stop_released_tasks(dask_scheduler, assigned, limit)
 
 
 def assigned_tasks(scheduler: Any) -> dict[str, set[Any]]:
-    """The keys of the tasks that each worker has been sent and has not finished, by the worker's address."""
+    """The keys of the unfinished tasks that are assigned to each worker, by worker address."""
     return {address: {task.key for task in worker.processing} for address, worker in scheduler.workers.items()}
 
 
-async def stop_released_tasks(scheduler: Any, assigned: Mapping[str, set[Any]], patience: float) -> list[StuckWorker]:
-    """Interrupt the tasks that were released, and restart the workers where that does not end them in time.
+async def stop_released_tasks(scheduler: Any, assigned: Mapping[str, set[Any]], limit: float) -> list[StuckWorker]:
+    """Interrupt released tasks, and restart the workers whose tasks do not end in time.
 
-    A worker that runs something else that is still wanted is not restarted. The restart goes on when this has returned.
+    A worker that also runs tasks that are wanted is not restarted. Restarts may continue after this has returned.
 
     Parameters
     ----------
     scheduler
-        Whose workers they are.
+        The scheduler of the workers.
     assigned
-        What `assigned_tasks` gave before the release.
-    patience
-        Seconds to wait at most.
+        The result of `assigned_tasks` before the release.
+    limit
+        Seconds to wait.
     """
     addresses = [address for address in assigned if address in scheduler.workers]
-    answers = await asyncio.gather(*(_interrupt(scheduler, address, patience) for address in addresses))
+    answers = await asyncio.gather(*(_interrupt(scheduler, address, limit) for address in addresses))
     stuck = [
-        await _deal_with(scheduler, address, answer, assigned[address])
+        await _handle_response(scheduler, address, answer, assigned[address])
         for address, answer in zip(addresses, answers, strict=True)
     ]
     return [worker for worker in stuck if worker is not None]
 
 
-async def _submissions_arrive(scheduler: Any) -> None:
-    """Wait for graphs that clients have sent already, on connections of their own."""
+async def _wait_for_submissions(scheduler: Any) -> None:
+    """Wait for graphs that clients have already sent on other connections."""
     end = time.monotonic() + _SUBMISSION_TIME
     await asyncio.sleep(_BATCH_TIME)
     while getattr(scheduler, "_active_graph_updates", 0) and time.monotonic() < end:
@@ -123,66 +123,66 @@ def _wanted_by(scheduler: Any, keys: Collection[Any]) -> dict[str, list[Any]]:
     return wanted
 
 
-async def _interrupt(scheduler: Any, address: str, patience: float) -> dict[str, Any] | None:
-    """What `InterruptionPlugin.interrupt` of a worker gives, or `None` if it does not answer."""
-    asking = scheduler.broadcast(msg={"op": INTERRUPT, "patience": patience}, workers=[address], on_error="ignore")
+async def _interrupt(scheduler: Any, address: str, limit: float) -> dict[str, Any] | None:
+    """The response of a worker's `InterruptionPlugin.interrupt`; `None` if it does not respond."""
+    asking = scheduler.broadcast(msg={"op": INTERRUPT, "limit": limit}, workers=[address], on_error="ignore")
     try:
-        answers: dict[str, dict[str, Any]] = await asyncio.wait_for(asking, patience + _ANSWER_TIME)
+        answers: dict[str, dict[str, Any]] = await asyncio.wait_for(asking, limit + _RESPONSE_MARGIN)
     except TimeoutError:
         return None
     return answers.get(address)
 
 
-async def _deal_with(
+async def _handle_response(
     scheduler: Any, address: str, answer: dict[str, Any] | None, assigned: set[Any]
 ) -> StuckWorker | None:
     worker = scheduler.workers.get(address)
     if worker is None:
         return None
     if answer is None:
-        return _give_time_to_answer(scheduler, worker, assigned - {task.key for task in worker.processing})
+        return _restart_later(scheduler, worker, assigned - {task.key for task in worker.processing})
     tasks = tuple(answer["cancelled"])
     if not tasks:
         return None
     if answer["others"] or not worker.nanny:
         return StuckWorker(str(worker.name), tasks, "busy")
-    recomputed, lost = _held_alone(worker)
+    recomputed, lost = _sole_results(worker)
     _restart(scheduler, worker)
     return StuckWorker(str(worker.name), tasks, "restarted", recomputed, lost)
 
 
-def _give_time_to_answer(scheduler: Any, worker: Any, released: set[Any]) -> StuckWorker | None:
-    """Restart a worker that stays silent: a task can keep Python's lock; but the machine may just be slow."""
+def _restart_later(scheduler: Any, worker: Any, released: set[Any]) -> StuckWorker | None:
+    """Restart a worker if it stays unresponsive: a task may hold the GIL, or the machine may just be slow."""
     if not worker.nanny or worker.executing:
         return None
     scheduler._ongoing_background_tasks.call_soon(_restart_if_silent, scheduler, worker.address)  # noqa: SLF001
-    recomputed, lost = _held_alone(worker)
+    recomputed, lost = _sole_results(worker)
     tasks = tuple(sorted(map(str, released))[:1])
     return StuckWorker(str(worker.name), tasks, "silent", recomputed, lost) if tasks else None
 
 
 async def _restart_if_silent(scheduler: Any, address: str) -> None:
-    answer = await _interrupt(scheduler, address, SILENCE)
+    answer = await _interrupt(scheduler, address, UNRESPONSIVE_TIMEOUT)
     worker = scheduler.workers.get(address)
     if worker is not None and (answer is None or (answer["cancelled"] and not answer["others"])):
         _restart(scheduler, worker)
 
 
-def _held_alone(worker: Any) -> tuple[int, tuple[str, ...]]:
-    """How many results would be computed again without this worker, and the keys of what would be lost."""
+def _sole_results(worker: Any) -> tuple[int, tuple[str, ...]]:
+    """The number of results that Dask would recompute without this worker, and the keys that would be lost."""
     alone = [task for task in worker.has_what if len(task.who_has) == 1]
     lost = tuple(str(task.key) for task in alone if task in worker.actors or not task.run_spec)
     return len(alone) - len(lost), lost
 
 
 def _restart(scheduler: Any, worker: Any) -> None:
-    # Its tasks go back first, or each would count as one that kills workers. It is not removed: a worker that the
-    # scheduler does not know shuts down together with its nanny.
+    # Its tasks are released first, so that they do not count as tasks that kill workers. It is not removed from the
+    # scheduler, because a worker that the scheduler does not know shuts down together with its nanny.
     scheduler.handle_worker_status_change("paused", worker, _STIMULUS)
     scheduler.transitions({task.key: "released" for task in worker.processing}, _STIMULUS)
     scheduler._ongoing_background_tasks.call_soon(_kill, scheduler, worker.nanny)  # noqa: SLF001
 
 
 async def _kill(scheduler: Any, nanny: str) -> None:
-    with suppress(OSError, TimeoutError):  # the nanny starts another process whenever this one has ended
+    with suppress(OSError, TimeoutError):  # the nanny starts another process when this one has ended
         await scheduler.rpc(nanny).kill(timeout=_KILL_TIME, reason=_STIMULUS)

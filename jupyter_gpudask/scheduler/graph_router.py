@@ -1,4 +1,4 @@
-"""Graphs that arrive at the scheduler of a cluster with GPUs go to a worker first, which makes them opaque."""
+"""Route submitted graphs through a worker, which materializes them with opaque contents; for clusters with GPUs."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from distributed.protocol.serialize import Serialized
     from distributed.scheduler import WorkerState
 
-_PAUSE = 0.05
+_RETRY_INTERVAL = 0.05
 
 
 class GraphRouter:
-    """Stands before a scheduler's `update_graph`, which then gets graphs that hold nothing but Dask's own objects.
+    """Handles the message ``update-graph``, so that a scheduler only unpickles objects of Dask itself.
 
-    A client's messages are handled one after the other, so that its graphs keep their order.
+    The messages of a client are handled one after the other, which keeps its graphs in order.
 
     Parameters
     ----------
     scheduler
-        Whose workers have the `MaterializePlugin`.
+        The scheduler; its workers must have the `MaterializePlugin`.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
     def install(self) -> None:
-        """Take the graphs of all clients from now on."""
+        """Register the handler."""
         self._scheduler.stream_handlers["update-graph"] = self.update_graph
 
     async def update_graph(self, *, client: str, expr_ser: Serialized, keys: Collection[Any], **message: Any) -> None:
-        """What a client's message "update-graph" calls; see `distributed.Scheduler.update_graph`."""
-        answer = await self._materialize(client, PickledExpression(expr_ser.header, expr_ser.frames).packed(), keys)
+        """Handle a submitted graph; see `distributed.Scheduler.update_graph`."""
+        answer = await self._materialize(client, PickledExpression(expr_ser.header, expr_ser.frames).serialized(), keys)
         if answer is None:
             return
         if answer["status"] != "OK":
@@ -50,23 +50,23 @@ class GraphRouter:
         await self._scheduler.update_graph(client=client, expr_ser=answer["graph"], keys=set(keys), **message)
 
     async def _materialize(self, client: str, expression: Serialized, keys: Collection[Any]) -> dict[str, Any] | None:
-        """What a worker answers; `None` if there is none and the client has left."""
-        deaths = 0
+        """The response of a worker; `None` if there is no worker and the client has disconnected."""
+        exits = 0
         while True:
             worker = self._choose_worker()
             if worker is None:
                 if not self._is_connected(client):
                     return None
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(_RETRY_INTERVAL)
                 continue
             ask = getattr(self._scheduler.rpc(worker.address), MATERIALIZE)
             try:
                 answer: dict[str, Any] = await ask(expression=expression, keys=list(keys))
-            except OSError as error:  # the worker has gone, or does not answer yet
-                await asyncio.sleep(_PAUSE)
-                deaths += self._scheduler.workers.get(worker.address) is not worker
-                if deaths > dask.config.get("distributed.scheduler.allowed-failures"):
-                    lost = RuntimeError(f"{deaths} workers died while they materialized this graph: {error}")
+            except OSError as error:  # the worker has ended, or is not ready yet
+                await asyncio.sleep(_RETRY_INTERVAL)
+                exits += self._scheduler.workers.get(worker.address) is not worker
+                if exits > dask.config.get("distributed.scheduler.allowed-failures"):
+                    lost = RuntimeError(f"{exits} workers died while they materialized this graph: {error}")
                     return dict(error_message(lost, status="failed"))
             except Exception as error:  # noqa: BLE001 - the client's connection must not end with its computation
                 return dict(error_message(error, status="failed"))
@@ -74,17 +74,17 @@ class GraphRouter:
                 return answer
 
     def _is_connected(self, client: str) -> bool:
-        # The scheduler itself notices only when it reads the client's next message, which is after this one.
+        # The scheduler notices a disconnected client only when it reads the next message, after this one.
         stream = self._scheduler.client_comms.get(client)
         return stream is not None and not stream.closed()
 
     def _choose_worker(self) -> WorkerState | None:
-        """The one that has least to do."""
+        """The running worker with the fewest tasks."""
         running = [worker for worker in self._scheduler.workers.values() if worker.status == Status.running]
         return min(running, key=lambda worker: (len(worker.processing), worker.address), default=None)
 
     def _report_error(self, client: str, keys: Collection[Any], answer: dict[str, Any]) -> None:
-        """As `distributed.Scheduler.update_graph` reports its own."""
+        """Report an error to the client as `distributed.Scheduler.update_graph` does."""
         self._scheduler.log_event(["scheduler", client], {"action": "update-graph", "status": "error"})
         for key in keys:
             report = {

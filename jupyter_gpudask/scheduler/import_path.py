@@ -1,4 +1,4 @@
-"""The scheduler imports modules from where the kernel does, as it would if it ran in the kernel's process."""
+"""The import path of the scheduler: modules of graphs are imported from the kernel's `sys.path`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class SchedulerPathPlugin(SchedulerPlugin):
-    """Adds the folders of `path` behind those of the scheduler's process.
+    """Appends the folders of `path` to the scheduler's `sys.path`.
 
-    Its own come first, so that a file of the user's that is named like a module of Python's or Dask's does no harm.
+    The scheduler's own folders come first, so that a user's file cannot shadow a module of Python or Dask.
     """
 
     def __init__(self, path: Sequence[str]) -> None:
@@ -25,5 +25,5 @@ class SchedulerPathPlugin(SchedulerPlugin):
         self._path = list(path)
 
     async def start(self, scheduler: Scheduler) -> None:  # noqa: ARG002 - as Dask calls it
-        """Called by Dask when the plugin is registered."""
+        """Extend the path; called by Dask when the plugin is registered."""
         sys.path.extend(folder for folder in self._path if folder not in sys.path)

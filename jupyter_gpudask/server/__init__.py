@@ -1,1 +1,1 @@
-"""The Jupyter server's side: one cluster for each kernel that asks for one, followed from its start to its end."""
+"""The Jupyter server extension: it starts and closes the clusters of kernels, and serves the REST interface."""

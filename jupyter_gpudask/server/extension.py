@@ -1,4 +1,4 @@
-"""The server extension: settings and wiring, no work."""
+"""The Jupyter server extension: it connects settings, clusters, handlers and the kernels' socket."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ..protocol.unix_socket import socket_path
 from .api.dashboard_proxy import DASHBOARD
 from .api.handlers import HANDLERS
 from .api.stream import STREAM
-from .clusters.kernel_events import KernelFollower
+from .clusters.kernel_events import KernelEventListener
 from .clusters.kernels import ServerKernels
 from .clusters.manager import ClusterManager
 from .clusters.policy import Policy
 from .kernel_socket import KernelSocket
-from .metrics.broadcaster import Watch
-from .pre_save_hook import leave_out_widgets
+from .metrics.broadcaster import Broadcaster
+from .metrics.monitor import Monitor
+from .pre_save_hook import remove_widget_views
 from .settings import ServerSettings
 
 
@@ -34,7 +35,7 @@ class GpuDaskExtension(ExtensionApp):
     _socket: KernelSocket | None = None
 
     def initialize_settings(self) -> None:
-        """Make the manager, have it follow the server's kernels, and have widgets left out of saved notebooks."""
+        """Create the manager of clusters, and subscribe to kernel events and to saves of notebooks."""
         app = self.serverapp
         assert app is not None
         kernels = ServerKernels(app.kernel_manager, app.session_manager)
@@ -42,33 +43,35 @@ class GpuDaskExtension(ExtensionApp):
         policy = Policy(settings)
         policy.validate_settings()
         self.manager = ClusterManager(kernels, policy)
-        self._follower = KernelFollower(self.manager, app.kernel_manager, app.event_logger)
-        self._watch = Watch(self.manager, settings.history_seconds)
-        self.settings["gpudask_watch"] = self._watch
+        self._kernel_events = KernelEventListener(self.manager, app.kernel_manager, app.event_logger)
+        self._monitor = Monitor(self.manager)
+        self._broadcaster = Broadcaster(self.manager, self._monitor, settings.history_seconds)
         self.settings["gpudask_manager"] = self.manager
-        app.contents_manager.register_pre_save_hook(leave_out_widgets)
+        self.settings["gpudask_monitor"] = self._monitor
+        self.settings["gpudask_broadcaster"] = self._broadcaster
+        app.contents_manager.register_pre_save_hook(remove_widget_views)
 
     async def _start_jupyter_server_extension(self, _: Any) -> None:
-        """Listen for kernels; called when the server's loop runs."""
+        """Open the kernels' socket; Jupyter calls this once the event loop is running."""
         app = self.serverapp
         assert app is not None
-        self._socket = KernelSocket(self.manager, self._watch, socket_path(Path(app.runtime_dir), os.getpid()))
+        self._socket = KernelSocket(self.manager, self._monitor, socket_path(Path(app.runtime_dir), os.getpid()))
         await self._socket.open()
 
     def initialize_handlers(self) -> None:
-        """Say which requests are answered."""
+        """Register the handlers."""
         self.handlers.extend([*HANDLERS, *STREAM, *DASHBOARD])
 
     async def stop_extension(self) -> None:
-        """Close every cluster."""
-        self._follower.stop()
-        await self._watch.stop()
+        """Close all clusters."""
+        self._kernel_events.stop()
+        await self._broadcaster.stop()
         if self._socket is not None:
             await self._socket.close()
         await self.manager.close_all()
 
     def current_activity(self) -> Any:
-        """How many clusters there are: a server that has some is not idle."""
+        """The number of running clusters: Jupyter does not shut down a server that has any as idle."""
         return sum(cluster.alive for cluster in self.manager.clusters.values()) or None
 
 

@@ -1,4 +1,7 @@
-"""The server's end of the socket by which kernels ask for their clusters."""
+"""The Unix socket on which kernels request their clusters and control them.
+
+A kernel sends `Attach`, and then the commands that a supervisor understands; see `jupyter_gpudask.protocol`.
+"""
 
 from __future__ import annotations
 
@@ -21,128 +24,128 @@ if TYPE_CHECKING:
     from ..protocol import ClusterState
     from .clusters.cluster import KernelCluster
     from .clusters.manager import ClusterManager
-    from .metrics.broadcaster import Watch
+    from .metrics.monitor import Monitor
 
 logger = logging.getLogger(__name__)
 
-_JOIN_LIMIT = 10.0
+_ATTACH_TIMEOUT = 10.0
 
 
 class KernelSocket:
-    """Listens for the kernels.
+    """Listens for connections of kernels.
 
     Parameters
     ----------
     manager
-        Whose clusters they ask for.
-    watch
-        What knows the metrics of the GPUs.
+        The clusters.
+    monitor
+        Reads the GPUs, whose metrics are merged into the states that kernels request.
     path
-        Where the socket is.
+        The path of the socket.
     """
 
-    def __init__(self, manager: ClusterManager, watch: Watch, path: Path) -> None:
+    def __init__(self, manager: ClusterManager, monitor: Monitor, path: Path) -> None:
         self._manager = manager
-        self._watch = watch
+        self._monitor = monitor
         self._path = path
         self._server: asyncio.Server | None = None
-        self._serving: set[asyncio.Task[None]] = set()
+        self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Listen from now on, if there can be such a socket; without it kernels start clusters of their own."""
+        """Create the socket and listen; if that fails, kernels start their clusters themselves."""
         try:
             bound = bind_socket(self._path)
         except OSError as error:
             logger.warning(
-                "Kernels cannot ask for clusters: no socket can be made at %s: %s.", self._path, error.strerror
+                "Kernels cannot request clusters: the socket %s cannot be created: %s.", self._path, error.strerror
             )
             return
         self._server = await asyncio.start_unix_server(self._serve, sock=bound, limit=COMMAND_LIMIT)
 
     async def close(self) -> None:
-        """Listen no more, and let go of every kernel."""
+        """Stop listening and close all connections."""
         if self._server is not None:
             self._server.close()
             self._path.unlink(missing_ok=True)
-        for task in self._serving:
+        for task in self._connections:
             task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._serving.add(task)
+        self._connections.add(task)
         try:
             pid, uid = peer_of(writer.get_extra_info("socket"))
             if uid == os.getuid():
-                await _Conversation(self._manager, self._watch, MessageStream(reader, writer)).run()
+                await _KernelConnection(self._manager, self._monitor, MessageStream(reader, writer)).run()
             else:
-                logger.warning("Process %s of user %s was refused at the kernels' socket.", pid, uid)
+                logger.warning("The kernels' socket refused process %s of user %s.", pid, uid)
         except (ConnectionError, TimeoutError):
-            pass  # the kernel is gone, or nothing that speaks
+            pass  # the kernel has ended, or the peer sent nothing
         finally:
-            self._serving.discard(task)
+            self._connections.discard(task)
             writer.close()
 
 
-class _Conversation:
-    """With one kernel, about one cluster."""
+class _KernelConnection:
+    """The connection of one kernel, for its cluster."""
 
-    def __init__(self, manager: ClusterManager, watch: Watch, stream: MessageStream) -> None:
+    def __init__(self, manager: ClusterManager, monitor: Monitor, stream: MessageStream) -> None:
         self._manager = manager
-        self._watch = watch
+        self._monitor = monitor
         self._stream = stream
-        self._ordered = False
-        self._told_ready = False
-        self._over = False
+        self._created = False
+        self._ready_sent = False
+        self._closed = False
 
     async def run(self) -> None:
         try:
-            async with asyncio.timeout(_JOIN_LIMIT):
-                join = await self._stream.receive(parse_attach)
-            if join is None:
+            async with asyncio.timeout(_ATTACH_TIMEOUT):
+                attach = await self._stream.receive(parse_attach)
+            if attach is None:
                 return
-            if join.check:
-                self._manager.policy.spec(join.options or {})
+            if attach.check:
+                self._manager.policy.spec(attach.options or {})
                 self._stream.send(Closed())
                 await self._stream.flush()
                 return
-            cluster, self._ordered = self._find(join)
+            cluster, self._created = self._find(attach)
         except GpuDaskError as error:
-            self._tell_failure(error)
+            self._send_failure(error)
             await self._stream.flush()
             return
-        stop_observing = cluster.observe(self._tell_change)
+        stop_observing = cluster.observe(self._on_change)
         try:
-            self._tell_change(cluster)
-            while not self._over and await self._answer_next(cluster):
+            self._on_change(cluster)
+            while not self._closed and await self._answer_next(cluster):
                 pass
-            if self._ordered and cluster.status == "starting":  # who asked for it was interrupted
+            if self._created and cluster.status == "starting":  # the user interrupted the start
                 await self._manager.close(cluster.kernel_id)
         finally:
             stop_observing()
 
-    def _find(self, join: Attach) -> tuple[KernelCluster, bool]:
-        """The cluster of the kernel, and whether it was ordered now."""
+    def _find(self, attach: Attach) -> tuple[KernelCluster, bool]:
+        """The cluster of the kernel, and whether it was created now."""
         manager = self._manager
-        if join.options is None:
-            cluster = manager.get(join.kernel_id)
+        if attach.options is None:
+            cluster = manager.get(attach.kernel_id)
             if not cluster.alive:
                 raise NoClusterError
             return cluster, False
-        present = manager.clusters.get(join.kernel_id)
-        if present is not None and present.alive:
-            if manager.policy.updated_spec(present.spec, join.options) == present.spec:
-                return present, False
+        existing = manager.clusters.get(attach.kernel_id)
+        if existing is not None and existing.alive:
+            if manager.policy.updated_spec(existing.spec, attach.options) == existing.spec:
+                return existing, False
             raise ClusterExistsError(
                 "This kernel has a cluster with other options.",
                 "Type: %gpudask restart with these options, or %gpudask stop first.",
             )
-        interpreter = Interpreter(join.python, join.environment, join.path)
-        return manager.create(join.kernel_id, manager.policy.spec(join.options), interpreter)
+        interpreter = Interpreter(attach.python, attach.environment, attach.path)
+        return manager.create(attach.kernel_id, manager.policy.spec(attach.options), interpreter)
 
     async def _answer_next(self, cluster: KernelCluster) -> bool:
-        """Carry out the next command; false if there are no more."""
+        """Carry out the next command; `False` if the kernel has disconnected."""
         try:
             command = await self._stream.receive(parse_command)
         except ProtocolError as error:
@@ -151,48 +154,48 @@ class _Conversation:
         if command is None:
             return False
         if isinstance(command, Close):
-            self._over = True
+            self._closed = True
             await self._manager.close(cluster.kernel_id)
             self._stream.send(Closed())
-        elif (event := await answer(command, _ServedCluster(self._manager, self._watch, cluster))) is not None:
+        elif (event := await answer(command, _ClusterCommands(self._manager, self._monitor, cluster))) is not None:
             self._stream.send(event)
         return True
 
-    def _tell_change(self, cluster: KernelCluster) -> None:
-        if self._over:
+    def _on_change(self, cluster: KernelCluster) -> None:
+        if self._closed:
             return
         match cluster.status:
             case "starting":
                 if cluster.progress is not None:
                     self._stream.send(cluster.progress)
             case "ready":
-                if not self._told_ready and cluster.ready is not None:
-                    self._told_ready = True
-                    # The dashboard's port answers the server alone.
-                    told = {"dashboard_port": None, "spec": cluster.spec, "found": not self._ordered}
-                    self._stream.send(cluster.ready.model_copy(update=told))
+                if not self._ready_sent and cluster.ready is not None:
+                    self._ready_sent = True
+                    # The dashboard only accepts requests of the server's proxy.
+                    update = {"dashboard_port": None, "spec": cluster.spec, "found": not self._created}
+                    self._stream.send(cluster.ready.model_copy(update=update))
             case _:
-                end = cluster.end or ClusterLostError(
+                error = cluster.error or ClusterLostError(
                     "The cluster was closed; what its workers held is lost.", "Type: %gpudask start"
                 )
-                self._tell_failure(end)
-                self._over = True
+                self._send_failure(error)
+                self._closed = True
                 self._stream.close()
 
-    def _tell_failure(self, error: GpuDaskError) -> None:
+    def _send_failure(self, error: GpuDaskError) -> None:
         self._stream.send(Failed.from_error(error))
 
 
-class _ServedCluster:
-    """A cluster of the server's, as its kernel commands it."""
+class _ClusterCommands:
+    """Carries out the commands of a kernel on its cluster."""
 
-    def __init__(self, manager: ClusterManager, watch: Watch, cluster: KernelCluster) -> None:
+    def __init__(self, manager: ClusterManager, monitor: Monitor, cluster: KernelCluster) -> None:
         self._manager = manager
-        self._watch = watch
+        self._monitor = monitor
         self._cluster = cluster
 
     async def state(self) -> ClusterState:
-        await self._manager.refresh(self._cluster.kernel_id)
+        await self._manager.get(self._cluster.kernel_id).refresh()
         return await self._state()
 
     async def scale(self, workers: int) -> ClusterState:
@@ -200,19 +203,19 @@ class _ServedCluster:
         return await self._state()
 
     async def reset(self) -> ClusterState:
-        await self._manager.empty(self._cluster)
+        await self._cluster.reset()
         return await self._state()
 
     async def log(self, worker: str, lines: int) -> str:
-        return (await self._manager.logs(self._cluster.kernel_id, lines)).get(worker, "")
+        return (await self._manager.get(self._cluster.kernel_id).logs(lines)).get(worker, "")
 
-    async def watch(self, interval: float) -> None:  # noqa: ARG002 - as commanded
-        raise ProtocolError("The Jupyter server watches its clusters itself.")
+    async def watch(self, interval: float) -> None:  # noqa: ARG002 - the interface of `answer`
+        raise ProtocolError("The command watch is not available to kernels of a Jupyter server.")
 
-    async def rename(self, holder: str) -> None:  # noqa: ARG002 - as commanded
-        raise ProtocolError("The Jupyter server names its clusters itself.")
+    async def rename(self, holder: str) -> None:  # noqa: ARG002 - the interface of `answer`
+        raise ProtocolError("The command rename is not available to kernels of a Jupyter server.")
 
     async def _state(self) -> ClusterState:
         if self._cluster.state is None:
-            raise ClusterLostError("The cluster does not answer.", "Type: %gpudask restart")
-        return await self._watch.with_gpu_metrics(self._cluster.state)
+            raise ClusterLostError("The cluster did not respond.", "Type: %gpudask restart")
+        return await self._monitor.with_gpu_metrics(self._cluster.state)

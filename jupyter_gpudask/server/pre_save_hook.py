@@ -1,6 +1,6 @@
-"""What is left out when a notebook is saved: widgets of ours, which say nothing without their kernel.
+"""A pre-save hook of the contents manager: notebooks are saved without the widget views of this package.
 
-A front end that finds a widget in a notebook shows it, or an error, and not the table beside it.
+A front end prefers a widget view to the HTML of the same output, and shows an error where the widget has no kernel.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from typing import Any
 
 from ..protocol.notebook import LIVE_OUTPUT
 
-_WIDGET = "application/vnd.jupyter.widget-view+json"
+_WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
-def leave_out_widgets(model: dict[str, Any], **_: Any) -> None:
-    """Leave our live outputs their plain forms; `ContentsManager` calls this before it saves `model`."""
+def remove_widget_views(model: dict[str, Any], **_: Any) -> None:
+    """Remove the widget views of live outputs that also have HTML; `ContentsManager` calls this to save `model`."""
     if model.get("type") != "notebook":
         return
     for cell in model["content"].get("cells", ()):
         for output in cell.get("outputs", ()):
             if LIVE_OUTPUT in output.get("metadata", {}) and "text/html" in output.get("data", {}):
-                output["data"].pop(_WIDGET, None)
+                output["data"].pop(_WIDGET_VIEW, None)

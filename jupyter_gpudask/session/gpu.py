@@ -42,7 +42,7 @@ class GpuSwitch(ContextDecorator):
 
     def __enter__(self) -> Client:
         cluster, new = process_session().start(self._options, lambda _: None, lambda: None)
-        from ..overlay.cell_record import Watch
+        from ..overlay.cell_record import CellRecord
         from ..switch.context import switched_to
         from ..switch.default_client import default_client
 
@@ -53,7 +53,7 @@ class GpuSwitch(ContextDecorator):
         backends = (self._array, self._dataframe) if on_gpus else ("numpy", "pandas")
         with ExitStack() as stack:
             stack.enter_context(default_client.computing_on(cluster.client))
-            stack.enter_context(switched_to(*backends, Watch(to_host=self._to_host)))
+            stack.enter_context(switched_to(*backends, CellRecord(to_host=self._to_host)))
             self._entered.__dict__.setdefault("stacks", []).append(stack.pop_all())
         return cluster.client
 

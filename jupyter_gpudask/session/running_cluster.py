@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future
 
     from ..client.kernel_client import KernelClient
     from ..launcher.cluster_process import ClusterProcess
     from ..protocol import ClusterSpec, Ready
     from .attach import ServerCluster
-
-
-_RESET_TIMEOUT = 0.1
 
 
 @dataclass
@@ -75,10 +68,9 @@ class RunningCluster:
     def reset_peak_memory(self) -> None:
         """Start a new period for `peak_memory`; does not wait for busy workers."""
         if self.ready.engine == "cuda" and self.client.status == "running":
-            from ..worker.allocator import take_peak
+            from ..client.worker_calls import reset_peak_memory
 
-            with suppress(Exception):  # a missing metric must not fail the cell
-                self._start_on_workers(take_peak).result(_RESET_TIMEOUT)
+            reset_peak_memory(self.client)
 
     def peak_memory(self, limit: float) -> dict[str, int]:
         """The peak of device memory allocated on each worker since `reset_peak_memory`, in bytes, by worker name.
@@ -88,27 +80,12 @@ class RunningCluster:
         limit
             Seconds; workers that have not responded by then are left out.
         """
-        from ..worker.allocator import take_peak
+        from ..client.worker_calls import peak_memory
 
-        results = self.run_on_workers(take_peak, limit) if self.ready.engine == "cuda" else {}
-        return {name: peak for name, peak in results.values() if peak is not None}
+        return peak_memory(self.client, limit) if self.ready.engine == "cuda" else {}
 
     def run_on_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
         """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""
-        if self.client.status != "running":
-            return {}
-        end = time.monotonic() + limit
-        addresses = self.client.scheduler_info(-1)["workers"]
-        calls = [self._start_on_workers(function, workers=[address]) for address in addresses]
-        results: dict[str, Any] = {}
-        for call in calls:
-            try:
-                results |= call.result(max(0.0, end - time.monotonic()))
-            except Exception:  # noqa: BLE001 - a missing metric must not fail the cell
-                call.cancel()
-        return results
+        from ..client.worker_calls import run_on_workers
 
-    def _start_on_workers(self, function: Callable[..., Any], **options: Any) -> Future[Any]:
-        loop: Any = self.client.loop
-        call = self.client._run(function, on_error="ignore", **options)  # noqa: SLF001 - `run` has no timeout
-        return asyncio.run_coroutine_threadsafe(call, loop.asyncio_loop)
+        return run_on_workers(self.client, function, limit)

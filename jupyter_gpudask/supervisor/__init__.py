@@ -1,5 +1,5 @@
-"""The supervisor: a process that holds one Dask cluster, ``python -m jupyter_gpudask.supervisor``.
+"""The supervisor's process, ``python -m jupyter_gpudask.supervisor``: it hosts Dask's scheduler and nannies.
 
-Its parent, a kernel or a Jupyter server, starts it with `launcher.ClusterProcess` and talks to it in the messages of
-`jupyter_gpudask.protocol`.
+Its parent, a kernel or a Jupyter server, starts it with `jupyter_gpudask.launcher.cluster_process.ClusterProcess` and
+sends it the commands of `jupyter_gpudask.protocol`.
 """

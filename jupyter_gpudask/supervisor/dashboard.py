@@ -1,4 +1,4 @@
-"""Dask's dashboard answers only those who know its secret: the Jupyter server, or a browser that has the token."""
+"""Access control for Dask's dashboard: a header of the Jupyter server, or a token in browsers."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ from tornado.web import RequestHandler
 from ..errors import ClusterStartError
 from ..patches.applying import patches
 
-SECRET_HEADER = "X-Gpudask-Secret"  # noqa: S105 - the name of the header, which is no secret
-"""The header of a request that carries the secret."""
+SECRET_HEADER = "X-Gpudask-Secret"  # noqa: S105 - the name of the header, not a secret
+"""The request header with the secret."""
 
-TOKEN_ARGUMENT = "token"  # noqa: S105 - its name
-"""The argument of an address that carries the token, as in Jupyter."""
+TOKEN_ARGUMENT = "token"  # noqa: S105 - the name of the argument, not a secret
+"""The URL argument with the token, as in Jupyter."""
 
 _REFUSAL = "Dask's dashboard is open to JupyterLab, and at the address that %gpudask start --dashboard shows.\n"
 _LIMIT = 5.0
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where the administrator has the dashboard listen
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses that an administrator may configure
 
 
 def guard_by_header(secret: str) -> None:
-    """Have the scheduler that is made next in this process answer 403 to every request without `secret`.
+    """Let the next scheduler that is created in this process answer 403 to every request without `secret`.
 
-    That holds for the requests that open a WebSocket too. What answers the others does not see the secret. The
-    workers' own HTTP servers lose their pages, which are about nothing that the dashboard does not show.
+    This includes requests that open a WebSocket. The header is removed from requests that are allowed. The HTTP servers
+    of workers get no pages; the dashboard shows the same information.
     """
 
-    class ByHeader(_Guarded):
-        def handler_of_guard(self, request: Any) -> Any:
-            # Bokeh writes all headers that it sees into its pages.
+    class HeaderGuard(_GuardedApplication):
+        def replacement_handler(self, request: Any) -> Any:
+            # Removed, because Bokeh writes all headers into its pages.
             given = request.headers.pop(SECRET_HEADER, "")
-            return None if _is_same(given, secret) else _Refuse
+            return None if _is_same(given, secret) else _Forbidden
 
-    _serve_by(ByHeader)
+    _use_application(HeaderGuard)
 
 
 def guard_by_token(token: str) -> None:
-    """Have the scheduler that is made next answer only browsers that were sent to it with `token` in the address.
+    """Let the next scheduler that is created in this process require `token` in the address, or a cookie.
 
-    The first answer sets a cookie, and sends the browser to the same address without the token, so that neither
-    Bokeh's pages nor the browser's history of that page have it.
+    The first response sets the cookie and redirects to the same address without the token, so that the token is
+    neither in Bokeh's pages nor in the address of the page in the browser's history.
     """
 
-    class ByToken(_Guarded):
-        def handler_of_guard(self, request: Any) -> Any:
+    class TokenGuard(_GuardedApplication):
+        def replacement_handler(self, request: Any) -> Any:
             given = request.query_arguments.get(TOKEN_ARGUMENT, [b""])[-1].decode(errors="replace")
             if _is_same(given, token):
-                return _LetIn
+                return _SetCookie
             cookies = parse_cookie(request.headers.pop("Cookie", ""))
-            return None if _is_same(cookies.get(cookie_name(request.host), ""), token) else _Refuse
+            return None if _is_same(cookies.get(cookie_name(request.host), ""), token) else _Forbidden
 
-    _serve_by(ByToken)
+    _use_application(TokenGuard)
 
 
 async def check_guard(address: str, port: int) -> None:
-    """See that the guard answers at that port, not Dask alone.
+    """Check that a request without secret or token is refused.
 
     Raises
     ------
     ClusterStartError
-        What is not allowed in was not refused.
+        The request was not refused.
     """
     try:
         async with asyncio.timeout(_LIMIT):
@@ -78,30 +78,30 @@ async def check_guard(address: str, port: int) -> None:
         answer = ["", str(error)]
     if answer[1:2] != ["403"]:
         raise ClusterStartError(
-            f"Dask's dashboard cannot be guarded: it answers {' '.join(answer[1:]) or 'nothing'} to a stranger.",
+            f"Dask's dashboard cannot be protected: it answers {' '.join(answer[1:]) or 'nothing'} without a token.",
             "Install the version of distributed that jupyter_gpudask asks for.",
         )
 
 
 def cookie_name(host: str) -> str:
-    """The cookie of the dashboard at this ``Host``; browsers send the cookies of all ports of a host to each."""
+    """The name of the cookie for this ``Host``; it has the port, because all ports of a host share their cookies."""
     return f"gpudask-{host.rpartition(':')[2]}"
 
 
-class _Guarded(RoutingApplication):
-    """An application that hands on the requests that its guard lets through."""
+class _GuardedApplication(RoutingApplication):
+    """A web application that only passes on requests that are allowed."""
 
-    def handler_of_guard(self, request: Any) -> type[RequestHandler] | None:
-        """What answers instead of the dashboard; `None` for the dashboard."""
+    def replacement_handler(self, request: Any) -> type[RequestHandler] | None:
+        """The handler that answers instead of the dashboard; `None` to pass the request on."""
         raise NotImplementedError
 
     def find_handler(self, request: Any, **options: Any) -> Any:
-        guard = self.handler_of_guard(request)
+        guard = self.replacement_handler(request)
         return super().find_handler(request, **options) if guard is None else self.get_handler_delegate(request, guard)
 
 
-class _Refuse(RequestHandler):
-    """403, whatever is asked."""
+class _Forbidden(RequestHandler):
+    """Answers 403 to every request."""
 
     async def prepare(self) -> None:
         self.set_status(403)
@@ -109,11 +109,11 @@ class _Refuse(RequestHandler):
         await self.finish(_REFUSAL)
 
     def _log(self) -> None:
-        """Leave the supervisor's log to the cluster."""
+        """Do not log refused requests."""
 
 
-class _LetIn(RequestHandler):
-    """Sets the cookie, and sends the browser to the address without the token."""
+class _SetCookie(RequestHandler):
+    """Sets the cookie, and redirects to the address without the token."""
 
     async def get(self) -> None:
         token = self.get_query_argument(TOKEN_ARGUMENT)
@@ -127,8 +127,8 @@ class _LetIn(RequestHandler):
         self.redirect("/" + self.request.path.lstrip("/") + (f"?{urlencode(others)}" if others else ""))
 
 
-def _serve_by(application: type[_Guarded]) -> None:
-    # Dask starts to listen where it makes its application: there is no moment in which to guard one that is there.
+def _use_application(application: type[_GuardedApplication]) -> None:
+    # Dask starts to listen in the constructor of its application, so an existing one could only be protected too late.
     patches.apply("supervisor", wrappers={"distributed.node:RoutingApplication": lambda _: application})
     dask.config.set({"distributed.worker.http.routes": []})
 

@@ -1,4 +1,4 @@
-"""The Dask cluster inside the supervisor: made from a spec, scaled, emptied, looked at and closed."""
+"""The Dask cluster of a supervisor: choose its GPUs, start it with its plugins, scale, reset and close it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..worker.patching import PATCH_PLUGIN, PatchPlugin
 from ..worker.preload import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
 from ..worker.retention import RETENTION_PLUGIN, MetricsRetentionPlugin
 from .dashboard import check_guard, guard_by_header, guard_by_token
-from .engines import open_cluster
+from .engines import create_cluster
 from .metrics import Status, read_state
 from .reset import reset
 from .worker_startup import wait_for_workers
@@ -44,18 +44,18 @@ logger = logging.getLogger(__name__)
 
 
 class DaskCluster:
-    """A Dask cluster in this process, and its workers under it.
+    """A Dask cluster whose scheduler and nannies run in this process.
 
     Parameters
     ----------
-    order
-        What to make.
+    request
+        The options of the cluster.
     directory
-        Where its workers keep scratch space and logs.
+        The directory of its scratch space and logs.
     """
 
-    def __init__(self, order: Start, directory: ClusterDirectory) -> None:
-        self._order = order
+    def __init__(self, request: Start, directory: ClusterDirectory) -> None:
+        self._request = request
         self._directory = directory
         self._plan: Plan
         self._lease: HeldLease | None = None
@@ -64,17 +64,17 @@ class DaskCluster:
         self._failures: WorkerFailuresPlugin
 
     async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
-        """Make it, and wait until all workers are up.
+        """Start the cluster, and wait until all workers are up.
 
         Raises
         ------
         GpuHeldError, GpuUnavailableError, GpuPackagesMissingError, LimitError
-            It cannot be had.
+            A cluster with these options is not possible.
         ClusterStartError
-            A worker did not come up.
+            A worker did not start.
         """
-        spec = self._order.spec
-        self._plan = plan = self._choose()
+        spec = self._request.spec
+        self._plan = plan = self._choose_gpus()
         progress = Progress(engine=plan.engine, gpus=tuple(gpu.uuid for gpu in plan.gpus), ready=0, total=plan.workers)
         on_progress(progress)
         os.environ[LOGS_VARIABLE] = str(self._directory.logs)
@@ -87,11 +87,11 @@ class DaskCluster:
             from distributed import Security
 
             self._security = Security.temporary()
-        token = self._guard_dashboard()
+        token = self._protect_dashboard()
         opening = asyncio.create_task(self._open())
         await asyncio.sleep(0)
         if self._cluster is None:
-            await opening  # which raises
+            await opening  # it has failed, and raises the error
         plan = self._plan
         await wait_for_workers(
             self._cluster,
@@ -105,9 +105,9 @@ class DaskCluster:
         self._failures = WorkerFailuresPlugin(scheduler)
         scheduler.add_plugin(self._failures)
         scheduler.add_plugin(SpanRetentionPlugin(scheduler))
-        await scheduler.register_scheduler_plugin(SchedulerPathPlugin(self._order.path), idempotent=True)
+        await scheduler.register_scheduler_plugin(SchedulerPathPlugin(self._request.path), idempotent=True)
         plugins: dict[str, WorkerPlugin] = {
-            PATH_PLUGIN: PathPlugin(self._order.path),
+            PATH_PLUGIN: PathPlugin(self._request.path),
             PATCH_PLUGIN: PatchPlugin(),
             INTERRUPTION_PLUGIN: InterruptionPlugin(),
             RETENTION_PLUGIN: MetricsRetentionPlugin(),
@@ -136,25 +136,27 @@ class DaskCluster:
         )
 
     async def state(self, status: Status) -> ClusterState:
-        """What its workers do now."""
-        return await read_state(self._cluster, self._plan, status, self._failures, gpu_metrics=self._order.gpu_metrics)
+        """The current state of the cluster."""
+        return await read_state(
+            self._cluster, self._plan, status, self._failures, gpu_metrics=self._request.gpu_metrics
+        )
 
     def scale(self, workers: int) -> None:
-        """Have `workers` workers from now on; those that are new come later.
+        """Scale to `workers` workers; new ones start later.
 
         Raises
         ------
         GpuUnavailableError
-            The cluster does not hold so many GPUs.
+            The cluster does not hold that many GPUs.
         LimitError
-            The administrator allows less.
+            The administrator allows fewer.
         """
         self._check_limit(workers)
         held = len(self._plan.gpus)
         if self._plan.gpus and workers > held:
             raise GpuUnavailableError(
                 f"{workers} workers need {workers} GPUs, and this cluster holds {held}.",
-                f"Give at most {held}, or restart the cluster with more GPUs.",
+                f"Use at most {held}, or restart the cluster with more GPUs.",
             )
         self._cluster.scale(workers)
 
@@ -163,71 +165,72 @@ class DaskCluster:
         await reset(self._cluster.scheduler)
 
     def rename(self, holder: str) -> None:
-        """From now on `holder` holds its GPUs, in the words that others are told, if that can be written."""
+        """Change the name under which the GPUs are held; a warning is logged if the lease cannot be written."""
         if self._lease is None:
             return
         try:
             with LeaseFolder().locked():
                 self._lease.rename(holder)
         except OSError as error:
-            logger.warning("Others are not told that %s holds the GPUs now: %s", holder, error)
+            logger.warning("The lease on the GPUs cannot be renamed to %s: %s", holder, error)
 
     async def finished(self) -> None:
-        """Wait until a client has shut it down."""
+        """Wait until a client has shut down the cluster."""
         await self._cluster.scheduler.finished()
 
     async def close(self, grace: float) -> None:
-        """Close it within `grace` seconds; raises if it does not."""
+        """Close the cluster; raises if that takes longer than `grace` seconds."""
         if self._cluster is not None:
             await asyncio.wait_for(self._cluster.close(timeout=grace), grace)
 
     def release(self) -> None:
-        """Give its GPUs back, now that no process of it is left."""
+        """Release the lease on its GPUs, after all its processes have ended."""
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release()
 
-    def _choose(self) -> Plan:
-        """Decide on the GPUs, and hold them."""
-        order, folder = self._order, LeaseFolder()
-        if order.cluster_class is not None:
-            is_cuda = order.spec.engine == "cuda"
-            why = "" if is_cuda else f"Clusters of the profile {order.spec.profile} have no GPUs."
+    def _choose_gpus(self) -> Plan:
+        """Plan the cluster, and take the lease on its GPUs."""
+        request, folder = self._request, LeaseFolder()
+        if request.cluster_class is not None:
+            is_cuda = request.spec.engine == "cuda"
+            why = "" if is_cuda else f"Clusters of the profile {request.spec.profile} have no GPUs."
             return Plan("cuda" if is_cuda else "cpu", workers=0, stand_in=why)
-        if order.spec.profile:
-            raise ProfileNotFoundError(order.spec.profile, ())
-        if order.spec.engine == "cpu":
-            plan = make_plan(order.spec)
+        if request.spec.profile:
+            raise ProfileNotFoundError(request.spec.profile, ())
+        if request.spec.engine == "cpu":
+            plan = make_plan(request.spec)
             self._check_limit(plan.workers)
             return plan
         try:
             with folder.locked() as leases:
-                plan = make_plan(order.spec, leases)
+                plan = make_plan(request.spec, leases)
                 self._check_limit(plan.workers)
                 check_pool_fits(plan)
                 if plan.gpus:
-                    self._lease = self._hold(plan, folder)
+                    self._lease = self._take_lease(plan, folder)
         except OSError as error:
-            plan = make_plan(order.spec)
-            if plan.gpus:  # what others cannot see would not keep them off these GPUs
+            plan = make_plan(request.spec)
+            if plan.gpus:  # other clusters would not see that these GPUs are held
                 raise ClusterStartError(
-                    f"No lease of the GPUs can be written in {folder.path}: {error.strerror}.", "Free some space there."
+                    f"The lease on the GPUs cannot be written to {folder.path}: {error.strerror}.",
+                    "Free some space there.",
                 ) from None
         return plan
 
-    def _hold(self, plan: Plan, folder: LeaseFolder) -> HeldLease:
-        order = self._order
+    def _take_lease(self, plan: Plan, folder: LeaseFolder) -> HeldLease:
+        request = self._request
         uuids = [gpu.uuid for gpu in plan.gpus]
-        return folder.take(uuids, holder=order.holder, kernel_id=order.kernel_id, share=order.spec.share)
+        return folder.take(uuids, holder=request.holder, kernel_id=request.kernel_id, share=request.spec.share)
 
     @property
     def _has_dashboard(self) -> bool:
-        return self._order.dashboard_secret is not None or self._order.spec.dashboard
+        return self._request.dashboard_secret is not None or self._request.spec.dashboard
 
-    def _guard_dashboard(self) -> str:
-        """Close it to all but the Jupyter server, or who has the token that this gives, or to everybody."""
-        secret = self._order.dashboard_secret
-        if secret is None and self._order.spec.dashboard:
+    def _protect_dashboard(self) -> str:
+        """Restrict Dask's dashboard to the Jupyter server or to browsers with a token, or disable it; the token."""
+        secret = self._request.dashboard_secret
+        if secret is None and self._request.spec.dashboard:
             token = secrets.token_hex(24)
             guard_by_token(token)
             return token
@@ -235,24 +238,25 @@ class DaskCluster:
         return ""
 
     def _check_limit(self, workers: int) -> None:
-        limit = self._order.max_workers
+        limit = self._request.max_workers
         if limit is not None and workers > limit:
             raise LimitError(
-                f"{workers} workers were asked for, and this server allows {limit}.", "Ask for fewer GPUs or workers."
+                f"This server limits clusters to {limit} worker{'s' if limit > 1 else ''}; {workers} were requested.",
+                "Use fewer GPUs or workers.",
             )
 
     async def _open(self) -> None:
-        order = self._order
-        # Made and awaited in one go: dask-cuda schedules work while it is made that needs what awaiting sets up.
-        cluster = open_cluster(
-            order.spec,
+        request = self._request
+        # Created and awaited without a pause: work that dask-cuda schedules on creation needs what awaiting sets up.
+        cluster = create_cluster(
+            request.spec,
             self._plan,
             self._security,
             self._directory.path,
-            order.cluster_class,
+            request.cluster_class,
             dashboard=self._has_dashboard,
         )
-        if order.cluster_class is not None:
+        if request.cluster_class is not None:
             self._plan = replace(self._plan, workers=len(cluster.plan))
             self._check_limit(self._plan.workers)
         self._cluster = cluster
@@ -261,7 +265,7 @@ class DaskCluster:
     def _credentials(self) -> TlsCredentials | None:
         if not self._cluster.scheduler_address.startswith("tls://"):
             return None
-        security = self._cluster.security  # ours, unless the class that makes the cluster has others
+        security = self._cluster.security  # a cluster class may have its own
         return TlsCredentials(
             ca=security.tls_ca_file, certificate=security.tls_client_cert, key=security.tls_client_key
         )

@@ -1,4 +1,4 @@
-"""The state of a running cluster, put together from the scheduler's heartbeats and from NVML."""
+"""The metrics of a running cluster, from the heartbeats of its workers and from NVML."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ _UNFINISHED_STATES = ("waiting", "queued", "no-worker", "processing")
 async def read_state(
     cluster: Any, plan: Plan, status: Status, failures: WorkerFailuresPlugin, *, gpu_metrics: bool = True
 ) -> ClusterState:
-    """What each worker is doing now. It asks no worker, and takes no CUDA context.
+    """The state of a cluster; no worker is asked, and no CUDA context is created.
 
     Parameters
     ----------
     cluster
-        The Dask cluster, whose scheduler lives in this process.
+        The Dask cluster; its scheduler runs in this process.
     plan
-        What the cluster was made from.
+        The plan of the cluster.
     status
-        The supervisor's word for it.
+        The status that the supervisor reports.
     failures
         The failures of its workers so far.
     gpu_metrics
-        Whether NVML is asked about its GPUs.
+        Whether to read the metrics of its GPUs from NVML.
     """
-    devices = _silent_devices(plan)
+    devices = _devices_without_metrics(plan)
     if plan.engine == "cuda" and gpu_metrics:
-        # The loop is the scheduler's, too, and NVML may take tens of milliseconds for a GPU.
-        devices = await asyncio.to_thread(_devices, plan)
+        # In a thread: NVML can take tens of milliseconds for a GPU, and this is also the scheduler's event loop.
+        devices = await asyncio.to_thread(_read_devices, plan)
     scheduler = cluster.scheduler
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
     pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
@@ -72,15 +72,15 @@ def _held_bytes(scheduler: Any) -> int:
     return sum(task.get_nbytes() for task in wanted if task.state == "memory")
 
 
-def _devices(plan: Plan) -> Mapping[str, GpuState]:
+def _read_devices(plan: Plan) -> Mapping[str, GpuState]:
     try:
-        # A class of the administrator's decides on its GPUs by itself, and may name its workers after them.
+        # Without GPUs in the plan, a cluster class chose them; its workers may have their UUIDs as names.
         return {gpu.uuid: gpu for gpu in (gpus.read_use(plan.gpus) if plan.gpus else gpus.list_gpus())}
     except GpuUnavailableError:
-        return _silent_devices(plan)
+        return _devices_without_metrics(plan)
 
 
-def _silent_devices(plan: Plan) -> Mapping[str, GpuState]:
+def _devices_without_metrics(plan: Plan) -> Mapping[str, GpuState]:
     return {gpu.uuid: GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name) for gpu in plan.gpus}
 
 
@@ -88,7 +88,7 @@ def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None, 
     heartbeat = worker.metrics or {}
     metrics = heartbeat.get(METRICS) or {}
     gpu = devices.get(str(worker.name))
-    # What runs comes with the heartbeat; what was taken back since then does not run any more.
+    # `executing` is as old as the last heartbeat; tasks cancelled since then no longer run.
     executing = min(len(worker.executing), len(worker.processing))
     return WorkerState(
         name=str(worker.name),

@@ -1,30 +1,29 @@
-"""Emptying a cluster: what was computed, kept, named or held is forgotten, and the workers stay warm."""
+"""Reset a cluster: results, tasks, actors and names are deleted, and the worker processes go on."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 from contextlib import suppress
 from typing import Any
 
 from distributed.protocol.pickle import dumps
 
 from ..scheduler.cancellation import StuckWorker, assigned_tasks, stop_released_tasks
-from ..worker.allocator import give_back
+from ..worker.reset import reset_worker
 
-# Those of Dask's extensions that keep something under a name for whoever comes next.
-_KEEPERS = ("publish", "variables", "queues", "semaphores", "multi_locks", "events")
+# The extensions of Dask's scheduler that keep named objects.
+_NAMED_OBJECTS = ("publish", "variables", "queues", "semaphores", "multi_locks", "events")
 _STIMULUS = "gpudask-reset"
-_PATIENCE = 1.5
-_CLEANING_TIME = 2.0
+_STOP_TIMEOUT = 1.5
+_WORKER_TIMEOUT = 2.0
 
 
 async def reset(scheduler: Any) -> list[StuckWorker]:
-    """Make the scheduler and its workers as they were when the cluster came up.
+    """Reset the scheduler and its workers to their state after the start of the cluster.
 
-    It is what `distributed.Scheduler.restart` does, but the processes of the workers go on: their imports, their CUDA
-    contexts and pools of fixed size are kept. A task that runs is interrupted when it returns to Python; where that
-    takes too long, the worker is restarted.
+    Unlike `distributed.Scheduler.restart` it keeps the worker processes, with their imports, CUDA contexts and pools of
+    fixed size. A running task is interrupted when it returns to Python; if that takes too long, its worker is
+    restarted.
 
     Returns
     -------
@@ -35,26 +34,21 @@ async def reset(scheduler: Any) -> list[StuckWorker]:
     for client in list(scheduler.clients.values()):
         keys = [task.key for task in client.wants_what]
         scheduler.client_releases_keys(keys=keys, client=client.client_key, stimulus_id=_STIMULUS)
-    _forget_names(scheduler)
-    scheduler.report({"op": "restart"})  # clients that are still there learn that their results are gone
-    stuck = await stop_released_tasks(scheduler, assigned, _PATIENCE)
-    message = {"op": "run", "function": dumps(_clean_worker), "wait": True}
-    with suppress(TimeoutError):  # a worker inside compiled code is clean when it comes back
-        await asyncio.wait_for(scheduler.broadcast(msg=message, on_error="ignore"), _CLEANING_TIME)
+    _delete_named_objects(scheduler)
+    scheduler.report({"op": "restart"})  # connected clients cancel their futures
+    stuck = await stop_released_tasks(scheduler, assigned, _STOP_TIMEOUT)
+    message = {"op": "run", "function": dumps(reset_worker), "wait": True}
+    with suppress(TimeoutError):  # a worker that is inside compiled code does it later
+        await asyncio.wait_for(scheduler.broadcast(msg=message, on_error="ignore"), _WORKER_TIMEOUT)
     return stuck
 
 
-def _forget_names(scheduler: Any) -> None:
+def _delete_named_objects(scheduler: Any) -> None:
     timers = dict(scheduler.periodic_callbacks)
-    for name in _KEEPERS:
+    for name in _NAMED_OBJECTS:
         if name in scheduler.extensions:
-            # Not replaced by a new one: caches of Dask's hold its methods, and so all that it keeps.
+            # Not replaced by a new object, because caches of Dask hold the methods of this one and so its contents.
             scheduler.extensions[name].__init__(scheduler)
     for name, timer in timers.items():
         if scheduler.periodic_callbacks.get(name) is not timer:
             timer.stop()
-
-
-def _clean_worker() -> None:
-    gc.collect()
-    give_back()

@@ -1,4 +1,4 @@
-"""Waiting for a cluster's workers, loudly: Dask logs a worker that cannot start, and goes on without it."""
+"""Wait for the workers of a starting cluster; a worker that fails is an error, while Dask only logs it."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ async def wait_for_workers(
     Parameters
     ----------
     cluster
-        Being opened.
+        The Dask cluster that is being started.
     opening
-        The task that opens it; cancelled if the workers do not come.
+        The task that starts it; cancelled if the workers do not start.
     total
-        How many workers it must have.
+        The number of workers.
     limit
-        Seconds for that.
+        Seconds to wait.
     on_progress
         Called with the number of workers that are up, whenever it changes.
     logs
-        Where the workers write.
+        The directory of the workers' logs.
 
     Raises
     ------
     ClusterStartError
-        A worker died, or the limit passed; with the end of that worker's log.
+        A worker died, or the limit was exceeded; with the end of that worker's log.
     """
     try:
         async with asyncio.timeout(limit):
@@ -57,12 +57,12 @@ async def wait_for_workers(
         ready = len(cluster.scheduler.workers)
         raise ClusterStartError(
             f"{ready} of {total} workers were up after {limit:g} s.",
-            "Give more time with --start-timeout, or look at what holds the machine up.",
-            _log_of_the_missing(cluster, logs),
+            "Give more time with --start-timeout, or check the load of the machine.",
+            _log_of_missing_worker(cluster, logs),
         ) from None
-    except _WorkerDiedError as death:
-        log = _log_of_the_missing(cluster, logs)
-        why = _first_error(log) or death.why
+    except _WorkerDiedError as error:
+        log = _log_of_missing_worker(cluster, logs)
+        why = _first_error(log) or error.why
         raise ClusterStartError(f"A worker died while it started{f': {why}' if why else ''}.", log=log) from None
     finally:
         opening.cancel()
@@ -85,19 +85,19 @@ async def _wait(cluster: Any, opening: asyncio.Task[None], total: int, on_progre
             on_progress(ready)
         if opening.done() and ready >= total:
             return
-        # Dask keeps a nanny whose worker did not start nowhere else.
+        # Only this private list of Dask has the nannies whose workers did not start.
         if any(nanny.status in _DEAD for nanny in list(cluster._created)):  # noqa: SLF001
             raise _WorkerDiedError
         await asyncio.sleep(0.05)
 
 
 def _first_error(log: str) -> str:
-    """The error that started it, of a traceback that may show others that followed."""
+    """The first error in a traceback, which is the cause of the others."""
     match = re.search(r"^[\w.]+(?:Error|Exception|Exit|Interrupt)\b.*$", log, re.MULTILINE)
     return match[0].rstrip(".") if match else ""
 
 
-def _log_of_the_missing(cluster: Any, logs: Path) -> str:
+def _log_of_missing_worker(cluster: Any, logs: Path) -> str:
     up = {str(worker.name) for worker in cluster.scheduler.workers.values()} if cluster.scheduler else set()
     for name in cluster.worker_spec:
         if str(name) not in up and (text := tail(worker_log(logs, name), _LOG_LINES)):

@@ -16,13 +16,13 @@ from ..patches.applying import patches
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..overlay.cell_record import Watch
+    from ..overlay.cell_record import CellRecord
 
 _MODULES = {"cupy": ("cupy",), "cudf": ("cudf", "dask_cudf"), "numpy": (), "pandas": ()}
 
 
 @contextmanager
-def switched_to(array: str, dataframe: str, watch: Watch | None = None) -> Iterator[None]:
+def switched_to(array: str, dataframe: str, record: CellRecord | None = None) -> Iterator[None]:
     """Have new arrays made of `array` and new dataframes of `dataframe` inside the ``with``.
 
     Nobody else sees it, and it may be left from another context than it was entered in: it ends everywhere at once, for
@@ -34,7 +34,7 @@ def switched_to(array: str, dataframe: str, watch: Watch | None = None) -> Itera
         ``"cupy"`` or ``"numpy"``.
     dataframe
         ``"cudf"`` or ``"pandas"``.
-    watch
+    record
         What is wanted of the computations inside, and what was seen of them.
 
     Raises
@@ -46,7 +46,7 @@ def switched_to(array: str, dataframe: str, watch: Watch | None = None) -> Itera
     """
     check_backends(array, dataframe)
     patches.apply("kernel", on_cpu=(array, dataframe) == ("numpy", "pandas"))
-    overlay = Overlay({"array": array, "dataframe": dataframe}, watch)
+    overlay = Overlay({"array": array, "dataframe": dataframe}, record)
     try:
         overlay.enter()
         yield

@@ -1,4 +1,4 @@
-"""Collections from outside a cell, moved to the GPUs for the cell."""
+"""``--move``: collections from outside a cell, moved to the GPUs for the cell."""
 
 from __future__ import annotations
 

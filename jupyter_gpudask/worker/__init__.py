@@ -1,1 +1,1 @@
-"""What runs in each Dask worker: preload, plugins and handlers."""
+"""Preload module, plugins and handlers of Dask's workers. Runs in each worker, and `exit_report` in its nanny."""

@@ -1,4 +1,4 @@
-"""The allocator of a worker, which CuPy and cuDF share: RMM's, and what it says of itself."""
+"""The device memory allocator of a worker: RMM, which CuPy and cuDF share, its statistics, and its unused memory."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Pool:
-    """What RMM's statistics say of this process, which has one allocator.
+class AllocatorStatistics:
+    """RMM's statistics of this process: allocated bytes and their peak.
 
-    RMM counts in a stack: what was handed out since the last `push_statistics` is counted for itself, so that a peak
-    can be had for a time of its own. The innermost count belongs to us.
+    RMM has a stack of counters: `push_statistics` starts a new one, which gives the peak since then. The innermost
+    counter is the one of this class.
     """
 
     def __init__(self) -> None:
         import rmm.statistics
 
-        _grow_as_needed()
+        _use_growing_pool()
         self._statistics = rmm.statistics
         rmm.statistics.enable_statistics()
         self._used_at_push, self._peak = 0, 0
         self._push()
 
     def used(self) -> int:
-        """Bytes that are handed out now."""
+        """Bytes allocated now."""
         return int(self._used_at_push + self._counts().current_bytes)
 
     def peak(self) -> int:
-        """The most bytes that were ever handed out."""
+        """The largest number of bytes that were allocated so far."""
         return int(max(self._peak, self._used_at_push + self._counts().peak_bytes))
 
     def take_peak(self) -> int:
-        """The most bytes that were handed out since this was called last."""
+        """The largest number of bytes that were allocated since the last call."""
         recent = int(self._used_at_push + self._counts().peak_bytes)
         self._peak = max(self._peak, recent)
         self._statistics.pop_statistics()
@@ -50,7 +50,7 @@ class Pool:
         self._statistics.push_statistics()
 
     def _counts(self) -> Any:
-        if self._statistics.get_statistics() is None:  # a task has put another allocator in place
+        if self._statistics.get_statistics() is None:  # a task has set another allocator
             self._statistics.enable_statistics()
             self._used_at_push = 0
             self._statistics.push_statistics()
@@ -58,14 +58,14 @@ class Pool:
 
 
 @cache
-def _own_pool() -> Pool:
-    return Pool()  # at the first heartbeat, when dask-cuda has set up the allocator
+def _statistics_of_process() -> AllocatorStatistics:
+    return AllocatorStatistics()  # at the first heartbeat, after dask-cuda has set up the allocator
 
 
-def _grow_as_needed() -> None:
-    """Where no pool was asked for, allocate from CUDA's own, which grows as needed, and keeps what is freed.
+def _use_growing_pool() -> None:
+    """If no pool was requested, allocate from CUDA's default pool, which grows as needed and keeps freed memory.
 
-    dask-cuda's ``rmm_async`` makes such a pool too, but one whose handle RMM tells nobody: it could not be trimmed.
+    With dask-cuda's ``rmm_async`` the pool could not be trimmed, because RMM does not expose its handle.
     """
     import rmm
 
@@ -76,15 +76,15 @@ def _grow_as_needed() -> None:
     _, device = driver.cuCtxGetDevice()
     error, pool = driver.cuDeviceGetDefaultMemPool(device)
     if error:
-        _log.warning("The driver has no pool of memory (%s); each allocation asks it for itself.", error.name)
+        _log.warning("The driver has no memory pool (%s); every allocation is made by the driver.", error.name)
         return
     threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
     driver.cuMemPoolSetAttribute(pool, threshold, driver.cuuint64_t(2**64 - 1))
     rmm.mr.set_current_device_resource(rmm.mr.CudaAsyncViewMemoryResource(pool))
 
 
-def give_back() -> None:
-    """Give what CUDA's own pool holds without need back to the device; a pool of fixed size stays as it is."""
+def release_unused() -> None:
+    """Return the unused memory of CUDA's pool to the device; a pool of fixed size is not changed."""
     if "rmm" not in sys.modules:
         return
     import rmm
@@ -96,31 +96,31 @@ def give_back() -> None:
         return
     from cuda.bindings import driver
 
-    driver.cuCtxSynchronize()  # what is freed in the order of a stream is free when the stream is done
+    driver.cuCtxSynchronize()  # memory freed on a stream is free when the stream has finished
     driver.cuMemPoolTrimTo(int(resource.pool_handle()), 0)
 
 
 def take_peak(dask_worker: Worker) -> tuple[str, int | None]:
-    """The most bytes of device memory that RMM had handed out since this was called last, after the worker's name.
+    """The worker's name, and the peak of its allocated device memory in bytes since the last call.
 
     Parameters
     ----------
     dask_worker
-        Filled in by `distributed.Client.run`.
+        Set by `distributed.Client.run`.
     """
-    return str(dask_worker.name), _own_pool().take_peak() if "rmm" in sys.modules else None
+    return str(dask_worker.name), _statistics_of_process().take_peak() if "rmm" in sys.modules else None
 
 
 def pool_metrics() -> tuple[int | None, int | None, int | None]:
-    """Bytes that RMM has handed out, that its pool holds, and the most it ever handed out."""
-    if "rmm" not in sys.modules:  # only the cuda engine brings it
+    """Bytes that RMM has allocated, the size of its pool, and the peak of allocated bytes."""
+    if "rmm" not in sys.modules:  # only workers of the cuda engine import it
         return None, None, None
     import rmm
 
-    pool = _own_pool()
+    statistics = _statistics_of_process()
     resource = rmm.mr.get_current_device_resource()
     while hasattr(resource, "upstream_mr") and not hasattr(resource, "pool_size"):
         resource = resource.upstream_mr
-    # CUDA's own pool, which grows as needed, does not tell its size.
+    # CUDA's default pool does not report its size.
     size = resource.pool_size() if hasattr(resource, "pool_size") else None
-    return pool.used(), size, pool.peak()
+    return statistics.used(), size, statistics.peak()

@@ -1,8 +1,8 @@
-"""The parts of Dask that tasks need are imported by one thread of a worker, whichever comes first, and not by several.
+"""A lock for imports of Dask's collections, so that only one thread of a worker imports them.
 
-Modules of Dask import each other in circles. Two threads that begin at different ends get an `ImportError`, or wait for
-each other for ever where RAPIDS' import hook is installed, as it is with dask-cuda: Python holds the lock of all
-imports while it asks a hook, and this one imports the parent of what it is asked about.
+These modules import each other in cycles. Two threads that start at different ends get an `ImportError`, or a deadlock
+with RAPIDS' import hook, which dask-cuda installs: Python holds the global import lock while it calls a hook, and this
+one imports the parent of the requested module.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _imported: set[str] = set()
 _lock = threading.Lock()
 
 
-def import_what_is_named(payload: bytes) -> None:
-    """Import the parts of Dask that a pickled task names; other threads wait until they are there."""
+def import_named_collections(payload: bytes) -> None:
+    """Import the collection modules that a pickled task names; other threads wait until they are imported."""
     for name, word in _NAMES.items():
         if name not in _imported and word in payload:
-            with _lock, suppress(ImportError):  # which the task itself gets when it is unpickled
+            with _lock, suppress(ImportError):  # unpickling the task raises it again
                 import_module(name)
                 _imported.add(name)

@@ -19,34 +19,34 @@ INTERRUPTION_PLUGIN = "gpudask-interruption"
 INTERRUPT = "gpudask_interrupt"
 """The operation of a worker that `InterruptionPlugin.interrupt` carries out."""
 
-_TICK = 0.02
-_AGAIN = 0.4
-_QUIET = 0.2
-"""Seconds without a cancelled task that runs, after which none is expected any more: the scheduler's message that
-cancels it travels on another connection than the request to interrupt it."""
+_INTERVAL = 0.02
+_RETRY_INTERVAL = 0.4
+_SETTLE_TIME = 0.2
+"""Seconds without a running cancelled task after which no more are expected: the message that cancels a task arrives on
+another connection than the request to interrupt it."""
 
 
 class TaskInterruptedError(KeyboardInterrupt):
-    """Raised inside a task that still runs although nobody wants its result: its cell was interrupted.
+    """Raised inside a cancelled task that still runs: its cell was interrupted.
 
-    Dask lets a `KeyboardInterrupt` pass, and of any other exception it pickles the traceback, which nobody will read.
+    A `KeyboardInterrupt`, because Dask lets these pass; it would pickle the traceback of any other exception.
     """
 
 
 class TaskRun:
-    """One run of a task in a thread, which can be interrupted as long as it lasts.
+    """A task that runs in a thread and can be interrupted.
 
-    An exception that is set from another thread can be raised at any later point of this one, in Dask's own code too,
-    where it would end the worker's thread or lose the outcome of the task. So a run says that it ends, waits while
-    an exception is just being set, and takes back one that has not been raised yet.
+    An exception that another thread sets can be raised at any later point, also in Dask's own code, where it would end
+    the worker's thread or lose the outcome of the task. A run therefore marks its end, waits while an exception is
+    being set, and clears one that has not been raised yet.
 
-    Distributed's ``active_threads_lock`` alone would not do: the exception could be raised while the thread waits
-    for that lock itself.
+    Distributed's ``active_threads_lock`` is not sufficient: the exception could be raised while the thread waits for
+    that lock.
 
     Parameters
     ----------
     key
-        Of the task.
+        Key of the task.
     """
 
     def __init__(self, key: Any) -> None:
@@ -58,9 +58,9 @@ class TaskRun:
         self._ends = False
 
     def interrupt(self) -> None:
-        """Raise `TaskInterruptedError` in the thread when it is next in Python; called from one other thread.
+        """Raise `TaskInterruptedError` in the thread when it next runs Python code; called from one other thread.
 
-        Calls in quick succession do nothing. An exception can be raised in vain, in a finalizer.
+        It can be called again, because an exception in a finalizer is ignored; frequent calls do nothing.
         """
         if time.monotonic() < self._next:
             return
@@ -68,11 +68,11 @@ class TaskRun:
         if not self._ends:
             self.interrupted = True
             _set_exception(self._thread, TaskInterruptedError)
-            self._next = time.monotonic() + _AGAIN
+            self._next = time.monotonic() + _RETRY_INTERVAL
         self._is_setting = False
 
     def end(self) -> None:
-        """Called in the thread: no exception is raised after this. If one is raised in here, call it again."""
+        """Called in the thread; no exception is raised afterwards. If one is raised in here, call it again."""
         self._ends = True
         while self._is_setting:
             time.sleep(0)
@@ -85,12 +85,12 @@ def _set_exception(thread: int, exception: type[BaseException] | None) -> None:
 
 
 class InterruptionPlugin(WorkerPlugin):
-    """Knows the runs of the worker's tasks, and interrupts those that were cancelled when the scheduler asks for it.
+    """Interrupts cancelled tasks of the worker at the request of the scheduler.
 
     Attributes
     ----------
     runs
-        Those that last, in the order of their start.
+        The tasks that are running, in the order of their start.
     """
 
     def __init__(self) -> None:
@@ -102,23 +102,24 @@ class InterruptionPlugin(WorkerPlugin):
         self._worker = worker
         worker.handlers[INTERRUPT] = self.interrupt
 
-    async def interrupt(self, patience: float) -> dict[str, Any]:
-        """Raise `TaskInterruptedError` in each thread whose task was cancelled, and wait for the ends of those tasks.
+    async def interrupt(self, limit: float) -> dict[str, Any]:
+        """Raise `TaskInterruptedError` in the threads of cancelled tasks, and wait until these tasks end.
 
-        A thread that is inside compiled code gets it when it returns to Python.
+        In compiled code it is raised when the thread returns to Python.
 
         Parameters
         ----------
-        patience
-            Seconds to wait at most.
+        limit
+            Seconds to wait.
 
         Returns
         -------
         dict
-            ``cancelled``: keys of those that still run, as texts. ``others``: how many tasks run that somebody wants.
+            ``cancelled``: keys of the cancelled tasks that still run, as strings. ``others``: the number of other
+            tasks that run.
         """
         state, now = self._worker.state, asyncio.get_running_loop().time
-        end, quiet_at = now() + patience, now() + _QUIET
+        end, settled_at = now() + limit, now() + _SETTLE_TIME
         while True:
             executing = [*state.executing, *state.long_running]
             cancelled = {task.key for task in executing if task.state == "cancelled"}
@@ -126,10 +127,10 @@ class InterruptionPlugin(WorkerPlugin):
                 if run.key in cancelled:
                     run.interrupt()
             if cancelled:
-                quiet_at = now() + _QUIET
-            if now() >= min(end, quiet_at):
+                settled_at = now() + _SETTLE_TIME
+            if now() >= min(end, settled_at):
                 return {"cancelled": [str(key) for key in cancelled], "others": len(executing) - len(cancelled)}
-            await asyncio.sleep(_TICK)
+            await asyncio.sleep(_INTERVAL)
 
 
 def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Where a worker's output goes: its log file, which may lie on a disk that is full."""
+"""The log file of a worker: its output is redirected there, and lines are dropped if the disk is full."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class _LossyFile(io.FileIO):
-    """A file that drops what cannot be written: a task that prints must not fail because the disk is full."""
+    """A file that drops what cannot be written, so that printing never fails because the disk is full."""
 
     def write(self, content: Any) -> int:
         try:
@@ -25,15 +25,14 @@ class _LossyFile(io.FileIO):
 
 
 def send_output_to(log: Path) -> None:
-    """Have what this process prints and logs appended to `log`, as far as it can be written.
+    """Append the output of this process to the file `log`, including that of compiled code and child processes.
 
-    That holds for compiled code and for child processes too. If there can be no such file, the output stays where
-    it goes now.
+    If the file cannot be opened, the output is not redirected.
     """
     try:
         file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     except OSError as error:
-        logger.warning("There is no log of this worker: %s", error)
+        logger.warning("The log of this worker cannot be opened: %s", error)
         return
     sys.stdout.flush()
     sys.stderr.flush()

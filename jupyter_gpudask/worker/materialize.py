@@ -1,7 +1,7 @@
-"""A worker materializes the expressions that clients submit, instead of the scheduler.
+"""Materialize expressions in a worker instead of in the scheduler.
 
-The scheduler sends it the pickled expression. It has the GPU and all that the user's code imports, and sends back the
-graph, in which everything of the user's is opaque.
+The scheduler sends the pickled expression to a worker, which has a GPU and can import the user's modules. The worker
+returns the graph, in which objects of the user are opaque.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from distributed.protocol.pickle import loads
 from distributed.protocol.serialize import Serialized, deserialize, serialize, to_serialize
 from distributed.scheduler import _cull, _materialize_graph
 
-from .import_lock import import_what_is_named
+from .import_lock import import_named_collections
 from .opaque_graph import make_opaque
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from distributed import Worker
 
 MATERIALIZE = "gpudask_materialize"
-"""The name of the worker's handler, and of the plugin that brings it."""
+"""The name of the worker's handler and of the plugin that adds it."""
 
 
 class PickledExpression:
-    """An expression as the client sent it; only `open` unpickles it.
+    """An expression as the client sent it; only `unpickle` unpickles it.
 
     Parameters
     ----------
     header, frames
-        Of a `distributed.protocol.serialize.Serialized`.
+        The contents of a `distributed.protocol.serialize.Serialized`.
     """
 
     def __init__(self, header: dict[str, Any], frames: Sequence[Any]) -> None:
@@ -46,18 +46,18 @@ class PickledExpression:
     def __reduce__(self) -> tuple[Any, ...]:
         return PickledExpression, (self._header, [pickle.PickleBuffer(frame) for frame in self._frames])
 
-    def packed(self) -> Serialized:
-        """As it is sent."""
-        return _pack(self)
+    def serialized(self) -> Serialized:
+        """The message to send to a worker."""
+        return _serialize(self)
 
-    def open(self) -> Any:
+    def unpickle(self) -> Any:
         """The expression."""
-        import_what_is_named(bytes(self._frames[0]) if self._frames else b"")
+        import_named_collections(bytes(self._frames[0]) if self._frames else b"")
         return deserialize(self._header, self._frames)
 
 
 class MaterializedGraph:
-    """What a scheduler asks of an expression: its graph and its annotations. They are unpickled when it does."""
+    """The graph and the annotations of an expression, as a scheduler reads them; unpickled on first use."""
 
     def __init__(self, payload: Any, buffers: Sequence[Any]) -> None:
         self._payload = payload
@@ -66,7 +66,7 @@ class MaterializedGraph:
 
     @classmethod
     def of(cls, graph: dict[Any, Any], annotations: dict[str, Any]) -> MaterializedGraph:
-        """A graph that is opaque already, and the annotations of its tasks by their names."""
+        """Pickle an opaque graph and the annotations of its tasks."""
         buffers: list[pickle.PickleBuffer] = []
         payload = pickle.dumps((graph, annotations), protocol=5, buffer_callback=buffers.append)
         return cls(payload, buffers)
@@ -87,39 +87,39 @@ class MaterializedGraph:
 
 
 def materialize(expression: PickledExpression, keys: Sequence[Any]) -> Serialized:
-    """The graph of `expression`, as a scheduler takes it from a client.
+    """The graph of `expression`, as a scheduler accepts it from a client.
 
     Parameters
     ----------
     expression
-        From `distributed.Client`, optimised or not.
+        An expression from `distributed.Client`, optimized or not.
     keys
-        Those that are wanted.
+        The keys of the results.
     """
-    opened = expression.open()
-    graph, annotations = _materialize_graph(opened, validate=False)
-    if isinstance(opened, LLGExpr):  # every other expression leaves out by itself what is not wanted
+    unpickled = expression.unpickle()
+    graph, annotations = _materialize_graph(unpickled, validate=False)
+    if isinstance(unpickled, LLGExpr):  # all other expressions cull their graphs themselves
         graph = _cull(graph, set(keys))
-    return _pack(MaterializedGraph.of(make_opaque(graph), dict(annotations)))
+    return _serialize(MaterializedGraph.of(make_opaque(graph), dict(annotations)))
 
 
-def _pack(content: PickledExpression | MaterializedGraph) -> Serialized:
-    # Done here: a connection of Dask's may have agreed on a protocol without buffers.
+def _serialize(content: PickledExpression | MaterializedGraph) -> Serialized:
+    # Serialized here, because a connection may have negotiated a protocol without buffers.
     return Serialized(*serialize(to_serialize(content), on_error="raise"))
 
 
 class MaterializePlugin(WorkerPlugin):
-    """Has the worker answer the scheduler, in a thread of its own: the one for tasks may be busy for long."""
+    """Adds the handler to the worker. It uses a thread of its own, because those for tasks may be busy for long."""
 
     name = MATERIALIZE
 
     def setup(self, worker: Worker) -> None:
-        """Called by Dask when the worker has joined the scheduler, or when the plugin is registered."""
+        """Add the handler; called by Dask when the worker has started, or when the plugin is registered."""
         self._executor = ThreadPoolExecutor(1, "gpudask-materialize")
         worker.handlers[MATERIALIZE] = self._answer
 
     def teardown(self, worker: Worker) -> None:
-        """Called by Dask when the worker ends."""
+        """Remove the handler; called by Dask when the worker closes."""
         worker.handlers.pop(MATERIALIZE, None)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
@@ -131,5 +131,5 @@ class MaterializePlugin(WorkerPlugin):
 def _try_to_materialize(expression: PickledExpression, keys: Sequence[Any]) -> dict[str, Any]:
     try:
         return {"status": "OK", "graph": materialize(expression, keys)}
-    except Exception as error:  # noqa: BLE001 - the user's, who gets it as the error of the computation
+    except Exception as error:  # noqa: BLE001 - raised by the user's code, and reported as the error of the computation
         return dict(error_message(error, status="failed"))

@@ -1,7 +1,7 @@
-"""Values in a task graph that stay pickled until the task that needs them runs.
+"""Opaque graphs: task graphs whose values stay pickled until the task that needs them runs.
 
-The scheduler holds such a graph, orders it and sends its tasks to workers, and imports and unpickles nothing of the
-user's: a CuPy or cuDF object would give its process a CUDA context of about 520 MB.
+The scheduler orders such a graph and sends its tasks to workers without importing or unpickling anything of the user:
+unpickling a CuPy or cuDF object would create a CUDA context of about 520 MB in its process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from dask._task_spec import Alias, DataNode, Dict, GraphNode, List, Set, Task, TaskRef, Tuple, _execute_subgraph
 from distributed.protocol.pickle import dumps, loads
 
-from .import_lock import import_what_is_named
+from .import_lock import import_named_collections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,13 +30,13 @@ _PLAIN_TYPES = frozenset(
 _PLAIN_CONTAINERS = frozenset({list, tuple, set, frozenset})
 _NODES = frozenset({Task, List, Tuple, Set, Dict})
 
-# Modules that every worker and every scheduler has imported. The other parts of Dask are not among them: the event loop
-# of a worker would import them while one of its threads does; see `.imports`.
+# Modules that every worker and every scheduler has imported. Other parts of Dask are not included: the event loop of a
+# worker would import them at the same time as one of its threads; see `.import_lock`.
 _PLAIN_MODULES = frozenset({"builtins", "operator", "_operator", "math", "dask._task_spec", "dask.core", "dask.utils"})
 
 
 class SharedBuffer:
-    """A buffer that several values of a graph hold, such as the array that functions close over; sent once a graph."""
+    """A buffer that several values of a graph share, such as an array in the closures of functions; sent once."""
 
     __slots__ = ("content",)
 
@@ -48,16 +48,16 @@ class SharedBuffer:
 
 
 class OpaqueNode(GraphNode):
-    """A value, pickled. Where it is an argument of a `dask._task_spec.Task`, running the task unpickles it.
+    """A pickled value. A `dask._task_spec.Task` that has it as an argument unpickles it when it runs.
 
     Parameters
     ----------
     key
-        Of a node that stands for itself in the graph, like a `dask._task_spec.DataNode`; else `None`.
+        The key of a node of the graph, like a `dask._task_spec.DataNode`; `None` for an argument.
     payload
         The pickled value.
     buffers
-        What was pickled out of band.
+        The out-of-band buffers of the pickle.
     """
 
     payload: bytes
@@ -73,7 +73,7 @@ class OpaqueNode(GraphNode):
 
     @property
     def data_producer(self) -> bool:
-        """Like data, of which the scheduler does not produce more than workers take."""
+        """True as for data, so that the scheduler does not assign more than workers can take."""
         return True
 
     def copy(self) -> OpaqueNode:
@@ -81,12 +81,12 @@ class OpaqueNode(GraphNode):
         return OpaqueNode(self.key, self.payload, self.buffers)
 
     def substitute(self, subs: Mapping[Any, Any], key: Any = None) -> OpaqueNode:  # noqa: ARG002 - it has no dependencies
-        """The same value, under another key if there is one."""
+        """The same value, under another key if one is given."""
         return self if key is None or key == self.key else OpaqueNode(key, self.payload, self.buffers)
 
     def __call__(self, values: Any = ()) -> Any:  # noqa: ARG002 - it has no dependencies
-        """Unpickle it."""
-        import_what_is_named(self.payload)
+        """Unpickle the value."""
+        import_named_collections(self.payload)
         return loads(self.payload, buffers=[buffer.content for buffer in self.buffers])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -103,20 +103,20 @@ class OpaqueNode(GraphNode):
 
 
 def make_opaque(graph: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
-    """The same graph, in which the values that only workers shall unpickle are opaque.
+    """Make the values of a graph opaque that only workers may unpickle.
 
-    The nodes remain those of Dask, with their keys, dependencies and structure. Nodes of distributed itself, such as
-    the barrier of a shuffle, remain as they are, because plugins of the scheduler read them.
+    Nodes keep their classes, keys, dependencies and structure. Nodes of distributed, such as the barrier of a shuffle,
+    are not changed, because plugins of the scheduler read them.
     """
     convert = _Converter().convert
     return {key: convert(node) for key, node in graph.items()}
 
 
 class _Converter:
-    """Makes the nodes of one graph opaque; what several of them share is pickled once."""
+    """Makes the nodes of one graph opaque; values that several of them share are pickled once."""
 
     def __init__(self) -> None:
-        # The values are kept, so that their ids stay theirs.
+        # Keeps the values alive, so that their ids stay unique.
         self._opaque: dict[int, tuple[Any, OpaqueNode]] = {}
         self._buffers: dict[tuple[int, int], SharedBuffer] = {}
 
@@ -139,7 +139,7 @@ class _Converter:
         kwargs = {name: self._convert_value(value) for name, value in task.kwargs.items()} if task.kwargs else {}
         func = task.func
         if type(task) is Task and not _is_plain(func):
-            task.is_coro  # noqa: B018 - which the task remembers, and which nobody sees in what replaces the function
+            task.is_coro  # noqa: B018 - cached by the task; it cannot be derived from the replacement of the function
             func, args = operator.call, (self._pickle(func), *args)
         elif all(map(operator.is_, args, task.args)) and all(map(operator.is_, kwargs.values(), task.kwargs.values())):
             return task
@@ -151,7 +151,7 @@ class _Converter:
         return value if isinstance(value, TaskRef) or _is_plain(value) else self._pickle(value)
 
     def _wrap(self, node: GraphNode) -> Task:
-        """A node of a class that the scheduler need not have."""
+        """Wrap a node whose class the scheduler may be unable to import."""
         values = Dict({key: TaskRef(key) for key in node.dependencies})
         return Task(node.key, operator.call, self._pickle(node), values, _data_producer=node.data_producer)
 
@@ -174,12 +174,12 @@ def _rebuild(task: Any, func: Callable[..., Any], args: tuple[Any, ...], kwargs:
     for slot in type(task).get_all_slots():
         setattr(rebuilt, slot, getattr(task, slot, None))
     rebuilt.func, rebuilt.args, rebuilt.kwargs = func, args, kwargs
-    rebuilt._repr = None  # which would be that of what was replaced
+    rebuilt._repr = None  # the cached one describes the original
     return rebuilt
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a scheduler can unpickle it, with nothing but Python, NumPy and the core of Dask."""
+    """Whether a scheduler can unpickle a value with only Python, NumPy and the core of Dask."""
     kind = type(value)
     if kind in _PLAIN_CONTAINERS:
         return all(map(_is_plain, value))

@@ -1,4 +1,4 @@
-"""What runs inside each worker: a Dask preload that brings its log, its lifeline and its metrics."""
+"""Dask preload of each worker: its log file, its end with the supervisor, its metrics and its import path."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from distributed import Worker
 
 LOGS_VARIABLE = "JUPYTER_GPUDASK_LOGS"
-"""Name of the variable that tells workers where to write their logs."""
+"""The environment variable with the directory of the workers' logs."""
 
 METRICS = "gpudask"
-"""Name of our metrics among the metrics that a worker sends with its heartbeat."""
+"""The name of this package's metrics in the heartbeat of a worker."""
 
 
 async def dask_setup(worker: Worker) -> None:
-    """Prepare the worker; Dask calls this before the worker joins the scheduler."""
+    """Prepare the worker; called by Dask before the worker connects to the scheduler."""
     if logs := os.environ.get(LOGS_VARIABLE):
         send_output_to(worker_log(Path(logs), worker.name))
     die_with_parent()
@@ -35,35 +35,35 @@ async def dask_setup(worker: Worker) -> None:
 
 
 PATH_PLUGIN = "gpudask-path"
-"""The name of the one `PathPlugin` that a cluster has; another one takes its place."""
+"""The name of the `PathPlugin`; registering another one replaces it."""
 
 
 class PathPlugin(WorkerPlugin):
-    """Has the worker import modules from where the kernel does, in the same order.
+    """Puts the kernel's import path in front of the worker's.
 
-    It comes when the worker has imported all that it needs itself, so that a file of the user's that is named like a
-    module of Python's or Dask's does no harm.
+    It is registered after the worker has imported its own modules, so that a user's file cannot shadow a module of
+    Python or Dask.
     """
 
     def __init__(self, path: Sequence[str]) -> None:
         self._path = list(path)
 
     def setup(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
-        """Called by Dask when the worker has joined the scheduler."""
+        """Change the path; called by Dask when the worker has started."""
         own = [folder for folder in sys.path if folder not in self._path]
         sys.path[:] = self._path + own
 
 
 class MetricsPlugin(WorkerPlugin):
-    """Adds what Dask does not tell to the worker's heartbeat: the pool, what was spilled where, and tasks done."""
+    """Adds metrics that Dask lacks to the worker's heartbeat: its pool, spilled bytes, and the number of tasks run."""
 
     def setup(self, worker: Worker) -> None:
-        """Called by Dask when the worker starts."""
+        """Add the metrics; called by Dask when the worker starts."""
         worker.metrics[METRICS] = read_metrics
 
 
 def read_metrics(worker: Worker) -> dict[str, int | None]:
-    """What our heartbeat adds: see `WorkerState` for the meaning of each name."""
+    """The metrics in the heartbeat; see `WorkerState` for their meaning."""
     pool_used, pool_size, pool_peak = pool_metrics()
     to_host, to_disk = _spilled(worker.data)
     return {
@@ -77,7 +77,7 @@ def read_metrics(worker: Worker) -> dict[str, int | None]:
 
 
 def _spilled(data: Any) -> tuple[int | None, int | None]:
-    """Bytes of results that the worker's store moved to host memory, and to disk."""
+    """Bytes of results that were spilled to host memory, and to disk."""
     if hasattr(data, "device_keys"):  # dask_cuda.device_host_file.DeviceHostFile
         return _spilled_by_dask_cuda(data)
     total = getattr(data, "spilled_total", None)  # distributed.spill.SpillBuffer
@@ -94,7 +94,7 @@ def _spilled_by_dask_cuda(data: Any) -> tuple[int | None, int | None]:
 
 
 def _spilled_by_cudf() -> int | None:
-    # An import could wait for a task that is just importing cuDF, and this runs in the worker's loop.
+    # Not imported here: in the worker's event loop, that could wait for a task that is importing cuDF.
     spilling: Any = sys.modules.get("cudf.core.buffer.spill_manager")
     if not hasattr(spilling, "get_global_manager"):
         return None

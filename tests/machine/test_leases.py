@@ -180,7 +180,7 @@ def test_two_clusters_with_gpus_respect_each_other(tmp_path, monkeypatch):
         return ClusterProcess.start(spec, environment=environment, holder=f"{limit}.ipynb", max_workers=limit)
 
     async def run():
-        with pytest.raises(LimitError, match="2 workers were asked for, and this server allows 1"):
+        with pytest.raises(LimitError, match="This server limits clusters to 1 worker; 2 were requested"):
             await start(gpus=2, max_workers=1)
         first = await start(gpus=1)
         with pytest.raises(GpuHeldError, match=r"GPU 0 is held by None\.ipynb\."):

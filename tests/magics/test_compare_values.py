@@ -1,9 +1,12 @@
-"""Whether two results are said to agree."""
+"""Whether two results are said to agree, by the rules of `--compare` and by strict ones."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from jupyter_gpudask.magics.compare.rules import STRICT_RULES
 from jupyter_gpudask.magics.compare.values import compare
 
 FRAME = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, np.nan, 2.5], "c": ["x", "y", None]})
@@ -35,6 +38,10 @@ FRAME = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, np.nan, 2.5], "c": ["x", "y", N
         (FRAME.index, FRAME.index),
         (np.array(["a", "b"]), np.array(["a", "b"])),
         (np.array([1 + 2j]), np.array([1 + 2j])),
+        (pd.Series([1, None], dtype=object), pd.Series([1.0, None])),
+        (pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-01")),
+        (np.arange(3), np.arange(3.0)),
+        (FRAME, FRAME.assign(a=FRAME["a"].astype("int32"))),
     ],
 )
 def test_they_agree(one, other):
@@ -71,26 +78,76 @@ def test_they_agree(one, other):
             "3 of 4 elements differ, the first at [1]: 1.0 and",
         ),
         (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[1, 1]), "other elements are masked"),
+        (np.ones(2), FRAME, "a ndarray on the CPU, DataFrame on the GPUs"),
+        ("a", np.ones(2), "a str on the CPU, ndarray on the GPUs"),
+        (pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-02"), "2020-01-01"),
+        (pd.Series([1, 2, 3]), pd.Series([3, 1, 2]), "column value: 3 of 3 elements differ"),
     ],
 )
-def test_they_differ_and_it_is_said_where(one, other, text):
+def test_they_differ_and_the_text_says_where(one, other, text):
     agreement = compare(one, other)
     assert agreement.agrees is False
     assert text in agreement.text
 
 
-def test_what_cannot_be_compared_is_said():
+def test_what_cannot_be_compared_is_reported():
     agreement = compare(object(), object())
     assert (agreement.agrees, agreement.text) == (None, "of type object, which cannot be compared")
 
 
-def test_a_loss_of_precision_is_told():
+def test_a_loss_of_precision_is_reported():
     text = compare(np.array([1.0, 2.0]), np.array([1.0, 2.0], dtype="float32")).text
     assert text == "equal to 0.0001; float64 on the CPU, float32 on the GPUs"
 
 
-def test_what_contains_itself_is_not_followed_for_ever():
+def test_a_list_that_contains_itself_is_not_followed_forever():
     one, other = [], []
     one.append(one)
     other.append(other)
     assert compare(one, other).agrees is None
+
+
+OPEN = replace(STRICT_RULES, row_order="open")
+TIMES = pd.DataFrame({"t": pd.to_datetime(["2020-01-01", "2021-01-01", None])})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "rules"),
+    [
+        (np.array([1.0]), np.array([1.0 + 1e-7]), STRICT_RULES),
+        (np.float64(1), 1.0, STRICT_RULES),
+        (FRAME, FRAME.assign(c=FRAME["c"].astype(object)), STRICT_RULES),
+        (TIMES, TIMES.astype("datetime64[ms]"), STRICT_RULES),
+        (pd.Index([0, 1]), pd.RangeIndex(2), STRICT_RULES),
+        (np.array([2, 1]), np.array([1, 2]), OPEN),
+        (FRAME, FRAME.set_axis([7, 8, 9]).iloc[::-1], OPEN),
+        (np.zeros(3), np.ones(3), STRICT_RULES.without_values()),
+        (np.zeros(3), np.zeros(2), STRICT_RULES.without_values()),
+        (FRAME, FRAME.iloc[:0], STRICT_RULES.without_values()),
+    ],
+)
+def test_they_agree_by_strict_rules(one, other, rules):
+    comparison = compare(one, other, rules)
+    assert comparison.agrees is True, comparison.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "rules", "text"),
+    [
+        (np.array([1.0]), np.array([1.0 + 1e-5]), STRICT_RULES, "1 of 1 elements differ"),
+        (np.arange(3), np.arange(3.0), STRICT_RULES, "of dtype int64 on the CPU, float64 on the GPUs"),
+        (FRAME, FRAME.assign(a=FRAME["a"].astype("int32")), STRICT_RULES, "column a: of dtype int64 on the CPU, int32"),
+        (pd.DataFrame({1: [1]}), pd.DataFrame({"1": [1]}), STRICT_RULES, "labels [1, None] on the CPU, ['1', None]"),
+        (FRAME["a"], FRAME["a"].rename("z"), STRICT_RULES, "on the GPUs"),
+        (FRAME, FRAME.rename_axis("i"), STRICT_RULES, "on the GPUs"),
+        (FRAME["a"], FRAME[["a"]], STRICT_RULES, "a Series on the CPU, DataFrame on the GPUs"),
+        (FRAME, FRAME.iloc[::-1], STRICT_RULES, "rows in another order"),
+        (np.array([2, 1]), np.array([1, 3]), OPEN, "2 of 2 elements differ"),
+        (np.zeros(3), np.zeros(3, "f4"), STRICT_RULES.without_values(), "of dtype float64 on the CPU"),
+        (np.zeros(3), np.zeros((3, 1)), STRICT_RULES.without_values(), "of shape"),
+    ],
+)
+def test_they_differ_by_strict_rules(one, other, rules, text):
+    comparison = compare(one, other, rules)
+    assert comparison.agrees is False
+    assert text in comparison.text

@@ -200,7 +200,7 @@ def test_several_results_that_fit_alone_and_not_together_are_refused(kernel):
         "da.apply_along_axis(lambda row: row * 2, 0, x.rechunk(-1))",
     ],
 )
-def test_what_dask_does_not_know_to_be_on_the_gpu_is_not_taken_for_a_cpu_array(kernel, expression):
+def test_an_array_without_metadata_is_not_taken_for_a_cpu_array(kernel, expression):
     reply = kernel.ok(f"{CELL}\nx = da.random.random(100, chunks=50)\ny = {expression}\ntype((y * 2).sum().compute())")
     assert (reply.value, "on the CPU" in footer(reply)) == ("cupy.ndarray", False)
     reply = kernel.ok(f"{CELL} --to-host\nx = da.random.random(100, chunks=50)\ny = {expression}\ntype(y.compute())")
@@ -242,7 +242,7 @@ def test_a_copy_of_the_configuration_changes_nothing(kernel):
     assert kernel.ok(f"{CELL}\n{cell}").value == "'cupy'"
 
 
-def test_the_footer_says_what_the_cell_did(kernel):
+def test_the_footer_summarizes_the_cell(kernel):
     reply = kernel.ok(f"{CELL}\nda.ones((40, 40), chunks=10).sum().compute()")
     assert len(reply.displayed) == 1
     pattern = r"CuPy and pandas on 2 × NVIDIA H200 · \d+\.\d s · \d+ tasks · at most 3\.0 GiB in use on GPU [01]"
@@ -321,19 +321,19 @@ def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
     assert "cannot be written" in reply.printed
 
 
-def test_under_an_error_of_the_gpu_library_stands_how_to_do_without_it(kernel):
-    way_out = "This error comes from CuPy, which does not support everything that NumPy does. "
-    way_out += "To run the cell with NumPy, type: %%gpudask --array numpy"
+def test_a_note_under_an_error_of_the_gpu_library_shows_how_to_run_without_it(kernel):
+    hint = "This error comes from CuPy, which does not support everything that NumPy does. "
+    hint += "To run the cell with NumPy, type: %%gpudask --array numpy"
     for code in (
         "da.ma.masked_equal(da.arange(4, chunks=2), 2).compute()",
         "da.spacing(da.ones(4, chunks=2)).compute()",
     ):
         reply = kernel.run(f"{CELL}\n{code}")
-        assert (reply.status, way_out in reply.displayed) == ("error", True), (code, reply.displayed)
+        assert (reply.status, hint in reply.displayed) == ("error", True), (code, reply.displayed)
         assert kernel.run(f"{CELL} --array numpy\n{code}").status == "ok"
     kernel.ok("import numpy as np")
     reply = kernel.run(f"{CELL}\nda.ones(4, chunks=2).map_blocks(np.asarray, dtype=float, meta=np.ones(1)).compute()")
-    assert (reply.status, way_out in reply.displayed) == ("error", True)
+    assert (reply.status, hint in reply.displayed) == ("error", True)
     for code in ("da.ones(4, chunks=2).no_such_thing", "[].index(1)", "int('x')", "da.ones(4).reshape(5)"):
         reply = kernel.run(f"{CELL}\n{code}")
         assert (reply.status, reply.displayed) == ("error", []), code
@@ -349,12 +349,12 @@ def test_after_a_change_of_scale_the_gpus_that_have_a_worker_are_named(kernel):
 
 
 @pytest.mark.parametrize("code", ["np.asarray(computed)", "np.testing.assert_allclose(computed, 1)"])
-def test_under_a_result_that_was_taken_for_numpy_stands_how_to_make_it_that(kernel, code):
+def test_a_note_under_an_implicit_conversion_to_numpy_shows_how_to_convert(kernel, code):
     kernel.ok("import numpy as np")
     kernel.ok(f"{CELL}\nearlier = da.ones(4, chunks=2)\ncomputed = earlier.compute()")
     reply = kernel.run(f"{CELL} --array numpy\n{code}")
     assert reply.status == "error"
-    way_out = "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
-    way_out += "to get all results as NumPy and pandas, type: %%gpudask --to-host"
-    assert way_out in reply.displayed
+    hint = "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
+    hint += "to get all results as NumPy and pandas, type: %%gpudask --to-host"
+    assert hint in reply.displayed
     kernel.ok(f"{CELL} --to-host\ncomputed = earlier.compute()\n{code}")

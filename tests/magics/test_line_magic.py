@@ -35,7 +35,7 @@ pytestmark = pytest.mark.cluster
         ("start --resources GPU --cpu", "--resources ['GPU'] is not allowed"),
     ],
 )
-def test_what_cannot_be_is_one_sentence_and_starts_nothing(bare_kernel, line, sentence):
+def test_invalid_arguments_are_one_sentence_and_start_nothing(bare_kernel, line, sentence):
     reply = bare_kernel.run(f"%gpudask {line}")
     assert (reply.status, reply.error) == ("error", "UsageError")
     assert sentence in reply.printed
@@ -120,7 +120,7 @@ def test_an_interrupt_of_the_start_leaves_nothing(kernel):
     kernel.ok("%gpudask start --cpu 1")
 
 
-def test_an_interrupt_takes_back_the_work_of_the_cell_and_no_other(kernel):
+def test_an_interrupt_cancels_the_tasks_of_the_cell_and_no_others(kernel):
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("started = %gpudask start --cpu 1 --threads 2\nclient = started.client\nimport time, dask")
     kernel.ok(
@@ -148,7 +148,7 @@ def test_an_interrupt_takes_back_the_work_of_the_cell_and_no_other(kernel):
     assert kernel.ok("earlier.result(), running.result()").value == "('kept', None)"
 
 
-def test_an_interrupt_is_over_in_two_seconds_and_says_which_worker_had_to_be_restarted(kernel, tmp_path):
+def test_an_interrupt_takes_two_seconds_and_names_the_worker_that_was_restarted(kernel, tmp_path):
     began = tmp_path / "began"
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("started = %gpudask start --cpu 1 --threads 1\nclient = started.client\nimport time")
@@ -186,7 +186,7 @@ def test_an_interrupt_of_an_ordinary_cell_touches_no_worker(kernel):
     assert kernel.ok("state = %gpudask status\n[worker.pid for worker in state.state.workers]").value == workers
 
 
-def test_a_supervisor_that_dies_is_told_and_the_next_cell_starts_another(kernel):
+def test_a_supervisor_that_dies_is_reported_and_the_next_cell_starts_another(kernel):
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("started = %gpudask start --cpu 1 --resources GPU=2 --environment A=b\nimport os, signal")
     pid = kernel.supervisor()
@@ -208,7 +208,7 @@ def test_a_supervisor_that_dies_is_told_and_the_next_cell_starts_another(kernel)
 
 
 @pytest.mark.parametrize("end", ["shutdown", "kill", "restart"])
-def test_the_cluster_goes_with_its_kernel(kernel, end):
+def test_the_cluster_is_closed_with_its_kernel(kernel, end):
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("%gpudask start --cpu 1")
     supervisor = kernel.supervisor()
@@ -221,7 +221,7 @@ def test_the_cluster_goes_with_its_kernel(kernel, end):
     wait_until(lambda: not pids_of_session(supervisor), 3)
 
 
-def test_unloading_closes_the_cluster_and_takes_the_magics_away(kernel):
+def test_unloading_closes_the_cluster_and_removes_the_magics(kernel):
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("%gpudask start --cpu 1")
@@ -313,7 +313,7 @@ def test_a_cluster_that_is_stopped_inside_its_cell_leaves_dask_able_to_compute(k
     assert "3.0" in kernel.ok("da.ones(3).sum().compute()").value
 
 
-def test_a_status_that_is_shown_in_a_notebook_goes_on_and_says_when_the_cluster_is_gone(kernel):
+def test_a_status_in_a_notebook_is_updated_until_the_cluster_is_closed(kernel):
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("import time\nstarted = %gpudask start --cpu 1", timeout=60)
     shown = kernel.ok("shown = %gpudask status\nshown")
@@ -329,7 +329,7 @@ def test_a_status_that_is_shown_in_a_notebook_goes_on_and_says_when_the_cluster_
     assert kernel.ok("sorted(shown._repr_mimebundle_())").value == "['text/html', 'text/plain']"
 
 
-def test_only_the_newest_status_goes_on_and_the_older_ones_stay_as_they_were(kernel):
+def test_only_the_newest_status_is_updated(kernel):
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("import time\nstarted = %gpudask start --cpu 1", timeout=60)
     kernel.ok("older = %gpudask status\nolder")

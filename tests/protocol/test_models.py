@@ -15,6 +15,7 @@ from jupyter_gpudask.protocol import (
     Start,
     TlsCredentials,
     Watch,
+    WorkerExit,
     WorkerState,
     parse_command,
     parse_event,
@@ -102,7 +103,7 @@ def test_credentials_never_show():
     assert json.loads(credentials.model_dump_json())["key"] == "secret"
 
 
-def test_what_is_not_utf_8_is_left_out_of_an_order():
+def test_text_that_is_not_utf_8_is_left_out_of_a_start_command():
     order = Start(
         spec=ClusterSpec(), parent=1, path=["/a", "/\udce9"], environment={"A": "1", "B": "\udce9", "\udce9": "2"}
     )
@@ -110,9 +111,9 @@ def test_what_is_not_utf_8_is_left_out_of_an_order():
     assert (same.path, same.environment) == (("/a",), {"A": "1"})
 
 
-def test_the_documented_protocol_is_the_one_that_is_spoken():
+def test_the_documented_protocol_has_every_field_and_its_example_is_valid():
     text = (Path(__file__).parents[2] / "docs" / "supervisor.md").read_text()
-    exchange = text[text.index("### An exchange") :].split("```")[1].strip().splitlines()
+    exchange = text[text.index("### An example") :].split("```")[1].strip().splitlines()
     for line in exchange:
         parse, message = (parse_command, line[2:]) if line.startswith("> ") else (parse_event, line[2:])
         if '"interval": -1' in line:
@@ -121,7 +122,7 @@ def test_the_documented_protocol_is_the_one_that_is_spoken():
         else:
             spoken = json.loads(parse(message).model_dump_json(exclude_unset=line.startswith(">")))
             assert spoken == json.loads(message)
-    tables = text[text.index("## The protocol") : text.index("### An exchange")]
-    for model in (*get_args(Command), *get_args(Event), GpuState, WorkerState, ClusterState):
+    tables = text[text.index("## The protocol") : text.index("### An example")]
+    for model in (*get_args(Command), *get_args(Event), GpuState, WorkerState, WorkerExit, ClusterState):
         for name in set(model.model_fields) - {"type"}:
             assert f"`{name}`" in tables, (model, name)

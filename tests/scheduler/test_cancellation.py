@@ -7,9 +7,9 @@ import time
 import pytest
 from distributed import Semaphore
 
+from jupyter_gpudask.client.cancellation import cancel_unfinished
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.magics.cell.interrupt import cancel_unfinished
 from jupyter_gpudask.protocol import ClusterSpec
 
 pytestmark = pytest.mark.cluster
@@ -187,14 +187,14 @@ def answer_late_once():
     """In the supervisor: the next answer of a worker comes too late."""
     from jupyter_gpudask.scheduler import cancellation as stopping
 
-    original, silence = stopping._interrupt, stopping.SILENCE
+    original, timeout = stopping._interrupt, stopping.UNRESPONSIVE_TIMEOUT
 
     async def interrupt(*args):
-        stopping._interrupt, stopping.SILENCE = again, 1.0
+        stopping._interrupt, stopping.UNRESPONSIVE_TIMEOUT = again, 1.0
         await original(*args)
 
     async def again(*args):
-        stopping._interrupt, stopping.SILENCE = original, silence
+        stopping._interrupt, stopping.UNRESPONSIVE_TIMEOUT = original, timeout
         return await original(*args)
 
     stopping._interrupt = interrupt

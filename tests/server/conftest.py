@@ -1,4 +1,4 @@
-"""Real Jupyter servers in processes of their own, driven as a browser drives them."""
+"""Fixtures: real Jupyter servers in separate processes, used as a browser uses them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jupyter_client import BlockingKernelClient
 
 @dataclass
 class Answer:
-    """What a request gave."""
+    """The response to a request."""
 
     status: int
     headers: Any
@@ -36,7 +36,7 @@ class Answer:
 
 
 class NotebookKernel(Kernel):
-    """A kernel of a server, driven over its own channels."""
+    """A kernel of a server, used through its ZeroMQ channels."""
 
     def __init__(self, server, kernel_id):
         self.id = kernel_id
@@ -44,23 +44,23 @@ class NotebookKernel(Kernel):
 
     @cached_property
     def client(self):
-        """Connected when a test first runs something."""
+        """The client, which connects on first use."""
         for _ in range(10):
             client = BlockingKernelClient(connection_file=str(self.server.runtime / f"kernel-{self.id}.json"))
             client.load_connection_file()
             client.start_channels()
             try:
                 client.wait_for_ready(timeout=60)
-            except RuntimeError:  # its heart beats slowly on a busy machine, and not at all until Jupyter restarts it
+            except RuntimeError:  # slow heartbeat on a busy machine, or the kernel is being restarted
                 client.stop_channels()
                 time.sleep(1)
             else:
                 return client
-        raise AssertionError("the kernel does not answer")
+        raise AssertionError("the kernel does not respond")
 
     @property
     def pid(self):
-        """`None` while there is no process."""
+        """The pid of the kernel; `None` while it has no process."""
         children = psutil.Process(self.server.pid).children(recursive=True)
         mine = [process.pid for process in children if f"kernel-{self.id}.json" in " ".join(command_line(process))]
         return mine[0] if mine else None
@@ -72,7 +72,7 @@ class NotebookKernel(Kernel):
 
 
 class Server:
-    """A Jupyter server with our extension."""
+    """A Jupyter server with the extension."""
 
     token = "a-token-of-the-tests"  # noqa: S105
     base = "/a%40b/"
@@ -117,7 +117,7 @@ class Server:
         return self.log_path.read_text()
 
     def fetch(self, path, method="GET", body=None, *, headers=None, data=None, prefix="gpudask/api/"):
-        """A request; with the token unless `headers` are given."""
+        """Send a request, with the token unless `headers` are given."""
         content = json.dumps(body).encode() if body is not None else data
         headers = {"Authorization": f"token {self.token}"} if headers is None else headers
         request = urllib.request.Request(f"{self.url}{prefix}{path}", data=content, headers=headers, method=method)
@@ -129,13 +129,13 @@ class Server:
                 return Answer(error.code, error.headers, error.read())
 
     def socket(self, path, *, prefix="gpudask/api/", token=True, **options):
-        """A WebSocket."""
+        """Open a WebSocket."""
         url = f"ws{self.url[4:]}{prefix}{path}"
         header = [f"Authorization: token {self.token}"] if token else []
         return websocket.create_connection(url, header=header, timeout=20, **options)
 
     def kernel(self, notebook=None):
-        """A new kernel, of a notebook if that is named."""
+        """Start a kernel, with a session for `notebook` if given."""
         if notebook is None:
             answer = self.fetch("kernels", "POST", {"name": "python3"}, prefix="api/")
             kernel_id = answer.body["id"]
@@ -149,7 +149,7 @@ class Server:
         return kernel
 
     def start(self, kernel, **options):
-        """Order a cluster and wait until it is ready, or failed."""
+        """Request a cluster and wait until it is ready or has failed."""
         answer = self.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": ONE_WORKER | options})
         assert answer.status == 202, answer.text
         return self.settled(kernel)
@@ -182,7 +182,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server_in(tmp_path_factory):
-    """Make a server shared by the tests of a file, with variables that its folder decides, and options."""
+    """Start a server shared by the tests of a file, with environment variables and command-line options."""
     servers = []
 
     def make(variables=lambda _: {}, options=()):
@@ -203,7 +203,7 @@ def server(server_in):
 
 @pytest.fixture
 def own_server(tmp_path):
-    """Make a server for one test, with options of the command line."""
+    """Start a server for one test, with command-line options."""
     servers = []
 
     def make(*options, environment=None):
@@ -217,7 +217,7 @@ def own_server(tmp_path):
 
 @pytest.fixture
 def gone():
-    """Wait until nothing is left of the sessions that some supervisors led."""
+    """Wait until the process sessions of these supervisors have no processes."""
 
     def wait(*supervisors, limit=5):
         return wait_until(lambda: not any(pids_of_session(pid) for pid in supervisors), limit)

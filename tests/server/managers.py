@@ -18,7 +18,7 @@ def policy_of(**settings):
 
 
 class NamedKernels:
-    """Kernels that are there by name, and run this interpreter."""
+    """Kernels with these ids, which all have the interpreter of this process."""
 
     def __init__(self, *names):
         self.names = set(names)

@@ -1,4 +1,4 @@
-"""A server whose disk is full: its clusters go on."""
+"""A server whose disk is full: its clusters keep running."""
 
 import asyncio
 
@@ -10,13 +10,13 @@ from managers import policy_of
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.server.clusters.manager import ClusterManager
 from jupyter_gpudask.server.kernel_socket import KernelSocket
-from jupyter_gpudask.server.metrics.broadcaster import Watch
+from jupyter_gpudask.server.metrics.monitor import Monitor
 
 pytestmark = pytest.mark.cluster
 
 
 class NoKernels:
-    """Of a server that has none."""
+    """The kernels of a server that has none."""
 
 
 def notebook(server, path, **request):
@@ -25,7 +25,7 @@ def notebook(server, path, **request):
     return server.fetch(f"contents/{path}", "PUT", content, prefix="api/", **request)
 
 
-def test_saving_and_renaming_a_notebook_on_a_full_disk_leaves_its_cluster_as_it_is(own_server, tmp_path):
+def test_saving_and_renaming_a_notebook_on_a_full_disk_does_not_affect_its_cluster(own_server, tmp_path):
     with small_disk(tmp_path / "notebooks") as root, small_disk(tmp_path / "runtime") as runtime:
         environment = fake_gpu_environment(FAKE_GPUS="1", JUPYTER_RUNTIME_DIR=str(runtime))
         server = own_server(environment=environment)
@@ -42,7 +42,7 @@ def test_saving_and_renaming_a_notebook_on_a_full_disk_leaves_its_cluster_as_it_
             assert saved.status == 500
             renamed = server.fetch(f"sessions/{session['id']}", "PATCH", {"path": "after.ipynb"}, prefix="api/")
             assert renamed.status == 200
-            server.fetch("gpus")  # has the holders' names looked at
+            server.fetch("gpus")  # updates the names of the holders
             wait_until(lambda: server.cluster(kernel)["notebooks"] == ["after.ipynb"])
             refused = server.start(other, engine="auto", workers=None)
 
@@ -54,11 +54,11 @@ def test_saving_and_renaming_a_notebook_on_a_full_disk_leaves_its_cluster_as_it_
             server.stop()
 
 
-def test_a_socket_that_cannot_be_made_is_one_line_in_the_log_and_leaves_nothing(tmp_path, caplog):
+def test_a_socket_that_cannot_be_created_is_logged_in_one_line_and_leaves_no_process(tmp_path, caplog):
     async def run(path):
         before = len(psutil.Process().children())
         manager = ClusterManager(NoKernels(), policy_of())
-        socket = KernelSocket(manager, Watch(manager, 0), path)
+        socket = KernelSocket(manager, Monitor(manager), path)
         await socket.open()
         children = len(psutil.Process().children()) - before
         await socket.close()
@@ -67,5 +67,7 @@ def test_a_socket_that_cannot_be_made_is_one_line_in_the_log_and_leaves_nothing(
     with small_disk(tmp_path / "runtime", files=1) as runtime:  # the folder itself
         assert asyncio.run(run(runtime / "gpudask.sock")) == 0
         (line,) = caplog.messages
-        assert line.startswith(f"Kernels cannot ask for clusters: no socket can be made at {runtime}/gpudask.sock: ")
+        assert line.startswith(
+            f"Kernels cannot request clusters: the socket {runtime}/gpudask.sock cannot be created: "
+        )
         assert line.endswith("No space left on device.")

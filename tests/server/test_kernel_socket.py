@@ -1,4 +1,4 @@
-"""A kernel and its server share the kernel's cluster, whoever started it."""
+"""A kernel and its server share the kernel's cluster, whichever of them started it."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ def kernel(server):
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
-def test_the_magic_gets_the_cluster_that_the_browser_started(server, kernel):
+def test_the_magic_uses_the_cluster_that_the_browser_started(server, kernel):
     assert kernel.run("%gpudask status").error_value.startswith("This kernel has no cluster.")
     kernel.ok("import sys; sys.path.insert(0, '/a/folder')")
     pid = server.start(kernel)["pid"]
@@ -73,7 +73,7 @@ attach.connect_socket = connect_socket
 
 @pytest.mark.parametrize("first", [START_ONE, "%%gpudask\nlen(joins)"])
 @pytest.mark.parametrize("there", [False, True])
-def test_a_kernel_asks_its_server_once_for_a_cluster_that_is_there_or_not(server, kernel, first, there):
+def test_a_kernel_connects_to_its_server_once_whether_or_not_there_is_a_cluster(server, kernel, first, there):
     if there:
         server.start(kernel)
     kernel.ok(COUNT_JOINS)
@@ -85,7 +85,7 @@ def test_a_kernel_asks_its_server_once_for_a_cluster_that_is_there_or_not(server
     assert ("already running" in (reply.value or "")) is (there and first == START_ONE)
 
 
-def test_a_cell_is_told_that_the_browser_closed_its_cluster_and_gets_a_new_one(server, kernel):
+def test_a_cell_reports_that_the_browser_closed_its_cluster_and_starts_a_new_one(server, kernel):
     kernel.ok(START_ONE)
     server.fetch(f"clusters/{kernel.id}", "DELETE")
     assert "The cluster was closed" in kernel.run("%gpudask status").error_value
@@ -103,7 +103,7 @@ def test_a_cell_uses_the_cluster_that_the_browser_restarted(server, kernel):
     assert len(server.supervisors()) == 1
 
 
-def test_a_cluster_that_was_idle_says_so_in_the_next_cell(own_server):
+def test_the_next_cell_reports_that_the_cluster_was_closed_for_being_idle(own_server):
     server = own_server("--GpuDask.idle_timeout=1")
     kernel = server.kernel()
     kernel.ok(f"{LOAD}\n{START_ONE}")
@@ -112,7 +112,7 @@ def test_a_cluster_that_was_idle_says_so_in_the_next_cell(own_server):
     assert any("closed after 1 seconds without work" in text for text in cell.displayed)
 
 
-def test_a_restarted_kernel_gets_its_warm_cluster_back_empty(server, kernel):
+def test_a_restarted_kernel_gets_its_cluster_back_reset_with_the_same_workers(server, kernel):
     kernel.ok(START_ONE)
     kernel.ok("%%gpudask\nimport dask.array as da\nx = da.ones(2**24, chunks=2**22).persist()")
     before = server.cluster(kernel)
@@ -130,7 +130,7 @@ def test_a_restarted_kernel_gets_its_warm_cluster_back_empty(server, kernel):
     )
 
 
-def test_a_worker_that_hangs_does_not_keep_the_kernel_from_its_cluster(server, kernel):
+def test_a_hanging_worker_does_not_prevent_the_kernel_from_attaching_to_its_cluster(server, kernel):
     worker = server.start(kernel)["state"]["workers"][0]["pid"]
     os.kill(worker, signal.SIGSTOP)
     try:
@@ -173,8 +173,8 @@ except OSError:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-def test_another_user_who_gets_as_far_as_the_socket_is_refused(caplog):
-    """As if the folder and the mode of the socket were open: Linux's word on who calls is what counts."""
+def test_a_connection_of_another_user_is_refused(caplog):
+    """Even if directory and socket are accessible to all: the server checks the credentials of the peer."""
 
     async def run(path):
         listening = KernelSocket(None, None, path)
@@ -190,21 +190,22 @@ def test_another_user_who_gets_as_far_as_the_socket_is_refused(caplog):
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         assert asyncio.run(run(Path(folder) / "gpudask-1.sock")) == (b"b''\n", b"")
-    assert "of user 65534 was refused" in caplog.text
+    assert "refused process" in caplog.text
+    assert "of user 65534." in caplog.text
 
 
-@pytest.mark.parametrize("line", ["garbage", "{}", '{"type": "join", "protocol": 99}', "x" * 5_000_000])
-def test_what_is_no_kernel_gets_a_sentence(server, line):
+@pytest.mark.parametrize("line", ["garbage", "{}", '{"type": "attach", "protocol": 99}', "x" * 5_000_000])
+def test_an_invalid_first_message_gets_an_error(server, line):
     with connect_socket(socket_of(server)) as caller:
         caller.settimeout(5)
-        with contextlib.suppress(BrokenPipeError):  # answered before it was through
+        with contextlib.suppress(BrokenPipeError):  # the server responds before it has read everything
             caller.sendall(line.encode() + b"\n")
         answer = json.loads(caller.makefile().readline())
     assert (answer["type"], answer["kind"]) == ("failed", "ProtocolError")
     assert server.fetch("clusters").status == 200
 
 
-def test_a_socket_of_the_dead_is_removed_and_one_of_the_living_is_not(tmp_path):
+def test_the_socket_of_a_server_that_has_ended_is_removed_and_that_of_a_running_one_is_not(tmp_path):
     folder = tmp_path / ("a-long-name-" * 9)
     folder.mkdir()
     dead, living, new = (socket_path(folder, pid) for pid in (1, 2, 3))
@@ -221,11 +222,11 @@ def test_a_socket_of_the_dead_is_removed_and_one_of_the_living_is_not(tmp_path):
     [("readlink", Path("pid:[1]")), ("read_text", "b1c5e6ab-of-another-host")],
     ids=["container", "host"],
 )
-def test_a_socket_of_another_container_or_host_with_the_same_home_is_left(tmp_path, monkeypatch, name, answer):
+def test_a_socket_of_another_container_or_host_with_the_same_home_is_kept(tmp_path, monkeypatch, name, answer):
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(Path, name, lambda _: answer)
         theirs = socket_path(tmp_path, 7)
-        bind_socket(theirs).close()  # which from here looks dead, as on NFS the living of another host do
+        bind_socket(theirs).close()  # nobody answers, as for a socket of another host on NFS
     mine = socket_path(tmp_path, 7)
     with bind_socket(mine):
         assert set(tmp_path.iterdir()) == {theirs, mine}

@@ -1,4 +1,4 @@
-"""The server on real GPUs: `pytest -m gpu server/test_on_gpus.py`. NVML is the witness of what is held and left.
+"""The server on real GPUs: `pytest -m gpu server/test_on_gpus.py`. NVML shows which memory is held and freed.
 
 On two GPUs it takes some minutes; where a test needs more GPUs than there are it is skipped.
 """
@@ -78,7 +78,7 @@ def notebooks(server):
 
 
 def start(server, kernel, **options):
-    """Order a cluster as the browser does, and wait until it is ready, or failed."""
+    """Request a cluster as the browser does, and wait until it is ready or has failed."""
     answer = server.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": options})
     assert answer.status == 202, answer.text
     return server.settled(kernel, 120)
@@ -113,7 +113,7 @@ def gpus_of(server):
 
 @contextmanager
 def occupied(index, size):
-    """A foreign process that holds so many bytes of one GPU."""
+    """Another process that holds `size` bytes of one GPU."""
     script = f"import sys, cupy; x = cupy.empty({size}, 'u1'); print('held', flush=True); sys.stdin.read()"
     environment = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": list_gpus()[index].uuid}
     command = [sys.executable, "-c", script]
@@ -125,7 +125,7 @@ def occupied(index, size):
 
 
 @two_gpus
-def test_two_notebooks_get_a_gpu_each_and_who_wants_all_hears_which_notebooks_hold_them(server, notebooks):
+def test_two_notebooks_get_one_gpu_each_and_a_request_for_all_names_the_notebooks_that_hold_them(server, notebooks):
     first, second, third = (notebooks(f"{name}.ipynb") for name in "abc")
     (one,), (other,) = ready(server, first, gpus=1)["gpus"], ready(server, second, gpus=1)["gpus"]
     assert one != other
@@ -157,7 +157,7 @@ def test_two_servers_respect_each_others_leases(server, server_in, notebooks):
 
 
 @two_gpus
-def test_a_count_takes_the_freest_and_a_foreign_process_is_shown(server, notebooks):
+def test_a_number_of_gpus_selects_those_with_most_free_memory_and_other_processes_are_listed(server, notebooks):
     count = len(list_gpus()) - 1
     with occupied(0, 20 * GIB) as process:
         cluster = ready(server, notebooks("a.ipynb"), gpus=count)
@@ -169,7 +169,7 @@ def test_a_count_takes_the_freest_and_a_foreign_process_is_shown(server, noteboo
 
 
 @two_gpus
-def test_the_magic_takes_two_gpus_and_both_work(server, notebooks):
+def test_the_magic_starts_workers_on_two_gpus(server, notebooks):
     kernel = notebooks("magic.ipynb")
     kernel.ok("%load_ext jupyter_gpudask\n%gpudask start --gpus 2", timeout=120)
     kernel.ok("%%gpudask\nimport dask.array as da\nda.random.random((20_000, 20_000), chunks=2_000).sum().compute();")
@@ -180,7 +180,7 @@ def test_the_magic_takes_two_gpus_and_both_work(server, notebooks):
 
 
 @two_gpus
-def test_a_cluster_that_is_scaled_keeps_its_lease_and_gives_up_the_device_memory(server, notebooks):
+def test_scaling_down_keeps_the_lease_and_frees_the_device_memory(server, notebooks):
     kernel = notebooks("a.ipynb")
     cluster = ready(server, kernel, gpus=2)
 
@@ -199,7 +199,7 @@ def test_a_cluster_that_is_scaled_keeps_its_lease_and_gives_up_the_device_memory
     assert (refused.status, "this cluster holds 2" in refused.body["message"]) == (409, True)
 
 
-def test_those_who_share_hold_one_gpu_and_who_does_not_is_refused(server, notebooks):
+def test_clusters_that_share_hold_the_same_gpu_and_others_are_refused(server, notebooks):
     first, second, third = (notebooks(f"{name}.ipynb") for name in "abc")
     (held,) = ready(server, first, gpus=1, share=True)["gpus"]
     assert ready(server, second, gpus=[held], share=True)["gpus"] == [held]
@@ -215,7 +215,7 @@ def test_a_pool_that_cannot_fit_is_refused_with_the_metrics(server, notebooks):
     assert not leases()
 
 
-def test_a_gpu_hidden_from_the_kernel_is_not_taken(server, notebooks):
+def test_a_gpu_that_is_not_visible_to_the_kernel_is_not_used(server, notebooks):
     last = list_gpus()[-1]
     kernel = notebooks("a.ipynb")
     kernel.ok(f"import os; os.environ['CUDA_VISIBLE_DEVICES'] = '{last.index}'\n%load_ext jupyter_gpudask")
@@ -223,7 +223,7 @@ def test_a_gpu_hidden_from_the_kernel_is_not_taken(server, notebooks):
     assert server.cluster(kernel)["gpus"] == [last.uuid]
 
 
-def test_an_interrupt_changes_nothing_and_a_restart_keeps_the_worker_warm_and_empties_the_device(server, notebooks):
+def test_an_interrupt_has_no_effect_and_a_restart_keeps_the_workers_and_frees_the_device_memory(server, notebooks):
     kernel = notebooks("a.ipynb")
     ready(server, kernel, gpus=1)
     worker = worker_of(server, kernel)
@@ -239,7 +239,7 @@ def test_an_interrupt_changes_nothing_and_a_restart_keeps_the_worker_warm_and_em
     assert worker_of(server, kernel) == worker
 
 
-def test_a_killed_worker_comes_back_on_its_gpu_and_nothing_of_the_old_one_is_left(server, notebooks):
+def test_a_killed_worker_is_restarted_on_its_gpu_and_its_memory_is_freed(server, notebooks):
     kernel = notebooks("a.ipynb")
     cluster = ready(server, kernel, gpus=1)
     worker = worker_of(server, kernel)
@@ -251,9 +251,7 @@ def test_a_killed_worker_comes_back_on_its_gpu_and_nothing_of_the_old_one_is_lef
 
 
 @pytest.mark.parametrize("part", ["supervisor", "nanny"])
-def test_a_killed_supervisor_or_nanny_frees_its_gpu_within_5_seconds_and_restart_makes_a_new_one(
-    server, notebooks, part, gone
-):
+def test_a_killed_supervisor_or_nanny_frees_its_gpu_within_5_seconds_and_a_restart_works(server, notebooks, part, gone):
     kernel = notebooks("a.ipynb")
     cluster = ready(server, kernel, gpus=1)
     doomed = cluster["pid"]
@@ -270,7 +268,7 @@ def test_a_killed_supervisor_or_nanny_frees_its_gpu_within_5_seconds_and_restart
     assert server.settled(kernel, 120)["status"] == "ready"
 
 
-def test_a_killed_kernel_gives_back_its_own_memory_and_keeps_its_cluster(server, notebooks):
+def test_a_killed_kernel_frees_its_own_device_memory_and_keeps_its_cluster(server, notebooks):
     kernel = notebooks("a.ipynb")
     ready(server, kernel, gpus=1)
     worker = worker_of(server, kernel)
@@ -294,7 +292,7 @@ def test_a_kernel_that_is_shut_down_frees_its_gpu_within_5_seconds(server, noteb
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_end_of_the_server_frees_every_gpu_within_5_seconds(own_server, number, gone):
+def test_the_end_of_the_server_frees_all_gpus_within_5_seconds(own_server, number, gone):
     server = own_server()
     started, starting = server.kernel("a.ipynb"), server.kernel("b.ipynb")
     pid = ready(server, started, gpus=1, share=True)["pid"]
@@ -312,7 +310,7 @@ def test_the_end_of_the_server_frees_every_gpu_within_5_seconds(own_server, numb
             psutil.Process(kernel).kill()
 
 
-def test_the_stream_tells_the_metrics_of_gpu_and_worker(server, notebooks):
+def test_the_stream_contains_the_metrics_of_gpus_and_workers(server, notebooks):
     kernel = notebooks("a.ipynb")
     (uuid,) = ready(server, kernel, gpus=1, pool=0.25)["gpus"]
     stream = server.socket("stream")

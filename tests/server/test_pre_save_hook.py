@@ -1,4 +1,4 @@
-"""What a notebook's file has of what is live in the notebook."""
+"""Live outputs in saved notebooks."""
 
 import ast
 
@@ -15,7 +15,7 @@ def output(**metadata):
 
 
 def saved(server, *outputs):
-    """The kinds of data of each output, when a notebook with these was saved and read again."""
+    """The MIME types of each output after a notebook was saved and read."""
     cell = {"cell_type": "code", "source": "", "metadata": {}, "execution_count": 1, "outputs": list(outputs)}
     content = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
     order = {"type": "notebook", "format": "json", "content": content}
@@ -24,19 +24,19 @@ def saved(server, *outputs):
     return [set(each["data"]) for each in found]
 
 
-def test_a_live_output_of_ours_is_saved_without_its_widget_and_others_are_as_they_were(server):
+def test_live_outputs_of_this_package_are_saved_without_their_widget_view_and_others_unchanged(server):
     ours, other = saved(server, output(jupyter_gpudask={"live": True}), output())
     assert ours == {"text/html", "text/plain"}
     assert other == {"text/html", "text/plain", WIDGET}
 
 
-def test_an_output_that_has_no_other_form_keeps_its_widget(server):
+def test_an_output_without_html_keeps_its_widget_view(server):
     only = output(jupyter_gpudask={"live": True})
     del only["data"]["text/html"]
     assert saved(server, only) == [{"text/plain", WIDGET}]
 
 
-def test_the_status_is_such_an_output(server):
+def test_the_output_of_status_is_a_live_output(server):
     kernel = server.kernel()
     kernel.ok("%load_ext jupyter_gpudask\n%gpudask start --cpu 1")
     caught = kernel.ok(
@@ -49,7 +49,7 @@ def test_the_status_is_such_an_output(server):
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
-def test_what_is_no_notebook_is_saved_as_it_is(server):
+def test_a_file_that_is_not_a_notebook_is_saved_unchanged(server):
     order = {"type": "file", "format": "text", "content": "cells"}
     assert server.fetch("contents/notes.txt", "PUT", order, prefix="api/").status == 201
     assert "Pre-save hook" not in server.log

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.cluster
 NOTEBOOK = Path(__file__).parents[2] / "binder" / "quickstart.ipynb"
 
 
-def test_the_quickstart_runs_unchanged_and_its_cluster_is_the_servers(server, gone):
+def test_the_quickstart_runs_unchanged_and_the_server_holds_its_cluster(server, gone):
     kernel = server.kernel("quickstart.ipynb")
     for cell in nbformat.read(NOTEBOOK, as_version=4).cells[:-1]:
         if cell.cell_type == "code":

@@ -100,7 +100,7 @@ def test_a_gpu_without_the_packages_is_an_error_with_the_command_and_no_stand_in
             "asks for 70.0 GiB on each GPU, and GPU 0 has 40.0 GiB free",
         ),
         ({"gpus": "7,"}, {}, "lists GPU 7"),
-        ({"gpus": 3}, {}, "more GPUs than there are"),
+        ({"gpus": 3}, {}, "more than the number of GPUs"),
         ({"engine": "cuda"}, {"FAKE_NVML_ERROR": "LIBRARY_NOT_FOUND"}, "no NVIDIA driver"),
         ({"gpus": 1}, {"FAKE_NVML_ERROR": "DRIVER_NOT_LOADED"}, "not loaded"),
         ({"engine": "cuda"}, {"FAKE_GPUS": "0"}, "No GPU is visible"),

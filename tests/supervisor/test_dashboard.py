@@ -151,5 +151,5 @@ distributed.node.ServerNode.start_http_server = start_http_server
 def test_a_cluster_whose_dashboard_another_class_serves_is_refused(start, tmp_path):
     """As with a version of Dask that finds the class of its application elsewhere."""
     (tmp_path / "sitecustomize.py").write_text(UNGUARDED)
-    with pytest.raises(ClusterStartError, match="dashboard cannot be guarded: it answers 200"):
+    with pytest.raises(ClusterStartError, match="dashboard cannot be protected: it answers 200"):
         with_cluster(lambda _: None, environment={**os.environ, "PYTHONPATH": str(tmp_path)}, **start)

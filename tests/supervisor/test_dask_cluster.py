@@ -43,7 +43,7 @@ def test_a_cluster_is_scaled_up_and_down():
         await workers_become(cluster, 2)
         await cluster.scale(1)
         await workers_become(cluster, 1)
-        with pytest.raises(GpuDaskError, match="this server allows 3"):
+        with pytest.raises(GpuDaskError, match="limits clusters to 3 workers"):
             await cluster.scale(4)
 
     with_cluster(use, max_workers=3)

@@ -90,7 +90,7 @@ def test_a_folder_that_cannot_be_finished_is_a_clear_error_and_is_removed(tmp_pa
     with small_disk(tmp_path / "disk", files=3) as disk:  # one is the folder itself
 
         async def run():
-            with pytest.raises(ClusterStartError, match=f"No folder for the cluster can be made: .*{disk}"):
+            with pytest.raises(ClusterStartError, match=f"The directory of the cluster cannot be created: .*{disk}"):
                 await start(tmp_path, scratch=disk)
 
         asyncio.run(run())

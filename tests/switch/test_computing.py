@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from device import MARKS, cupy
-from distributed import Client, LocalCluster, SchedulerPlugin, get_worker
+from distributed import LocalCluster, SchedulerPlugin, get_worker
 
+from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.errors import ResultTooLargeError
-from jupyter_gpudask.overlay.cell_record import Watch
+from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.patches import result_size as fitting
 from jupyter_gpudask.switch.context import switched_to
 from jupyter_gpudask.switch.default_client import default_client
@@ -40,7 +41,7 @@ def client():
         LocalCluster(
             n_workers=2, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0", resources={"GPU": 2}
         ) as cluster,
-        Client(cluster) as client,
+        KernelClient(cluster) as client,
     ):
         yield client
 
@@ -55,13 +56,13 @@ def submissions(client):
 
 @pytest.fixture
 def cell(client):
-    with default_client.computing_on(client), switched_to("cupy", "pandas", Watch()):
+    with default_client.computing_on(client), switched_to("cupy", "pandas", CellRecord()):
         yield
 
 
 @pytest.fixture
 def cell_to_host(client):
-    with default_client.computing_on(client), switched_to("cupy", "pandas", Watch(to_host=True)):
+    with default_client.computing_on(client), switched_to("cupy", "pandas", CellRecord(to_host=True)):
         yield
 
 
@@ -160,7 +161,7 @@ def reads_of(compute, make):
 def test_what_collections_share_is_computed_as_often_as_outside(client, compute, make):
     with default_client.computing_on(client):
         outside = reads_of(compute, make)
-        with switched_to("cupy", "pandas", Watch()):
+        with switched_to("cupy", "pandas", CellRecord()):
             inside = reads_of(compute, make)
     assert 0 < inside == outside
 
@@ -181,7 +182,7 @@ def test_one_graph_is_sent_with_the_options_of_the_call(client, submissions):
 def test_the_graph_is_that_which_is_sent_outside(client, submissions, optimize):
     with default_client.computing_on(client):
         dask.compute(*two_arrays(), optimize_graph=optimize)
-        with switched_to("cupy", "pandas", Watch()):
+        with switched_to("cupy", "pandas", CellRecord()):
             dask.compute(*two_arrays(), optimize_graph=optimize)
     (outside, _), (inside, _) = submissions
     assert inside == outside

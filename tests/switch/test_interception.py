@@ -17,7 +17,7 @@ import pytest
 from dask.array.random import RandomState
 from device import MARKS, cupy
 
-from jupyter_gpudask.overlay.cell_record import Watch
+from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.patches import interception
 from jupyter_gpudask.patches.interception import intercept, release
 from jupyter_gpudask.patches.row import resolve
@@ -97,7 +97,7 @@ def test_what_reaches_the_original_is_what_was_given(name, by_name, inside):
     original.__signature__ = signature
     args, kwargs = call_of(function, by_name=by_name)
     given = signature.bind(*args, **kwargs).arguments
-    with switched_to("cupy", "pandas", Watch()) if inside else nullcontext():
+    with switched_to("cupy", "pandas", CellRecord()) if inside else nullcontext():
         wrapper(original, *args, **kwargs)
     if function is inspect.unwrap(ThreadPoolExecutor.submit) and inside:  # it runs in the context of the cell
         reached[0]["fn"], *rest = reached[0].pop("args")

@@ -7,9 +7,9 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.distributed import Client
 from device import MARKS, cupy
 
+from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.switch.context import switched_to
 
@@ -62,7 +62,7 @@ def test_coroutines_that_a_library_gives_to_the_client_run_with_the_backends_of_
         await asyncio.sleep(0)
         return da.from_array(np.ones(4), chunks=2), await client.submit(int, 3)
 
-    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
+    with KernelClient(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
         with switched_to("cupy", "pandas"):
             array, three = client.sync(create)
         outside, _ = client.sync(create)

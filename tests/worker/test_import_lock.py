@@ -2,13 +2,13 @@
 
 IMPORTING = """
 import os, sys, threading
-from jupyter_gpudask.worker.import_lock import import_what_is_named
+from jupyter_gpudask.worker.import_lock import import_named_collections
 named = ["dask.array.core", "dask.array", "dask.dataframe.core", "dask.bag.core", "dask.array.random", "dask.dataframe"]
 together, errors = threading.Barrier(len(named)), []
 def unpickle(name):
     together.wait()
     try:
-        import_what_is_named(name.encode())
+        import_named_collections(name.encode())
         __import__(name)
     except BaseException as error:
         errors.append(repr(error))

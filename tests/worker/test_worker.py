@@ -9,7 +9,7 @@ import pytest
 from dask_cuda.device_host_file import DeviceHostFile
 from distributed.spill import SpillBuffer
 
-from jupyter_gpudask.worker.allocator import Pool
+from jupyter_gpudask.worker.allocator import AllocatorStatistics
 from jupyter_gpudask.worker.preload import read_metrics
 
 SIZE = 100_000
@@ -105,7 +105,7 @@ def test_the_peak_is_that_since_it_was_asked_last(monkeypatch):
     monkeypatch.setitem(sys.modules, "rmm", SimpleNamespace(statistics=counters, mr=mock.MagicMock()))
     monkeypatch.setitem(sys.modules, "rmm.statistics", counters)
     counters.allocate(10)
-    pool = Pool()
+    pool = AllocatorStatistics()
     counters.allocate(90)
     counters.allocate(-60)
     assert (pool.used(), pool.peak()) == (40, 100)

@@ -57,7 +57,7 @@ def cell_context(
         Whether to show a line under the cell.
     """
     # Imported here, because the start of the cluster imports Dask in the background.
-    from ...overlay.cell_record import Watch
+    from ...overlay.cell_record import CellRecord
     from ...switch.context import switched_to
     from ...switch.default_client import default_client
     from ...switch.moving import host_collections, moved
@@ -65,21 +65,21 @@ def cell_context(
     on_gpus = cluster.ready.engine == "cuda"
     backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
     outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
-    watch = Watch(to_host=arguments.to_host)
+    record = CellRecord(to_host=arguments.to_host)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
         line = None
         if footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            line = Footer(shell, session, cluster, backends, watch.on_host)
+            line = Footer(shell, session, cluster, backends, record.on_host)
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
         stack.enter_context(cancel_on_interrupt(shell, cluster))
-        stack.enter_context(switched_to(*backends, watch))
+        stack.enter_context(switched_to(*backends, record))
         if on_gpus:
             gone = stack.enter_context(moved(arguments.move, shell.user_ns, mentioned=list(outside)))
-            watch.on_host.update({name: line for name, line in outside.items() if name not in gone})
+            record.on_host.update({name: line for name, line in outside.items() if name not in gone})
         if line is not None:
             stack.enter_context(line.live())  # left first, so that cancelled tasks do not count as done
         yield

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from ..views.base import show_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from distributed import Client
     from IPython.core.interactiveshell import InteractiveShell
 
+    from ...client.cancellation import StuckWorker
     from ...protocol import GpuState
-    from ...scheduler.cancellation import StuckWorker
     from ...session.running_cluster import RunningCluster
 
 _INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError)
-_STOP_TIMEOUT = 1.2
-_RESPONSE_TIMEOUT = 1.9
 _WAKE_INTERVAL = 0.2
 _TOTAL_SECONDS = 2
 _MAX_NAMES = 3
@@ -39,43 +35,10 @@ def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster) -> Ite
             yield
         finally:
             if _was_interrupted(shell):
+                from ...client.cancellation import cancel_unfinished
+
                 for worker in cancel_unfinished(cluster.client, before):
                     show_note(shell, describe_stuck_worker(worker, cluster.ready.gpus))
-
-
-def cancel_unfinished(client: Client, before: set[Any]) -> list[StuckWorker]:
-    """Cancel the unfinished futures of `client`, except those with keys in `before`, and stop their tasks.
-
-    Returns
-    -------
-    list of StuckWorker
-        The workers whose tasks did not stop in time.
-    """
-    from ...scheduler.cancellation import cancel_tasks
-
-    keys = [key for key, state in list(client.futures.items()) if key not in before and state.status == "pending"]
-    stuck: list[StuckWorker] = []
-    end = time.monotonic() + _RESPONSE_TIMEOUT
-    # An error here must not hide the interrupt; if the cluster is lost there is nothing to stop.
-    with suppress(Exception):
-        run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
-        stuck = client.sync(run_on_scheduler, cancel_tasks, keys, _STOP_TIMEOUT, callback_timeout=_RESPONSE_TIMEOUT)
-    with suppress(Exception):
-        client.sync(_release, client, keys, callback_timeout=max(0.1, end - time.monotonic()))
-    return stuck
-
-
-async def _release(client: Client, keys: list[Any]) -> None:
-    """Cancel the futures in the kernel, and release their keys on the scheduler.
-
-    `Client.cancel` is not used: in distributed 2026.7 the scheduler closes the client's connection if a task between
-    these futures is wanted by no client.
-    """
-    client._send_to_scheduler({"op": "client-releases-keys", "keys": keys, "client": client.id})  # noqa: SLF001
-    for key in keys:
-        state = client.futures.pop(key, None)
-        if state is not None:
-            state.cancel()
 
 
 def describe_stuck_worker(worker: StuckWorker, gpus: Sequence[GpuState]) -> str:

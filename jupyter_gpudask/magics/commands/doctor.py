@@ -1,4 +1,4 @@
-"""``%gpudask doctor``: one line for each thing that must be right, and what to type where it is not."""
+"""``%gpudask doctor``: check the driver, GPUs, packages and workers, with what to type if something is wrong."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 Verdict = Literal["ok", "note", "problem"]
 
 _GPU_LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "rmm": "RMM", "dask_cudf": "dask-cudf", "dask_cuda": "dask-cuda"}
-_CROWDED = 0.1
-_PATIENCE = 10.0
+_MIN_FREE = 0.1
+_RESPONSE_TIMEOUT = 10.0
 _SIGNS = {"ok": "✓", "note": "•", "problem": "✗"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found.
+    """The result of one check.
 
     Attributes
     ----------
     subject
-        What was looked at.
+        What was checked.
     verdict
-        ``ok``; ``note`` for what need not be wrong; ``problem`` for what is.
+        ``ok``, ``problem``, or ``note`` for something that may be intended.
     text
-        What was seen.
+        What the check found.
     fix
         What to type.
     """
@@ -52,7 +52,7 @@ class Finding:
 
 
 class DoctorView(View):
-    """All findings, as a table.
+    """The results of all checks, as a table.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class DoctorView(View):
         return format_table(("", "", self._headline()), rows)
 
     def to_html(self) -> str:
-        """The table, each line with its verdict in words."""
+        """The table, with each verdict as a word for screen readers."""
         rows = "".join(
             f'<tr><td title="{finding.verdict}" aria-label="{finding.verdict}">{_SIGNS[finding.verdict]}</td>'
             f'<th scope="row" style="text-align: left">{escape(finding.subject)}</th>'
@@ -89,7 +89,7 @@ class DoctorView(View):
 
 
 def examine(cluster: RunningCluster | None) -> DoctorView:
-    """Check driver, GPUs, packages, and whether kernel and workers agree.
+    """Run all checks: driver, GPUs, packages, patches, settings, and whether kernel and workers have the same versions.
 
     Parameters
     ----------
@@ -98,12 +98,13 @@ def examine(cluster: RunningCluster | None) -> DoctorView:
     """
     from ...switch.gpu_libraries import examine_process
 
-    workers: dict[str, Examined] = {} if cluster is None else cluster.run_on_workers(examine_process, _PATIENCE)
+    workers: dict[str, Examined] = {} if cluster is None else cluster.run_on_workers(examine_process, _RESPONSE_TIMEOUT)
     return DoctorView(
         [
             *_check_driver(cluster),
             *_check_packages(workers.values()),
             *_check_settings(),
+            *_check_patches(),
             *_check_kernel(cluster),
             *_check_workers(cluster, workers),
         ]
@@ -142,7 +143,7 @@ def _check_gpu(gpu: GpuState, holders: Sequence[str]) -> Iterator[Finding]:
     if gpu.uuid.startswith("MIG-"):
         yield Finding(subject, "note", f"is the MIG instance {gpu.uuid}; it has its own memory.")
     if gpu.memory_total is None or gpu.memory_used is None:
-        yield Finding(subject, "note", "does not tell its memory.")
+        yield Finding(subject, "note", "does not report its memory.")
         return
     free = gpu.memory_total - gpu.memory_used
     text = f"{format_bytes(free)} of {format_bytes(gpu.memory_total)} free"
@@ -150,7 +151,7 @@ def _check_gpu(gpu: GpuState, holders: Sequence[str]) -> Iterator[Finding]:
         text += f"; held by {' and '.join(holders)}"
     if gpu.processes:
         text += f"; used by {', '.join(_describe_process(process.pid) for process in gpu.processes)}"
-    if free < _CROWDED * gpu.memory_total:
+    if free < _MIN_FREE * gpu.memory_total:
         yield Finding(subject, "problem", text, "Type: %gpudask free")
     else:
         yield Finding(subject, "ok" if set(holders) <= {THIS_KERNEL} else "note", text)
@@ -173,10 +174,10 @@ def _check_packages(workers: Iterable[Examined]) -> Iterator[Finding]:
     try:
         extra = "cu13" if cuda_driver_version() >= 13 else "cu12"
     except GpuUnavailableError:
-        yield Finding("GPU packages", "note", "were not tried: they need a driver.")
+        yield Finding("GPU packages", "note", "were not checked: they need a driver.")
         return
     here = examine_process(compute=False).place
-    # A worker of this environment has imported most of them, which takes seconds.
+    # A worker in this environment has imported most of them already; importing takes seconds.
     answers = {name: (True, own.versions[name]) for own in workers if own.place == here for name in own.working}
     there = [name for name in _GPU_LIBRARIES if importlib.util.find_spec(name) is not None]
     answers |= try_libraries([name for name in there if name not in answers])
@@ -194,6 +195,21 @@ def _check_settings() -> Iterator[Finding]:
         yield Finding("Dask", "problem", "array.query-planning is on; Dask then ignores the array backend.", fix)
     else:
         yield Finding("Dask", "ok", version("dask"))
+
+
+def _check_patches() -> Iterator[Finding]:
+    from ...patches.applying import patches
+
+    rows = list(patches.examine("kernel"))
+    misfit = next((misfit for _, _, misfit in rows if misfit is not None), None)
+    if misfit is not None:
+        yield Finding("patches", "problem", misfit.reason, misfit.fix)
+        return
+    names = [name for name, why, _ in rows if not why]
+    when = "" if patches.are_applied("kernel") else ", by the first GPU cell"
+    skipped = [f"{name} ({why})" for name, why, _ in rows if why]
+    not_needed = f"; not needed: {', '.join(skipped)}" if skipped else ""
+    yield Finding("patches", "ok", f"{len(names)} changes of other libraries{when}: {', '.join(names)}{not_needed}")
 
 
 def _check_kernel(cluster: RunningCluster | None) -> Iterator[Finding]:
@@ -222,7 +238,7 @@ def _check_workers(cluster: RunningCluster | None, workers: dict[str, Examined])
     asked = len(cluster.client.scheduler_info(-1)["workers"])
     silent = asked - len(there)
     if silent > 0:
-        yield Finding("workers", "problem", f"{silent} of {asked} do not answer.", "Type: %gpudask logs")
+        yield Finding("workers", "problem", f"{silent} of {asked} do not respond.", "Type: %gpudask logs")
     differ = {
         f"{name} is {version} in the kernel and {versions[name]} in a worker"
         for versions in there
@@ -232,4 +248,4 @@ def _check_workers(cluster: RunningCluster | None, workers: dict[str, Examined])
     if differ:
         yield Finding("versions", "problem", f"{'; '.join(sorted(differ))}.", "Restart the kernel.")
     elif there:
-        yield Finding("versions", "ok", f"The kernel and {len(there)} workers have the same.")
+        yield Finding("versions", "ok", f"The kernel and {len(there)} workers have the same versions.")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display
 
 from ...errors import ComparisonError
-from ..cell.interrupt import cancel_unfinished
 from ..views.base import Note
 from ..views.cluster import describe_cluster
 from ..views.comparison import ComparisonView
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
     from ..arguments import CellArguments
-    from .values import Comparison
+    from .rules import Comparison
 
 VALUE = "value of the cell"
 """The name of the value of the last expression among the results."""
@@ -90,7 +89,7 @@ async def compare_runs(
     __tracebackhide__ = True
     if cluster.ready.engine != "cuda":
         raise ComparisonError("--compare needs GPUs, and this cluster is the CPU stand-in.", "Leave it out.")
-    from ...overlay.cell_record import Watch
+    from ...overlay.cell_record import CellRecord
     from ...protocol import ClusterSpec
     from ...switch.context import switched_to
     from ...switch.default_client import default_client
@@ -111,7 +110,7 @@ async def compare_runs(
     backends = (arguments.array, arguments.dataframe)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
-        stack.enter_context(switched_to(*backends, Watch(to_host=arguments.to_host)))
+        stack.enter_context(switched_to(*backends, CellRecord(to_host=arguments.to_host)))
         outside = host_collections(body, namespace, backends)
         stack.enter_context(moved(arguments.move, namespace, mentioned=list(outside)))
         where = f"{describe_cluster(cluster.ready, session.state())} with {' and '.join(backends)}"
@@ -122,7 +121,8 @@ async def compare_runs(
 
 def _compare(cpu: dict[str, Any], gpu: dict[str, Any]) -> dict[str, Comparison]:
     from ...inspection.placement import to_host
-    from .values import Comparison, compare
+    from .rules import Comparison
+    from .values import compare
 
     comparisons = {}
     for name in cpu.keys() & gpu.keys():
@@ -167,6 +167,8 @@ async def _run(body: str, file: str, namespace: dict[str, Any], client: Client, 
     except Exception as raised:  # noqa: BLE001 - shown as the result of the run
         error = raised
     except BaseException:
+        from ...client.cancellation import cancel_unfinished
+
         cancel_unfinished(client, before)
         raise
     seconds = time.perf_counter() - began

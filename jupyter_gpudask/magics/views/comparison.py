@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from .base import View, format_table, html_table
 
 if TYPE_CHECKING:
+    from ..compare.rules import Comparison
     from ..compare.run import Run
-    from ..compare.values import Comparison
 
 
 class ComparisonView(View):

@@ -1,4 +1,4 @@
-"""Arrays whose blocks Dask cannot look at beforehand: what is computed from blocks on GPUs is taken to be on GPUs.
+"""Metadata of arrays whose blocks Dask cannot infer: computed from GPU blocks, they get metadata of CuPy.
 
 Dask makes the metadata of such an array (a histogram, a boolean mask's selection, an FFT, ...) with NumPy.
 """

@@ -1,4 +1,4 @@
-"""Our CuPy backend for Dask arrays: Dask's own, with names that are its own, and a quicker generator."""
+"""Our CuPy backend for Dask arrays: Dask's own, with keys that NumPy arrays never have, and a faster generator."""
 
 from __future__ import annotations
 

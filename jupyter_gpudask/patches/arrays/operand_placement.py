@@ -1,8 +1,8 @@
-"""Plain data that Dask's functions are given in a cell, such as lists and NumPy arrays: it goes where its company is.
+"""Operand placement: lists and NumPy arrays that are passed to Dask's functions in a GPU cell.
 
-Code for NumPy adds a NumPy array to a Dask array, or gives a list to a function of `dask.array`, which makes a Dask
-array of it inside. In a cell for GPUs that array is on the GPU too, unless the function was given a collection from
-outside the cell, which is on the CPU.
+Code for NumPy adds a NumPy array to a Dask array, or passes a list to a function of `dask.array`, which makes a Dask
+array from it. In a GPU cell that array is placed with the other operands: on the GPUs, unless one of them is a
+collection from outside the cell, which is on the CPU.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 _DASK = "dask"
 _ARRAYS = "dask.array."
-_APART = ("diagonal", "asarray", "asanyarray")
-"""Callers: the first names its result by what it was given, and `creation` moves that; the others end here again."""
+_OTHER_CALLERS = ("diagonal", "asarray", "asanyarray")
+"""Functions whose calls are left alone: `diagonal` names its result by its input, and `creation` moves the result; the
+others pass through this wrapper themselves."""
 
-_FOR_THE_HOST = ("dask.array.ma", "dask.array.random")
-"""CuPy has no masked arrays; and what a generator gives, and where, is decided elsewhere."""
+_ON_HOST_ONLY = ("dask.array.ma", "dask.array.random")
+"""CuPy has no masked arrays; and random numbers are placed by their generator."""
 
 
 def place_plain_data(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Any:
@@ -39,15 +40,17 @@ def place_plain_data(original: Callable[..., Array], /, *args: Any, **kwargs: An
     if is_dask_collection(first_argument(original, args, kwargs)):
         return array
     caller = calling_frame()
-    is_for_arrays = caller.f_globals.get("__name__", "").startswith(_ARRAYS) and caller.f_code.co_name not in _APART
-    return to_gpu(array) if is_for_arrays and can_move(array) and not _is_for_the_host(caller) else array
+    is_for_arrays = (
+        caller.f_globals.get("__name__", "").startswith(_ARRAYS) and caller.f_code.co_name not in _OTHER_CALLERS
+    )
+    return to_gpu(array) if is_for_arrays and can_move(array) and not _is_host_call(caller) else array
 
 
-def _is_for_the_host(caller: FrameType) -> bool:
+def _is_host_call(caller: FrameType) -> bool:
     """Whether one of Dask's functions that are being called is for the host, or has a collection from there."""
     frame: FrameType | None = caller
     while frame is not None and (is_own_frame(frame) or frame.f_globals.get("__name__", "").partition(".")[0] == _DASK):
-        if frame.f_globals.get("__name__") in _FOR_THE_HOST:
+        if frame.f_globals.get("__name__") in _ON_HOST_ONLY:
             return True
         if not is_own_frame(frame) and any(map(_is_on_host, local_variables(frame).values())):
             return True

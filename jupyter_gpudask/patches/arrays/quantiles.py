@@ -1,4 +1,4 @@
-"""Quantiles of arrays on GPUs, where CuPy's are wrong.
+"""Quantiles, medians and percentiles of arrays on GPUs, where CuPy's are wrong.
 
 CuPy 14.2 reads from behind the end of a block that is empty, or that has one row while more than one quantile is
 asked for: it gives what lies there, or ends the process. It sorts NaN behind all numbers, where NumPy gives NaN. Its

@@ -1,4 +1,4 @@
-"""Mends of Dask's dataframes under the cuDF backend."""
+"""Conversions of dataframes under the cuDF backend: bags, records, times, and the engine that writes Parquet."""
 
 from __future__ import annotations
 

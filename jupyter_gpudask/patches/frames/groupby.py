@@ -1,4 +1,4 @@
-"""Groups by what is computed of columns, as in ``df.groupby(df.x > 1)``, which dask_cudf 26.10 refuses.
+"""Group-by with computed keys, as in ``df.groupby(df.x > 1)``, which dask_cudf 26.10 refuses.
 
 Dask tries each grouping on metadata first, and gives the key there as it is: an expression, which cuDF compares with
 the names of the index. The comparison is an expression too, and neither true nor false. And dask_cudf's own way to

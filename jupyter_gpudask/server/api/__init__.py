@@ -1,1 +1,1 @@
-"""What browsers ask the Jupyter server: REST, the WebSocket, and the proxy of dashboards."""
+"""The handlers of HTTP requests: REST interface, WebSocket stream, and proxy of Dask's dashboards."""

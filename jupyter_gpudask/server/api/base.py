@@ -1,4 +1,4 @@
-"""What all handlers of the REST interface share: bodies are parsed into models once, and errors told as a `Problem`."""
+"""The base of all REST handlers: parses bodies into models, and reports errors as a `Problem`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from ...errors import (
     ProfileNotFoundError,
     SpecError,
 )
+from ...protocol.options import field_of
 from ...protocol.rest import Problem
 
 if TYPE_CHECKING:
     from ..clusters.manager import ClusterManager
-    from ..metrics.broadcaster import Watch
+    from ..metrics.monitor import Monitor
 
 API = "gpudask/api"
 
@@ -44,21 +45,21 @@ _STATUS: dict[type[GpuDaskError], HTTPStatus] = {
 _M = TypeVar("_M", bound=BaseModel)
 
 
-class GpuDaskHandler(APIHandler):
-    """What all of them share."""
+class GpuDaskAPIHandler(APIHandler):
+    """Base class of the REST handlers."""
 
     auth_resource = "gpudask"
-    _track_activity = False  # a panel that looks at metrics is no user at work
+    _track_activity = False  # an open panel does not keep an idle server from being culled
 
     @property
     def manager(self) -> ClusterManager:
-        """The clusters."""
+        """The clusters of this server."""
         return cast("ClusterManager", self.settings["gpudask_manager"])
 
     @property
-    def watch(self) -> Watch:
-        """What the clusters and the GPUs do."""
-        return cast("Watch", self.settings["gpudask_watch"])
+    def monitor(self) -> Monitor:
+        """Reads the GPUs and describes the clusters."""
+        return cast("Monitor", self.settings["gpudask_monitor"])
 
     def body(self, model: type[_M]) -> _M:
         """The body of the request.
@@ -66,31 +67,33 @@ class GpuDaskHandler(APIHandler):
         Raises
         ------
         tornado.web.HTTPError
-            400 for what is no JSON object, 422 for one that is not as `model` says.
+            Status 400: the body is not a JSON object.
+        pydantic.ValidationError
+            The body does not match `model`; reported with status 422.
         """
         try:
-            content = json.loads(self.request.body or b"{}", parse_constant=_refuse, parse_float=_parse_number)
-            json.dumps(content, ensure_ascii=False).encode()  # half a character can be read, and never be sent again
-        except (ValueError, RecursionError):  # the second for what is nested deeper than Python's parser goes
+            content = json.loads(self.request.body or b"{}", parse_constant=_reject, parse_float=_parse_number)
+            json.dumps(content, ensure_ascii=False).encode()  # fails for lone surrogates, which cannot be sent back
+        except (ValueError, RecursionError):  # the latter if nested too deeply
             raise web.HTTPError(400, "The body is not JSON.") from None
         if not isinstance(content, dict):
             raise web.HTTPError(400, "The body is not a JSON object.")
         return model.model_validate(content, strict=True)
 
-    def answer(self, content: BaseModel, status: HTTPStatus = HTTPStatus.OK) -> None:
-        """Send a model."""
+    def send_model(self, content: BaseModel, status: HTTPStatus = HTTPStatus.OK) -> None:
+        """Send a model as JSON."""
         self.set_status(status)
         self.finish(content.model_dump_json())
 
-    async def answer_cluster(self, kernel_id: str, status: HTTPStatus = HTTPStatus.OK) -> None:
-        """Send what there is to say of a kernel's cluster, and where it can be read."""
-        (info,) = await self.watch.describe(self.manager.get(kernel_id))
+    async def send_cluster(self, kernel_id: str, status: HTTPStatus = HTTPStatus.OK) -> None:
+        """Send the description of a kernel's cluster, with its URL in `Location` if the status is not 200."""
+        (info,) = await self.monitor.describe(self.manager.get(kernel_id))
         if status is not HTTPStatus.OK:
             self.set_header("Location", f"{self.base_url}{API}/clusters/{kernel_id}")
-        self.answer(info, status)
+        self.send_model(info, status)
 
     def write_error(self, status_code: int, **options: Any) -> None:
-        """Send a `Problem`."""
+        """Send the error as a `Problem`; called by Tornado."""
         error = options.get("exc_info", (None, None))[1]
         if isinstance(error, GpuDaskError):
             status_code = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), HTTPStatus.CONFLICT)
@@ -103,33 +106,32 @@ class GpuDaskHandler(APIHandler):
         self.finish(_problem(error, status_code).model_dump_json())
 
     def log_exception(self, kind: Any, value: Any, traceback: Any) -> None:
-        """Log what is not the user's doing."""
+        """Log exceptions that the request did not cause; called by Tornado."""
         if not isinstance(value, GpuDaskError | ValidationError):
             super().log_exception(kind, value, traceback)
 
 
 def _methods(handler: type[web.RequestHandler]) -> list[str]:
-    """What a handler answers."""
+    """The methods that a handler implements."""
     verbs = ("get", "post", "delete", "options")
     return [verb.upper() for verb in verbs if getattr(handler, verb) is not getattr(web.RequestHandler, verb)]
 
 
-def _refuse(name: str) -> None:
+def _reject(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
 def _parse_number(text: str) -> int | float:
-    """A number as JSON Schema understands it: 2.0 is an integer."""
+    """Parse a number as JSON Schema defines it: 2.0 is an integer."""
     number = float(text)
     if not math.isfinite(number):
-        _refuse(text)
+        _reject(text)
     return int(number) if number.is_integer() else number
 
 
 def _problem(error: BaseException | None, status: int) -> Problem:
     if isinstance(error, SpecError):
-        field = {"--cpu": "workers"}.get(error.option, error.option.lstrip("-").replace("-", "_"))
-        return Problem(message=error.reason, fix=error.fix, kind="SpecError", field=field)
+        return Problem(message=error.reason, fix=error.fix, kind="SpecError", field=field_of(error.option))
     if isinstance(error, GpuDaskError):
         return Problem(message=error.reason, fix=error.fix, kind=type(error).__name__)
     if isinstance(error, ValidationError):

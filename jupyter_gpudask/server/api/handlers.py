@@ -1,4 +1,4 @@
-"""The REST interface: what is answered at which path."""
+"""The handlers of the REST interface, and their paths."""
 
 from __future__ import annotations
 
@@ -10,113 +10,113 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from ...protocol.rest import ClusterList, ClusterLogs, CreateCluster, ProfileList, RestartCluster, ScaleCluster
-from .base import API, GpuDaskHandler
+from .base import API, GpuDaskAPIHandler
 from .openapi import openapi_document
 
 _KERNEL = r"(?P<kernel_id>[^/]+)"
 
 
-class GpusHandler(GpuDaskHandler):
-    """``gpus``: those of the machine."""
+class GpusHandler(GpuDaskAPIHandler):
+    """``gpus``: the GPUs of the machine."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """List them."""
-        self.answer(await self.watch.gpus())
+        """List the GPUs."""
+        self.send_model(await self.monitor.gpus())
 
 
-class ProfilesHandler(GpuDaskHandler):
-    """``profiles``: what the administrator offers."""
+class ProfilesHandler(GpuDaskAPIHandler):
+    """``profiles``: the administrator's profiles."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """List them."""
+        """List the profiles and the default options."""
         policy = self.manager.policy
-        self.answer(ProfileList(profiles=policy.listed_profiles(), default=policy.spec({})))
+        self.send_model(ProfileList(profiles=policy.listed_profiles(), default=policy.spec({})))
 
 
-class ClustersHandler(GpuDaskHandler):
-    """``clusters``: those of this server."""
+class ClustersHandler(GpuDaskAPIHandler):
+    """``clusters``: the clusters of this server."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """List them."""
-        self.answer(ClusterList(clusters=await self.watch.describe(*self.manager.clusters.values())))
+        """List the clusters."""
+        self.send_model(ClusterList(clusters=await self.monitor.describe(*self.manager.clusters.values())))
 
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """Order one."""
-        order = self.body(CreateCluster)
-        spec = self.manager.policy.spec(order.spec, order.profile)
-        self.manager.create(order.kernel_id, spec)
-        await self.answer_cluster(order.kernel_id, HTTPStatus.ACCEPTED)
+        """Start a cluster; it is starting when the response is sent."""
+        request = self.body(CreateCluster)
+        spec = self.manager.policy.spec(request.spec, request.profile)
+        self.manager.create(request.kernel_id, spec)
+        await self.send_cluster(request.kernel_id, HTTPStatus.ACCEPTED)
 
 
-class ClusterHandler(GpuDaskHandler):
-    """``clusters/<kernel_id>``: one of them."""
+class ClusterHandler(GpuDaskAPIHandler):
+    """``clusters/<kernel_id>``: the cluster of one kernel."""
 
     @web.authenticated
     @authorized
     async def get(self, kernel_id: str) -> None:
-        """Read it."""
-        await self.manager.refresh(kernel_id)
-        await self.answer_cluster(kernel_id)
+        """Describe the cluster, with an updated state."""
+        await self.manager.get(kernel_id).refresh()
+        await self.send_cluster(kernel_id)
 
     @web.authenticated
     @authorized
     async def delete(self, kernel_id: str) -> None:
-        """Close it."""
+        """Close the cluster, and respond when it is gone."""
         await self.manager.close(kernel_id)
         self.set_status(HTTPStatus.NO_CONTENT)
         await self.finish()
 
 
-class ScaleHandler(GpuDaskHandler):
-    """``clusters/<kernel_id>/scale``."""
+class ScaleHandler(GpuDaskAPIHandler):
+    """``clusters/<kernel_id>/scale``: the number of workers."""
 
     @web.authenticated
     @authorized
     async def post(self, kernel_id: str) -> None:
-        """Have so many workers; they come and go after the answer."""
-        order = self.body(ScaleCluster)
-        await self.manager.scale(kernel_id, order.workers)
-        await self.answer_cluster(kernel_id, HTTPStatus.ACCEPTED)
+        """Change the number of workers; they start or stop after the response."""
+        request = self.body(ScaleCluster)
+        await self.manager.scale(kernel_id, request.workers)
+        await self.send_cluster(kernel_id, HTTPStatus.ACCEPTED)
 
 
-class RestartHandler(GpuDaskHandler):
-    """``clusters/<kernel_id>/restart``."""
+class RestartHandler(GpuDaskAPIHandler):
+    """``clusters/<kernel_id>/restart``: replaces the cluster by a new one."""
 
     @web.authenticated
     @authorized
     async def post(self, kernel_id: str) -> None:
-        """Order a new one in its place."""
-        order = self.body(RestartCluster)
-        await self.manager.check_restart(kernel_id, order.spec)
-        self.manager.restart(kernel_id, order.spec)
-        await self.answer_cluster(kernel_id, HTTPStatus.ACCEPTED)
+        """Restart the cluster, with other options if some are given."""
+        request = self.body(RestartCluster)
+        await self.manager.check_restart(kernel_id, request.spec)
+        self.manager.restart(kernel_id, request.spec)
+        await self.send_cluster(kernel_id, HTTPStatus.ACCEPTED)
 
 
-class LogsHandler(GpuDaskHandler):
-    """``clusters/<kernel_id>/logs``."""
+class LogsHandler(GpuDaskAPIHandler):
+    """``clusters/<kernel_id>/logs``: the logs of supervisor and workers."""
 
     @web.authenticated
     @authorized
     async def get(self, kernel_id: str) -> None:
-        """Read the last lines."""
-        self.answer(ClusterLogs(logs=await self.manager.logs(kernel_id)))
+        """Send the last lines of each log."""
+        self.send_model(ClusterLogs(logs=await self.manager.get(kernel_id).logs()))
 
 
-class OpenApiHandler(GpuDaskHandler):
-    """``openapi.json``: this interface, in the words of OpenAPI."""
+class OpenApiHandler(GpuDaskAPIHandler):
+    """``openapi.json``: the OpenAPI document of this interface."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Read it."""
+        """Build and send the document."""
         self.finish(json.dumps(await asyncio.to_thread(openapi_document, self.base_url)))
 
 

@@ -1,4 +1,7 @@
-"""The REST interface in the words of OpenAPI 3.1, made from the models."""
+"""The OpenAPI 3.1 document of the REST interface, generated from the models.
+
+``python -m jupyter_gpudask.server.api.openapi > labextension/openapi.json`` updates the copy of the front end.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,10 @@ if TYPE_CHECKING:
 _REF = "#/components/schemas/{model}"
 _ERRORS = {
     400: "The body is not JSON.",
-    403: "Not logged in, or not allowed.",
-    404: "There is no such kernel or cluster.",
-    409: "The cluster, or the server, is not in a state for this.",
-    422: "The body is JSON, but not as it should be.",
+    403: "The request is not authenticated, or not authorized.",
+    404: "The kernel, cluster or profile does not exist.",
+    409: "The state of the cluster or of the server does not allow this.",
+    422: "A value in the body is invalid.",
 }
 
 
@@ -44,33 +47,40 @@ class _Operation:
     name: str
     summary: str
     status: int = 200
-    answer: type[BaseModel] | None = None
+    response: type[BaseModel] | None = None
     body: type[BaseModel] | None = None
     errors: tuple[int, ...] = ()
-    located: bool = False
+    has_location: bool = False
 
 
 _OPERATIONS = (
-    _Operation("/gpus", "get", "listGpus", "The GPUs, who holds them and who uses them.", answer=GpuList),
-    _Operation("/profiles", "get", "listProfiles", "What the administrator offers.", answer=ProfileList),
-    _Operation("/clusters", "get", "listClusters", "The clusters of this server.", answer=ClusterList),
+    _Operation("/gpus", "get", "listGpus", "List the GPUs, with their holders and processes.", response=GpuList),
+    _Operation("/profiles", "get", "listProfiles", "List the profiles, and the default options.", response=ProfileList),
+    _Operation("/clusters", "get", "listClusters", "List the clusters of this server.", response=ClusterList),
     _Operation(
         "/clusters",
         "post",
         "createCluster",
-        "Order the cluster of a kernel; it is starting when this answers.",
+        "Start the cluster of a kernel; it is starting when the response is sent.",
         202,
         ClusterInfo,
         CreateCluster,
         (400, 404, 409, 422),
-        located=True,
+        has_location=True,
     ),
-    _Operation("/clusters/{kernel_id}", "get", "readCluster", "A kernel's cluster.", answer=ClusterInfo, errors=(404,)),
+    _Operation(
+        "/clusters/{kernel_id}",
+        "get",
+        "readCluster",
+        "Describe the cluster of a kernel.",
+        response=ClusterInfo,
+        errors=(404,),
+    ),
     _Operation(
         "/clusters/{kernel_id}",
         "delete",
         "closeCluster",
-        "Close it; it is gone when this answers, at most 6 seconds later.",
+        "Close the cluster; it is gone when the response is sent, after at most 6 seconds.",
         204,
         errors=(404,),
     ),
@@ -78,30 +88,30 @@ _OPERATIONS = (
         "/clusters/{kernel_id}/scale",
         "post",
         "scaleCluster",
-        "Have so many workers; they come and go after the answer.",
+        "Change the number of workers; they start or stop after the response.",
         202,
         ClusterInfo,
         ScaleCluster,
         (400, 404, 409, 422),
-        located=True,
+        has_location=True,
     ),
     _Operation(
         "/clusters/{kernel_id}/restart",
         "post",
         "restartCluster",
-        "Order a new one in its place, with other options if some are given.",
+        "Restart the cluster, with other options if some are given.",
         202,
         ClusterInfo,
         RestartCluster,
         (400, 404, 409, 422),
-        located=True,
+        has_location=True,
     ),
     _Operation(
         "/clusters/{kernel_id}/logs",
         "get",
         "readLogs",
-        "The last lines of its logs.",
-        answer=ClusterLogs,
+        "The last lines of each log.",
+        response=ClusterLogs,
         errors=(404, 409),
     ),
 )
@@ -127,10 +137,10 @@ def openapi_document(base_url: str) -> dict[str, Any]:
 
 def _describe(operation: _Operation) -> dict[str, Any]:
     success: dict[str, Any] = {"description": operation.summary}
-    if operation.answer is not None:
-        success["content"] = _json(operation.answer)
-    if operation.located:
-        success["headers"] = {"Location": {"schema": {"type": "string"}, "description": "Where it can be read."}}
+    if operation.response is not None:
+        success["content"] = _json(operation.response)
+    if operation.has_location:
+        success["headers"] = {"Location": {"schema": {"type": "string"}, "description": "The URL of the cluster."}}
     responses = {str(operation.status): success}
     for status in (403, *operation.errors):
         responses[str(status)] = {"description": _ERRORS[status], "content": _json(Problem)}
@@ -152,20 +162,20 @@ def _json(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    answers = (ClusterInfo, ClusterList, ClusterLogs, GpuList, Problem, ProfileList, StreamMessage)
-    questions = (CreateCluster, RestartCluster, ScaleCluster)
+    responses = (ClusterInfo, ClusterList, ClusterLogs, GpuList, Problem, ProfileList, StreamMessage)
+    requests = (CreateCluster, RestartCluster, ScaleCluster)
     _, definitions = models_json_schema(
-        [(model, "serialization") for model in answers] + [(model, "validation") for model in questions],
+        [(model, "serialization") for model in responses] + [(model, "validation") for model in requests],
         ref_template=_REF,
     )
     schemas: dict[str, Any] = definitions["$defs"]
-    for question in (CreateCluster, RestartCluster):
-        schemas[question.__name__]["properties"]["spec"] = {"$ref": _REF.format(model="ClusterOptions")}
+    for request in (CreateCluster, RestartCluster):
+        schemas[request.__name__]["properties"]["spec"] = {"$ref": _REF.format(model="ClusterOptions")}
     return schemas | {"ClusterOptions": _options()}
 
 
 def _options() -> dict[str, Any]:
-    """What may be said of a cluster that is ordered: any attributes of a spec that go together."""
+    """The options of a new cluster: any valid combination of the attributes of a spec."""
     schema = ClusterSpec.model_json_schema(mode="validation")
     return {
         "title": "ClusterOptions",
@@ -179,5 +189,5 @@ def _options() -> dict[str, Any]:
     }
 
 
-if __name__ == "__main__":  # python -m jupyter_gpudask.server.api.openapi > labextension/openapi.json
+if __name__ == "__main__":
     sys.stdout.write(json.dumps(openapi_document("/"), indent=2) + "\n")

@@ -1,1 +1,1 @@
-"""The clusters of the Jupyter server's kernels, from their order to their end."""
+"""The clusters of the Jupyter server's kernels: start, limits, idle timeout, restart and close."""

@@ -1,4 +1,4 @@
-"""Work that is done beside everything else."""
+"""Asyncio tasks whose result nobody awaits."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Tasks:
-    """Keeps tasks that nobody waits for, and logs what goes wrong in them."""
+class BackgroundTasks:
+    """Keeps a reference to each running task, and logs exceptions."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin `work`."""
-        task = asyncio.create_task(work)
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run `coroutine` as a task."""
+        task = asyncio.create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._report)
+        task.add_done_callback(self._on_done)
 
     def cancel(self) -> None:
-        """End them all."""
+        """Cancel all tasks."""
         for task in list(self._tasks):
             task.cancel()
 
-    def _report(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s", error, exc_info=error)

@@ -1,4 +1,4 @@
-"""One cluster of a kernel, from the order to the end."""
+"""The cluster of one kernel: its status, its supervisor process and the last reported state of its workers."""
 
 from __future__ import annotations
 
@@ -16,42 +16,48 @@ if TYPE_CHECKING:
     from ...protocol import ClusterClass, ClusterSpec, ClusterState, Progress, Ready
     from ...protocol.rest import Status
     from .kernels import Interpreter
-    from .standby import Standby
+    from .standby import StandbySupervisor
 
 logger = logging.getLogger(__name__)
 
 ChangeCallback = Callable[["KernelCluster"], None]
 
-_NOW = 0.2
-"""Seconds for which a state is that of now."""
+_STATE_AGE = 0.2
+"""Age in seconds up to which a state is current."""
 
 
 class KernelCluster:
-    """A cluster that is starting, ready, closing, closed or failed, in this order, and never goes back.
+    """A cluster, which is used once: a restart creates a new one.
 
     Parameters
     ----------
     kernel_id
-        Whose it is.
+        The kernel that the cluster belongs to.
     spec
-        What was asked for.
+        The requested options.
     on_change
-        Called after every change of status or progress, and with every state of the workers.
+        Called after every change of the status, the progress of the start, or the state of the workers.
 
     Attributes
     ----------
     status
-        ``starting``, ``ready``, ``closing``, ``closed`` or ``failed``.
+        ``starting``, then ``ready``, ``closing`` and ``closed``; or ``failed``.
     since
-        When that began, in seconds since the epoch.
-    end
-        Why it failed or was closed; `None` while it lives, or when that was asked for.
+        When the cluster got this status, in seconds since the epoch.
+    error
+        Why the cluster failed or was closed; `None` if it did not fail, and if the user closed it.
     process
-        Its supervisor, while it is ready.
+        The supervisor process; `None` unless the cluster is ready.
+    interpreter
+        The interpreter and environment that the supervisor runs with; `None` until they are known.
+    progress
+        How many workers have started; `None` before the supervisor reports it.
     state
-        What its workers do, as last reported.
+        The last reported state of the workers.
+    last_busy
+        When the cluster last had work, on the clock of `time.monotonic`.
     secret
-        What opens its dashboard.
+        The secret that Dask's dashboard requires in the header of each request.
     """
 
     def __init__(self, kernel_id: str, spec: ClusterSpec, on_change: ChangeCallback) -> None:
@@ -59,28 +65,28 @@ class KernelCluster:
         self.spec = spec
         self.status: Status = "starting"
         self.since = time.time()
-        self.end: GpuDaskError | None = None
+        self.error: GpuDaskError | None = None
         self.process: ClusterProcess | None = None
         self.interpreter: Interpreter | None = None
         self.progress: Progress | None = None
         self.state: ClusterState | None = None
-        self.busy_at = time.monotonic()
+        self.last_busy = time.monotonic()
         self.secret = secrets.token_urlsafe(32)
         self._holder = ""
         self._observers: list[ChangeCallback] = [on_change]
 
     @property
     def ready(self) -> Ready | None:
-        """What came up, while it is up."""
+        """The supervisor's report of the running cluster; `None` unless the cluster is ready."""
         return self.process.ready if self.process is not None else None
 
     @property
     def alive(self) -> bool:
-        """Whether it is starting or ready."""
+        """Whether the cluster is starting or ready."""
         return self.status in ("starting", "ready")
 
     def observe(self, observer: ChangeCallback) -> Callable[[], None]:
-        """Have `observer` called like `on_change`, until what this returns is called."""
+        """Call `observer` as `on_change` is called, until the returned function is called."""
         self._observers.append(observer)
         return lambda: self._observers.remove(observer)
 
@@ -90,98 +96,140 @@ class KernelCluster:
         *,
         holder: str,
         cluster_class: ClusterClass | None,
-        standby: Standby,
+        standby: StandbySupervisor,
         max_workers: int | None,
     ) -> None:
-        """Start it; afterwards it is ready, or it failed. Cancelled, it leaves nothing behind."""
+        """Start the cluster and wait until it is ready or has failed; if cancelled, no process is left.
+
+        Parameters
+        ----------
+        interpreter
+            The interpreter to run the supervisor with.
+        holder
+            The name under which other notebooks see the GPU lease.
+        cluster_class
+            The Dask cluster class to use, if a profile names one.
+        standby
+            The standby supervisor, which is used if it matches.
+        max_workers
+            The maximum number of workers, if there is a limit.
+        """
         self._holder = holder
         try:
-            self.interpreter = found = await interpreter
+            self.interpreter = await interpreter
             process = await ClusterProcess.start(
                 self.spec,
-                python=found.python,
-                environment=found.environment,
-                path=found.path,
+                python=self.interpreter.python,
+                environment=self.interpreter.environment,
+                path=self.interpreter.path,
                 holder=holder,
                 cluster_class=cluster_class,
-                standby=await standby.take(found),
+                standby=await standby.take(self.interpreter),
                 kernel_id=self.kernel_id,
                 max_workers=max_workers,
-                gpu_metrics=False,  # which the server reads once for all
+                gpu_metrics=False,  # the server reads them once for all clusters
                 dashboard_secret=self.secret,
                 on_progress=self._on_progress,
                 on_lost=self._on_lost,
             )
-        except (GpuDaskError, OSError) as error:
-            self.fail(error if isinstance(error, GpuDaskError) else ClusterStartError(f"It did not start: {error}."))
+        except GpuDaskError as error:
+            self.fail(error)
             return
-        if not process.running:  # it came up and went down before anybody looked
-            self.fail(ClusterLostError("The cluster ended as soon as it was up.", "Restart it.", log=process.log()))
+        except OSError as error:
+            self.fail(ClusterStartError(f"The cluster did not start: {error}."))
+            return
+        if not process.running:  # it ended right after its start
+            self.fail(ClusterLostError("The cluster ended right after its start.", "Restart it.", log=process.log()))
             return
         self.process = process
-        self.busy_at = time.monotonic()  # the time that the start took is no time without work
-        self._become("ready")
+        self.last_busy = time.monotonic()  # the duration of the start does not count as idle time
+        self._set_status("ready")
 
     def fail(self, error: GpuDaskError) -> None:
-        """From now on it has failed, because of `error`."""
-        self.end = error
-        self._become("failed")
+        """Set the status to ``failed``."""
+        self.error = error
+        self._set_status("failed")
 
-    def mark_closing(self, why: GpuDaskError | None) -> None:
-        """From now on it is being closed, because of `why`; `close` does it."""
-        self.end = why
-        self._become("closing")
+    def mark_closing(self, error: GpuDaskError | None) -> None:
+        """Set the status to ``closing``, before `close`; `error` is the reason, unless the user closed the cluster."""
+        self.error = error
+        self._set_status("closing")
 
     async def close(self) -> None:
-        """Close it, if it is up; at most 6 seconds."""
+        """Close the cluster if it is running; takes at most 6 seconds."""
         process, self.process = self.process, None
         if process is not None:
             await process.close()
         if self.status != "failed":
-            self._become("closed")
+            self._set_status("closed")
 
-    def watch(self, interval: float) -> None:
-        """Ask for the state of the workers every `interval` seconds."""
+    def request_states(self, interval: float) -> None:
+        """Have the supervisor report the state of the workers every `interval` seconds; 0 stops the reports."""
         if self.process is not None and self.process.running:
-            with contextlib.suppress(ClusterLostError):  # it is about to end, and whoever waits for it will be told
+            with contextlib.suppress(ClusterLostError):  # it is ending, which `on_lost` reports
                 self.process.watch(interval, self._on_state)
 
     def rename(self, holder: str) -> None:
-        """Have others told that `holder` holds its GPUs, unless they are."""
+        """Set the name under which other notebooks see the GPU lease."""
         if self.status == "ready" and self.process is not None and holder != self._holder:
             self._holder = holder
             with contextlib.suppress(ClusterLostError):
                 self.process.rename(holder)
 
     async def refresh(self) -> None:
-        """Have its state of now, as far as it tells."""
-        if self.process is not None and (self.state is None or time.time() - self.state.time > _NOW):
+        """Update the state of the workers, unless it is current; a failure is logged."""
+        if self.process is not None and (self.state is None or time.time() - self.state.time > _STATE_AGE):
             try:
                 self.state = await self.process.state()
             except GpuDaskError as error:
-                logger.warning("The state of the cluster of kernel %s is not known: %s", self.kernel_id, error)
+                logger.warning("The cluster of kernel %s did not report its state: %s", self.kernel_id, error)
 
-    async def logs(self, lines: int) -> dict[str, str]:
-        """The last lines of its logs, by the name of the worker; of one that failed, as they were."""
+    async def scale(self, workers: int) -> None:
+        """Change the number of workers.
+
+        Raises
+        ------
+        GpuDaskError
+            The cluster is not ready, or cannot have that many workers.
+        """
+        self.state = await self._running_process().scale(workers)
+
+    async def reset(self) -> None:
+        """Release all results and other state of the cluster; the worker processes keep running.
+
+        Raises
+        ------
+        ClusterLostError
+            The cluster is not ready, or does not respond.
+        """
+        self.state = await self._running_process().reset()
+
+    async def logs(self, lines: int = 200) -> dict[str, str]:
+        """The last lines of the logs, by worker name, and ``supervisor``, which is also kept for a failed cluster."""
         process = self.process
         if process is None:
-            return {"supervisor": getattr(self.end, "log", "")}
+            return {"supervisor": getattr(self.error, "log", "")}
         logs = {"supervisor": process.log(lines)}
         for worker in (await process.state()).workers:
             logs[worker.name] = await process.worker_log(worker.name, lines)
         return logs
 
-    def _become(self, status: Status) -> None:
-        self.status, self.since = status, time.time()
-        self._tell()
+    def _running_process(self) -> ClusterProcess:
+        if self.process is None:
+            raise ClusterLostError(f"The cluster is {self.status}.", "Wait until it is ready, or restart it.")
+        return self.process
 
-    def _tell(self) -> None:
+    def _set_status(self, status: Status) -> None:
+        self.status, self.since = status, time.time()
+        self._notify()
+
+    def _notify(self) -> None:
         for observer in list(self._observers):
             observer(self)
 
     def _on_progress(self, progress: Progress) -> None:
         self.progress = progress
-        self._tell()
+        self._notify()
 
     def _on_lost(self, loss: ClusterLostError) -> None:
         self.process = None
@@ -191,5 +239,5 @@ class KernelCluster:
     def _on_state(self, state: ClusterState) -> None:
         self.state = state
         if state.tasks_unfinished or any(worker.executing or worker.waiting for worker in state.workers):
-            self.busy_at = time.monotonic()
-        self._tell()
+            self.last_busy = time.monotonic()
+        self._notify()

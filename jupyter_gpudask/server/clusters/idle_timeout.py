@@ -1,4 +1,4 @@
-"""Clusters without work."""
+"""The idle timeout: which clusters had no work for too long."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ if TYPE_CHECKING:
     from .kernels import Kernels
 
 
-class IdleWatch:
-    """Says which clusters have had no work for too long.
+class IdleTimeout:
+    """Decides whether a cluster is closed for being idle.
 
     Parameters
     ----------
-    timeout
-        Seconds that are allowed; 0 for any time.
+    seconds
+        The timeout; 0 disables it.
     kernels
-        A kernel that is busy is at work, whatever its cluster does.
+        The kernels of the server: while a kernel is busy its cluster is not idle.
 
     Attributes
     ----------
     interval
-        How many seconds apart a cluster must be looked at; 0 for never.
+        Seconds between two checks; 0 if the timeout is disabled.
     """
 
-    def __init__(self, timeout: float, kernels: Kernels) -> None:
-        self._timeout = timeout
+    def __init__(self, seconds: float, kernels: Kernels) -> None:
+        self._seconds = seconds
         self._kernels = kernels
-        self.interval = min(30.0, max(0.2, timeout / 5)) if timeout else 0.0
+        self.interval = min(30.0, max(0.2, seconds / 5)) if seconds else 0.0
 
-    def verdict(self, cluster: KernelCluster) -> ClusterIdleError | None:
-        """Why it is to be closed, if it is."""
-        if not self._timeout:
+    def check(self, cluster: KernelCluster) -> ClusterIdleError | None:
+        """The error with which to close `cluster`, if it has been idle for longer than the timeout."""
+        if not self._seconds:
             return None
         if self._kernels.is_busy(cluster.kernel_id):
-            cluster.busy_at = time.monotonic()
-        is_over = time.monotonic() - cluster.busy_at > self._timeout
-        return ClusterIdleError(self._timeout) if is_over else None
+            cluster.last_busy = time.monotonic()
+        is_idle = time.monotonic() - cluster.last_busy > self._seconds
+        return ClusterIdleError(self._seconds) if is_idle else None

@@ -1,4 +1,4 @@
-"""The kernels of a Jupyter server, as far as clusters need to know them."""
+"""The kernels of a Jupyter server: interpreter, environment, notebooks and processes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Interpreter:
-    """How to start another process as a kernel was started.
+    """How to start a process with the interpreter and environment of a kernel.
 
     Attributes
     ----------
     python
-        The interpreter, as a path.
+        Path of the interpreter.
     environment
-        Its variables.
+        Environment variables.
     path
-        Folders from which it imports modules besides those of its environment.
+        Additional folders for `sys.path`.
     """
 
     python: str
@@ -38,14 +38,14 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class KernelProcess:
-    """A kernel that runs on this machine.
+    """The process of a kernel on this machine.
 
     Attributes
     ----------
     kernel_id
-        Its id.
+        The id of the kernel.
     notebook
-        The name of its notebook, or of its first, or of the kernel where it has none.
+        The file name of its first notebook; the name of its kernelspec if it has no notebook.
     """
 
     kernel_id: str
@@ -53,31 +53,31 @@ class KernelProcess:
 
 
 class Kernels(Protocol):
-    """What the manager asks about kernels."""
+    """The interface that clusters need; tests implement it without a server."""
 
     def __contains__(self, kernel_id: str) -> bool:
-        """Whether there is such a kernel."""
+        """Whether the kernel exists."""
 
     def is_busy(self, kernel_id: str) -> bool:
-        """Whether it runs a cell."""
+        """Whether the kernel is executing a cell."""
 
     async def interpreter(self, kernel_id: str) -> Interpreter:
-        """How it was started.
+        """The interpreter and environment of the kernel's process.
 
         Raises
         ------
         KernelNotFoundError, KernelUnsuitableError
-            There is no such kernel, or nothing can be started like it.
+            The kernel does not exist, or no process can be started like it.
         """
 
     async def notebooks(self) -> Mapping[str, tuple[str, ...]]:
-        """The paths of the notebooks and consoles of each kernel."""
+        """Paths of the notebooks and consoles of each kernel, by kernel id."""
 
     def name(self, kernel_id: str) -> str:
-        """The name of its kernelspec."""
+        """The name of the kernelspec."""
 
     def processes(self, notebooks: Mapping[str, tuple[str, ...]]) -> Mapping[int, KernelProcess]:
-        """Those that run on this machine, by pid, which is the id of a session too; `notebooks` are those of each."""
+        """The kernels on this machine, by pid, which is also the session id; `notebooks` are those of each kernel."""
 
 
 class ServerKernels:
@@ -86,7 +86,7 @@ class ServerKernels:
     Parameters
     ----------
     kernel_manager, session_manager
-        The server's.
+        Those of the `ServerApp`.
     """
 
     def __init__(self, kernel_manager: Any, session_manager: Any) -> None:
@@ -97,15 +97,15 @@ class ServerKernels:
         return kernel_id in self._kernels
 
     def is_busy(self, kernel_id: str) -> bool:
-        """Whether it runs a cell."""
+        """Whether the kernel is executing a cell."""
         return kernel_id in self and getattr(self._kernels.get_kernel(kernel_id), "execution_state", "") == "busy"
 
     def name(self, kernel_id: str) -> str:
-        """The name of its kernelspec."""
+        """The name of the kernelspec."""
         return str(self._kernels.get_kernel(kernel_id).kernel_name) if kernel_id in self else "kernel"
 
     def processes(self, notebooks: Mapping[str, tuple[str, ...]]) -> Mapping[int, KernelProcess]:
-        """Those that run on this machine, by pid, which is the id of a session too; `notebooks` are those of each."""
+        """The kernels on this machine, by pid, which is also the session id; `notebooks` are those of each kernel."""
         found: dict[int, KernelProcess] = {}
         for kernel_id in self._kernels.list_kernel_ids():
             pid = getattr(getattr(self._kernels.get_kernel(kernel_id), "provisioner", None), "pid", None)
@@ -115,7 +115,7 @@ class ServerKernels:
         return found
 
     async def notebooks(self) -> Mapping[str, tuple[str, ...]]:
-        """The paths of the notebooks and consoles of each kernel."""
+        """Paths of the notebooks and consoles of each kernel, by kernel id."""
         found: dict[str, tuple[str, ...]] = {}
         for session in await ensure_async(self._sessions.list_sessions()):
             kernel = (session.get("kernel") or {}).get("id")
@@ -124,13 +124,13 @@ class ServerKernels:
         return found
 
     async def interpreter(self, kernel_id: str) -> Interpreter:
-        """How it was started: the interpreter and the variables of the process that has its connection file."""
+        """The interpreter and environment of the process that has the connection file in its command line."""
         if kernel_id not in self:
             raise KernelNotFoundError(kernel_id)
         kernel = self._kernels.get_kernel(kernel_id)
         specification = kernel.kernel_spec
         if specification is None or specification.language.lower() != "python":
-            raise KernelUnsuitableError("This kernel is not a Python kernel.", "Clusters belong to Python kernels.")
+            raise KernelUnsuitableError("This kernel is not a Python kernel.", "Use a Python kernel.")
         pid = getattr(kernel.provisioner, "pid", None)
         if pid is None:
             raise KernelUnsuitableError(
@@ -140,23 +140,23 @@ class ServerKernels:
 
 
 def _interpreter_of(pid: int, connection_file: str) -> Interpreter:
-    """Of the innermost process with `connection_file` in its command line: what is around it may be a launcher."""
+    """Inspect the innermost process with `connection_file` in its command line: its parents may be launchers."""
     try:
         kernel = psutil.Process(_innermost(pid, connection_file))
         environment, command = kernel.environ(), kernel.cmdline()
-        if connection_file not in command:  # the kernel is dead, and the pid is somebody else's
+        if connection_file not in command:  # the kernel has died, and another process has its pid
             raise ProcessLookupError
         program = command[0]
     except (psutil.Error, OSError):
-        raise KernelUnsuitableError("This kernel's process cannot be looked at.", "Restart the kernel.") from None
+        raise KernelUnsuitableError("This kernel's process cannot be inspected.", "Restart the kernel.") from None
     python = shutil.which(program, path=environment.get("PATH"))
     if python is None:
-        raise KernelUnsuitableError(f"This kernel's interpreter {program} is not found.", "Restart the kernel.")
+        raise KernelUnsuitableError(f"This kernel's interpreter {program} was not found.", "Restart the kernel.")
     return Interpreter(python, environment)
 
 
 def _innermost(pid: int, connection_file: str) -> int:
-    """The descendant of `pid` that runs the kernel; Linux lists children without a look at every process there is."""
+    """The descendant of `pid` that runs the kernel, without a scan of all processes. Source: proc(5), ``children``."""
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         if connection_file in psutil.Process(int(child)).cmdline():
             return _innermost(int(child), connection_file)

@@ -1,4 +1,4 @@
-"""A supervisor that has imported what a cluster needs, and waits for its order."""
+"""A supervisor process that has already imported Dask and waits for the next cluster to start."""
 
 from __future__ import annotations
 
@@ -20,62 +20,62 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What Jupyter and IPython's kernel set in each kernel; nothing that a supervisor imports asks for it.
-_OF_KERNELS = frozenset(
+# Variables that Jupyter and ipykernel set in each kernel; the modules that a supervisor imports do not read them.
+_KERNEL_VARIABLES = frozenset(
     {"CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "GIT_PAGER", "MPLBACKEND", "PAGER", "PYDEVD_USE_FRAME_EVAL", "TERM"}
 )
-_PREFIX_OF_KERNELS = "JPY_"
+_KERNEL_VARIABLE_PREFIX = "JPY_"
 
 
-class Standby:
-    """At most one process, of the interpreter and with the variables of the kernel that was seen last.
+class StandbySupervisor:
+    """At most one process, with the interpreter and the environment of the kernel that was started last.
 
-    It holds no GPU, no port and no credentials, and ends with the server however that ends.
+    It holds no GPU, port or credentials, and ends with the server, even if the server is killed.
 
     Parameters
     ----------
     kernels
-        The kernels that can have clusters.
-    wanted
-        Whether there shall be one.
+        The kernels of the server.
+    enabled
+        Whether to keep such a process.
     """
 
-    def __init__(self, kernels: Kernels, wanted: bool) -> None:
+    def __init__(self, kernels: Kernels, enabled: bool) -> None:
         self._kernels = kernels
-        self._wanted = wanted
+        self._enabled = enabled
         self._lock = asyncio.Lock()
         self._interpreter: Interpreter | None = None
         self._packages: Mapping[Path, int] = {}
         self._process: ChildProcess | None = None
 
     async def prepare(self, kernel_id: str) -> None:
-        """Have one for kernels like this."""
+        """Start a process that matches this kernel, unless there is one."""
         async with self._lock:
-            if not self._wanted:
+            if not self._enabled:
                 return
             try:
                 interpreter = await self._kernels.interpreter(kernel_id)
                 packages = await asyncio.to_thread(_packages, interpreter)
-                if self._suits(interpreter, packages):
+                if self._matches(interpreter, packages):
                     return
                 await self._end()
                 self._process = await start_supervisor(interpreter.python, interpreter.environment, "--standby")
             except GpuDaskError as error:
-                logger.info("There is no standby for kernel %s: %s", kernel_id, error)
+                logger.info("No standby supervisor for kernel %s: %s", kernel_id, error)
             else:
                 self._interpreter, self._packages = interpreter, packages
 
     async def take(self, interpreter: Interpreter) -> ChildProcess | None:
-        """The process, if it is for kernels like this; it is the caller's from now on."""
-        if not self._suits(interpreter, await asyncio.to_thread(_packages, interpreter)):
+        """Hand over the process to the caller if it matches `interpreter`; else return `None`."""
+        if not self._matches(interpreter, await asyncio.to_thread(_packages, interpreter)):
             return None
         process, self._process = self._process, None
         return process
 
     async def close(self) -> None:
-        """End it, and have none again."""
+        """End the process; no other is started afterwards."""
         async with self._lock:
-            self._wanted = False
+            self._enabled = False
             await self._end()
 
     async def _end(self) -> None:
@@ -83,33 +83,34 @@ class Standby:
         if process is not None:
             await process.kill()
 
-    def _suits(self, interpreter: Interpreter, packages: Mapping[Path, int]) -> bool:
-        mine, process = self._interpreter, self._process
-        if mine is None or process is None or process.returncode is not None:
+    def _matches(self, interpreter: Interpreter, packages: Mapping[Path, int]) -> bool:
+        own, process = self._interpreter, self._process
+        if own is None or process is None or process.returncode is not None:
             return False
-        if packages != self._packages:  # it has imported what was installed before
+        if packages != self._packages:  # it may have imported packages that were replaced since
             return False
-        return _program(mine) == _program(interpreter) and _variables(mine) == _variables(interpreter)
+        return _program(own) == _program(interpreter) and _variables(own) == _variables(interpreter)
 
 
 def _program(interpreter: Interpreter) -> tuple[Path, str]:
-    """The environment that an interpreter belongs to, and what it is; ``python`` and ``python3`` are one."""
+    """The folder and the resolved path of an interpreter: ``python`` and ``python3`` are the same one."""
     return Path(interpreter.python).parent, os.path.realpath(interpreter.python)
 
 
 def _packages(interpreter: Interpreter) -> dict[Path, int]:
-    """When something was last installed into each folder of packages that belongs to an interpreter, or removed."""
+    """Modification times of the site-packages folders of an interpreter: installing a package changes them."""
     places = (Path(interpreter.python).parent.parent, Path(interpreter.environment.get("HOME", "/")) / ".local")
-    found = {}
-    with contextlib.suppress(OSError):  # those that cannot be looked at cannot be installed into
+    modified = {}
+    with contextlib.suppress(OSError):  # a folder that cannot be read does not matter
         for folder in (folder for place in places for folder in place.glob("lib*/python3*/*-packages")):
-            found[folder] = folder.stat().st_mtime_ns
-    return found
+            modified[folder] = folder.stat().st_mtime_ns
+    return modified
 
 
 def _variables(interpreter: Interpreter) -> dict[str, str]:
+    """The environment variables that can change what a supervisor imports or does."""
     return {
         name: value
         for name, value in interpreter.environment.items()
-        if name not in _OF_KERNELS and not name.startswith(_PREFIX_OF_KERNELS)
+        if name not in _KERNEL_VARIABLES and not name.startswith(_KERNEL_VARIABLE_PREFIX)
     }

@@ -1,1 +1,1 @@
-"""Metrics of GPUs and workers: read once a second while somebody watches, kept, and sent to all who do."""
+"""Metrics of GPUs and workers: read on request and once a second for browsers, stored and broadcast."""

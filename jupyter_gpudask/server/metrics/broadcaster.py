@@ -1,4 +1,4 @@
-"""One look at everything a second, while somebody watches, and the same words about it for all who do."""
+"""Sends the state of all GPUs and clusters to the connected browsers, once a second."""
 
 from __future__ import annotations
 
@@ -6,199 +6,171 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from .cluster_info import describe
-from .gpu_metrics import with_gpu_metrics
-from .gpu_reader import GpuReader
+from .cluster_info import cluster_info
 from .history import History
+from .monitor import INTERVAL
 
 if TYPE_CHECKING:
-    from ...protocol import ClusterState
-    from ...protocol.rest import ClusterInfo, GpuInfo, GpuList
-    from ..clusters.cluster import KernelCluster
-    from ..clusters.kernels import KernelProcess
+    from collections.abc import Mapping, Sequence
+
+    from ...protocol.rest import ClusterInfo, GpuList
     from ..clusters.manager import ClusterManager
+    from .monitor import Monitor
 
 logger = logging.getLogger(__name__)
 
-_INTERVAL = 1.0
 
-Notebooks = Mapping[str, tuple[str, ...]]
-
-
-class Watcher(Protocol):
-    """Who watches."""
+class Subscriber(Protocol):
+    """Receives messages of the stream."""
 
     def send(self, message: str) -> bool:
-        """Take a message; false if an earlier one is still on its way, and this one was left out."""
+        """Send a message; `False` if an earlier one is still being sent, and this one was dropped."""
 
 
 @dataclass
-class _Look:
-    """What was seen at one moment; the models as JSON, by what they are about."""
+class _Snapshot:
+    """The state at one moment, and the state of each cluster as JSON, by kernel id."""
 
     time: float
     gpus: GpuList
-    infos: dict[str, ClusterInfo]
-    words: dict[str, str] = field(default_factory=dict)
+    clusters: dict[str, ClusterInfo]
+    cluster_json: dict[str, str] = field(default_factory=dict)
 
 
-class Watch:
-    """Looks and tells; looking happens in one thread, which is there only while somebody watches.
+class Broadcaster:
+    """Composes one message a second and sends it to all subscribers.
+
+    The GPUs are read, and the messages composed, in a thread that exists only while there are subscribers.
 
     Parameters
     ----------
     manager
-        Whose clusters are watched.
+        The clusters.
+    monitor
+        Reads the GPUs.
     history
-        How many seconds of metrics are kept.
+        Number of samples that are kept for subscribers that connect later.
+    interval
+        Seconds between two messages.
     """
 
-    def __init__(self, manager: ClusterManager, history: int) -> None:
+    def __init__(self, manager: ClusterManager, monitor: Monitor, history: int, interval: float = INTERVAL) -> None:
         self._manager = manager
-        self._reader = GpuReader()
-        self._reading = asyncio.Lock()
-        self._gpus: GpuList | None = None
-        self._read_at = 0.0
+        self._monitor = monitor
         self._history = History(history)
-        self._watchers: dict[Watcher, float | None] = {}
-        self._last: _Look | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._interval = interval
+        # From when on a subscriber needs everything in its next message; `None` if the changes will do.
+        self._subscribers: dict[Subscriber, float | None] = {}
+        self._last: _Snapshot | None = None
+        self._task: asyncio.Task[None] | None = None
 
-    def join(self, watcher: Watcher, since: float = 0.0) -> None:
-        """Send `watcher` a full state with the metrics since that moment, and then what changes."""
-        self._watchers[watcher] = since
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+    def subscribe(self, subscriber: Subscriber, since: float = 0.0) -> None:
+        """Send a full message, with the history since that time, and changes from then on."""
+        self._subscribers[subscriber] = since
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
 
-    def leave(self, watcher: Watcher) -> None:
-        """Send it no more."""
-        self._watchers.pop(watcher, None)
-        if not self._watchers and self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
-
-    async def gpus(self, max_age: float = 0.0) -> GpuList:
-        """The GPUs, as they were at most `max_age` seconds ago; while somebody watches, at most a second ago."""
-        if self._looking is not None:
-            max_age = max(max_age, _INTERVAL)
-        kernels = self._manager.kernels
-        processes = kernels.processes(await kernels.notebooks())
-        async with self._reading:
-            if self._gpus is None or time.monotonic() - self._read_at >= max_age:
-                self._gpus = await asyncio.to_thread(self._reader.read, self._supervisors(), processes)
-                self._read_at = time.monotonic()
-            return self._gpus
-
-    async def describe(self, *clusters: KernelCluster) -> tuple[ClusterInfo, ...]:
-        """What there is to say of some clusters."""
-        gpus = await self._gpus_of(*(cluster.state for cluster in clusters))
-        notebooks = await self._manager.kernels.notebooks()
-        return tuple(describe(cluster, notebooks, self._manager.kernels, gpus) for cluster in clusters)
-
-    async def with_gpu_metrics(self, state: ClusterState) -> ClusterState:
-        """A state with the metrics of its GPUs, as they were at most a second ago."""
-        return with_gpu_metrics(state, await self._gpus_of(state))
-
-    async def _gpus_of(self, *states: ClusterState | None) -> Sequence[GpuInfo]:
-        if any(state is not None and state.engine == "cuda" for state in states):
-            return (await self.gpus(_INTERVAL)).gpus
-        return ()
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Send no more messages to `subscriber`."""
+        self._subscribers.pop(subscriber, None)
+        if not self._subscribers and self._task is not None:
+            self._task.cancel()
+            self._task = None
 
     async def stop(self) -> None:
-        """Look no more, whoever watches."""
-        looking, self._looking = self._looking, None
-        self._watchers.clear()
-        if looking is not None:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+        """Remove all subscribers and stop."""
+        task, self._task = self._task, None
+        self._subscribers.clear()
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
-    async def _look(self) -> None:
+    async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        thread = ThreadPoolExecutor(1, thread_name_prefix="gpudask-sampler")
-        self._manager.watch(_INTERVAL)
+        thread = ThreadPoolExecutor(1, thread_name_prefix="gpudask-broadcaster")
+        self._manager.request_states(self._interval)
+        self._monitor.max_age = self._interval
         try:
             while True:
-                began = loop.time()
+                start = loop.time()
                 try:
-                    await self._look_once(thread)
-                except Exception:  # what nobody foresaw must not end the stream of all who watch
-                    logger.exception("One look at the GPUs and the clusters failed")
-                await asyncio.sleep(max(0.0, began + _INTERVAL - loop.time()))
+                    await self._broadcast(thread)
+                except Exception:  # one failure must not end the stream of all subscribers
+                    logger.exception("Reading the GPUs and clusters failed")
+                await asyncio.sleep(max(0.0, start + self._interval - loop.time()))
         finally:
             thread.shutdown(wait=False)
             self._last = None
-            if self._looking is None or self._looking.done():
-                self._manager.watch(0)
+            if self._task is None or self._task.done():
+                self._manager.request_states(0)
+                self._monitor.max_age = 0.0
 
-    async def _look_once(self, thread: ThreadPoolExecutor) -> None:
+    async def _broadcast(self, thread: ThreadPoolExecutor) -> None:
         notebooks = await self._manager.kernels.notebooks()
         self._manager.rename(notebooks)
-        processes = self._manager.kernels.processes(notebooks)
-        async with self._reading:
-            before = self._last.time if self._last else 0.0
-            composing = asyncio.get_running_loop().run_in_executor(
-                thread, self._compose, notebooks, processes, set(self._watchers.values())
-            )
-            self._last, changes, fulls = await composing
-            self._gpus, self._read_at = self._last.gpus, time.monotonic()
-        for watcher, since in list(self._watchers.items()):
-            # A watcher that came meanwhile, or is behind, gets everything next time.
-            message = changes if since is None else fulls.get(since)
-            if message is not None and watcher in self._watchers:
-                lacks = before if since is None else since
-                self._watchers[watcher] = None if watcher.send(message) else lacks
-                await asyncio.sleep(0)  # to send to all in one go would take milliseconds
+        gpus = await self._monitor.read_gpus(notebooks, thread)
+        previous_time = self._last.time if self._last else 0.0
+        self._last, changes, full = await asyncio.get_running_loop().run_in_executor(
+            thread, self._compose, gpus, notebooks, set(self._subscribers.values())
+        )
+        for subscriber, since in list(self._subscribers.items()):
+            # One that subscribed or fell behind in the meantime gets a full message next time.
+            message = changes if since is None else full.get(since)
+            if message is not None and subscriber in self._subscribers:
+                missing_since = previous_time if since is None else since
+                self._subscribers[subscriber] = None if subscriber.send(message) else missing_since
+                await asyncio.sleep(0)  # sending to all of them at once would block the loop for milliseconds
 
     def _compose(
-        self, notebooks: Notebooks, processes: Mapping[int, KernelProcess], wanted: set[float | None]
-    ) -> tuple[_Look, str, dict[float, str]]:
-        """Look, and put into words what has changed, and everything since each moment that is wanted."""
+        self, gpus: GpuList, notebooks: Mapping[str, tuple[str, ...]], starts: set[float | None]
+    ) -> tuple[_Snapshot, str, dict[float, str]]:
+        """Take a snapshot; compose the message with its changes, and a full message for each start of the history."""
         manager, last = self._manager, self._last
-        gpus = self._reader.read(self._supervisors(), processes)
-        clusters = list(manager.clusters.values())
-        infos = {cluster.kernel_id: describe(cluster, notebooks, manager.kernels, gpus.gpus) for cluster in clusters}
-        look = _Look(time.time(), gpus, infos)
-        self._history.add(look.time, gpus, infos.values())
-        changed = [kernel_id for kernel_id, info in infos.items() if not last or last.infos.get(kernel_id) != info]
-        # In pieces, so that the loop's thread gets its turn in between.
-        look.words = {
-            kernel_id: info.model_dump_json() if kernel_id in changed or not last else last.words[kernel_id]
+        infos = {
+            cluster.kernel_id: cluster_info(cluster, notebooks, manager.kernels, gpus.gpus)
+            for cluster in list(manager.clusters.values())
+        }
+        snapshot = _Snapshot(time.time(), gpus, infos)
+        self._history.add(snapshot.time, gpus, infos.values())
+        changed = [kernel_id for kernel_id, info in infos.items() if not last or last.clusters.get(kernel_id) != info]
+        # One by one: a single long conversion to JSON would not let the loop's thread run.
+        snapshot.cluster_json = {
+            kernel_id: info.model_dump_json() if kernel_id in changed or not last else last.cluster_json[kernel_id]
             for kernel_id, info in infos.items()
         }
-        gpu_words = gpus.model_dump_json()
-        removed = sorted(set(last.infos) - set(infos)) if last else []
+        gpu_json = gpus.model_dump_json()
         changes = _message(
             "changes",
-            look.time,
-            gpus="null" if last and last.gpus == gpus else gpu_words,
-            clusters=[look.words[kernel_id] for kernel_id in changed],
-            removed=removed,
+            snapshot.time,
+            gpus="null" if last and last.gpus == gpus else gpu_json,
+            clusters=[snapshot.cluster_json[kernel_id] for kernel_id in changed],
+            removed=sorted(set(last.clusters) - set(infos)) if last else [],
             history=self._history.since(last.time if last else 0.0),
         )
-        words = list(look.words.values())
-        fulls = {
-            since: _message(
-                "full", look.time, gpus=gpu_words, clusters=words, removed=[], history=self._history.since(since)
+        clusters = list(snapshot.cluster_json.values())
+        full = {
+            start: _message(
+                "full",
+                snapshot.time,
+                gpus=gpu_json,
+                clusters=clusters,
+                removed=[],
+                history=self._history.since(start),
             )
-            for since in wanted
-            if since is not None
+            for start in starts
+            if start is not None
         }
-        return look, changes, fulls
-
-    def _supervisors(self) -> dict[int, str]:
-        clusters = list(self._manager.clusters.values())
-        return {cluster.ready.pid: cluster.kernel_id for cluster in clusters if cluster.ready is not None}
+        return snapshot, changes, full
 
 
 def _message(
     kind: str, when: float, *, gpus: str, clusters: Sequence[str], removed: Sequence[str], history: Sequence[str]
 ) -> str:
-    """A `StreamMessage` as JSON, put together from parts that are JSON already."""
+    """A `StreamMessage` as JSON, joined from parts that are already JSON."""
     return (
         f'{{"type":"{kind}","time":{when!r},"gpus":{gpus},"clusters":[{",".join(clusters)}],'
         f'"removed":{json.dumps(list(removed))},"history":[{",".join(history)}]}}'

@@ -1,31 +1,42 @@
-"""What the browser is told about a cluster."""
+"""What the REST interface and the stream report about a cluster, with the metrics of its GPUs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ...protocol.rest import ClusterInfo
-from .gpu_metrics import with_gpu_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ...protocol import GpuState
+    from ...protocol import ClusterState, GpuState, WorkerState
     from ..clusters.cluster import KernelCluster
     from ..clusters.kernels import Kernels
 
-DASHBOARD = "gpudask/dashboard"
-"""Where Dask's dashboards are, after the server's base URL."""
+DASHBOARD_PATH = "gpudask/dashboard"
+"""Path of the proxied Dask dashboards, relative to the server's base URL."""
 
 
-def describe(
+def cluster_info(
     cluster: KernelCluster,
     notebooks: Mapping[str, tuple[str, ...]],
     kernels: Kernels,
     gpus: Iterable[GpuState],
 ) -> ClusterInfo:
-    """The cluster on these GPUs, without anything that would let somebody into it."""
-    ready, progress, end = cluster.ready, cluster.progress, cluster.end
+    """Describe a cluster for the browser; credentials and secrets are left out.
+
+    Parameters
+    ----------
+    cluster
+        The cluster.
+    notebooks
+        Paths of the notebooks of each kernel.
+    kernels
+        The kernels of the server.
+    gpus
+        The GPUs of the machine, whose metrics are merged into the states of the workers.
+    """
+    ready, progress, error = cluster.ready, cluster.progress, cluster.error
     state = cluster.state if ready else None
     paths = notebooks.get(cluster.kernel_id, ())
     return ClusterInfo(
@@ -33,9 +44,9 @@ def describe(
         name=", ".join(path.rpartition("/")[2] for path in paths) or kernels.name(cluster.kernel_id),
         notebooks=paths,
         status=cluster.status,
-        reason=end.reason if end else "",
-        fix=end.fix if end else "",
-        log=getattr(end, "log", ""),
+        reason=error.reason if error else "",
+        fix=error.fix if error else "",
+        log=getattr(error, "log", ""),
         spec=cluster.spec,
         since=cluster.since,
         workers_ready=progress.ready if progress else 0,
@@ -44,6 +55,30 @@ def describe(
         stand_in=ready.stand_in if ready else "",
         gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),
         pid=ready.pid if ready else None,
-        dashboard=f"{DASHBOARD}/{cluster.kernel_id}/" if ready and ready.dashboard_port else None,
+        dashboard=f"{DASHBOARD_PATH}/{cluster.kernel_id}/" if ready and ready.dashboard_port else None,
         state=None if state is None else with_gpu_metrics(state, gpus),
+    )
+
+
+def with_gpu_metrics(state: ClusterState, gpus: Iterable[GpuState]) -> ClusterState:
+    """Merge the metrics of `gpus` into the states of the workers; supervisors of the server do not read NVML."""
+    if state.engine != "cuda":
+        return state
+    by_uuid = {gpu.uuid: gpu for gpu in gpus}
+    return state.model_copy(update={"workers": tuple(_with_gpu(worker, by_uuid) for worker in state.workers)})
+
+
+def _with_gpu(worker: WorkerState, gpus: dict[str, GpuState]) -> WorkerState:
+    # The cluster class of a profile selects its GPUs itself, and may name its workers after them.
+    gpu = gpus.get(worker.gpu_uuid or worker.name)
+    if gpu is None:
+        return worker
+    return worker.model_copy(
+        update={
+            "gpu_index": gpu.index,
+            "gpu_uuid": gpu.uuid,
+            "utilization": gpu.utilization,
+            "device_memory_used": gpu.memory_used,
+            "device_memory_total": gpu.memory_total,
+        }
     )

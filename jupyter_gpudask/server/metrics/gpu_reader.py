@@ -1,4 +1,4 @@
-"""The GPUs as the browser sees them: NVML's metrics, who holds each, and whose processes are on it. It blocks."""
+"""Reads the GPUs for the browser: NVML's metrics, the holders of leases, and the processes on each GPU."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The driver itself keeps some hundred MB of an H200.
-_UNEXPLAINED = 2**30
+# The driver itself uses some hundred MB of an H200.
+_DRIVER_MEMORY = 2**30
 
 
 class GpuReader:
-    """Reads the GPUs, and logs a trouble once, not each time."""
+    """Reads the GPUs, and logs a problem once, not with each read. It blocks, and is not thread-safe."""
 
     def __init__(self) -> None:
         self._seen: dict[str, GpuState] = {}
         self._reason = ""
 
     def read(self, supervisors: Mapping[int, str], kernels: Mapping[int, KernelProcess] | None = None) -> GpuList:
-        """The GPUs now.
+        """Read all GPUs.
 
         Parameters
         ----------
         supervisors
-            The kernel ids of this server's clusters, by the pid of the supervisor.
+            Kernel ids of this server's clusters, by the pid of the supervisor.
         kernels
-            This server's kernels, by pid.
+            Processes of this server's kernels, by pid.
         """
         kernels = kernels or {}
         try:
@@ -49,36 +49,36 @@ class GpuReader:
             self._log(error.reason)
             return GpuList(reason=error.reason, fix=error.fix)
         here = {gpu.uuid for gpu in gpus}
-        # Those of other hosts that share the home hold other GPUs, and their pids mean nothing here.
+        # With a shared home folder there are also leases of other hosts, whose pids have no meaning here.
         leases = [lease for lease in LeaseFolder().read() if here.intersection(lease.gpus)]
         supervisors = {lease.pid: lease.kernel_id for lease in leases if lease.kernel_id} | dict(supervisors)
         reason = self._missing(gpus)
         self._log(reason)
         return GpuList(
-            gpus=tuple(_describe(gpu, leases, supervisors, kernels) for gpu in gpus),
+            gpus=tuple(_gpu_info(gpu, leases, supervisors, kernels) for gpu in gpus),
             reason=reason,
-            fix="Look at what the system has logged about it: dmesg" if reason else "",
+            fix="Check the system log for the cause: dmesg" if reason else "",
         )
 
     def _missing(self, gpus: Sequence[GpuState]) -> str:
-        """What to say of GPUs that were there."""
-        # Where one answers by another UUID, MIG was switched; but not by that of its neighbour, which moves up when a
-        # GPU is taken out.
+        """A sentence about GPUs that earlier reads found and this one did not; empty if there are none."""
+        # A GPU with this index and a new UUID: MIG mode was changed. But if a GPU is removed its neighbour, which has a
+        # known UUID, gets its index.
         answering = {gpu.index for gpu in gpus if self._seen.get(gpu.uuid, gpu).index == gpu.index}
         others = {uuid: gpu for uuid, gpu in self._seen.items() if gpu.index not in answering}
         self._seen = {gpu.uuid: gpu for gpu in gpus} | others
         missing = [
             f"GPU {gpu.index} ({gpu.name})" for uuid, gpu in others.items() if all(gpu.uuid != uuid for gpu in gpus)
         ]
-        return f"{' and '.join(missing)} no longer answer{'s' if len(missing) == 1 else ''}." if missing else ""
+        return f"{' and '.join(missing)} no longer respond{'s' if len(missing) == 1 else ''}." if missing else ""
 
     def _log(self, reason: str) -> None:
         if reason != self._reason:
-            logger.warning("%s", reason or "The GPUs answer again.")
+            logger.warning("%s", reason or "All GPUs respond again.")
             self._reason = reason
 
 
-def _describe(
+def _gpu_info(
     gpu: GpuState,
     leases: Sequence[Lease],
     supervisors: Mapping[int, str],
@@ -89,7 +89,7 @@ def _describe(
         for lease in leases
         if gpu.uuid in lease.gpus
     )
-    users = tuple(_user(process, supervisors, kernels) for process in gpu.processes)
+    users = tuple(_gpu_user(process, supervisors, kernels) for process in gpu.processes)
     return GpuInfo(**dict(gpu), holders=holders, users=users, hidden_use=not holders and _has_hidden_use(gpu))
 
 
@@ -98,17 +98,17 @@ def _has_hidden_use(gpu: GpuState) -> bool:
     known = [size for size in sizes if size is not None]
     if gpu.memory_used is None or len(known) < len(sizes):
         return False
-    return gpu.memory_used - sum(known) > _UNEXPLAINED
+    return gpu.memory_used - sum(known) > _DRIVER_MEMORY
 
 
-def _user(process: GpuProcess, supervisors: Mapping[int, str], kernels: Mapping[int, KernelProcess]) -> GpuUser:
+def _gpu_user(process: GpuProcess, supervisors: Mapping[int, str], kernels: Mapping[int, KernelProcess]) -> GpuUser:
     pid = process.pid
     try:
         session = os.getsid(pid)
         details = psutil.Process(pid).as_dict(["name", "username"])
-    except (OSError, psutil.Error):  # gone since, or of another container
+    except (OSError, psutil.Error):  # it has ended, or is in another container
         return GpuUser(pid=pid, memory=process.memory)
-    kernel = kernels.get(session)  # which leads a session of its own, as a supervisor does
+    kernel = kernels.get(session)  # a kernel is a session leader, as is a supervisor
     return GpuUser(
         pid=pid,
         name=details["name"],

@@ -1,4 +1,4 @@
-"""The metrics of the last minutes, for browsers that come later."""
+"""The metrics of the last minutes, for browsers that connect later."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 _M = TypeVar("_M", bound=BaseModel)
 
 _LONGEST_GAP = 10.0
-"""Between two moments that are further apart, in seconds, nobody knows when the bytes went."""
+"""Seconds between two samples above which no transfer rate is computed: it would be an average over too long."""
 
 
 class History:
-    """A ring of samples, kept as JSON: the same ones are sent to many.
+    """A ring buffer of samples, stored as JSON, since the same samples are sent to all browsers.
 
     Parameters
     ----------
     length
-        How many.
+        Maximum number of samples.
     """
 
     def __init__(self, length: int) -> None:
@@ -35,7 +35,7 @@ class History:
         self._last_time = 0.0
 
     def add(self, time: float, gpus: GpuList, clusters: Iterable[ClusterInfo]) -> None:
-        """Keep the metrics of one moment."""
+        """Append a sample."""
         seconds = time - self._last_time
         sample = Sample(
             time=time,
@@ -50,12 +50,12 @@ class History:
         self._samples.append((time, sample.model_dump_json()))
 
     def since(self, time: float) -> list[str]:
-        """The samples that are newer than `time`, as JSON, oldest first."""
+        """The samples after `time`, as JSON, oldest first."""
         return [text for when, text in self._samples if when > time]
 
 
 def _metrics(gpu: GpuInfo, before: GpuInfo | None, seconds: float) -> GpuMetrics:
-    """The metrics of `gpu`, which was as `before` so many seconds ago."""
+    """The metrics of `gpu`; its transfer rates are computed from `before`, its state `seconds` ago."""
     rates: dict[str, int | None] = {}
     if before is not None and 0 < seconds <= _LONGEST_GAP:
         rates = {
@@ -66,13 +66,13 @@ def _metrics(gpu: GpuInfo, before: GpuInfo | None, seconds: float) -> GpuMetrics
 
 
 def _rate(before: int | None, now: int | None, seconds: float) -> int | None:
-    """How fast a count grows; `None` where it is not known, or began anew."""
+    """The rate at which a counter grows; `None` if it is unknown, or the counter was reset."""
     if before is None or now is None or now < before:
         return None
     return round((now - before) / seconds)
 
 
 def _pick(kind: type[_M], state: BaseModel, **others: Any) -> _M:
-    """The metrics of `state` that `kind` has, and others."""
+    """A `kind` with the attributes that it has in common with `state`, and `others`."""
     shared = kind.model_fields.keys() & type(state).model_fields.keys()
     return kind.model_construct(**{name: getattr(state, name) for name in shared}, **others)

@@ -1,4 +1,4 @@
-"""Engines: what makes a cluster. The plan says which engine, GPUs and workers; `open_cluster` makes it."""
+"""Engines: `create_cluster` creates the Dask cluster of a plan, by dask-cuda, `LocalCluster` or a configured class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NEVER = "10000 days"
 
 
 def warm_up() -> None:
-    """Import what making a cluster takes, before there is an order for one."""
+    """Import the modules that creating a cluster needs, while there is no request for one."""
     from . import cpu  # noqa: F401
 
     if has_usable_gpus():
@@ -27,7 +27,7 @@ def warm_up() -> None:
         import_dask_cuda()
 
 
-def open_cluster(
+def create_cluster(
     spec: ClusterSpec,
     plan: Plan,
     security: Any,
@@ -36,20 +36,20 @@ def open_cluster(
     *,
     dashboard: bool = True,
 ) -> Any:
-    """Make the cluster of `plan`, not awaited yet.
+    """Create the cluster of `plan`.
 
     Parameters
     ----------
     spec, plan
-        What was asked for, and what that means on this machine.
+        The options of the cluster, and what they mean on this machine.
     security
         A `distributed.Security`, or `None` for a protocol without TLS.
     directory
-        Where workers keep their scratch space.
+        The directory of the workers' scratch space.
     cluster_class
-        The class that the administrator has configured, if that makes it.
+        A cluster class of the administrator; used instead of an engine.
     dashboard
-        Whether Dask's dashboard is loaded, which takes half a second.
+        Whether to load Dask's dashboard, which takes half a second.
 
     Returns
     -------
@@ -66,26 +66,25 @@ def open_cluster(
         "worker_dashboard_address": None,
         "local_directory": str(directory),
         "preload": ["jupyter_gpudask.worker.preload"],
-        # What asks for a GPU by Dask's resources runs one at a time on each, and on the stand-in too.
+        # Tasks that request a GPU as a Dask resource run one at a time on each worker, on the stand-in too.
         "resources": {"GPU": 1} | spec.resources,
         "memory_limit": "auto" if spec.memory_limit == "auto" else spec.memory_limit or 0,
     }
     if cluster_class is not None:
         from .configured import make_cluster as make_configured
 
-        return _that_starts_workers_again(make_configured(cluster_class, common))
+        return _with_persistent_nannies(make_configured(cluster_class, common))
     if plan.engine == "cuda":
         from .cuda import make_cluster
     else:
         from .cpu import make_cluster
-    return _that_starts_workers_again(make_cluster(spec, plan, common))
+    return _with_persistent_nannies(make_cluster(spec, plan, common))
 
 
-def _that_starts_workers_again(cluster: Any) -> Any:
-    """The same cluster; if its workers are on this machine, their nannies start them again whenever they die.
+def _with_persistent_nannies(cluster: Any) -> Any:
+    """Let the nannies of a cluster on this machine restart their workers however often they die.
 
-    Dask gives a worker up that is not there 15 s after a death, also if it has died again since and is just being
-    started.
+    Dask gives up a worker that is missing 15 s after an exit, even if it is being restarted after another exit.
     """
     from distributed import LocalCluster
 

@@ -1,4 +1,4 @@
-"""The engine that the administrator has configured: any class of Dask clusters whose scheduler is made here."""
+"""Clusters of a class in the administrator's configuration; its scheduler must run in this process."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ if TYPE_CHECKING:
 
 
 def make_cluster(cluster_class: ClusterClass, common: dict[str, Any]) -> Any:
-    """The cluster of a profile, not awaited yet.
+    """Create a cluster of `cluster_class`; see `create_cluster`.
 
-    What the administrator has given goes before what is `common` to all engines. A class that takes no ``security``
-    has no TLS, or that of the administrator.
+    The configured options take precedence over those that are `common` to all engines. A class without an argument
+    ``security`` has no TLS, except by its own options.
 
     Raises
     ------
     ClusterStartError
-        There is no such class, or it makes what cannot be held here.
+        The class cannot be imported, fails, or does not create a suitable cluster.
     """
-    class_ = _find(cluster_class)
+    class_ = _import_class(cluster_class)
     is_local = isinstance(class_, type) and issubclass(class_, LocalCluster)
-    # What concerns this machine would keep workers on others from their scheduler.
+    # Options for this machine would prevent workers on other machines from reaching their scheduler.
     ours = common.keys() if is_local else ("asynchronous", "security", "dashboard_address")
     try:
         taken = common.keys() if is_local else _parameters(class_)
         defaults = {name: common[name] for name in ours if name in taken}
-        if cluster_class.options.get("processes") is False:  # or the preload would run in this process
+        if cluster_class.options.get("processes") is False:  # else the preload would run in this process
             defaults.pop("preload", None)
         cluster = class_(**(defaults | cluster_class.options))
-    except Exception as error:  # noqa: BLE001 - whatever the class raises: it is not ours
+    except Exception as error:  # noqa: BLE001 - the class can raise anything
         raise ClusterStartError(f"{cluster_class.path} does not start: {type(error).__name__}: {error}.") from None
     if not isinstance(cluster, SpecCluster) or not _has_scheduler_here(cluster):
         raise ClusterStartError(
-            f"{cluster_class.path} makes a cluster whose scheduler is elsewhere.",
-            "Profiles can name classes with a scheduler in the supervisor, such as those of dask-jobqueue.",
+            f"{cluster_class.path} creates a cluster whose scheduler runs in another process.",
+            "Use a class with a scheduler in the process that creates it, such as those of dask-jobqueue.",
         )
     return cluster
 
 
-def _find(cluster_class: ClusterClass) -> Any:
+def _import_class(cluster_class: ClusterClass) -> Any:
     module, _, name = cluster_class.path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name)
@@ -57,7 +57,7 @@ def _find(cluster_class: ClusterClass) -> Any:
 
 
 def _parameters(class_: Any) -> set[str]:
-    """The names of the arguments that a class takes, those included that it passes on to its bases."""
+    """The names of the arguments that a class accepts, including those that it passes on to its bases."""
     names: set[str] = set()
     for base in inspect.getmro(class_) if isinstance(class_, type) else (class_,):
         parameters = inspect.signature(base).parameters.values()

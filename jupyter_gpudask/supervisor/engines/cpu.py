@@ -1,4 +1,4 @@
-"""The cpu engine: worker processes without a GPU, which stand in where there is none."""
+"""The cpu engine, the CPU stand-in: a `LocalCluster` of worker processes without a GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
-    """A `distributed.LocalCluster` for `plan`; see `open_cluster`."""
+    """A `distributed.LocalCluster` for `plan`; see `create_cluster`."""
     return LocalCluster(
         n_workers=plan.workers,
         threads_per_worker=spec.threads or max(1, (os.cpu_count() or 1) // plan.workers),

@@ -1,4 +1,4 @@
-"""The cuda engine: one worker for each GPU, by dask-cuda."""
+"""The cuda engine: dask-cuda's `LocalCUDACluster`, with one worker for each GPU."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
-    """A `dask_cuda.LocalCUDACluster` for `plan`; see `open_cluster`."""
+    """A `dask_cuda.LocalCUDACluster` for `plan`; see `create_cluster`."""
     class_ = import_dask_cuda()
     if spec.protocol == "tcp":  # UCX does not start without a device
-        # Without a device this process can make no CUDA context; each worker gets its own device from dask-cuda.
+        # Without a visible device this process cannot create a CUDA context; dask-cuda gives each worker its device.
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     return class_(
         CUDA_VISIBLE_DEVICES=[gpu.uuid for gpu in plan.gpus],
@@ -23,7 +23,7 @@ def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
         device_memory_limit=plan.spill_threshold or 0,
         enable_cudf_spill=spec.spilling == "cudf",
         protocol="ucx" if spec.protocol == "ucx" else None,
-        # One allocator for CuPy and cuDF: RMM's pool of the size asked for, or CUDA's own: see ..allocator.
+        # One allocator for CuPy and cuDF: RMM's pool of the requested size, or CUDA's own: see `worker.allocator`.
         rmm_pool_size=plan.pool,
         rmm_allocator_external_lib_list=["cupy"],
         pre_import="cupy,cudf,dask_cudf",
@@ -32,7 +32,7 @@ def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
 
 
 def import_dask_cuda() -> Any:
-    """The class `dask_cuda.LocalCUDACluster`."""
+    """Import the class `dask_cuda.LocalCUDACluster`."""
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     os.environ["RAPIDS_NO_INITIALIZE"] = "True"
     from dask_cuda import LocalCUDACluster

@@ -1,33 +1,33 @@
-import { ICluster, IWorker } from '../model/api';
-import {
-  workerExitReason,
-  ClusterEventDetector
-} from '../notifications/clusterEvents';
+import { ICluster, IWorker, IWorkerExit } from '../model/api';
+import { ClusterEventDetector } from '../notifications/clusterEvents';
 import { cluster } from './fakeServer';
 
-/** A cluster whose workers are these processes. */
-function withWorkers(...pids: (number | null)[]): ICluster {
-  const { state } = cluster();
-  const [worker] = state?.workers ?? [];
-  const workers: IWorker[] = pids.map((pid, index) => ({
-    ...worker,
-    name: String(index),
-    gpu_index: index,
-    pid
-  }));
-  return cluster({ state: state && { ...state, workers } });
-}
-
-/** The events after each state of a cluster. */
+/** The kinds and workers of the events after each state of a cluster. */
 function eventsAfter(...states: (ICluster | null)[]): string[][] {
   const detector = new ClusterEventDetector();
   return states.map(state =>
     detector
       .detect(state ? [state] : [])
-      .map(({ kind, restarted }) =>
-        [kind, ...restarted.map(({ pid }) => pid)].join(' ')
+      .map(({ kind, workers }) =>
+        [kind, ...workers.map(({ name }) => name)].join(' ')
       )
   );
+}
+
+/** A cluster with these workers, and these exits of workers. */
+function withWorkers(
+  workers: Partial<IWorker>[],
+  exits: IWorkerExit[] = []
+): ICluster {
+  const { state } = cluster();
+  const [worker] = state?.workers ?? [];
+  return cluster({
+    state: state && {
+      ...state,
+      workers: workers.map(changes => ({ ...worker, ...changes })),
+      worker_exits: exits
+    }
+  });
 }
 
 describe('the events of clusters', () => {
@@ -60,92 +60,93 @@ describe('the events of clusters', () => {
       eventsAfter(cluster(), cluster({ status: 'closing' }), null)
     ).toEqual([[], [], []]);
   });
+});
 
-  it('include workers that were restarted, also after an absence', () => {
+describe('the exits of workers', () => {
+  const killed: IWorkerExit = {
+    worker: '1',
+    pid: 42,
+    time: 1000,
+    reason: 'was killed by signal 9',
+    over_memory_limit: false
+  };
+  const overLimit: IWorkerExit = {
+    worker: '0',
+    pid: 41,
+    time: 1001,
+    reason: 'exceeded its memory limit',
+    over_memory_limit: true
+  };
+  const both = [
+    { name: '0', gpu_index: 0 },
+    { name: '1', gpu_index: 1 }
+  ];
+  const [first] = both;
+
+  it('are events once, by their reasons', () => {
     expect(
       eventsAfter(
-        withWorkers(1, 2),
-        withWorkers(1),
-        withWorkers(1, null),
-        withWorkers(1, 3),
-        withWorkers(1, 3)
+        withWorkers(both),
+        withWorkers([first], [killed]),
+        withWorkers(both, [killed, overLimit]),
+        withWorkers(both, [killed, overLimit])
       )
-    ).toEqual([[], [], [], ['workers-restarted 2'], []]);
+    ).toEqual([[], ['worker-lost 1'], ['out-of-host-memory 0'], []]);
   });
 
-  it('do not include the workers of a restarted cluster', () => {
-    const again = { ...withWorkers(8, 9), pid: 200 };
-    expect(
-      eventsAfter(
-        withWorkers(1, 2),
-        cluster({ status: 'starting', pid: null }),
-        again
-      )
-    ).toEqual([[], [], []]);
+  it('name a worker once, with its GPU even if it has left', () => {
+    const detector = new ClusterEventDetector();
+    detector.detect([withWorkers(both)]);
+    detector.detect([withWorkers([first])]);
+    const again = { ...killed, pid: 43 };
+    const [{ workers }] = detector.detect([
+      withWorkers([first], [killed, again])
+    ]);
+    expect(workers).toMatchObject([{ name: '1', gpu_index: 1 }]);
+  });
+
+  it('are no events if they are older than the page or of another cluster', () => {
+    const unknown = cluster({ state: null });
+    expect(eventsAfter(unknown, withWorkers(both, [killed]))).toEqual([[], []]);
+    const other = { ...withWorkers(both, [killed]), pid: 200 };
+    expect(eventsAfter(withWorkers(both), other)).toEqual([[], []]);
+  });
+
+  it('are remembered while the state is not known', () => {
+    const unknown = cluster({ state: null });
+    const known = withWorkers(both, [killed]);
+    expect(eventsAfter(known, unknown, known)).toEqual([[], [], []]);
   });
 });
 
-describe('tasks that run out of device memory', () => {
-  /** A cluster on whose workers these numbers of tasks ran out of device memory. */
-  function withCounts(...out_of_memory: number[]): ICluster {
-    const { state, ...rest } = withWorkers(...out_of_memory);
-    const workers = state?.workers.map((worker, index) => ({
-      ...worker,
-      out_of_memory: out_of_memory[index],
-      pid: 1
-    }));
-    return { ...rest, state: state && { ...state, workers: workers ?? [] } };
-  }
-
-  function detected(...states: ICluster[]): string[][] {
-    const detector = new ClusterEventDetector();
-    return states.map(state =>
-      detector
-        .detect([state])
-        .flatMap(({ kind, outOfMemory }) => [
-          kind,
-          ...outOfMemory.map(({ name }) => name)
-        ])
+describe('tasks that ran out of device memory', () => {
+  const withCounts = (...counts: number[]): ICluster =>
+    withWorkers(
+      counts.map((out_of_memory, index) => ({
+        name: String(index),
+        out_of_memory
+      }))
     );
-  }
-
   const kind = 'out-of-device-memory';
 
-  it('are reported for their workers each time the count increases', () => {
+  it('are events for their workers each time the count increases', () => {
     expect(
-      detected(
+      eventsAfter(
         withCounts(4, 0),
         withCounts(4, 1),
         withCounts(4, 1),
         withCounts(5, 3)
       )
-    ).toEqual([[], [kind, '1'], [], [kind, '0', '1']]);
+    ).toEqual([[], [`${kind} 1`], [], [`${kind} 0 1`]]);
   });
 
   it('are remembered for a worker that was absent, but not for a previous cluster', () => {
-    expect(detected(withCounts(2, 0), withCounts(), withCounts(2, 0))).toEqual([
-      [],
-      [],
-      []
-    ]);
-    const another = { ...withCounts(3), pid: 200 };
     expect(
-      detected(withCounts(2), another, { ...withCounts(4), pid: 200 })
-    ).toEqual([[], [], [kind, '0']]);
-  });
-});
-
-describe('the exit of a worker', () => {
-  const log = `Worker tcp://127.0.0.1:1 (pid=41) exceeded 95% memory budget. Restarting...
-Worker process 41 was killed by signal 15
-Worker process 42 was killed by signal 9`;
-
-  it.each([
-    [41, 'out-of-memory'],
-    [42, 'lost'],
-    [4, undefined],
-    [43, undefined]
-  ])('of process %d is %s according to the log', (pid, reason) => {
-    expect(workerExitReason(log, pid)).toBe(reason);
+      eventsAfter(withCounts(2, 0), withCounts(), withCounts(2, 0))
+    ).toEqual([[], [], []]);
+    const other = { ...withCounts(3), pid: 200 };
+    expect(
+      eventsAfter(withCounts(2), other, { ...withCounts(4), pid: 200 })
+    ).toEqual([[], [], [`${kind} 0`]]);
   });
 });

@@ -1,9 +1,9 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
 import { Units } from '../format';
+import { lineStyle, lineStyles } from '../history/charts/lineStyles';
 import { toCsv } from '../history/exports';
 import { formatValue } from '../history/format';
-import { lineStyle, lineStyles } from '../history/lineStyles';
 import { metricGroups, IGroup, sourcesOf } from '../history/metrics';
 import { HistoryStore, TaskRate } from '../history/store';
 import { ISample, IWorkerMetrics } from '../model/api';

@@ -18,18 +18,12 @@ let model: GpuDaskModel;
 let current: CurrentKernel;
 let commands: CommandRegistry;
 let notifier: Notifier;
-let log: string;
 let isPanelVisible: boolean;
 
 beforeEach(() => {
   FakeSocket.all = [];
-  log = '';
   isPanelVisible = false;
-  const rest = new RestClient(
-    settingsOf(
-      () => new Response(JSON.stringify({ logs: { supervisor: log } }))
-    )
-  );
+  const rest = new RestClient(settingsOf(() => new Response('{}')));
   app = startApp(rest.settings);
   model = new GpuDaskModel(new Connection(rest));
   commands = new CommandRegistry();
@@ -40,7 +34,7 @@ beforeEach(() => {
     commands,
     trans: nullTranslator.load('jupyter_gpudask')
   };
-  notifier = new Notifier(gpuDask, rest, () => isPanelVisible);
+  notifier = new Notifier(gpuDask, () => isPanelVisible);
 });
 
 afterEach(() => {
@@ -52,9 +46,8 @@ afterEach(() => {
 });
 
 /** The messages that are shown after these states of the cluster. */
-async function messagesAfter(...states: ICluster[]): Promise<string[]> {
+function messagesAfter(...states: ICluster[]): string[] {
   states.forEach(state => model.updateCluster(state));
-  await new Promise(resolve => setTimeout(resolve, 20));
   return Notification.manager.notifications.map(({ message }) => message);
 }
 
@@ -65,16 +58,22 @@ const lost = cluster({
   fix: 'Type: %gpudask restart\nlast line'
 });
 
-/** The cluster, with another process for its worker. */
-function withWorker(pid: number): ICluster {
+/** The cluster after its worker has exited. */
+function withExit(over_memory_limit: boolean): ICluster {
   const { state } = cluster();
-  const workers = state?.workers.map(worker => ({ ...worker, pid })) ?? [];
-  return cluster({ state: state && { ...state, workers } });
+  const exit = {
+    worker: '0',
+    pid: 101,
+    time: 1,
+    reason: '',
+    over_memory_limit
+  };
+  return cluster({ state: state && { ...state, worker_exits: [exit] } });
 }
 
 describe('notifications', () => {
-  it('report a failed cluster once, with actions', async () => {
-    expect(await messagesAfter(cluster(), lost, lost)).toEqual([
+  it('report a failed cluster once, with actions', () => {
+    expect(messagesAfter(cluster(), lost, lost)).toEqual([
       'The cluster of analysis.ipynb has failed: The process was killed.'
     ]);
     const [{ options }] = Notification.manager.notifications;
@@ -90,67 +89,55 @@ describe('notifications', () => {
     });
   });
 
-  it('are dismissed when the state of the cluster has changed', async () => {
-    expect(await messagesAfter(cluster(), lost)).toHaveLength(1);
-    expect(await messagesAfter(cluster({ since: 3, pid: 300 }))).toEqual([]);
-    log = 'Worker process 7 was killed by signal 9';
-    expect(await messagesAfter(withWorker(7), withWorker(8))).toHaveLength(1);
+  it('are dismissed when the state of the cluster has changed', () => {
+    expect(messagesAfter(cluster(), lost)).toHaveLength(1);
+    expect(messagesAfter(cluster({ since: 3, pid: 300 }))).toEqual([]);
+    expect(messagesAfter(cluster(), withExit(false))).toHaveLength(1);
     model.removeCluster('kernel-1');
-    expect(await messagesAfter()).toEqual([]);
+    expect(messagesAfter()).toEqual([]);
   });
 
-  it('are not shown if the cluster has changed before its log was read', async () => {
-    log = 'Worker process 7 was killed by signal 9';
-    const again = cluster({ since: 3, pid: 300 });
-    expect(await messagesAfter(withWorker(7), withWorker(8), again)).toEqual(
-      []
-    );
-  });
-
-  it('are not shown for a failed cluster while the panel is visible', async () => {
+  it('are not shown for a failed cluster while the panel is visible', () => {
     isPanelVisible = true;
-    expect(await messagesAfter(cluster(), lost)).toEqual([]);
+    expect(messagesAfter(cluster(), lost)).toEqual([]);
   });
 
-  it('are not shown if the user has disabled them', async () => {
+  it('are not shown if the user has disabled them', () => {
     model.settings.follow({
       composite: { notifications: false },
       changed: new Signal<unknown, void>({})
     });
-    expect(await messagesAfter(cluster(), lost)).toEqual([]);
+    expect(messagesAfter(cluster(), lost)).toEqual([]);
   });
 
-  it('report a worker that ran out of host memory, also while the panel is visible', async () => {
+  it('report a worker that ran out of host memory, also while the panel is visible', () => {
     isPanelVisible = true;
-    log = 'Worker x (pid=7) exceeded 95% memory budget. Restarting...';
-    expect(await messagesAfter(withWorker(7), withWorker(8))).toEqual([
-      'analysis.ipynb: a worker ran out of host memory (GPU 0). Dask restarted it and recomputes its results.'
+    expect(messagesAfter(cluster(), withExit(true))).toEqual([
+      'analysis.ipynb: a worker ran out of host memory (GPU 0). Dask restarts it and recomputes its results.'
     ]);
   });
 
-  it('report tasks that ran out of device memory, once while the notification is shown', async () => {
+  it('report tasks that ran out of device memory, once while the notification is shown', () => {
     isPanelVisible = true;
     const withCount = (out_of_memory: number): ICluster => {
       const { state } = cluster();
       const workers = state?.workers.map(each => ({ ...each, out_of_memory }));
       return cluster({ state: state && { ...state, workers: workers ?? [] } });
     };
-    const messages = await messagesAfter(...[0, 1, 2].map(withCount));
+    const messages = messagesAfter(...[0, 1, 2].map(withCount));
     expect(messages).toEqual([
       expect.stringMatching(/^analysis.ipynb: a task ran out of device memory/)
     ]);
     const [{ id }] = Notification.manager.notifications;
-    expect(await messagesAfter(withCount(3))).toEqual(messages);
+    expect(messagesAfter(withCount(3))).toEqual(messages);
     expect(Notification.manager.notifications[0].id).toBe(id);
     Notification.dismiss(id);
-    expect(await messagesAfter(withCount(4))).toEqual(messages);
+    expect(messagesAfter(withCount(4))).toEqual(messages);
   });
 
-  it('report a worker that was killed, but not one that was restarted on purpose', async () => {
-    expect(await messagesAfter(withWorker(7), withWorker(8))).toEqual([]);
-    log = 'Worker process 8 was killed by signal 9';
-    expect(await messagesAfter(withWorker(9))).toEqual([
-      'analysis.ipynb: a worker was lost (GPU 0). Dask restarted it and recomputes its results.'
+  it('report a worker that was lost', () => {
+    expect(messagesAfter(cluster(), withExit(false))).toEqual([
+      'analysis.ipynb: a worker was lost (GPU 0). Dask restarts it and recomputes its results.'
     ]);
   });
 });

@@ -15,7 +15,10 @@ export function holderName(
 }
 
 /** The name of a worker: that of its GPU, if it has one. */
-export function workerName(worker: IWorker, trans: TranslationBundle): string {
+export function workerName(
+  worker: Pick<IWorker, 'name' | 'gpu_index'>,
+  trans: TranslationBundle
+): string {
   return worker.gpu_index === null
     ? trans.__('Worker %1', worker.name)
     : trans.__('GPU %1', worker.gpu_index);

@@ -1,10 +1,10 @@
 /**
  * Export of the history: the metrics as CSV, the charts as PNG.
  */
-import { ILineStyle } from './lineStyles';
+import { ILineStyle } from './charts/lineStyles';
+import { IRange } from './charts/plot';
+import { themeValue } from './charts/theme';
 import { IGroup } from './metrics';
-import { IRange } from './plot';
-import { themeValue } from './theme';
 
 const UNITS = { percent: '%', bytes: 'bytes', speed: 'bytes/s', rate: '1/s' };
 

@@ -1,12 +1,12 @@
 import React from 'react';
 
 import { useGpuDask } from '../components/context';
-import { Chart, IChart } from './chart';
+import { Chart, IChart } from './charts/chart';
+import { ILineStyle, lineStyle } from './charts/lineStyles';
+import { IRange } from './charts/plot';
 import { formatValue } from './format';
-import { ILineStyle, lineStyle } from './lineStyles';
 import { IGroup } from './metrics';
 import { MetricsTable } from './metricsTable';
-import { IRange } from './plot';
 
 interface IGroupViewProps {
   group: IGroup;

@@ -3,11 +3,12 @@ import React, { useCallback, useMemo, useRef, useState } from 'react';
 import { ConnectionNotice } from '../components/connectionNotice';
 import { useGpuDask } from '../components/context';
 import { Notice } from '../components/notice';
-import { IChart } from './chart';
-import { toCsv, toPng, download } from './exports';
+import { IChart } from './charts/chart';
+import { lineStyle, lineStyles } from './charts/lineStyles';
+import { IRange } from './charts/plot';
+import { download, toCsv, toPng } from './exports';
 import { GroupView } from './groupView';
 import { HistoryToolbar } from './historyToolbar';
-import { lineStyle, lineStyles } from './lineStyles';
 import {
   metricGroups,
   IGroup,
@@ -15,7 +16,6 @@ import {
   sourceNamesKey,
   sourcesOf
 } from './metrics';
-import { IRange } from './plot';
 import { HistoryStore } from './store';
 
 /** How many seconds of metrics the history shows; the default of the server's `history_seconds`. */

@@ -6,7 +6,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { workerName } from '../cluster/summary';
 import { ICluster, IGpu, IWorker } from '../model/api';
 import { GpuDaskModel } from '../model/model';
-import { MetricId, ISourceHistory, HistoryStore, Series } from './store';
+import { HistoryStore, ISourceHistory, MetricId, Series } from './store';
 
 /** A source of metrics: a GPU, or a worker of a cluster. */
 export interface ISource {

@@ -4,8 +4,8 @@ import React, { useEffect, useRef } from 'react';
 import { useGpuDask } from '../components/context';
 import { useWindowed } from '../components/windowing';
 import { Units } from '../format';
+import { ILineStyle } from './charts/lineStyles';
 import { formatValue } from './format';
-import { ILineStyle } from './lineStyles';
 import { IGroup, IMetric, ISource } from './metrics';
 
 interface IMetricsTableProps {

@@ -26,6 +26,9 @@ export type IGpuList = Omit<Schemas['GpuList'], 'gpus'> & { gpus: IGpu[] };
 /** The state of a worker. */
 export type IWorker = Schemas['WorkerState'];
 
+/** An unexpected exit of a worker process. */
+export type IWorkerExit = Schemas['WorkerExit'];
+
 /** The state of a cluster's scheduler and workers. */
 export type IClusterState = Schemas['ClusterState'];
 

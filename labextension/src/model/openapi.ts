@@ -11,7 +11,7 @@ export type paths = {
       path?: never;
       cookie?: never;
     };
-    /** The GPUs, who holds them and who uses them. */
+    /** List the GPUs, with their holders and processes. */
     get: operations['listGpus'];
     put?: never;
     post?: never;
@@ -28,7 +28,7 @@ export type paths = {
       path?: never;
       cookie?: never;
     };
-    /** What the administrator offers. */
+    /** List the profiles, and the default options. */
     get: operations['listProfiles'];
     put?: never;
     post?: never;
@@ -45,10 +45,10 @@ export type paths = {
       path?: never;
       cookie?: never;
     };
-    /** The clusters of this server. */
+    /** List the clusters of this server. */
     get: operations['listClusters'];
     put?: never;
-    /** Order the cluster of a kernel; it is starting when this answers. */
+    /** Start the cluster of a kernel; it is starting when the response is sent. */
     post: operations['createCluster'];
     delete?: never;
     options?: never;
@@ -63,11 +63,11 @@ export type paths = {
       path?: never;
       cookie?: never;
     };
-    /** A kernel's cluster. */
+    /** Describe the cluster of a kernel. */
     get: operations['readCluster'];
     put?: never;
     post?: never;
-    /** Close it; it is gone when this answers, at most 6 seconds later. */
+    /** Close the cluster; it is gone when the response is sent, after at most 6 seconds. */
     delete: operations['closeCluster'];
     options?: never;
     head?: never;
@@ -83,7 +83,7 @@ export type paths = {
     };
     get?: never;
     put?: never;
-    /** Have so many workers; they come and go after the answer. */
+    /** Change the number of workers; they start or stop after the response. */
     post: operations['scaleCluster'];
     delete?: never;
     options?: never;
@@ -100,7 +100,7 @@ export type paths = {
     };
     get?: never;
     put?: never;
-    /** Order a new one in its place, with other options if some are given. */
+    /** Restart the cluster, with other options if some are given. */
     post: operations['restartCluster'];
     delete?: never;
     options?: never;
@@ -115,7 +115,7 @@ export type paths = {
       path?: never;
       cookie?: never;
     };
-    /** The last lines of its logs. */
+    /** The last lines of each log. */
     get: operations['readLogs'];
     put?: never;
     post?: never;
@@ -136,35 +136,35 @@ export type components = {
      *     Attributes
      *     ----------
      *     kernel_id
-     *         Whose it is.
+     *         The kernel.
      *     name
-     *         What the user calls it: its notebooks, or the kernel's name.
+     *         The names of its notebooks, or the kernel's name.
      *     notebooks
-     *         Paths of the notebooks and consoles of the kernel.
+     *         Paths of the notebooks and consoles that use the kernel.
      *     status
      *         ``starting``, ``ready``, ``closing``, ``closed`` or ``failed``.
      *     reason, fix
      *         Why it failed or was closed, and what to do.
      *     log
-     *         The last lines of what failed.
+     *         The last lines of the log of the process that failed.
      *     spec
-     *         What was asked for.
+     *         The options.
      *     since
      *         When this status began, in seconds since the epoch.
      *     workers_ready, workers_total
-     *         How far the start is.
+     *         The progress of the start.
      *     engine
-     *         ``cuda`` or ``cpu``; `None` until that is decided.
+     *         ``cuda`` or ``cpu``; `None` until it is decided.
      *     stand_in
-     *         Why the CPU stands in for GPUs, or empty.
+     *         Why the CPU stands in for GPUs; else empty.
      *     gpus
      *         UUIDs of its GPUs.
      *     pid
-     *         Of the supervisor; `None` when there is none.
+     *         The pid of the supervisor; `None` if there is none.
      *     dashboard
-     *         Where Dask's dashboard is, after the server's base URL; `None` when there is none.
+     *         The path of Dask's dashboard below the server's base URL; `None` if there is none.
      *     state
-     *         What its workers do, as last reported.
+     *         Its last reported state.
      */
     ClusterInfo: {
       /** Kernel Id */
@@ -247,7 +247,7 @@ export type components = {
     };
     /**
      * ClusterLogs
-     * @description The last lines of the logs of a cluster, by the name of the worker; ``supervisor`` is Dask's scheduler.
+     * @description The last lines of the logs of a cluster, by worker name; ``supervisor`` is the log of Dask's scheduler.
      */
     ClusterLogs: {
       /** Logs */
@@ -262,7 +262,7 @@ export type components = {
     ClusterSpec: {
       /**
        * Gpus
-       * @description all, a count from 1, or indices and GPU- or MIG- UUIDs with commas (3, for number 3 alone)
+       * @description all, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)
        * @default all
        */
       gpus: 'all' | number | string | (number | string)[];
@@ -332,7 +332,7 @@ export type components = {
       };
       /**
        * Environment
-       * @description NAME=VALUE with a name that is none of CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER (use --gpus)
+       * @description NAME=VALUE, where the name is not CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER (use --gpus)
        */
       environment?: {
         [key: string]: string;
@@ -358,7 +358,7 @@ export type components = {
     };
     /**
      * ClusterState
-     * @description A cluster at one moment.
+     * @description The state of a cluster at one time.
      *
      *     Attributes
      *     ----------
@@ -367,19 +367,19 @@ export type components = {
      *     status
      *         ``starting``, ``ready``, ``closing`` or ``closed``.
      *     time
-     *         When this was read, in seconds since the epoch.
+     *         When the state was read, in seconds since the epoch.
      *     workers
-     *         Its workers, in the order of their GPUs.
+     *         Its workers, in the order of its GPUs.
      *     tasks_waiting
-     *         Tasks that the scheduler could send to a worker and has not yet.
+     *         The number of tasks that are ready to run and not assigned to a worker yet.
      *     tasks_unfinished
-     *         All tasks that are still to be done: those that run, and those that wait for a worker or for other tasks.
+     *         The number of all unfinished tasks: those that run, and those that wait for a worker or for other tasks.
      *     workers_wanted
-     *         How many workers it is to have; `workers` has fewer while one is starting, and more while one is retiring.
+     *         The requested number of workers; `workers` has fewer while one starts, and more while one is retired.
      *     gpus
-     *         UUIDs of the GPUs that are to have a worker: after a `scale` fewer than the cluster holds.
+     *         UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
      *     held
-     *         Size of the results that clients keep on the workers, in bytes: what is lost when the cluster is closed.
+     *         Bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
      *     worker_exits
      *         The newest unexpected exits of worker processes, at most 20, the oldest first.
      */
@@ -434,14 +434,14 @@ export type components = {
     };
     /**
      * CreateCluster
-     * @description Start the cluster of a kernel.
+     * @description Request body that starts the cluster of a kernel.
      *
      *     Attributes
      *     ----------
      *     kernel_id
-     *         Whose it will be.
+     *         The kernel.
      *     spec
-     *         What cluster; what is left out is as in the profile.
+     *         Its options; options that are left out are those of the profile.
      *     profile
      *         The name of a profile; empty for the default.
      */
@@ -462,11 +462,11 @@ export type components = {
      *     Attributes
      *     ----------
      *     name
-     *         In words: a notebook, or a program.
+     *         The name of a notebook, or of a program.
      *     kernel_id
-     *         Whose cluster it is; `None` where that is not known.
+     *         The kernel of the cluster; `None` if unknown.
      *     share
-     *         Whether it lets others hold it too.
+     *         Whether other clusters that share may hold it too.
      */
     GpuHolder: {
       /** Name */
@@ -484,17 +484,17 @@ export type components = {
     };
     /**
      * GpuInfo
-     * @description A GPU, who holds it, and who uses it.
+     * @description A GPU, the clusters that hold it, and the processes that use it.
      *
      *     Attributes
      *     ----------
      *     holders
      *         The clusters that hold it.
      *     users
-     *         The processes on it.
+     *         The processes that use it.
      *     hidden_use
-     *         Whether nobody holds it, and yet more of its memory is in use than the listed processes explain: NVML does
-     *         not list those of other containers.
+     *         Whether no cluster holds it and more of its memory is used than by the listed processes: NVML does not list
+     *         processes of other containers.
      */
     GpuInfo: {
       /** Index */
@@ -566,9 +566,9 @@ export type components = {
      *     Attributes
      *     ----------
      *     gpus
-     *         In the order of the PCI bus.
+     *         In PCI bus order.
      *     reason, fix
-     *         Why there are none, or fewer than there were; empty when all is well.
+     *         Why there are none, or fewer than before, and what to do; else empty.
      */
     GpuList: {
       /**
@@ -589,12 +589,12 @@ export type components = {
     };
     /**
      * GpuMetrics
-     * @description A GPU at one moment of the past; see `GpuState`.
+     * @description Metrics of a GPU in the history; see `GpuState`.
      *
      *     Attributes
      *     ----------
      *     nvlink, pcie
-     *         What it sent and received over NVLink, and over PCIe, in bytes a second since the moment before.
+     *         Traffic over NVLink, and over PCIe, sent and received, in bytes per second since the previous sample.
      */
     GpuMetrics: {
       /**
@@ -637,7 +637,7 @@ export type components = {
      *     pid
      *         Its process id.
      *     memory
-     *         Device memory that it holds, in bytes.
+     *         Device memory that it uses, in bytes.
      */
     GpuProcess: {
       /** Pid */
@@ -657,13 +657,13 @@ export type components = {
      *     pid
      *         Its process id.
      *     name, user
-     *         Of the program, and of who runs it; `None` where that cannot be known.
+     *         The name of the program and of the user who runs it; `None` if unknown.
      *     memory
-     *         Device memory that it holds, in bytes.
+     *         Device memory that it uses, in bytes.
      *     kernel_id
-     *         The kernel that it is, or to whose cluster it belongs; `None` for a foreign process.
+     *         The kernel, if the process is a kernel or belongs to its cluster; `None` for other processes.
      *     notebook
-     *         The name of the notebook whose kernel it is itself; else `None`.
+     *         The name of the notebook, if the process is its kernel; else `None`.
      */
     GpuUser: {
       /** Pid */
@@ -696,18 +696,18 @@ export type components = {
     };
     /**
      * Problem
-     * @description Why a request was refused.
+     * @description The error of a request.
      *
      *     Attributes
      *     ----------
      *     message
-     *         What is wrong, as a sentence for the user.
+     *         What is wrong, as a sentence.
      *     fix
-     *         What to do about it; empty when there is nothing to do.
+     *         What to do about it; may be empty.
      *     kind
-     *         The name of the error in `jupyter_gpudask.errors`; empty for what is none of those.
+     *         The name of the class in `jupyter_gpudask.errors`; empty for other errors.
      *     field
-     *         The field of the body that is wrong, if it is one.
+     *         The field of the request body that is wrong; may be empty.
      */
     Problem: {
       /** Message */
@@ -730,16 +730,16 @@ export type components = {
     };
     /**
      * Profile
-     * @description A spec that the administrator has given a name.
+     * @description A profile: options of a cluster under a name that the administrator chose.
      *
      *     Attributes
      *     ----------
      *     name
-     *         By which a cluster of it is asked for.
+     *         The name with which it is requested.
      *     title
-     *         What the user reads.
+     *         The title that users see.
      *     spec
-     *         What it is.
+     *         The options.
      */
     Profile: {
       /** Name */
@@ -750,7 +750,7 @@ export type components = {
     };
     /**
      * ProfileList
-     * @description The profiles, and the spec of a cluster for which nothing is said.
+     * @description The profiles, and the options of a cluster that is requested without options.
      */
     ProfileList: {
       /** Profiles */
@@ -759,14 +759,14 @@ export type components = {
     };
     /**
      * RestartCluster
-     * @description Start it anew; what `spec` leaves out stays as it was.
+     * @description Request body that restarts a cluster; options that `spec` leaves out are unchanged.
      */
     RestartCluster: {
       spec?: components['schemas']['ClusterOptions'];
     };
     /**
      * Sample
-     * @description All metrics of one moment.
+     * @description All metrics of one time.
      *
      *     Attributes
      *     ----------
@@ -775,7 +775,7 @@ export type components = {
      *     gpus
      *         By UUID.
      *     workers
-     *         By kernel id, and by the name of the worker.
+     *         By kernel id, then by worker name.
      */
     Sample: {
       /** Time */
@@ -799,7 +799,7 @@ export type components = {
     };
     /**
      * ScaleCluster
-     * @description Have `workers` workers.
+     * @description Request body that scales a cluster to `workers` workers.
      */
     ScaleCluster: {
       /** Workers */
@@ -807,22 +807,22 @@ export type components = {
     };
     /**
      * StreamMessage
-     * @description One message, at most one a second.
+     * @description One message; at most one is sent per second.
      *
      *     Attributes
      *     ----------
      *     type
-     *         ``full`` for the first message, which has everything; ``changes`` for the others.
+     *         ``full`` for the first message, which has the full state; ``changes`` for the others.
      *     time
-     *         When it was made, in seconds since the epoch.
+     *         When it was created, in seconds since the epoch.
      *     gpus
-     *         The GPUs; `None` where nothing about them has changed.
+     *         The GPUs; `None` if nothing has changed.
      *     clusters
-     *         Those that have changed, or all.
+     *         The clusters that have changed; in the first message, all.
      *     removed
-     *         The kernels whose cluster is forgotten.
+     *         The kernels whose cluster was removed.
      *     history
-     *         The samples since the moment that was asked for, or since the last message; the newest is last.
+     *         The samples since the requested time or since the last message; the newest is last.
      */
     StreamMessage: {
       /**
@@ -884,7 +884,7 @@ export type components = {
     };
     /**
      * WorkerMetrics
-     * @description A worker at one moment of the past; see `WorkerState`.
+     * @description Metrics of a worker in the history; see `WorkerState`.
      */
     WorkerMetrics: {
       /**
@@ -939,27 +939,27 @@ export type components = {
      *     pid
      *         Its process id.
      *     gpu_index, gpu_uuid
-     *         Its GPU; ``None`` on the CPU stand-in.
+     *         Its GPU; `None` on the CPU stand-in.
      *     utilization
-     *         Of its GPU, in percent.
+     *         The utilization of its GPU, in percent.
      *     device_memory_used, device_memory_total
-     *         Of its GPU, in bytes, of all processes together.
+     *         The memory of its GPU in bytes, used by all processes and total.
      *     pool_used, pool_size
-     *         What RMM has handed out on its GPU, and what it holds, in bytes.
+     *         Bytes that RMM has allocated on its GPU, and the size of its pool.
      *     spilled_to_host, spilled_to_disk
-     *         Results that now lie in host memory instead of device memory, and on disk instead of host memory, in bytes.
+     *         Bytes of results spilled from device memory to host memory, and from host memory to disk.
      *     memory
      *         Host memory of the process, in bytes.
      *     threads
-     *         How many tasks it can run at a time.
+     *         The number of tasks it can run at a time.
      *     executing, waiting
-     *         Tasks that run, and tasks that were sent to it and do not run yet.
+     *         The numbers of tasks that it runs, and that are assigned to it and do not run yet.
      *     executed
-     *         How many tasks it has run since it was started.
+     *         The number of tasks it has run since it was started.
      *     out_of_memory
-     *         How many tasks failed on it for want of device memory, since the cluster was started.
+     *         The number of its tasks that ran out of device memory, since the cluster was started.
      *     status
-     *         Dask's word for its state: ``running``, ``paused``, ``closing_gracefully``, ...
+     *         Its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
      */
     WorkerState: {
       /** Name */
@@ -1055,7 +1055,7 @@ export type components = {
       | {
           /**
            * Gpus
-           * @description all, a count from 1, or indices and GPU- or MIG- UUIDs with commas (3, for number 3 alone)
+           * @description all, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)
            * @default all
            */
           gpus: 'all' | number | string | (number | string)[];
@@ -1125,7 +1125,7 @@ export type components = {
           };
           /**
            * Environment
-           * @description NAME=VALUE with a name that is none of CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER (use --gpus)
+           * @description NAME=VALUE, where the name is not CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER (use --gpus)
            */
           environment?: {
             [key: string]: string;
@@ -1178,7 +1178,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The GPUs, who holds them and who uses them. */
+      /** @description List the GPUs, with their holders and processes. */
       200: {
         headers: {
           [name: string]: unknown;
@@ -1187,7 +1187,7 @@ export interface operations {
           'application/json': components['schemas']['GpuList'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1207,7 +1207,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description What the administrator offers. */
+      /** @description List the profiles, and the default options. */
       200: {
         headers: {
           [name: string]: unknown;
@@ -1216,7 +1216,7 @@ export interface operations {
           'application/json': components['schemas']['ProfileList'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1236,7 +1236,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The clusters of this server. */
+      /** @description List the clusters of this server. */
       200: {
         headers: {
           [name: string]: unknown;
@@ -1245,7 +1245,7 @@ export interface operations {
           'application/json': components['schemas']['ClusterList'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1269,10 +1269,10 @@ export interface operations {
       };
     };
     responses: {
-      /** @description Order the cluster of a kernel; it is starting when this answers. */
+      /** @description Start the cluster of a kernel; it is starting when the response is sent. */
       202: {
         headers: {
-          /** @description Where it can be read. */
+          /** @description The URL of the cluster. */
           Location?: string;
           [name: string]: unknown;
         };
@@ -1289,7 +1289,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1298,7 +1298,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description There is no such kernel or cluster. */
+      /** @description The kernel, cluster or profile does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1307,7 +1307,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The cluster, or the server, is not in a state for this. */
+      /** @description The state of the cluster or of the server does not allow this. */
       409: {
         headers: {
           [name: string]: unknown;
@@ -1316,7 +1316,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The body is JSON, but not as it should be. */
+      /** @description A value in the body is invalid. */
       422: {
         headers: {
           [name: string]: unknown;
@@ -1338,7 +1338,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description A kernel's cluster. */
+      /** @description Describe the cluster of a kernel. */
       200: {
         headers: {
           [name: string]: unknown;
@@ -1347,7 +1347,7 @@ export interface operations {
           'application/json': components['schemas']['ClusterInfo'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1356,7 +1356,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description There is no such kernel or cluster. */
+      /** @description The kernel, cluster or profile does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1378,14 +1378,14 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description Close it; it is gone when this answers, at most 6 seconds later. */
+      /** @description Close the cluster; it is gone when the response is sent, after at most 6 seconds. */
       204: {
         headers: {
           [name: string]: unknown;
         };
         content?: never;
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1394,7 +1394,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description There is no such kernel or cluster. */
+      /** @description The kernel, cluster or profile does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1420,10 +1420,10 @@ export interface operations {
       };
     };
     responses: {
-      /** @description Have so many workers; they come and go after the answer. */
+      /** @description Change the number of workers; they start or stop after the response. */
       202: {
         headers: {
-          /** @description Where it can be read. */
+          /** @description The URL of the cluster. */
           Location?: string;
           [name: string]: unknown;
         };
@@ -1440,7 +1440,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1449,7 +1449,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description There is no such kernel or cluster. */
+      /** @description The kernel, cluster or profile does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1458,7 +1458,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The cluster, or the server, is not in a state for this. */
+      /** @description The state of the cluster or of the server does not allow this. */
       409: {
         headers: {
           [name: string]: unknown;
@@ -1467,7 +1467,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The body is JSON, but not as it should be. */
+      /** @description A value in the body is invalid. */
       422: {
         headers: {
           [name: string]: unknown;
@@ -1493,10 +1493,10 @@ export interface operations {
       };
     };
     responses: {
-      /** @description Order a new one in its place, with other options if some are given. */
+      /** @description Restart the cluster, with other options if some are given. */
       202: {
         headers: {
-          /** @description Where it can be read. */
+          /** @description The URL of the cluster. */
           Location?: string;
           [name: string]: unknown;
         };
@@ -1513,7 +1513,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1522,7 +1522,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description There is no such kernel or cluster. */
+      /** @description The kernel, cluster or profile does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1531,7 +1531,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The cluster, or the server, is not in a state for this. */
+      /** @description The state of the cluster or of the server does not allow this. */
       409: {
         headers: {
           [name: string]: unknown;
@@ -1540,7 +1540,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The body is JSON, but not as it should be. */
+      /** @description A value in the body is invalid. */
       422: {
         headers: {
           [name: string]: unknown;
@@ -1562,7 +1562,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The last lines of its logs. */
+      /** @description The last lines of each log. */
       200: {
         headers: {
           [name: string]: unknown;
@@ -1571,7 +1571,7 @@ export interface operations {
           'application/json': components['schemas']['ClusterLogs'];
         };
       };
-      /** @description Not logged in, or not allowed. */
+      /** @description The request is not authenticated, or not authorized. */
       403: {
         headers: {
           [name: string]: unknown;
@@ -1580,7 +1580,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description There is no such kernel or cluster. */
+      /** @description The kernel, cluster or profile does not exist. */
       404: {
         headers: {
           [name: string]: unknown;
@@ -1589,7 +1589,7 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
-      /** @description The cluster, or the server, is not in a state for this. */
+      /** @description The state of the cluster or of the server does not allow this. */
       409: {
         headers: {
           [name: string]: unknown;

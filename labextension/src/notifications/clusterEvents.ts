@@ -1,7 +1,10 @@
 /**
  * Detects events of clusters that the user did not cause, such as failures.
  */
-import { ICluster, IWorker } from '../model/api';
+import { ICluster, IWorker, IWorkerExit } from '../model/api';
+
+/** Identifies a worker, also one that has left the cluster. */
+export type WorkerId = Pick<IWorker, 'name' | 'gpu_index'>;
 
 /** An event of a cluster. */
 export interface IClusterEvent {
@@ -9,22 +12,21 @@ export interface IClusterEvent {
     | 'start-failed'
     | 'failed'
     | 'closed'
-    | 'workers-restarted'
+    | 'worker-lost'
+    | 'out-of-host-memory'
     | 'out-of-device-memory';
   cluster: ICluster;
-  /** The workers that were restarted, each with the pid of its previous process. */
-  restarted: { worker: IWorker; pid: number }[];
-  /** The workers on which tasks ran out of device memory. */
-  outOfMemory: IWorker[];
+  /** The workers that were lost or ran out of memory. */
+  workers: WorkerId[];
 }
 
 /** The last known state of a cluster. */
 interface ILastState {
   cluster: ICluster;
-  /** The pids of the workers by name, including those that have left. */
-  pids: Map<string, number>;
-  /** The counts of tasks that ran out of device memory, by the name of the worker. */
-  outOfMemory: Map<string, number>;
+  /** The workers by name, including those that have left. */
+  workers: Map<string, IWorker>;
+  /** The exits of workers; null if not known yet. */
+  exits: IWorkerExit[] | null;
 }
 
 /**
@@ -33,105 +35,86 @@ interface ILastState {
 export class ClusterEventDetector {
   /** The events since the last call. */
   detect(clusters: Iterable<ICluster>): IClusterEvent[] {
-    const known = new Map<string, ILastState>();
+    const states = new Map<string, ILastState>();
     const events: IClusterEvent[] = [];
     for (const cluster of clusters) {
-      const last = this._known.get(cluster.kernel_id);
-      known.set(cluster.kernel_id, {
-        cluster,
-        pids: pidsOf(cluster, last),
-        outOfMemory: outOfMemoryCounts(cluster, last)
-      });
+      const last = this._states.get(cluster.kernel_id);
+      states.set(cluster.kernel_id, nextState(cluster, last));
       if (last) {
         events.push(...compare(last, cluster));
       }
     }
-    this._known = known;
+    this._states = states;
     return events;
   }
 
-  private _known = new Map<string, ILastState>();
+  private _states = new Map<string, ILastState>();
 }
 
-function compare(last: ILastState, now: ICluster): IClusterEvent[] {
-  const { cluster: old } = last;
-  const base = { cluster: now, restarted: [], outOfMemory: [] };
-  if (now.status !== old.status || now.since !== old.since) {
-    if (now.status === 'failed') {
-      const kind = old.status === 'starting' ? 'start-failed' : 'failed';
-      return [{ ...base, kind }];
-    }
-    // A cluster that the user has stopped has no reason.
-    if (now.status === 'closed' && now.reason) {
-      return [{ ...base, kind: 'closed' }];
-    }
-  }
-  if (now.pid !== old.pid) {
+/** Update the last state; another pid is another cluster, with other workers. */
+function nextState(cluster: ICluster, last?: ILastState): ILastState {
+  const old = last?.cluster.pid === cluster.pid ? last : undefined;
+  const workers = new Map(old?.workers);
+  cluster.state?.workers.forEach(worker => workers.set(worker.name, worker));
+  const exits = cluster.state?.worker_exits ?? old?.exits ?? null;
+  return { cluster, workers, exits };
+}
+
+function compare(last: ILastState, cluster: ICluster): IClusterEvent[] {
+  const events = statusEvents(last, cluster);
+  const isSame = last.cluster.pid === cluster.pid;
+  return events.length === 0 && isSame ? workerEvents(last, cluster) : events;
+}
+
+function statusEvents(
+  { cluster: old }: ILastState,
+  cluster: ICluster
+): IClusterEvent[] {
+  if (cluster.status === old.status && cluster.since === old.since) {
     return [];
   }
-  const workers = now.state?.workers ?? [];
-  const restarted = workers.flatMap(worker => {
-    const pid = last.pids.get(worker.name);
-    return pid !== undefined && worker.pid !== null && pid !== worker.pid
-      ? [{ worker, pid }]
-      : [];
-  });
+  if (cluster.status === 'failed') {
+    const kind = old.status === 'starting' ? 'start-failed' : 'failed';
+    return [{ kind, cluster, workers: [] }];
+  }
+  // A cluster that the user has stopped has no reason.
+  return cluster.status === 'closed' && cluster.reason
+    ? [{ kind: 'closed', cluster, workers: [] }]
+    : [];
+}
+
+function workerEvents(last: ILastState, cluster: ICluster): IClusterEvent[] {
+  const { workers = [], worker_exits: exits = [] } = cluster.state ?? {};
+  const newExits = exits.filter(exit => isNew(exit, last.exits));
+  const exited = (isOverLimit: boolean): WorkerId[] =>
+    workersOf(
+      newExits.filter(exit => exit.over_memory_limit === isOverLimit),
+      [...last.workers.values(), ...workers]
+    );
   const outOfMemory = workers.filter(
-    ({ name, out_of_memory }) =>
-      out_of_memory > (last.outOfMemory.get(name) ?? 0)
+    ({ name, out_of_memory: count }) =>
+      count > (last.workers.get(name)?.out_of_memory ?? 0)
   );
-  const events: IClusterEvent[] = [];
-  if (restarted.length > 0) {
-    events.push({ ...base, kind: 'workers-restarted', restarted });
-  }
-  if (outOfMemory.length > 0) {
-    events.push({ ...base, kind: 'out-of-device-memory', outOfMemory });
-  }
-  return events;
+  const events: IClusterEvent[] = [
+    { kind: 'worker-lost', cluster, workers: exited(false) },
+    { kind: 'out-of-host-memory', cluster, workers: exited(true) },
+    { kind: 'out-of-device-memory', cluster, workers: outOfMemory }
+  ];
+  return events.filter(event => event.workers.length > 0);
 }
 
-/** The pids of the workers, including the last known ones of the same cluster. */
-function pidsOf(
-  cluster: ICluster,
-  last: ILastState | undefined
-): ILastState['pids'] {
-  const pids = new Map(isSame(cluster, last) ? last?.pids : []);
-  for (const { name, pid } of cluster.state?.workers ?? []) {
-    if (pid !== null) {
-      pids.set(name, pid);
-    }
-  }
-  return pids;
+function isNew(exit: IWorkerExit, known: IWorkerExit[] | null): boolean {
+  return (
+    known !== null &&
+    !known.some(({ pid, time }) => pid === exit.pid && time === exit.time)
+  );
 }
 
-/** The counts of the workers, including the last known ones of the same cluster. */
-function outOfMemoryCounts(
-  cluster: ICluster,
-  last: ILastState | undefined
-): ILastState['outOfMemory'] {
-  const known = isSame(cluster, last) ? last?.outOfMemory : [];
-  const workers = cluster.state?.workers ?? [];
-  return new Map([
-    ...(known ?? []),
-    ...workers.map(({ name, out_of_memory }): [string, number] => [
-      name,
-      out_of_memory
-    ])
-  ]);
-}
-
-function isSame(cluster: ICluster, last: ILastState | undefined): boolean {
-  return last?.cluster.pid === cluster.pid;
-}
-
-/** Why a worker process exited, according to the log of the scheduler; undefined if it was restarted on purpose. */
-export function workerExitReason(
-  log: string,
-  pid: number
-): 'out-of-memory' | 'lost' | undefined {
-  // The messages of distributed's nanny.
-  if (log.includes(`(pid=${pid}) exceeded`)) {
-    return 'out-of-memory';
-  }
-  return log.includes(`Worker process ${pid} `) ? 'lost' : undefined;
+/** The workers that have exited, each once. */
+function workersOf(exits: IWorkerExit[], workers: IWorker[]): WorkerId[] {
+  const names = new Set(exits.map(({ worker }) => worker));
+  return [...names].map(
+    name =>
+      workers.find(worker => worker.name === name) ?? { name, gpu_index: null }
+  );
 }

@@ -7,25 +7,18 @@ import { IDisposable } from '@lumino/disposable';
 import { workerName } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { areOptionsRefused, endReason } from '../errors';
-import { ICluster, IWorker } from '../model/api';
-import { RestClient } from '../model/rest';
+import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
-import {
-  ClusterEventDetector,
-  IClusterEvent,
-  workerExitReason
-} from './clusterEvents';
+import { ClusterEventDetector, IClusterEvent, WorkerId } from './clusterEvents';
 
 /** Shows at most one notification for each cluster and subject, and dismisses it when the cluster has changed. */
 export class Notifier implements IDisposable {
   /**
    * @param gpuDask - the shared service
-   * @param _rest - the client that reads the logs
    * @param _isPanelVisible - whether the panel is visible, which shows why a cluster has ended
    */
   constructor(
     private readonly _gpuDask: IGpuDask,
-    private readonly _rest: RestClient,
     private readonly _isPanelVisible: () => boolean
   ) {
     _gpuDask.model.changed.connect(this._onChanged, this);
@@ -45,17 +38,22 @@ export class Notifier implements IDisposable {
     this._dismissOutdated();
     const events = this._detector.detect(model.clusters.values());
     if (model.settings.value.notifications) {
-      events.forEach(event => void this._notify(event));
+      events.forEach(event => this._notify(event));
     }
   }
 
-  private async _notify(event: IClusterEvent): Promise<void> {
-    if (event.kind === 'workers-restarted') {
-      await this._notifyWorkersRestarted(event);
-    } else if (event.kind === 'out-of-device-memory') {
-      this._notifyOutOfDeviceMemory(event);
-    } else if (!this._isPanelVisible()) {
-      this._notifyEnd(event);
+  private _notify(event: IClusterEvent): void {
+    switch (event.kind) {
+      case 'worker-lost':
+        return this._notifyWorkerLost(event);
+      case 'out-of-host-memory':
+        return this._notifyOutOfHostMemory(event);
+      case 'out-of-device-memory':
+        return this._notifyOutOfDeviceMemory(event);
+      default:
+        if (!this._isPanelVisible()) {
+          this._notifyEnd(event);
+        }
     }
   }
 
@@ -84,62 +82,52 @@ export class Notifier implements IDisposable {
     this._emit(cluster, 'end', message, type, actions);
   }
 
-  private _notifyOutOfDeviceMemory({
-    cluster,
-    outOfMemory
-  }: IClusterEvent): void {
+  private _notifyWorkerLost({ cluster, workers }: IClusterEvent): void {
+    const { trans } = this._gpuDask;
+    const message = trans._n(
+      '%2: a worker was lost (%3). Dask restarts it and recomputes its results.',
+      '%2: %1 workers were lost (%3). Dask restarts them and recomputes their results.',
+      workers.length,
+      cluster.name,
+      this._workerNames(workers)
+    );
+    this._emit(cluster, 'worker-lost', message, 'warning', [
+      this._logsAction(cluster)
+    ]);
+  }
+
+  private _notifyOutOfHostMemory({ cluster, workers }: IClusterEvent): void {
+    const { trans } = this._gpuDask;
+    const message = trans._n(
+      '%2: a worker ran out of host memory (%3). Dask restarts it and recomputes its results.',
+      '%2: %1 workers ran out of host memory (%3). Dask restarts them and recomputes their results.',
+      workers.length,
+      cluster.name,
+      this._workerNames(workers)
+    );
+    this._emit(cluster, 'host-memory', message, 'warning', [
+      this._logsAction(cluster)
+    ]);
+  }
+
+  private _notifyOutOfDeviceMemory({ cluster, workers }: IClusterEvent): void {
     const { trans } = this._gpuDask;
     // JupyterLab truncates messages after 140 characters.
-    const workers =
-      outOfMemory.length > 2
-        ? trans.__('%1 workers', outOfMemory.length)
-        : this._workerNames(outOfMemory);
+    const names =
+      workers.length > 2
+        ? trans.__('%1 workers', workers.length)
+        : this._workerNames(workers);
     const message = trans.__(
       '%1: a task ran out of device memory on %2. Try smaller chunks, or a lower spill threshold.',
       cluster.name,
-      workers
+      names
     );
     this._emit(cluster, 'device-memory', message, 'error', [
       this._logsAction(cluster)
     ]);
   }
 
-  private async _notifyWorkersRestarted({
-    cluster,
-    restarted
-  }: IClusterEvent): Promise<void> {
-    const { trans } = this._gpuDask;
-    const log = await this._readLog(cluster.kernel_id);
-    const workersWith = (reason: string): IWorker[] =>
-      restarted
-        .filter(({ pid }) => workerExitReason(log, pid) === reason)
-        .map(({ worker }) => worker);
-    const outOfMemory = workersWith('out-of-memory');
-    const lost = workersWith('lost');
-    const actions = [this._logsAction(cluster)];
-    if (outOfMemory.length > 0) {
-      const message = trans._n(
-        '%2: a worker ran out of host memory (%3). Dask restarted it and recomputes its results.',
-        '%2: %1 workers ran out of host memory (%3). Dask restarted them and recomputes their results.',
-        outOfMemory.length,
-        cluster.name,
-        this._workerNames(outOfMemory)
-      );
-      this._emit(cluster, 'host-memory', message, 'warning', actions);
-    }
-    if (lost.length > 0) {
-      const message = trans._n(
-        '%2: a worker was lost (%3). Dask restarted it and recomputes its results.',
-        '%2: %1 workers were lost (%3). Dask restarted them and recomputes their results.',
-        lost.length,
-        cluster.name,
-        this._workerNames(lost)
-      );
-      this._emit(cluster, 'lost-workers', message, 'warning', actions);
-    }
-  }
-
-  private _workerNames(workers: IWorker[]): string {
+  private _workerNames(workers: WorkerId[]): string {
     const { trans } = this._gpuDask;
     return workers.map(worker => workerName(worker, trans)).join(', ');
   }
@@ -152,9 +140,6 @@ export class Notifier implements IDisposable {
     type: 'info' | 'warning' | 'error',
     actions: Notification.IAction[]
   ): void {
-    if (!this._isCurrent(cluster)) {
-      return;
-    }
     const key = `${cluster.kernel_id} ${subject}`;
     const old = this._shown.get(key);
     const isShown = Notification.manager.notifications.some(
@@ -184,15 +169,6 @@ export class Notifier implements IDisposable {
   /** Whether the cluster of the kernel is still in the same status. */
   private _isCurrent({ kernel_id: kernelId, since }: ICluster): boolean {
     return this._gpuDask.model.clusters.get(kernelId)?.since === since;
-  }
-
-  /** The log of the scheduler; empty if it is not available any more. */
-  private async _readLog(kernelId: string): Promise<string> {
-    try {
-      return (await this._rest.logs(kernelId)).supervisor ?? '';
-    } catch {
-      return '';
-    }
   }
 
   private _logsAction(cluster: ICluster): Notification.IAction {

@@ -3,7 +3,6 @@ import {
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 
-import { RestClient } from '../model/rest';
 import { Notifier } from '../notifications/notifier';
 import { PANEL_ID } from '../panel/panel';
 import { IGpuDask } from '../tokens';
@@ -16,11 +15,10 @@ export const notifications: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   requires: [IGpuDask],
   activate: (app: JupyterFrontEnd, gpuDask: IGpuDask): void => {
-    const rest = new RestClient(app.serviceManager.serverSettings);
     const isPanelVisible = (): boolean =>
       Array.from(app.shell.widgets('left')).some(
         widget => widget.id === PANEL_ID && widget.isVisible
       );
-    new Notifier(gpuDask, rest, isPanelVisible);
+    new Notifier(gpuDask, isPanelVisible);
   }
 };

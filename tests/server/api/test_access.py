@@ -1,4 +1,4 @@
-"""Who gets in, and who does not."""
+"""Authentication and authorization."""
 
 import http.cookiejar
 import os
@@ -16,15 +16,15 @@ pytestmark = pytest.mark.cluster
 PATHS = ["gpus", "profiles", "clusters", "clusters/x", "clusters/x/logs", "openapi.json"]
 
 
-def test_every_method_of_every_handler_says_who_may_call_it(server):
-    """Jupyter Server lists those that do not when it starts."""
+def test_each_method_of_each_handler_declares_its_authorization(server):
+    """Jupyter Server logs those that do not when it starts."""
     assert "jupyter_gpudask | extension was successfully loaded" in server.log
     assert "registered for /a%40b/gpudask" not in server.log
 
 
 @pytest.mark.parametrize("verb", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", [*PATHS, "stream", "clusters/x/scale", "clusters/x/restart", "../dashboard/x/status"])
-def test_no_method_does_anything_for_a_stranger(server, path, verb):
+def test_no_method_is_available_without_authentication(server, path, verb):
     answer = server.fetch(path, verb, headers={})
     is_login_page = b"Password or token" in answer.text
     assert is_login_page or answer.status in (403, 404, 405)
@@ -32,7 +32,7 @@ def test_no_method_does_anything_for_a_stranger(server, path, verb):
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "token wrong"}])
-def test_without_the_token_nothing_is_learned(server, path, headers):
+def test_requests_without_a_valid_token_get_only_an_error(server, path, headers):
     answer = server.fetch(path, headers=headers)
     assert answer.status == 403
     assert set(answer.body) == {"message", "fix", "kind", "field"}
@@ -41,7 +41,7 @@ def test_without_the_token_nothing_is_learned(server, path, headers):
         assert server.fetch(path, method, {} if method == "POST" else None, headers=headers).status in (403, 405)
 
 
-def test_a_page_of_another_origin_gets_nothing(server):
+def test_a_page_of_another_origin_is_refused(server):
     token = f"token {server.token}"
     with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
         server.socket("stream", token=False, origin="https://evil.example", cookie=cookie_of(server))
@@ -50,7 +50,7 @@ def test_a_page_of_another_origin_gets_nothing(server):
     assert server.fetch("gpus", headers={"Authorization": token}).status == 200
 
 
-def test_a_change_by_cookie_needs_the_xsrf_token(server):
+def test_a_request_that_changes_something_by_cookie_needs_the_xsrf_token(server):
     cookie = cookie_of(server)
     body = {"kernel_id": "none"}
     assert server.fetch("clusters", "POST", body, headers={"Cookie": cookie}).status == 403
@@ -65,14 +65,14 @@ def test_a_stream_without_a_token_is_refused(server):
 
 
 def cookie_of(server):
-    """The cookies of a browser that has logged in."""
+    """The cookies of a browser after login."""
     jar = http.cookiejar.CookieJar()
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
     browser.open(f"{server.url}login?token={server.token}", timeout=10).close()
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
 
 
-def test_no_secret_is_in_the_environment_or_the_command_line_of_a_process(server):
+def test_no_process_has_a_secret_in_its_environment_or_command_line(server):
     kernel = server.kernel()
     cluster = server.start(kernel)
     for process in [*psutil.Process(cluster["pid"]).children(recursive=True), psutil.Process(cluster["pid"])]:
@@ -116,7 +116,7 @@ asyncio.run(main(sys.argv[2:]))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-def test_another_user_of_the_machine_learns_nothing_at_any_port_of_a_cluster(server):
+def test_another_user_of_the_machine_gets_no_answer_at_any_port_of_a_cluster(server):
     kernel = server.kernel()
     cluster = server.start(kernel)
     ports = {

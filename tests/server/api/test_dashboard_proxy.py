@@ -1,4 +1,4 @@
-"""Dask's dashboards through the server, and nothing else through it."""
+"""The proxy of Dask's dashboards, and that it reaches nothing else."""
 
 import contextlib
 import datetime as dt
@@ -25,7 +25,7 @@ def page(server, kernel, path="/status", **options):
     return server.fetch(f"{kernel.id}{path}", prefix="gpudask/dashboard/", **options)
 
 
-def test_pages_and_what_they_load_come_through(server, kernel):
+def test_pages_and_their_resources_are_forwarded(server, kernel):
     status = page(server, kernel)
     assert status.status == 200
     assert b"Dask" in status.text
@@ -51,18 +51,18 @@ def listen(server, kernel, *subprotocols, query=""):
         assert "ACK" in plots.recv()
 
 
-def test_the_plots_own_socket_comes_through(server, kernel):
+def test_the_websocket_of_plots_is_forwarded(server, kernel):
     listen(server, kernel, "bokeh", session_token(page(server, kernel)))
 
 
-def test_an_open_dashboard_is_no_user_at_work(server, kernel):
+def test_an_open_dashboard_does_not_count_as_activity(server, kernel):
     before = dt.datetime.now(dt.UTC)
     listen(server, kernel, "bokeh", session_token(page(server, kernel)))
     last = server.fetch("status", prefix="api/").body["last_activity"]
     assert dt.datetime.fromisoformat(last) < before
 
 
-def test_what_opens_the_dashboard_is_not_in_its_pages(server, kernel):
+def test_the_secret_of_the_dashboard_is_not_in_its_pages(server, kernel):
     """Bokeh puts the headers that it sees into the token of the page."""
     status = page(server, kernel)
     headers = get_token_payload(session_token(status))["headers"]
@@ -87,7 +87,7 @@ client.run_on_scheduler(record)
 """
 
 
-def test_what_a_browser_shows_jupyter_does_not_reach_the_dashboard_and_all_else_does(server, kernel):
+def test_credentials_for_jupyter_are_not_forwarded_to_the_dashboard_and_everything_else_is(server, kernel):
     kernel.ok(RECORD)
     private = {
         "Referer": f"{server.url}lab?token={server.token}",
@@ -108,7 +108,7 @@ def test_what_a_browser_shows_jupyter_does_not_reach_the_dashboard_and_all_else_
     assert "gpudask-secret" not in seen.lower()
 
 
-def test_pages_can_be_framed_where_those_of_jupyter_can(server, kernel):
+def test_pages_have_the_content_security_policy_of_jupyter(server, kernel):
     policy = server.fetch("login", prefix="").headers["Content-Security-Policy"]
     assert "frame-ancestors 'self'" in policy
     for path in ("/status", "/individual-plots.json", "/nothing"):
@@ -116,11 +116,11 @@ def test_pages_can_be_framed_where_those_of_jupyter_can(server, kernel):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_a_dashboard_is_only_looked_at(server, kernel, method):
+def test_only_get_and_head_are_forwarded(server, kernel, method):
     assert page(server, kernel, method=method).status in (403, 405)
 
 
-def test_without_a_token_there_is_nothing_to_see(server, kernel):
+def test_requests_without_a_token_are_refused(server, kernel):
     answer = page(server, kernel, headers={})
     assert b"Dask" not in answer.text  # the login page, perhaps
     with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
@@ -139,7 +139,7 @@ class Neighbour(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_no_trick_with_the_path_reaches_another_port(server, kernel):
+def test_no_path_reaches_another_port(server, kernel):
     neighbour = http.server.HTTPServer(("127.0.0.1", 0), Neighbour)
     thread = threading.Thread(target=neighbour.serve_forever, daemon=True)
     thread.start()

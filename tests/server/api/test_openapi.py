@@ -1,4 +1,4 @@
-"""The description of the REST interface, from which the front end's types are made."""
+"""The OpenAPI document, and the TypeScript types that are generated from it."""
 
 import json
 import subprocess
@@ -15,16 +15,16 @@ TYPES = ROOT / "labextension" / "src" / "model" / "openapi.ts"
 NODE_MODULES = ROOT / "node_modules" / ".bin"
 
 
-def test_the_committed_description_is_that_of_the_models():
-    """If it is not: python -m jupyter_gpudask.server.api.openapi > labextension/openapi.json."""
+def test_the_committed_openapi_document_is_up_to_date():
+    """If this fails: python -m jupyter_gpudask.server.api.openapi > labextension/openapi.json."""
     committed, made = json.loads(COMMITTED.read_text()), openapi_document("/")
     committed["info"]["version"] = made["info"]["version"] = ""
     assert committed == json.loads(json.dumps(made))
 
 
-@pytest.mark.skipif(not NODE_MODULES.exists(), reason="needs the packages that `jlpm install` brings")
-def test_the_types_of_the_front_end_are_made_from_the_committed_description():
-    """If they are not: jlpm types."""
+@pytest.mark.skipif(not NODE_MODULES.exists(), reason="needs the packages that `jlpm install` installs")
+def test_the_typescript_types_are_generated_from_the_committed_openapi_document():
+    """If this fails: jlpm types."""
     made = subprocess.run(
         [NODE_MODULES / "openapi-typescript", COMMITTED, "--export-type"], capture_output=True, check=True
     )
@@ -44,13 +44,13 @@ def references(part):
             yield from references(inner)
 
 
-def test_every_reference_leads_somewhere():
+def test_each_reference_has_a_target():
     api = openapi_document("/")
     for reference in references(api):
         assert reference.removeprefix("#/components/schemas/") in api["components"]["schemas"]
 
 
 @pytest.mark.parametrize("name", list(ClusterSpec.model_fields))
-def test_every_option_of_a_cluster_can_be_ordered(name):
+def test_each_option_of_a_spec_is_an_option_of_the_rest_interface(name):
     options = openapi_document("/")["components"]["schemas"]["ClusterOptions"]
     assert name in options["properties"]

@@ -6,7 +6,7 @@ from helpers import ONE_WORKER, wait_until, without_gpus
 pytestmark = pytest.mark.cluster
 
 
-def test_a_cluster_is_ordered_read_restarted_and_closed(server, gone):
+def test_a_cluster_is_created_read_restarted_and_closed(server, gone):
     kernel = server.kernel("analysis.ipynb")
     answer = server.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": ONE_WORKER})
     assert (answer.status, answer.body["status"]) == (202, "starting")
@@ -54,20 +54,20 @@ def test_a_cluster_is_ordered_read_restarted_and_closed(server, gone):
         ("PUT", "clusters", {}, 405, ""),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_reason(server, method, path, body, status, words):
+def test_invalid_requests_are_refused_with_a_reason(server, method, path, body, status, words):
     answer = server.fetch(path, method, body)
     assert answer.status == status
     assert words in answer.body["message"]
 
 
-def test_a_body_that_is_no_json_is_a_bad_request(server):
+def test_a_body_that_is_not_json_is_a_bad_request(server):
     nested = b'{"spec": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"
     half = b'{"kernel_id": "k", "spec": {"\\ud800": 1}}'
     for data in (b"{", b"\xff", b'{"kernel_id": NaN}', nested, half):
         assert server.fetch("clusters", "POST", data=data).status == 400
 
 
-def test_a_second_order_of_the_same_cluster_changes_nothing_and_of_another_is_a_conflict(server):
+def test_a_second_request_for_the_same_cluster_has_no_effect_and_for_another_is_a_conflict(server):
     kernel = server.kernel()
     first = server.start(kernel)
     assert first["name"] == "python3"
@@ -89,14 +89,14 @@ def test_a_cluster_is_scaled(server):
 
 
 @without_gpus
-def test_the_server_says_why_it_has_no_gpus_and_what_a_cluster_is_by_default(server):
+def test_the_server_reports_why_it_has_no_gpus_and_the_default_options(server):
     gpus = server.fetch("gpus").body
     assert gpus["gpus"] == []
     assert gpus["reason"] == "This machine has no NVIDIA driver."
     assert server.fetch("profiles").body["default"]["engine"] == "auto"
 
 
-def test_the_interface_describes_itself(server):
+def test_the_openapi_document_is_served(server):
     api = server.fetch("openapi.json").body
     assert api["servers"] == [{"url": "/a%40b/gpudask/api"}]
     assert set(api["paths"]) == {
@@ -111,7 +111,7 @@ def test_the_interface_describes_itself(server):
     assert "credentials" not in str(api["components"])
 
 
-def test_a_cluster_that_does_not_start_is_failed_with_the_reason_and_can_be_restarted(server):
+def test_a_cluster_that_does_not_start_has_failed_with_a_reason_and_can_be_restarted(server):
     kernel = server.kernel()
     failed = server.start(kernel, start_timeout=0.01)
     assert (failed["status"], failed["reason"]) == ("failed", "0 of 1 workers were up after 0.01 s.")

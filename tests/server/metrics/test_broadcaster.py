@@ -1,4 +1,4 @@
-"""What those who watch are told, each at its own speed; kernels are names here."""
+"""The messages of the stream to subscribers that read at different speeds."""
 
 import asyncio
 import json
@@ -6,37 +6,37 @@ import json
 import pytest
 from managers import with_manager
 
-from jupyter_gpudask.server.metrics.broadcaster import Watch
+from jupyter_gpudask.server.metrics.broadcaster import Broadcaster
+from jupyter_gpudask.server.metrics.monitor import Monitor
 
 
-class Client:
-    """Leaves out the messages of these numbers, as one does whose connection is slow."""
+class Subscriber:
+    """Drops the messages with these numbers, as a slow connection does."""
 
-    def __init__(self, *left_out):
-        self.left_out = left_out
+    def __init__(self, *dropped):
+        self.dropped = dropped
         self.messages = 0
         self.samples = []
 
     def send(self, message):
         self.messages += 1
-        if self.messages in self.left_out:
+        if self.messages in self.dropped:
             return False
         self.samples += [sample["time"] for sample in json.loads(message)["history"]]
         return True
 
 
-@pytest.mark.parametrize("left_out", [[1], [2], [2, 3], [2, 4]])
-def test_who_was_behind_gets_every_sample_of_the_history_once(monkeypatch, left_out):
-    monkeypatch.setattr("jupyter_gpudask.server.metrics.broadcaster._INTERVAL", 0.01)
-
+@pytest.mark.parametrize("dropped", [[1], [2], [2, 3], [2, 4]])
+def test_a_slow_subscriber_gets_each_sample_of_the_history_exactly_once(dropped):
     async def use(manager):
-        watch, quick, slow = Watch(manager, 100), Client(), Client(*left_out)
-        watch.join(quick)
-        watch.join(slow)
+        broadcaster = Broadcaster(manager, Monitor(manager), history=100, interval=0.01)
+        fast, slow = Subscriber(), Subscriber(*dropped)
+        broadcaster.subscribe(fast)
+        broadcaster.subscribe(slow)
         async with asyncio.timeout(10):
             while len(slow.samples) < 6:
                 await asyncio.sleep(0.01)
-        await watch.stop()
-        assert slow.samples[:6] == quick.samples[:6]
+        await broadcaster.stop()
+        assert slow.samples[:6] == fast.samples[:6]
 
     with_manager(use)

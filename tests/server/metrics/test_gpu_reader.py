@@ -1,4 +1,4 @@
-"""What the server says of GPUs that cannot be asked, or not everything."""
+"""Reading GPUs that fail, disappear, or support only some metrics."""
 
 import json
 import os
@@ -40,13 +40,13 @@ print([(user.kernel_id, user.notebook) for user in users])
 """
 
 
-def test_a_kernel_is_named_by_its_notebook_and_a_worker_belongs_to_its_cluster(run_python):
+def test_a_process_on_a_gpu_is_attributed_to_its_notebook_or_its_cluster(run_python):
     seen = run_python(KERNEL, fake_gpu_environment())
     assert eval(seen) == [("a", "analysis.ipynb"), ("b", None)]  # noqa: S307
 
 
 @pytest.mark.parametrize(("leased", "kernel_id"), [("GPU-here", "a"), ("GPU-of-another-host", None)])
-def test_a_lease_tells_whose_a_process_is_where_its_gpus_are(monkeypatch, leased, kernel_id):
+def test_a_lease_attributes_a_process_to_a_kernel_only_on_the_host_of_its_gpus(monkeypatch, leased, kernel_id):
     gpu = GpuState(index=0, uuid="GPU-here", name="H200", processes=(GpuProcess(pid=os.getpid()),))
     lease = Lease((leased,), "a.ipynb", "a", os.getsid(0), share=False)
     monkeypatch.setattr("jupyter_gpudask.server.metrics.gpu_reader.list_gpus", lambda: [gpu])
@@ -57,7 +57,7 @@ def test_a_lease_tells_whose_a_process_is_where_its_gpus_are(monkeypatch, leased
 @pytest.mark.parametrize(
     ("used", "listed", "holder", "hidden"),
     [
-        (2**29, (), None, False),  # what the driver keeps for itself
+        (2**29, (), None, False),  # memory of the driver itself
         (40 * 2**30, (), None, True),
         (40 * 2**30, (39.5 * 2**30,), None, False),
         (40 * 2**30, (10 * 2**30,), None, True),
@@ -66,7 +66,7 @@ def test_a_lease_tells_whose_a_process_is_where_its_gpus_are(monkeypatch, leased
         (None, (), None, False),
     ],
 )
-def test_memory_that_no_listed_process_has_is_that_of_processes_that_are_not_visible(
+def test_memory_in_use_that_no_listed_process_explains_is_reported_as_hidden_use(
     monkeypatch, used, listed, holder, hidden
 ):
     processes = tuple(GpuProcess(pid=os.getpid(), memory=None if size is None else int(size)) for size in listed)
@@ -79,7 +79,7 @@ def test_memory_that_no_listed_process_has_is_that_of_processes_that_are_not_vis
 
 @pytest.fixture
 def read(run_python, tmp_path):
-    """Read the GPUs four times; `body` runs before each, as `step`. What was read, and the lines that were logged."""
+    """Read the GPUs four times, running `body` with the number `step` before; return results and logged lines."""
 
     def run(body="pass", **settings):
         log = tmp_path / "log"
@@ -98,13 +98,13 @@ def read(run_python, tmp_path):
         ("UNKNOWN", "answers"),
     ],
 )
-def test_a_driver_that_does_not_answer_is_told_and_logged_once(read, error, words):
+def test_a_driver_that_does_not_respond_is_reported_and_logged_once(read, error, words):
     seen, logged = read(FAKE_NVML_ERROR=error)
     assert all(words in look["reason"] and look["gpus"] == [] for look in seen)
     assert len(logged) == 1
 
 
-def test_a_metric_that_a_gpu_does_not_have_is_missing_and_the_others_are_there(read):
+def test_a_metric_that_a_gpu_does_not_support_is_missing_and_the_others_are_read(read):
     no = "no = lambda *_: (_ for _ in ()).throw(pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED))"
     seen, logged = read(f"{no}; pynvml.nvmlDeviceGetUtilizationRates = pynvml.nvmlDeviceGetPowerUsage = no")
     gpu = seen[-1]["gpus"][0]
@@ -112,36 +112,36 @@ def test_a_metric_that_a_gpu_does_not_have_is_missing_and_the_others_are_there(r
     assert (seen[-1]["reason"], logged) == ("", [])
 
 
-def test_a_gpu_that_falls_off_the_bus_is_named_and_the_others_go_on(read):
+def test_a_gpu_that_falls_off_the_bus_is_named_and_the_others_are_read(read):
     lost = "pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)"
     by_index = f"def by_index(i):\n        if i == 0 and step in (1, 2): raise {lost}\n        return i"
     seen, logged = read(f"{by_index}\n    pynvml.nvmlDeviceGetHandleByIndex = by_index")
     assert [len(look["gpus"]) for look in seen] == [2, 1, 1, 2]
-    assert seen[1]["reason"] == "GPU 0 (NVIDIA H200) no longer answers."
+    assert seen[1]["reason"] == "GPU 0 (NVIDIA H200) no longer responds."
     assert seen[3]["reason"] == ""
-    assert logged == ["GPU 0 (NVIDIA H200) no longer answers.", "The GPUs answer again."]
+    assert logged == ["GPU 0 (NVIDIA H200) no longer responds.", "All GPUs respond again."]
 
 
-def test_a_gpu_that_is_taken_out_is_missed_although_its_neighbour_moves_up(read):
+def test_a_removed_gpu_is_reported_although_another_gpu_gets_its_index(read):
     seen, logged = read(
         "if step: pynvml.nvmlDeviceGetCount, pynvml.nvmlDeviceGetHandleByIndex = lambda: 1, lambda i: i + 1"
     )
     assert [len(look["gpus"]) for look in seen] == [2, 1, 1, 1]
-    assert logged == ["GPU 0 (NVIDIA H200) no longer answers."]
+    assert logged == ["GPU 0 (NVIDIA H200) no longer responds."]
 
 
-def test_a_gpu_that_does_not_tell_its_uuid_once_is_missed_only_then(read):
+def test_a_gpu_whose_uuid_cannot_be_read_once_is_reported_only_that_time(read):
     no = "(_ for _ in ()).throw(pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN))"
     seen, logged = read(
         "uuid = pynvml.nvmlDeviceGetUUID if step == 0 else uuid; "
         f"pynvml.nvmlDeviceGetUUID = lambda h: {no} if (step, h) == (1, 0) else uuid(h)"
     )
     assert [len(look["gpus"]) for look in seen] == [2, 1, 2, 2]
-    assert logged == ["GPU 0 (NVIDIA H200) no longer answers.", "The GPUs answer again."]
+    assert logged == ["GPU 0 (NVIDIA H200) no longer responds.", "All GPUs respond again."]
 
 
-def test_a_gpu_of_which_mig_is_switched_is_not_missed(read):
-    """Whole, cut in two, with one of these taken away, and whole again."""
+def test_a_gpu_whose_mig_mode_changes_is_not_reported_as_missing(read):
+    """MIG mode off, two instances, one instance, off."""
     mig = (
         "uuid = pynvml.nvmlDeviceGetUUID if step == 0 else uuid; count = [0, 2, 1, 0][step]; "
         "pynvml.nvmlDeviceGetMigMode = lambda h: (int(h == 0), 0); "
@@ -154,7 +154,7 @@ def test_a_gpu_of_which_mig_is_switched_is_not_missed(read):
     assert logged == []
 
 
-def test_each_mig_instance_is_a_gpu_of_its_own(read):
+def test_each_mig_instance_is_listed_as_a_gpu(read):
     mig = (
         "pynvml.nvmlDeviceGetMigMode = lambda h: (1, 1); pynvml.nvmlDeviceGetMaxMigDeviceCount = lambda h: 3; "
         "pynvml.nvmlDeviceGetMigDeviceHandleByIndex = lambda h, n: 10 * h + n; "

@@ -15,7 +15,7 @@ def log(tmp_path):
     return path
 
 
-def test_clusters_have_the_metrics_of_their_gpus_from_the_servers_one_reading(own_server, log):
+def test_worker_states_contain_gpu_metrics_although_only_the_server_reads_nvml(own_server, log):
     server = own_server(environment=fake_gpu_environment(FAKE_NVML_LOG=str(log)))
     kernels = [server.kernel(f"{name}.ipynb") for name in "ab"]
     started = [server.start(kernel, engine="cuda", gpus=1, workers=None) for kernel in kernels]

@@ -1,8 +1,8 @@
 import React, { useEffect, useRef, useState } from 'react';
 import uPlot from 'uplot';
 
+import { Series } from '../store';
 import { createPlot, IPlotOptions, IRange, PLOT_HEIGHT } from './plot';
-import { Series } from './store';
 import { useThemeName } from './theme';
 
 /** A rendered chart. */

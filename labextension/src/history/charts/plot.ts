@@ -3,11 +3,11 @@
  */
 import uPlot from 'uplot';
 
-import { Units } from '../format';
-import { formatTimes } from './format';
+import { Units } from '../../format';
+import { formatTimes } from '../format';
+import { IMetric } from '../metrics';
 import { linePath } from './linePath';
 import { ILineStyle } from './lineStyles';
-import { IMetric } from './metrics';
 import { themeValue } from './theme';
 
 /** A time range, in seconds since the epoch. */

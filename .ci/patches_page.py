@@ -1,0 +1,69 @@
+"""Prints docs/patches.md, made from the table of patches.
+
+.venv/bin/python .ci/patches_page.py > docs/patches.md
+"""
+
+from __future__ import annotations
+
+import re
+
+from jupyter_gpudask.patches.table import PATCHES
+
+MOST = 6
+"""How many targets of a row are named; of more, how many there are."""
+
+HEAD = """\
+# Patches of other libraries
+
+jupyter_gpudask changes functions of Dask, CuPy, cuDF and the standard library at run time where they offer no other
+way. Each change is a row of one table, `jupyter_gpudask/patches/table.py`, and nothing else in the package assigns
+to an attribute of another library. This page is made from that table.
+
+- The rows of the kernel are applied when the first `%%gpudask` cell runs, and undone by `%unload_ext
+  jupyter_gpudask`. Those of the supervisor and of the workers last as long as the process.
+- Before anything is changed, the versions of the libraries and the parameters of each function are checked. If a
+  row does not fit, no row is applied, and the cell fails with a [`PatchError`](magics.md#errors) that names the
+  row. Cells for the CPU need only the rows marked "CPU too".
+- A row that corrects a fault of certain versions ("needed with") is skipped with other versions.
+- `%gpudask doctor` lists the rows.
+
+"""
+
+
+def targets(patch: object) -> str:
+    """What a row changes."""
+    names = [f"`{change.name}`" for change in patch.changes]
+    if len(names) <= MOST:
+        return ", ".join(names)
+    return f"{len(names)} functions, such as {', '.join(names[: MOST // 2])}"
+
+
+def versions(patch: object) -> str:
+    """The versions for which a row was written, and those that need it."""
+    text = ", ".join(f"{library} {wanted}" for library, wanted in patch.requires.items())
+    needed = ", ".join(f"{library} {wanted}" for library, wanted in patch.needed.items())
+    return f"{text}; needed with {needed}" if needed else text
+
+
+def upstream(patch: object) -> str:
+    """The issue as a link, or the text of one to file."""
+    return re.sub(r"https://github\.com/([\w-]+/[\w-]+)/(?:issues|pull)/(\d+)", r"[\1#\2](\g<0>)", patch.upstream)
+
+
+def cell(text: str) -> str:
+    """A text in a cell of a table."""
+    return text.replace("|", "\\|")
+
+
+def page() -> str:
+    """The text of the page."""
+    lines = ["| Patch | Changes | Process | Reason | Upstream | Versions |", "| --- | --- | --- | --- | --- | --- |"]
+    for patch in PATCHES:
+        process = f"{patch.process}, CPU too" if patch.on_cpu else patch.process
+        cells = (patch.name, targets(patch), process, patch.reason, upstream(patch), versions(patch))
+        lines.append(f"| {' | '.join(map(cell, cells))} |")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,50 @@
+"""Cancel the unfinished futures of a client, and stop their tasks within a time limit."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ..scheduler.cancellation import StuckWorker, cancel_tasks
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["StuckWorker", "cancel_unfinished"]
+
+_STOP_TIMEOUT = 1.2
+_RESPONSE_TIMEOUT = 1.9
+
+
+def cancel_unfinished(client: Client, before: set[Any]) -> list[StuckWorker]:
+    """Cancel the unfinished futures of `client`, except those with keys in `before`, and stop their tasks.
+
+    Returns
+    -------
+    list of StuckWorker
+        The workers whose tasks did not stop in time.
+    """
+    keys = [key for key, state in list(client.futures.items()) if key not in before and state.status == "pending"]
+    stuck: list[StuckWorker] = []
+    end = time.monotonic() + _RESPONSE_TIMEOUT
+    # An error here must not hide the interrupt; if the cluster is lost there is nothing to stop.
+    with suppress(Exception):
+        run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
+        stuck = client.sync(run_on_scheduler, cancel_tasks, keys, _STOP_TIMEOUT, callback_timeout=_RESPONSE_TIMEOUT)
+    with suppress(Exception):
+        client.sync(_release, client, keys, callback_timeout=max(0.1, end - time.monotonic()))
+    return stuck
+
+
+async def _release(client: Client, keys: list[Any]) -> None:
+    """Cancel the futures in the kernel, and release their keys on the scheduler.
+
+    `Client.cancel` is not used: in distributed 2026.7 the scheduler closes the client's connection if a task between
+    these futures is wanted by no client.
+    """
+    client._send_to_scheduler({"op": "client-releases-keys", "keys": keys, "client": client.id})  # noqa: SLF001
+    for key in keys:
+        state = client.futures.pop(key, None)
+        if state is not None:
+            state.cancel()

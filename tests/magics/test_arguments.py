@@ -1,0 +1,94 @@
+"""The arguments of `%gpudask`: parsed, described and documented as `ClusterSpec` declares them."""
+
+import re
+from pathlib import Path
+
+import pytest
+from IPython.core.error import UsageError
+
+from jupyter_gpudask.magics.arguments import CELL_OPTIONS, COMMANDS, parse_cell, parse_line, start_help
+from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.protocol.options import field_of, flag_of, start_options
+
+DOCS = (Path(__file__).parents[2] / "docs" / "magics.md").read_text()
+OPTIONS = start_options()
+
+
+def rows(heading):
+    """The cells of the rows of the first table after a heading."""
+    section = DOCS.partition(f"\n{heading}\n")[2]
+    table = re.search(r"^\|.*?(?=^[^|])", section, re.MULTILINE | re.DOTALL).group()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+
+
+def test_every_field_of_a_spec_is_an_option_once():
+    assert [option.field for option in OPTIONS.values()] == list(ClusterSpec.model_fields)
+    assert [flag_of(field) for field in ClusterSpec.model_fields] == list(OPTIONS)
+    assert [field_of(flag) for flag in OPTIONS] == list(ClusterSpec.model_fields)
+
+
+def test_the_table_in_the_documentation_has_the_options_with_their_words_and_defaults():
+    documented = {cells[0].strip("`"): cells[1:] for cells in rows("## Options of start and restart")}
+    assert sorted(documented) == sorted(OPTIONS)
+    for flag, (allowed, default, _) in documented.items():
+        option = OPTIONS[flag]
+        assert default.strip("`| ") == option.default, flag
+        words = {word for word in option.words if word != "none" or "AMOUNT" not in allowed}
+        assert words <= set(re.findall(r"`(\w+)`", allowed)), flag
+        assert ("May be repeated." in documented[flag][2]) is option.is_repeatable, flag
+        assert allowed.startswith("nothing") is option.value_is_optional, flag
+
+
+def test_the_documentation_has_every_command_and_every_option_of_a_cell():
+    commands = [re.match(r"`(\w+)", cells[0])[1] for cells in rows("## `%gpudask`: the cluster")]
+    assert sorted(commands) == sorted(COMMANDS)
+    options = [flag for cells in rows("## `%%gpudask`: a cell") for flag in re.findall(r"`(--[\w-]+)", cells[0])]
+    assert sorted(options) == sorted(CELL_OPTIONS)
+
+
+@pytest.mark.parametrize("flag", OPTIONS)
+def test_every_option_is_parsed_into_its_field_and_described(flag):
+    option = OPTIONS[flag]
+    parsed = parse_line(f"start {flag} 7").options
+    assert parsed[option.field] == (["7"] if option.is_repeatable else "7")
+    assert f"{flag} " in start_help()
+    assert option.help.split()[0] in start_help()
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        ("start", {}),
+        ("start --cpu", {"engine": "cpu"}),
+        ("start --cpu 4", {"engine": "cpu", "workers": "4"}),
+        ("start --engine cuda --cpu", {"engine": "cpu"}),
+        ("restart --dashboard", {"dashboard": "yes"}),
+        ("restart --dashboard no --gpus=0,3", {"dashboard": "no", "gpus": "0,3"}),
+        ("start --environment A=b --environment C='d e'", {"environment": ["A=b", "C=d e"]}),
+    ],
+)
+def test_only_the_options_that_are_typed_are_given(line, options):
+    assert parse_line(line).options == options
+
+
+@pytest.mark.parametrize(
+    ("parse", "line", "sentence"),
+    [
+        (parse_line, "start --nothing 1", "Unrecognized arguments: --nothing 1. Type %gpudask? for help."),
+        (parse_line, "start --gpus", "Argument --gpus: expected one argument. Type %gpudask? for help."),
+        (parse_line, "start '", "The line cannot be parsed: No closing quotation."),
+        (parse_line, "scale", "The number of workers is missing. Type: %gpudask scale 2"),
+        (parse_line, "stop 3", "%gpudask stop does not take a number. Leave it out."),
+        (
+            parse_line,
+            "stop --pool 1",
+            "%gpudask stop does not take options of a cluster. Use them with %gpudask start.",
+        ),
+        (parse_cell, "--array torch", "Argument --array: invalid choice: 'torch'"),
+        (parse_cell, "--compare --report x", "--compare and --report are mutually exclusive. Leave one of them out."),
+    ],
+)
+def test_arguments_that_are_wrong_are_one_sentence(parse, line, sentence):
+    with pytest.raises(UsageError) as raised:
+        parse(line)
+    assert str(raised.value).startswith(sentence)
