@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import contextmanager, suppress
@@ -191,3 +193,20 @@ def kernel_with_cupy(gpus: int):
         yield kernel
     finally:
         kernel.shutdown()
+
+
+@contextmanager
+def client_of(options):
+    """A client of a new cluster, on a machine with two GPUs that only NVML pretends to have."""
+    from jupyter_gpudask.client.connect import connect
+    from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+    from jupyter_gpudask.protocol import ClusterSpec
+
+    loop = asyncio.new_event_loop()
+    spec = ClusterSpec.parse(options)
+    cluster = loop.run_until_complete(ClusterProcess.start(spec, path=sys.path, environment=fake_gpu_environment()))
+    client = connect(cluster.ready)
+    yield client
+    client.close()
+    loop.run_until_complete(cluster.close())
+    loop.close()

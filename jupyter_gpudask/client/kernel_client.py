@@ -68,7 +68,7 @@ class KernelClient(OptimizingClient):
             return super().compute(*args, **kwargs)
         from ..patches.computation import client_compute
 
-        return client_compute(CountingClient.compute, self, *args, **kwargs)
+        return client_compute(OptimizingClient.compute, self, *args, **kwargs)
 
     def persist(self, *args: Any, **kwargs: Any) -> Any:
         """As Dask's; in a GPU cell with all partitions of a frame that its optimizer splits."""
@@ -77,7 +77,7 @@ class KernelClient(OptimizingClient):
             return super().persist(*args, **kwargs)
         from ..patches.computation import client_persist
 
-        return client_persist(CountingClient.persist, self, *args, **kwargs)
+        return client_persist(OptimizingClient.persist, self, *args, **kwargs)
 
     def gather(self, *args: Any, **kwargs: Any) -> Any:
         """As Dask's; in a GPU cell results are refused that the kernel's GPU cannot hold."""
@@ -86,7 +86,7 @@ class KernelClient(OptimizingClient):
             return super().gather(*args, **kwargs)
         from ..patches.result_size import check_what_was_computed
 
-        return check_what_was_computed(CountingClient.gather, self, *args, **kwargs)
+        return check_what_was_computed(OptimizingClient.gather, self, *args, **kwargs)
 
     def _explain(self, error: Exception) -> ResultsLostError | None:
         """The error to raise instead, if results are lost."""

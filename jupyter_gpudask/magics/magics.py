@@ -73,6 +73,8 @@ class GpuDaskMagics(Magics):
         self.contexts = CellContextStack(shell)
         self.transformer = CellTransformer(shell)
         self.settings = MagicsSettings(parent=shell)
+        self.session.optimize(on=self.settings.optimize)
+        self.settings.observe(lambda change: self.session.optimize(on=change["new"]), "optimize")
         self.matcher = make_matcher(shell.user_ns)
 
     @no_var_expand

@@ -12,6 +12,10 @@ class MagicsSettings(Configurable):
     footer = Bool(
         default_value=True, help="Whether to show a line under each %%gpudask cell that used the cluster."
     ).tag(config=True)
+    optimize = Bool(
+        default_value=True,
+        help="Whether to optimize graphs of arrays beyond what Dask does: fewer, larger tasks, with the same results.",
+    ).tag(config=True)
 
 
 # The class name is the configuration section: `%config GpuDask.footer = False`.

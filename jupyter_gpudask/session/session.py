@@ -30,6 +30,7 @@ class Session:
         self._cluster: RunningCluster | None = None
         self._loss: ClusterLostError | None = None
         self._options: dict[str, Any] = {}
+        self._optimizes = True
         self._lock = threading.RLock()
 
     @property
@@ -104,10 +105,18 @@ class Session:
                 raise ClusterExistsError
             # The server may already hold a cluster for this kernel; then it returns that one.
             cluster = self._cluster = launch(self._loop, spec, on_progress, while_waiting, self._on_lost)
+            cluster.client.optimizes = self._optimizes
             self._loss, self._options = None, options
             if cluster.ready.found:
                 self._set_up_attached(cluster)
             return cluster, not cluster.ready.found
+
+    def optimize(self, *, on: bool) -> None:
+        """Optimize the graphs of arrays that the kernel's client submits from now on, or leave them to Dask alone."""
+        with self._lock:
+            self._optimizes = on
+            if self._cluster is not None:
+                self._cluster.client.optimizes = on
 
     @contextmanager
     def temporary_cluster(self, spec: ClusterSpec) -> Iterator[RunningCluster]:
@@ -219,6 +228,7 @@ class Session:
 
             try:
                 cluster.client = connect(cluster.ready, timeout=5)
+                cluster.client.optimizes = self._optimizes
             except OSError:
                 self.stop()
                 self._loss = ClusterLostError(
@@ -237,6 +247,7 @@ class Session:
         cluster = attach(self._loop, self._on_lost)
         if cluster is not None:
             self._cluster, self._loss = cluster, None
+            cluster.client.optimizes = self._optimizes
             self._set_up_attached(cluster)
         return cluster
 

@@ -2,10 +2,8 @@
 
 import asyncio
 import os
-import sys
 import tabnanny
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import dask
@@ -19,27 +17,12 @@ from dask._task_spec import Dict, List, Task, TaskRef
 from distributed import Event, get_client, wait
 from distributed.protocol.pickle import dumps, loads
 from distributed.protocol.serialize import deserialize, serialize, to_serialize
-from helpers import fake_gpu_environment, wait_until
+from helpers import client_of, wait_until
 
-from jupyter_gpudask.client.connect import connect
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.worker.materialize import PickledExpression, materialize
 from jupyter_gpudask.worker.opaque_graph import make_opaque
 
 pytestmark = pytest.mark.cluster
-
-
-@contextmanager
-def client_of(options):
-    loop = asyncio.new_event_loop()
-    spec = ClusterSpec.parse(options)
-    cluster = loop.run_until_complete(ClusterProcess.start(spec, path=sys.path, environment=fake_gpu_environment()))
-    client = connect(cluster.ready)
-    yield client
-    client.close()
-    loop.run_until_complete(cluster.close())
-    loop.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,63 @@
+"""The kernel's client has its graphs of arrays optimized where they are materialized."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from dask.distributed import wait
+from helpers import client_of
+
+pytestmark = pytest.mark.cluster
+
+OPTIONS = {"on the CPU": {"engine": "cpu", "workers": 1}, "on GPUs": {"gpus": 2}}
+
+
+@pytest.fixture(scope="module", params=OPTIONS.values(), ids=OPTIONS)
+def client(request):
+    with client_of(request.param) as client:
+        yield client
+
+
+def tasks_of(client, compute):
+    client.wait_until_counted(20)
+    before = client.tasks_submitted
+    result = compute()
+    client.wait_until_counted(20)
+    return client.tasks_submitted - before, result
+
+
+def numbers():
+    return da.random.RandomState(1).random_sample((500, 500), chunks=20)
+
+
+def test_a_reduction_of_many_blocks_is_few_tasks_with_the_same_result(client):
+    expected = numbers().std().compute(scheduler="sync")
+    few, result = tasks_of(client, lambda: numbers().std().compute())
+    assert result == expected
+    client.optimizes = False
+    many, result = tasks_of(client, lambda: numbers().std().compute())
+    client.optimizes = True
+    assert result == expected
+    assert many > 625
+    assert few < 100
+
+
+def test_blocks_that_are_kept_are_kept_each(client):
+    kept, array = tasks_of(client, numbers().persist)
+    assert kept == 625
+    wait(array)
+    np.testing.assert_array_equal(array.sum(axis=0).compute(), numbers().sum(axis=0).compute(scheduler="sync"))
+
+
+def test_several_collections_may_share_blocks(client):
+    x = numbers()
+    _, results = tasks_of(client, lambda: da.compute(x.sum(), x.max()))
+    assert results == da.compute(x.sum(), x.max(), scheduler="sync")
+
+
+@pytest.mark.usefixtures("client")
+def test_the_error_of_a_block_is_that_of_the_user():
+    def fail(block):
+        raise ValueError(f"a block of {block.size} numbers")
+
+    with pytest.raises(ValueError, match="a block of 400 numbers"):
+        numbers().map_blocks(fail, dtype=float).sum().compute()
