@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,14 +37,10 @@ class BlockGenerator:
     seed: Any
 
     def on_gpu(self) -> Any:
-        """CuPy's generator."""
-        import cupy
-
+        """CuPy's generator; until this thread asks for another one of the same method."""
         seed = self.seed if self.kind is None else int(self.seed.generate_state(1, np.uint64)[0])
-        # To make it, to fill a large block with normals and to be done with it, Philox takes a seventh of the time of
-        # cuRAND's default, XORWOW.
-        method = _METHODS.get(self.kind or "Philox4x3210", "DEFAULT")
-        return cupy.random.RandomState(seed, method=getattr(cupy.cuda.curand, f"CURAND_RNG_PSEUDO_{method}"))
+        # To fill a large block with normals, Philox takes a seventh of the time of cuRAND's default, XORWOW.
+        return _seeded(_METHODS.get(self.kind or "Philox4x3210", "DEFAULT"), seed)
 
     def on_host(self) -> Any:
         """NumPy's generator with the same methods."""
@@ -54,6 +51,33 @@ class BlockGenerator:
     def whole_numbers(self, span: int, size: tuple[int, ...]) -> Any:
         """From 0 to `span`, both included, on the GPU."""
         return self.on_gpu().randint(0, span + 1, size=size, dtype="int64")
+
+
+class _Kept(threading.local):
+    """The generators of one thread, by device and method."""
+
+    def __init__(self) -> None:
+        self.generators: dict[tuple[int, str], Any] = {}
+
+
+_kept = _Kept()
+
+
+def _seeded(method: str, seed: int) -> Any:
+    """A `cupy.random.RandomState` with this seed: the numbers are those of a new one.
+
+    Creating and destroying one for each block takes up to six times as long as drawing the block.
+    """
+    import cupy
+
+    key = cupy.cuda.get_device_id(), method
+    kept = _kept.generators.get(key)
+    if kept is None:
+        curand_method = getattr(cupy.cuda.curand, f"CURAND_RNG_PSEUDO_{method}")
+        kept = _kept.generators[key] = cupy.random.RandomState(seed, method=curand_method)
+    else:
+        kept.seed(seed)
+    return kept
 
 
 def draw_block(

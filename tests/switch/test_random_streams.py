@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import dask
 import dask.array as da
@@ -12,6 +13,7 @@ from device import MARKS, cupy
 from distributed import Client, LocalCluster
 from draws import ALL, draw
 
+from jupyter_gpudask.random.blocks import BlockGenerator
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = [*MARKS, pytest.mark.filterwarnings("ignore:.*Please call randint:DeprecationWarning")]
@@ -188,3 +190,22 @@ def test_dasks_own_algorithms_draw_on_the_gpu():
         x = da.random.random((60, 4), chunks=(20, 4))
         u, s, v = da.linalg.svd_compressed(x, 2, seed=1)
     assert kind(u) is kind(s) is kind(v) is cupy.ndarray
+
+
+@pytest.mark.parametrize("kind", [None, "Philox4x3210", "XORWOW", "MRG32k3a"])
+@pytest.mark.parametrize("method", ["normal", "random_sample", "standard_gamma", "randint"])
+def test_a_generator_that_a_thread_uses_again_draws_what_a_new_one_draws(kind, method):
+    def drawn(seed, size):
+        generator = BlockGenerator(kind, seed if kind is None else np.random.SeedSequence(seed)).on_gpu()
+        return getattr(generator, method)(*ARGUMENTS_OF.get(method, ()), size=size).get()
+
+    cases = [(seed, size) for seed in (1, 2**63) for size in (1, 7, (3, 5), 1000)]
+    new = []
+    for case in cases:  # a new thread has no generator
+        with ThreadPoolExecutor(1) as pool:
+            new.append(pool.submit(drawn, *case).result())
+    for case, expected in zip(cases * 2, new * 2, strict=True):
+        np.testing.assert_array_equal(drawn(*case), expected)
+
+
+ARGUMENTS_OF = {"standard_gamma": (2.0,), "randint": (0, 1000)}
