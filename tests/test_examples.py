@@ -69,7 +69,7 @@ def test_another_value_under_the_switch_is_found(workers):
     row = judge(made_up(*examples), CPU, SWITCHED, workers)
     assert row.outcome == "differ"
     assert row.note.startswith("`n = __import__")
-    assert row.note.endswith("`: values [False] and [ True]")
+    assert row.note.endswith("`: False and True")
     assert row.compared == 2
 
 

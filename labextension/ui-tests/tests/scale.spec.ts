@@ -30,11 +30,11 @@ test('the card scales a cluster within its limits', async ({
   const number = dialog.getByRole('spinbutton', { name: 'Workers' });
   await expect(number).toBeFocused();
   await expect(number).toHaveValue('2');
-  await expect(dialog).toContainText('it holds so many GPUs');
+  await expect(dialog).toContainText('the number of GPUs that the cluster holds');
   await number.fill('3');
   await page.keyboard.press('Enter');
   await expect(dialog.getByRole('alert')).toHaveText(
-    'Give a whole number from 1 to 2.'
+    'Enter a whole number from 1 to 2.'
   );
   await page.screenshot({ path: testInfo.outputPath('scale.png') });
   await number.press('ArrowDown');
