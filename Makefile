@@ -40,7 +40,7 @@ CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py schedu
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
-.PHONY: help demo lab test test-fast test-versions develop coverage lint build clean chromium FORCE
+.PHONY: help demo lab test test-fast test-versions develop coverage lint bench bench-gpu build clean chromium FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -71,6 +71,12 @@ lint: $(VENV)/.installed ## check style and types
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
 	jlpm lint:check
+
+bench: $(VENV)/.installed ## time computations on the CPU stand-in, beside a plain LocalCluster
+	$(VENV)/bin/python benchmarks/speed.py --engine cpu
+
+bench-gpu: $(VENV)/.installed ## time computations on the GPUs, beside a LocalCUDACluster set up by hand
+	$(VENV)/bin/python benchmarks/speed.py --engine cuda
 
 build: dist/.built ## build the wheel into dist/
 
