@@ -11,7 +11,7 @@ import asyncio
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from ..inspection.calls import first_argument
+from ..inspection.arguments import first_argument
 from .config_overlay import current_overlay
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dask.base import get_scheduler, is_dask_collection, unpack_collections
 from dask.dataframe.dask_expr import FrameBase
 from distributed import Client
 
-from ..inspection.caller import names_of, user_line
-from ..inspection.calls import bind, calling_frame, first_argument
+from ..inspection.arguments import bind, calling_frame, first_argument
 from ..inspection.placement import GPU_BACKENDS, kind_of, name_of, place_of, results_to_host, to_host
+from ..inspection.user_code import names_of, user_line
 from ..overlay.config_overlay import current_overlay, current_record
 from .result_size import refusing_what_does_not_fit
 

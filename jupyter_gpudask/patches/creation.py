@@ -12,7 +12,7 @@ from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 from dask.dataframe.backends import dataframe_creation_dispatch
 
-from ..inspection.calls import calling_frame
+from ..inspection.arguments import calling_frame
 from ..inspection.placement import can_move, place_of, to_gpu
 
 if TYPE_CHECKING:

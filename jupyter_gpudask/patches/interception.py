@@ -8,7 +8,7 @@ from itertools import count
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from ..inspection.calls import CODE_FILE
+from ..inspection.arguments import CODE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ def intercept(function: Any, around: Callable[..., Any]) -> None:
     around
         Called with the original and with the arguments of the call, as they were given. Its own parameters are
         positional only, for any keyword may be one of the call's: ``def around(original, /, *args, **kwargs)``.
-        See `jupyter_gpudask.inspection.calls`.
+        See `jupyter_gpudask.inspection.arguments`.
     """
     if around in _layers_of(function):
         return

@@ -10,9 +10,9 @@ from dask.base import unpack_collections
 from dask.utils import funcname
 
 from ..errors import MixedBackendsError
-from ..inspection.caller import names_behind, names_of
-from ..inspection.calls import first_argument
+from ..inspection.arguments import first_argument
 from ..inspection.placement import place_of, place_of_partitions
+from ..inspection.user_code import names_behind, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

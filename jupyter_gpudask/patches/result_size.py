@@ -12,9 +12,9 @@ from dask.array import Array
 from distributed import futures_of
 
 from ..errors import ResultTooLargeError
-from ..inspection.caller import names_of
-from ..inspection.calls import bind
+from ..inspection.arguments import bind
 from ..inspection.placement import is_type_of_gpu, place_of
+from ..inspection.user_code import names_of
 from ..quantities import format_bytes
 
 if TYPE_CHECKING:

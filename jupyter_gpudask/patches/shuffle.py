@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask.config
 
-from ..inspection.calls import bind
+from ..inspection.arguments import bind
 from ..inspection.placement import place_of
 
 if TYPE_CHECKING:

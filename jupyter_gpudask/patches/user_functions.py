@@ -15,7 +15,7 @@ from dask.array import Array
 from dask.base import is_dask_collection, normalize_token
 from dask.utils import funcname
 
-from ..inspection.calls import bind
+from ..inspection.arguments import bind
 from ..inspection.placement import can_move, place_of, to_host
 
 if TYPE_CHECKING:

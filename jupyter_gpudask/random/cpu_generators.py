@@ -11,7 +11,7 @@ from dask.array import Array
 from dask.array.backends import array_creation_dispatch
 from dask.highlevelgraph import HighLevelGraph
 
-from ..inspection.calls import bind, first_argument
+from ..inspection.arguments import bind, first_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable

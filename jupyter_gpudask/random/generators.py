@@ -23,7 +23,7 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import random_state_data, typename
 
-from ..inspection.calls import bind, first_argument
+from ..inspection.arguments import bind, first_argument
 from .blocks import BOUNDED, HOST_ONLY, BlockGenerator, choose_block, draw_block
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import dask.array.random as dask_random
 import numpy as np
 from dask.array.random import RandomState
 
-from ..inspection.calls import bind
+from ..inspection.arguments import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 from distributed import Client
 from frames import FRAME, NAMES, make_frames
 
-from jupyter_gpudask.inspection.calls import CODE_FILE
+from jupyter_gpudask.inspection.arguments import CODE_FILE
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.patches.applying import patches
 from jupyter_gpudask.patches.arrays import numeric

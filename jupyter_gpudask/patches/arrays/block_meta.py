@@ -12,7 +12,7 @@ import numpy as np
 from dask.array import Array
 from dask.highlevelgraph import HighLevelGraph
 
-from ...inspection.calls import first_argument
+from ...inspection.arguments import first_argument
 from ...inspection.placement import can_move, place_of
 
 if TYPE_CHECKING:

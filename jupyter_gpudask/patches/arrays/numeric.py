@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import dask.array as da
 import numpy as np
 
-from ...inspection.caller import user_frame
-from ...inspection.calls import bind, first_argument
+from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import place_of, place_of_partitions
+from ...inspection.user_code import user_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from dask.array import Array
 from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 
-from ...inspection.calls import calling_frame, first_argument, is_own_frame
+from ...inspection.arguments import calling_frame, first_argument, is_own_frame
 from ...inspection.local_variables import local_variables
 from ...inspection.placement import can_move, place_of, to_gpu
 

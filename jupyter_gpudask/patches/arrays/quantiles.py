@@ -16,7 +16,7 @@ from dask.array.dispatch import percentile_lookup
 from dask.array.percentile import _percentile as percentile_of_block
 from packaging.version import Version
 
-from ...inspection.calls import bind, first_argument
+from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import place_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dask._collections import new_collection
 from dask.dataframe.dask_expr._expr import ToDatetime
 from dask.utils import typename
 
-from ...inspection.calls import bind
+from ...inspection.arguments import bind
 from ...inspection.placement import to_host
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask.dataframe.dask_expr._expr import Expr
 
-from ...inspection.calls import bind
+from ...inspection.arguments import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask.dataframe.indexing import _maybe_partial_time_string
 
-from ...inspection.calls import bind
+from ...inspection.arguments import bind
 from ...inspection.placement import place_of
 
 if TYPE_CHECKING:
