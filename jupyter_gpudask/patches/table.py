@@ -1,6 +1,6 @@
 """The table of patches: each change of another library, where it is applied, why, and for which versions.
 
-This is the only place that names what is changed; `applying` makes the changes and undoes them. The rows of the kernel
+This is the only place that names what is changed; `apply` makes the changes and undoes them. The rows of the kernel
 are applied when the first GPU cell runs, and undone by ``%unload_ext``. Those of the processes of a cluster are applied
 there by the process itself: `jupyter_gpudask.supervisor` before it makes the scheduler, and each worker through a
 plugin. They last as long as the process.
@@ -10,7 +10,7 @@ plugin. They last as long as the process.
 
 from __future__ import annotations
 
-from .row import Change, Patch
+from .patch import Change, Patch
 
 # The range that pyproject.toml states for the base install.
 _DASK = {"dask": ">=2026.1.1,<2026.8.1", "distributed": ">=2026.1.1,<2026.8.1"}

@@ -11,7 +11,7 @@ import dask.config
 from ..errors import BackendUnavailableError
 from ..installation import pip_install
 from ..overlay.config_overlay import Overlay
-from ..patches.applying import patches
+from ..patches.apply import patches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

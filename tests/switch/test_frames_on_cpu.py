@@ -11,7 +11,7 @@ from frames import FRAME, NAMES, make_frames
 
 from jupyter_gpudask.inspection.arguments import CODE_FILE
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.patches.applying import patches
+from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.patches.arrays import numeric
 from jupyter_gpudask.patches.interception import intercept
 from jupyter_gpudask.patches.table import FRAME_FUNCTIONS

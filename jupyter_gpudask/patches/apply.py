@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ..errors import PatchError
 from .interception import intercept, release
 from .parameters import PARAMETERS
-from .row import is_set, owner_of, resolve
+from .patch import is_set, owner_of, resolve
 from .table import PATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from .row import Change, Patch, Process
+    from .patch import Change, Patch, Process
 
 _MISSING = object()
 
