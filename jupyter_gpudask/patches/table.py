@@ -144,14 +144,16 @@ PATCHES = (
     Patch(
         "random numbers",
         (
-            Change(f"{_RANDOM}:RandomState.choice", "jupyter_gpudask.random.cpu_generators:choose_on_cpu"),
-            Change(f"{_RANDOM}:RandomState.permutation", "jupyter_gpudask.random.cpu_generators:permute_on_cpu"),
-            Change(f"{_RANDOM}:Generator.permutation", "jupyter_gpudask.random.cpu_generators:permute_on_cpu"),
-            Change(f"{_RANDOM}:_wrap_func", "jupyter_gpudask.random.generators:wrap_func"),
-            Change(f"{_RANDOM}:RandomState.choice", "jupyter_gpudask.random.generators:choice"),
-            Change(f"{_RANDOM}:Generator.choice", "jupyter_gpudask.random.generators:choice"),
-            Change(f"{_RANDOM}:RandomState.permutation", "jupyter_gpudask.random.generators:permutation"),
-            Change(f"{_RANDOM}:Generator.permutation", "jupyter_gpudask.random.generators:permutation"),
+            Change(f"{_RANDOM}:RandomState.choice", "jupyter_gpudask.random_numbers.cpu_generators:choose_on_cpu"),
+            Change(
+                f"{_RANDOM}:RandomState.permutation", "jupyter_gpudask.random_numbers.cpu_generators:permute_on_cpu"
+            ),
+            Change(f"{_RANDOM}:Generator.permutation", "jupyter_gpudask.random_numbers.cpu_generators:permute_on_cpu"),
+            Change(f"{_RANDOM}:_wrap_func", "jupyter_gpudask.random_numbers.generators:wrap_func"),
+            Change(f"{_RANDOM}:RandomState.choice", "jupyter_gpudask.random_numbers.generators:choice"),
+            Change(f"{_RANDOM}:Generator.choice", "jupyter_gpudask.random_numbers.generators:choice"),
+            Change(f"{_RANDOM}:RandomState.permutation", "jupyter_gpudask.random_numbers.generators:permutation"),
+            Change(f"{_RANDOM}:Generator.permutation", "jupyter_gpudask.random_numbers.generators:permutation"),
         ),
         process="kernel",
         reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState takes numbers where NumPy takes "
@@ -163,8 +165,8 @@ PATCHES = (
     Patch(
         "seed of da.random",
         (
-            Change(f"{_RANDOM}:_cached_states", "jupyter_gpudask.random.seed:SharedStates", how="value"),
-            Change(f"{_RANDOM}:RandomState.seed", "jupyter_gpudask.random.seed:seed"),
+            Change(f"{_RANDOM}:_cached_states", "jupyter_gpudask.random_numbers.seed:SharedStates", how="value"),
+            Change(f"{_RANDOM}:RandomState.seed", "jupyter_gpudask.random_numbers.seed:seed"),
         ),
         process="kernel",
         reason="da.random.seed seeds the generator of the current backend alone.",
