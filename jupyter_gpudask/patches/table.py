@@ -338,7 +338,7 @@ PATCHES = (
         reason="CuPy reads beyond the end of empty blocks, sorts NaN behind all numbers, and has no median of an empty "
         "block.",
         upstream="https://github.com/cupy/cupy/issues/9110",
-        test="switch/test_all_cuts.py::test_it_agrees_with_numpy",
+        test="switch/test_all_chunks.py::test_it_agrees_with_numpy",
         requires=_DASK,
         needed=_CUPY,
     ),
@@ -353,7 +353,7 @@ PATCHES = (
         reason="CuPy rounds the quotient first: 1.0 // 0.1 is 10, and 9 in NumPy; and its angle and sinc are wrong for "
         "NaN.",
         upstream="https://github.com/cupy/cupy/issues/7737",
-        test="switch/test_all_cuts.py::test_quotients_and_remainders_are_those_of_numpy",
+        test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         requires=_DASK,
         needed=_CUPY,
     ),

@@ -74,7 +74,7 @@ class DaskCluster:
             A worker did not start.
         """
         spec = self._request.spec
-        self._plan = plan = self._choose_gpus()
+        self._plan = plan = self._plan_and_lease()
         progress = Progress(engine=plan.engine, gpus=tuple(gpu.uuid for gpu in plan.gpus), ready=0, total=plan.workers)
         on_progress(progress)
         os.environ[LOGS_VARIABLE] = str(self._directory.logs)
@@ -189,7 +189,7 @@ class DaskCluster:
         if lease is not None:
             lease.release()
 
-    def _choose_gpus(self) -> Plan:
+    def _plan_and_lease(self) -> Plan:
         """Plan the cluster, and take the lease on its GPUs."""
         request, folder = self._request, LeaseFolder()
         if request.cluster_class is not None:
