@@ -1,10 +1,10 @@
 """The table of patches: each change of another library, where it is applied, why, and for which versions.
 
-A patch is what others call a monkeypatch. This table lists all patches; `apply` applies and undoes them. The rows of the
-kernel are applied by the first ``%%gpudask`` cell or `jupyter_gpudask.gpu`, and undone by ``%unload_ext``; cells with
-NumPy and pandas apply only the rows with ``on_cpu``. The supervisor and the workers apply their rows themselves:
-`supervisor.dashboard` before the scheduler is created, `worker.patch_plugin` when a worker joins. Those last as long as
-the process.
+A patch is a monkeypatch. This table lists all of them; `apply` applies and undoes them. The rows of the kernel are
+applied by the first ``%%gpudask`` cell or `jupyter_gpudask.gpu`, and undone by ``%unload_ext``; cells with NumPy and
+pandas apply only the rows with ``on_cpu``. The supervisor and the workers apply their rows themselves:
+`supervisor.dashboard` before the scheduler is created, `worker.patch_plugin` when a worker joins. Those last as long
+as the process.
 
 `parameters` lists the parameters of each target in the tested versions.
 """
@@ -136,7 +136,7 @@ PATCHES = (
         ),
         process="kernel",
         reason="In Dask, da.arange(n) has the same name on NumPy and CuPy, so they share a key, and a cluster returns "
-        "one for the other. Dask's CuPy backend also sets array.backend for the whole process while it creates an array.",
+        "one for the other. Dask's CuPy backend also sets array.backend for the whole process while it creates one.",
         upstream="To file with Dask: 'CuPy and NumPy versions of da.arange have one key': da.arange(10).name is the "
         "same under both backends, and with the one persisted, computing the other returns its data.",
         test="switch/test_arrays.py::test_each_backend_gives_its_own_data_when_the_other_is_persisted",
@@ -156,7 +156,8 @@ PATCHES = (
         ),
         process="kernel",
         reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState accepts only numbers where NumPy "
-        "accepts arrays. Dask's choice and permutation use the current configuration instead of the generator's own backend.",
+        "accepts arrays. Dask's choice and permutation use the current configuration instead of the generator's own "
+        "backend.",
         upstream="https://github.com/cupy/cupy/issues/4557",
         test="switch/test_random.py::test_meta_blocks_and_result_are_cupy_and_look_as_on_the_cpu",
         requires=_DASK,
