@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases: Iterable[Lease]) -> list[GpuState]:
-    """The GPUs that `spec` asks for; none that another cluster holds, unless both share.
+    """Select the GPUs that `spec` requests, without those of other clusters, unless both clusters share them.
 
     Raises
     ------

@@ -27,7 +27,7 @@ _LIBRARIES = ("cudf", "cupy", "dask", "dask_cudf", "jupyter_gpudask", "numpy", "
 
 
 class ResultsAt:
-    """A function whose arrays and frames are moved to one place.
+    """A function whose resulting arrays and dataframes are moved to one device.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ class ResultsAt:
 
     def __init__(self, function: Callable[..., Any], place: Place | None = None) -> None:
         functools.update_wrapper(self, function)
-        self.__name__ = funcname(function)  # which Dask begins the keys of its tasks with
+        self.__name__ = funcname(function)  # the prefix of Dask's keys
         self.function = function
         self.place = place
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function gives, at its place."""
+        """The result of the function, on the device."""
         result = self.function(*args, **kwargs)
         if self.place is None or place_of(result) in (self.place, None):
             return result
@@ -95,7 +95,7 @@ def _is_on_gpu(value: Any) -> bool:
 
 
 def apply_with_cudf_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As the method, whose series are cuDF's for frames on GPUs, whatever the metadata says."""
+    """As the method; for dataframes on GPUs it returns cuDF Series, whatever the metadata says."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     given = call.arguments

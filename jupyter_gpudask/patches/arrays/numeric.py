@@ -81,7 +81,7 @@ def warn_about_cudf_division(original: Callable[..., Any], /, *args: Any, **kwar
 
 
 def _has_floats(meta: Any) -> bool:
-    """Of a frame, a series or an index; a number, which has been computed from one, is no column."""
+    """Whether a dataframe, Series or index has floating-point columns; scalars do not count."""
     if not getattr(meta, "ndim", 0):
         return False
     dtypes = meta.dtypes if meta.ndim > 1 else [meta.dtype]
