@@ -1,8 +1,8 @@
 """Functions that users and libraries pass to ``map_blocks`` and ``map_partitions``: results match their metadata.
 
-A function may return a NumPy array for a CuPy block, as XGBoost's ``predict`` does; or the user may pass ``meta`` of
-pandas, and so ask for results on the host. Each result is moved to the place of the collection's metadata. Otherwise
-the next operation would fail on blocks of another type, with an error of CuPy or cuDF.
+A function may return a NumPy array for a CuPy block, as XGBoost's ``predict`` does; or the user may pass pandas
+objects as ``meta`` to request results on the host. Each result is moved to the device of the collection's metadata.
+Otherwise the next operation would fail on blocks of another type, with an error of CuPy or cuDF.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class ResultsAt:
     Parameters
     ----------
     function
-        What is called.
+        The wrapped function.
     place
-        Where its results shall be; `None` leaves them where they are.
+        The device of its results; `None` does not move them.
     """
 
     def __init__(self, function: Callable[..., Any], place: Place | None = None) -> None:
