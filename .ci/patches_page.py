@@ -10,20 +10,20 @@ import re
 from jupyter_gpudask.patches.table import PATCHES
 
 MOST = 6
-"""How many targets of a row are named; of more, how many there are."""
+"""A row with more targets gets their number and a few examples."""
 
 HEAD = """\
 # Patches of other libraries
 
-jupyter_gpudask changes functions of Dask, CuPy, cuDF and the standard library at run time where they offer no other
-way. Each change is a row of one table, `jupyter_gpudask/patches/table.py`, and nothing else in the package assigns
-to an attribute of another library. This page is made from that table.
+jupyter_gpudask changes functions of Dask, dask_cudf, cuDF and the standard library at run time (monkeypatches) where
+they offer no other way. Each change is a row of one table, `jupyter_gpudask/patches/table.py`, and nothing else in the
+package assigns to an attribute of another library. This page is generated from that table.
 
-- The rows of the kernel are applied when the first `%%gpudask` cell runs, and undone by `%unload_ext
-  jupyter_gpudask`. Those of the supervisor and of the workers last as long as the process.
+- The rows of the kernel are applied by the first `%%gpudask` cell, or by `jupyter_gpudask.gpu()`, and undone by
+  `%unload_ext jupyter_gpudask`. Cells for the CPU apply only the rows marked "CPU too". The rows of the supervisor and
+  of the workers last as long as the process.
 - Before anything is changed, the versions of the libraries and the parameters of each function are checked. If a
-  row does not fit, no row is applied, and the cell fails with a [`PatchError`](magics.md#errors) that names the
-  row. Cells for the CPU need only the rows marked "CPU too".
+  row does not fit, no row is applied, and the cell fails with a [`PatchError`](magics.md#errors) that names the row.
 - A row that corrects a fault of certain versions ("needed with") is skipped with other versions.
 - `%gpudask doctor` lists the rows.
 
@@ -39,7 +39,7 @@ def targets(patch: object) -> str:
 
 
 def versions(patch: object) -> str:
-    """The versions for which a row was written, and those that need it."""
+    """The supported versions of a row, and those that need it."""
     text = ", ".join(f"{library} {wanted}" for library, wanted in patch.requires.items())
     needed = ", ".join(f"{library} {wanted}" for library, wanted in patch.needed.items())
     return f"{text}; needed with {needed}" if needed else text

@@ -37,7 +37,7 @@ class Recorder:
 
 def run(*, ours: bool) -> dict[str, object]:
     if ours:
-        from jupyter_gpudask.patches.applying import patches
+        from jupyter_gpudask.patches.apply import patches
 
         patches.apply("kernel")
     recorder = Recorder()

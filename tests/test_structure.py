@@ -28,9 +28,9 @@ ALLOWED = {
     "graph": set(),
     "client": {"graph", "patches", "overlay", "scheduler", "worker", "inspection", "protocol"},
     "inspection": set(),
-    "random": {"inspection"},
+    "random_numbers": {"inspection"},
     "overlay": {"inspection"},
-    "patches": {"random", "inspection", "overlay"},
+    "patches": {"random_numbers", "inspection", "overlay"},
     "switch": {"patches", "inspection", "overlay"},
     "session": {"launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
     "magics": {"session", "client", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
@@ -42,8 +42,8 @@ ALLOWED = {
 # Libraries, and the only places that may name them.
 ONLY = {
     "dask_cuda": ["supervisor/engines/cuda.py"],
-    "cupy": ["switch/", "patches/", "random/", "inspection/"],
-    "cudf": ["switch/", "patches/", "random/", "inspection/", "worker/preload.py"],
+    "cupy": ["switch/", "patches/", "random_numbers/", "inspection/"],
+    "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "worker/preload.py"],
     "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],
     "pynvml": ["machine/gpus.py", "machine/nvml.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],

@@ -21,7 +21,7 @@ class Value:
     """One value."""
 
     data: Any
-    """An array, a frame, a number, a text, or a list of such values."""
+    """An array, a dataframe, a number, a text, or a list of such values."""
     on_gpu: bool
     """Whether CuPy or cuDF had a part in it."""
     of_dask: bool = False

@@ -71,7 +71,7 @@ class KernelClient(OptimizingClient):
         return client_compute(OptimizingClient.compute, self, *args, **kwargs)
 
     def persist(self, *args: Any, **kwargs: Any) -> Any:
-        """As Dask's; in a GPU cell with all partitions of a frame that its optimizer splits."""
+        """As Dask's method; in a GPU cell, with all partitions of a dataframe that its optimizer splits."""
         __tracebackhide__ = True
         if current_record() is None:
             return super().persist(*args, **kwargs)
@@ -106,7 +106,7 @@ class KernelClient(OptimizingClient):
 def _copy_without_frames(error: Exception, client: KernelClient) -> Exception | None:
     """A copy of `error` with its traceback, if the client keeps the error; `None` if not, or if it cannot be copied.
 
-    A client keeps the error of each failed future. Raising that object would add the frames that waited to its
+    A client keeps the error of each failed future. Raising that object would add the stack frames that waited to its
     traceback. These refer to the futures, so that none of them, and no result on the workers, would ever be released.
     """
     if not any(state.exception is error for state in list(client.futures.values())):

@@ -1,1 +1,4 @@
-"""Where the data of a collection lives, who called, and which library an error came from. Runs in the kernel."""
+"""On which device a collection is, which code called Dask, and which library raised an error.
+
+Runs in the kernel; functions of `placement` also run in workers.
+"""

@@ -18,24 +18,24 @@ _FILE = re.compile(r'File "(?:[^"]*/)?(cupy|cudf)/')
 
 
 def library_behind(error: BaseException | None) -> Literal["cupy", "cudf", "result"] | None:
-    """Whether CuPy or cuDF raised `error`, because there is something that they do not do.
+    """Whether CuPy or cuDF raised `error` because it does not support an operation.
 
     Returns
     -------
     "cupy", "cudf", "result" or None
-        ``"result"`` where a result that is on the GPU was taken for a NumPy array, which another library would not be.
-        `None` for errors of the user's code, of Dask, and for our own, which say themselves what to do.
+        ``"result"`` if a result on the GPU was used as a NumPy array; running the cell without the library helps.
+        `None` for errors of the user's code, of Dask, and of this package, which say what to do.
     """
     if not isinstance(error, _ERRORS) or isinstance(error, GpuDaskError):
         return None
     text = str(error)
     if text.startswith(_CONVERSION) and _is_of_a_result(error):
         return "result"
-    if "NotImplemented from __array_" in text:  # a function that CuPy's arrays do not know
+    if "NotImplemented from __array_" in text:  # a function that CuPy's arrays do not support
         return "cupy"
-    if "Failed to generate metadata" in text:  # Dask raises one error from the other
+    if "Failed to generate metadata" in text:  # Dask chains the two errors
         return library_behind(error.__cause__)
-    if "inference failed" in text:  # Dask has the error, with its traceback, in the text of its own
+    if "inference failed" in text:  # Dask's message contains the error with its traceback
         files = _FILE.findall(text)
         return _LIBRARIES[files[-1]] if files else None
     innermost = [package for package in _packages(error) if package in (*_LIBRARIES, *_OTHERS)][-1:]
@@ -43,7 +43,7 @@ def library_behind(error: BaseException | None) -> Literal["cupy", "cudf", "resu
 
 
 def _is_of_a_result(error: BaseException) -> bool:
-    """Whether it was raised where nothing is computed: the traceback of a task begins where it was waited for."""
+    """Whether it was raised outside of a computation: the traceback of a task starts where its result was awaited."""
     entry = error.__traceback__
     while entry is not None:
         name: str = entry.tb_frame.f_globals.get("__name__", "")
@@ -54,7 +54,7 @@ def _is_of_a_result(error: BaseException) -> bool:
 
 
 def _packages(error: BaseException) -> Iterator[str]:
-    """The package of each frame of the traceback, innermost last."""
+    """The package of each entry of the traceback, innermost last."""
     entry = error.__traceback__
     while entry is not None:
         name: str = entry.tb_frame.f_globals.get("__name__", "")

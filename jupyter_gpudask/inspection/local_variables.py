@@ -1,4 +1,4 @@
-"""The local variables of a frame, read safely on every Python release."""
+"""The local variables of a stack frame, read safely on every Python release."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _READING_MAY_CRASH = (3, 13) <= sys.version_info < (3, 13, 3)
 
 
 def local_variables(frame: FrameType) -> dict[str, Any]:
-    """Values of the local variables of a frame, by name.
+    """Values of the local variables of a stack frame, by name.
 
-    Python 3.13.0 to 3.13.2 crash where one is read that is a closure's while a comprehension has a variable of the same
-    name, as in `dask.array.core.unify_chunks`: such variables are left out there.
+    Python 3.13.0 to 3.13.2 crash on reading a closure variable while a comprehension has a variable of that name, as
+    in `dask.array.core.unify_chunks`; on these versions such variables are left out.
     """
     variables = frame.f_locals
     if not _READING_MAY_CRASH:
@@ -29,7 +29,7 @@ def local_variables(frame: FrameType) -> dict[str, Any]:
 
 @lru_cache(maxsize=1000)
 def _shared_with_comprehensions(code: CodeType) -> frozenset[str]:
-    """Names of variables that closures use, and that variables of comprehensions in the same function have too."""
+    """Names of closure variables that are also variables of comprehensions in the same function."""
     if not code.co_cellvars:
         return frozenset()
     inlined = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_FAST_AND_CLEAR"}

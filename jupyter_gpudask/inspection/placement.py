@@ -1,4 +1,4 @@
-"""Where the data of a collection lives, and how it is moved."""
+"""On which device a collection is, and how it is moved."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ _NUMBERS = "biufc"
 
 
 def place_of(value: Any) -> Place | None:
-    """Where the blocks or partitions of a Dask collection are, or a plain array or frame is.
+    """The device of the blocks or partitions of a Dask collection, or of a plain array or dataframe.
 
     Returns
     -------
     "host", "gpu" or None
-        `None` for whatever is no array or frame, such as a `dask.delayed.Delayed` or a bag.
+        `None` for anything but arrays and dataframes, such as a `dask.delayed.Delayed` or a bag.
     """
     if not is_dask_collection(value):
         return _place_of_data(value)
-    if not hasattr(type(value), "_meta"):  # a Delayed has every attribute, but its class has not
+    if not hasattr(type(value), "_meta"):  # a Delayed object has every attribute, but its class does not
         return None
     return _place_of_expression(value.expr) if hasattr(value, "expr") else _place_of_data(value._meta)  # noqa: SLF001
 
 
 def kind_of(value: Any) -> Literal["array", "dataframe"]:
-    """Which of the two backends decides what such a collection is made of."""
+    """Which of the two backend settings applies to such a collection."""
     return "array" if isinstance(value, Array | np.ndarray) else "dataframe"
 
 
 def can_move(value: Any) -> bool:
-    """Whether a GPU library has a type for it: CuPy has numbers alone."""
+    """Whether a GPU library supports its dtype: CuPy supports numbers only."""
     return kind_of(value) == "dataframe" or value.dtype.kind in _NUMBERS
 
 
 def to_gpu(collection: Any) -> Any:
-    """The same collection, each block moved by the worker that has it."""
+    """The same collection on GPUs; each worker moves its own blocks."""
     return collection.to_backend("cupy" if kind_of(collection) == "array" else "cudf")
 
 
 def to_host(value: Any) -> Any:
-    """A collection or result as NumPy or pandas; anything that is no array or frame stays as it is."""
+    """A collection or result as NumPy or pandas; anything but arrays and dataframes is returned unchanged."""
     if place_of(value) != "gpu":
         return value
     if not is_dask_collection(value):
@@ -60,7 +60,7 @@ def to_host(value: Any) -> Any:
 
 
 def results_to_host(result: Any) -> Any:
-    """A result with all that lies in it, in tuples, lists and dicts of any depth, as NumPy and pandas."""
+    """A result as NumPy and pandas, including the contents of nested tuples, lists, sets and dicts."""
     if type(result) is dict:
         return {key: results_to_host(value) for key, value in result.items()}
     if type(result) in (list, tuple, set):
@@ -80,7 +80,7 @@ def ancestors(collection: Any) -> frozenset[str]:
 
 
 def name_of(collection: Any) -> str:
-    """The name by which `ancestors` knows a collection."""
+    """The name of a collection, as in `ancestors`."""
     return str(collection.name) if isinstance(collection, Array) else str(collection._name)  # noqa: SLF001
 
 
@@ -91,12 +91,12 @@ def _place_of_data(data: Any) -> Place | None:
 
 
 def is_type_of_gpu(kind: type) -> bool:
-    """Whether things of this type are in device memory: CuPy's and cuDF's are."""
+    """Whether objects of this type are in device memory, as those of CuPy and cuDF."""
     return typename(kind).startswith(tuple(GPU_BACKENDS))
 
 
 def place_of_partitions(expression: Any) -> Place | None:
-    """Where the partitions of what becomes a frame are; `None` for numbers, and for what Dask has no metadata of."""
+    """The device of the partitions of a dataframe expression; `None` for numbers, and if Dask has no metadata."""
     try:
         return _place_of_data(expression._meta)  # noqa: SLF001
     except (AttributeError, NotImplementedError):
@@ -104,7 +104,7 @@ def place_of_partitions(expression: Any) -> Place | None:
 
 
 def _place_of_expression(expression: Any) -> Place | None:
-    """Where it is computed: a number, where the frames are that it is computed from."""
+    """The device of an expression; for a number, that of the dataframes from which it is computed."""
     place = place_of_partitions(expression)
     if place is not None:
         return place

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .leases import Lease
 
 
-def choose_free(spec: ClusterSpec, visible: Sequence[GpuState], leases: Iterable[Lease]) -> list[GpuState]:
-    """The GPUs that `spec` asks for; none that another cluster holds, unless both share.
+def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases: Iterable[Lease]) -> list[GpuState]:
+    """Select the GPUs that `spec` requests, without those of other clusters, unless both clusters share them.
 
     Raises
     ------
@@ -31,8 +31,8 @@ def choose_free(spec: ClusterSpec, visible: Sequence[GpuState], leases: Iterable
     if isinstance(spec.gpus, int):
         free = [gpu for gpu in visible if gpu.uuid not in holders]
         if len(free) >= spec.gpus:
-            return gpus.choose_gpus(spec.gpus, free)
-    chosen = gpus.choose_gpus(spec.gpus, visible)
+            return gpus.select_gpus(spec.gpus, free)
+    chosen = gpus.select_gpus(spec.gpus, visible)
     # If there are fewer free GPUs than the requested count, name the holders of all GPUs.
     concerned = visible if isinstance(spec.gpus, int) else chosen
     held = [f"GPU {gpu.index} is held by {' and '.join(holders[gpu.uuid])}" for gpu in concerned if gpu.uuid in holders]
@@ -99,7 +99,7 @@ def check_replacement(spec: ClusterSpec, supervisor: int, environment: Mapping[s
     if not visible and spec.engine == "auto" and spec.gpus == "all":
         return
     leases = LeaseFolder().read()
-    chosen = choose_free(spec, visible, [lease for lease in leases if lease.pid != supervisor])
+    chosen = select_unleased_gpus(spec, visible, [lease for lease in leases if lease.pid != supervisor])
     freed = {uuid for lease in leases if lease.pid == supervisor for uuid in lease.gpus}
     after = [_without_session(gpu, supervisor) if gpu.uuid in freed else gpu for gpu in chosen]
     check_memory(bytes_of(spec.pool, chosen), after)

@@ -113,7 +113,7 @@ def visible_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]
     return visible
 
 
-def choose_gpus(wanted: str | int | Sequence[int | str], visible: Sequence[GpuState]) -> list[GpuState]:
+def select_gpus(wanted: str | int | Sequence[int | str], visible: Sequence[GpuState]) -> list[GpuState]:
     """Select GPUs.
 
     Parameters

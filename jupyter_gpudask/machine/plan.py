@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..errors import GpuPackagesMissingError, GpuUnavailableError
 from . import gpus
-from .gpu_choice import bytes_of, check_memory, choose_free
+from .gpu_choice import bytes_of, check_memory, select_unleased_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
         visible = gpus.visible_gpus()
         if not visible and spec.engine == "auto" and spec.gpus == "all":
             return _cpu_plan(spec, stand_in="No GPU is visible to this kernel.")
-        chosen = choose_free(spec, visible, leases)
+        chosen = select_unleased_gpus(spec, visible, leases)
     except GpuUnavailableError as error:
         if spec.engine == "auto" and spec.gpus == "all":
             return _cpu_plan(spec, stand_in=error.reason)

@@ -32,7 +32,7 @@ def unload(shell: InteractiveShell) -> None:
     magics = _loaded(shell)
     if magics is None:
         return
-    from ..patches.applying import patches
+    from ..patches.apply import patches
 
     magics.session.stop()
     magics.transformer.uninstall()

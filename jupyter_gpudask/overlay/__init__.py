@@ -1,1 +1,1 @@
-"""Dask's configuration for one cell: the backends, what the cell asks for, and its threads. Runs in the kernel."""
+"""Dask's configuration for one cell: the backends, the options of the cell, and its threads. Runs in the kernel."""

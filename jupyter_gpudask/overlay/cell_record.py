@@ -1,4 +1,4 @@
-"""The options of a cell for its results, and what its computations left on the CPU."""
+"""The result options of a cell, and the collections that it computed on the CPU."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 @dataclass
 class CellRecord:
-    """One for each GPU cell.
+    """The record of one GPU cell.
 
     Attributes
     ----------
     to_host
         Whether results are returned as NumPy and pandas objects.
     on_host
-        Collections that were computed on the CPU, by name, with the line that did it.
+        Collections that were computed on the CPU: name -> line that computed them.
     moved_for_result
-        Keys of collections on GPUs whose blocks were converted only because their result was wanted on the host.
+        Names of collections on GPUs whose blocks were converted only to return their results on the host.
     """
 
     to_host: bool = False

@@ -1,8 +1,8 @@
 """Sections of Dask's configuration in which a setting can differ from one cell to another.
 
 Dask keeps its configuration in one dictionary for the whole process. In the sections ``array`` and ``dataframe`` the
-entry ``backend`` is looked up in the running cell first, so that nobody else sees it: no other thread, no other cell,
-no callback, and nothing that outlives the cell.
+entry ``backend`` is looked up in the running cell first. Other threads, cells and callbacks, and code that runs after
+the cell, do not see it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _SECTIONS = ("array", "dataframe")
 
 
 class Overlay:
-    """The backends of one cell, or of one ``with``: by section, for whoever runs in its context until it ends.
+    """The backends of one cell or ``with`` block, by section, for code that runs in its context until it ends.
 
     Parameters
     ----------
     backends
         The backend of each section.
     record
-        Who looks at the computations.
+        The `CellRecord` of the cell.
     """
 
     def __init__(self, backends: dict[str, str], record: CellRecord | None = None) -> None:
@@ -37,12 +37,12 @@ class Overlay:
         self._backends = {section: _Local(backend, self) for section, backend in backends.items()}
 
     def enter(self) -> None:
-        """Begin to hold in this context, and in those that are copied from it."""
+        """Activate the overlay in the current context, and in copies of it that are made later."""
         install_sections()
         _overlay.set(self)
 
     def leave(self) -> None:
-        """Hold no more, in whatever context."""
+        """Deactivate the overlay in every context."""
         self.active = False
         if _overlay.get() is self:
             _overlay.set(self._outer)
@@ -52,12 +52,15 @@ class Overlay:
         return _settings_of(self).get(section, self._backends[section])
 
     def set(self, section: str, backend: str) -> None:
-        """What `dask.config.set` does in the cell, for the thread or task that does it: another one is mid-creation."""
+        """Set a backend as `dask.config.set` in the cell does, for the current context only.
+
+        Other threads or tasks may be creating arrays at the same time.
+        """
         _settings.set((self, _settings_of(self) | {section: _Local(backend, self)}))
 
     @property
     def outer(self) -> Overlay | None:
-        """The one around it that still holds."""
+        """The innermost active overlay around this one."""
         outer = self._outer
         while outer is not None and not outer.active:
             outer = outer._outer  # noqa: SLF001
@@ -65,7 +68,7 @@ class Overlay:
 
 
 class _Local(str):
-    """A backend's name that was read inside a cell, and so means nothing when it is written back after the cell."""
+    """The name of a backend that was read inside a cell; writing it back after the cell has no effect."""
 
     __slots__ = ("overlay",)
     overlay: Overlay
@@ -82,7 +85,7 @@ class _Local(str):
 _overlay: ContextVar[Overlay | None] = ContextVar("jupyter_gpudask_overlay", default=None)
 
 _settings: ContextVar[tuple[Overlay, dict[str, str]] | None] = ContextVar("jupyter_gpudask_settings", default=None)
-"""What `dask.config.set` has changed, in one context: Dask's CuPy backend does so whenever it creates an array."""
+"""Changes by `dask.config.set` in one context; Dask's CuPy backend makes them whenever it creates an array."""
 
 
 def _settings_of(overlay: Overlay) -> dict[str, str]:
@@ -91,19 +94,19 @@ def _settings_of(overlay: Overlay) -> dict[str, str]:
 
 
 def current_overlay() -> Overlay | None:
-    """The innermost one that holds for the code that asks."""
+    """The innermost active overlay."""
     overlay = _overlay.get()
     return overlay if overlay is None or overlay.active else overlay.outer
 
 
 def current_record() -> CellRecord | None:
-    """What the running GPU cell wants of its computations; `None` elsewhere."""
+    """The `CellRecord` of the running GPU cell; `None` outside of one."""
     overlay = current_overlay()
     return None if overlay is None else overlay.record
 
 
 class _Section(dict[str, Any]):
-    """A section whose entry ``backend`` is that of the running cell, where one is running."""
+    """A section whose entry ``backend`` is that of the running cell, if there is one."""
 
     def __init__(self, name: str, content: dict[str, Any]) -> None:
         super().__init__(content)
@@ -131,7 +134,7 @@ class _Section(dict[str, Any]):
         else:
             overlay.set(self._name, value)
 
-    def __reduce__(self) -> tuple[Any, ...]:  # a copy is a plain dictionary, of what can be seen here
+    def __reduce__(self) -> tuple[Any, ...]:  # a copy is a plain dictionary with the current values
         return dict, ({key: self[key] for key in self},)
 
     def pop(self, key: str, *default: Any) -> Any:
@@ -145,14 +148,14 @@ def install_sections() -> None:
     for section in _SECTIONS:
         if isinstance(dask.config.config.get(section), _Section):
             continue
-        with dask.config.config_lock:  # of two threads the later would put away what was set in between
+        with dask.config.config_lock:  # else a second thread would discard what was set in between
             content = dask.config.config.get(section, {})
             if not isinstance(content, _Section):
                 dask.config.config[section] = _Section(section, content)
 
 
 def remove_sections() -> None:
-    """Make them plain dictionaries again."""
+    """Replace the two sections by plain dictionaries."""
     with dask.config.config_lock:
         for section in _SECTIONS:
             content = dask.config.config.get(section)

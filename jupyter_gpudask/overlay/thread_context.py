@@ -1,8 +1,8 @@
-"""Threads that a cell starts, and what it hands to a pool or to a Dask client, run in the context of the cell.
+"""Run the threads of a cell, and the functions that it submits to a thread pool or a client, in its context.
 
-Python copies the context of a task to the tasks that it makes, but not to threads (before 3.14, where it is an
-option). Without this a cell that uses a pool of threads would silently compute on the CPU. Libraries such as XGBoost
-have ``client.sync`` run their coroutines in the thread of the client.
+Python copies the context of a task to the tasks that it creates, but not to threads (an option since 3.14). Without
+this, a cell that uses a thread pool would silently compute on the CPU. Libraries such as XGBoost pass coroutines to
+``client.sync``, which runs them in the client's thread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from ..inspection.calls import first_argument
+from ..inspection.arguments import first_argument
 from .config_overlay import current_overlay
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def start(original: Any, /, *args: Any, **kwargs: Any) -> None:
-    """As `threading.Thread.start`; in a cell the thread runs in a copy of the context of now."""
+    """As `threading.Thread.start`; in a cell the thread runs in a copy of the current context."""
     if current_overlay() is not None:
         thread: Thread = first_argument(original, args, kwargs)
         context, run = copy_context(), thread.run
@@ -28,7 +28,7 @@ def start(original: Any, /, *args: Any, **kwargs: Any) -> None:
 
 
 def submit(original: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """As `ThreadPoolExecutor.submit`; in a cell the function runs in a copy of the context of now."""
+    """As `ThreadPoolExecutor.submit`; in a cell the function runs in a copy of the current context."""
     if current_overlay() is None or len(args) < 2:
         return original(*args, **kwargs)
     pool, *call = args
@@ -36,13 +36,13 @@ def submit(original: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def in_context_of_cell(function: Any) -> Any:
-    """A coroutine function for ``Client.sync``; in a cell, one that is not Dask's own runs in the context of now."""
+    """A coroutine function for ``Client.sync``; in a cell, it runs in the current context unless it is Dask's own."""
     is_of_dask = getattr(function, "__module__", "").partition(".")[0] == "distributed"
     return function if is_of_dask or current_overlay() is None else _in_context(function)
 
 
 def _in_context(function: Any) -> Any:
-    """A coroutine function that runs in the context of now."""
+    """A coroutine function that runs in a copy of the current context."""
     context = copy_context()
 
     async def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Computations of a GPU cell: conversion of results to the host, their size, and what is computed on the CPU.
+"""Computations of a GPU cell: conversion of results to the host, their size, and collections on the CPU.
 
 Used by the patch of `dask.compute` and by `client.kernel_client`.
 """
@@ -12,9 +12,9 @@ from dask.base import get_scheduler, is_dask_collection, unpack_collections
 from dask.dataframe.dask_expr import FrameBase
 from distributed import Client
 
-from ..inspection.caller import names_of, user_line
-from ..inspection.calls import bind, calling_frame, first_argument
+from ..inspection.arguments import bind, calling_frame, first_argument
 from ..inspection.placement import GPU_BACKENDS, kind_of, name_of, place_of, results_to_host, to_host
+from ..inspection.user_code import names_of, user_line
 from ..overlay.config_overlay import current_overlay, current_record
 from .result_size import refusing_what_does_not_fit
 
@@ -51,7 +51,7 @@ def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         args = repack([_converted(record, collection) for collection in collections])
         return tuple(results_to_host(result) for result in original(*args, **kwargs))
     if any(isinstance(arg, Iterator) for arg in args):
-        args = repack(collections)  # they are read by now
+        args = repack(collections)  # the iterators are consumed
     schedule = get_scheduler(scheduler=kwargs.get("scheduler"), collections=collections)
     is_ours = isinstance(getattr(schedule, "__self__", None), Client)
     with refusing_what_does_not_fit(collections if is_ours else []):
@@ -59,7 +59,7 @@ def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `distributed.Client.compute`, likewise."""
+    """As `distributed.Client.compute`, with the same changes as `compute`."""
     __tracebackhide__ = True
     record, call = current_record(), bind(original, args, kwargs)
     is_awaited = call.arguments.get("sync", False)
@@ -77,7 +77,11 @@ def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
 
 
 def client_persist(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As Dask, which loses all but the first partition of a frame that its optimizer cuts into more than it said."""
+    """As `distributed.Client.persist`, with all partitions of a DataFrame.
+
+    Dask keeps only the first partition of a DataFrame whose optimized expression has more partitions than
+    `npartitions`.
+    """
     __tracebackhide__ = True
     if current_record() is None:
         return original(*args, **kwargs)
@@ -93,12 +97,12 @@ def _optimized(collection: Any) -> Any:
     if not isinstance(collection, FrameBase):
         return collection
     optimized = collection.optimize()
-    # Together with others it may do less twice than alone.
+    # Optimized together with other collections, it may share more work.
     return collection if optimized.npartitions == collection.npartitions else optimized
 
 
 def collections_to_expr(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As Dask's; records the collections that are computed on the CPU in a GPU cell."""
+    """As `dask.base.collections_to_expr`; records the collections that are computed on the CPU in a GPU cell."""
     __tracebackhide__ = True
     overlay = current_overlay()
     if overlay is not None and overlay.record is not None:
@@ -119,7 +123,7 @@ def _record_host_collection(record: CellRecord, collection: Any) -> None:
 
 
 def _is_called_by_user() -> bool:
-    """Whether the result goes to the user's code, and not to Dask's own, which computes things for itself."""
+    """Whether the result is returned to the user's code, not to Dask's own code."""
     frame = calling_frame()
     while frame.f_globals.get("__name__", "").partition(".")[0] in ("dask", "dask_cudf"):
         if frame.f_code.co_name not in _RETURN_RESULTS or frame.f_back is None:

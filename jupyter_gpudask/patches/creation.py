@@ -1,6 +1,6 @@
 """Creation functions that Dask does not dispatch to a backend: in GPU cells their collections are moved to the GPUs.
 
-`dask.array` and `dask.dataframe` look up their backend in a few creation functions only; the table names the others.
+`dask.array` and `dask.dataframe` look up their backend in a few creation functions only; `table` lists the others.
 Calls by Dask's own code are left to `operand_placement`.
 """
 
@@ -12,7 +12,7 @@ from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 from dask.dataframe.backends import dataframe_creation_dispatch
 
-from ..inspection.calls import calling_frame
+from ..inspection.arguments import calling_frame
 from ..inspection.placement import can_move, place_of, to_gpu
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def create_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
 
 
 def _is_to_be_moved(arguments: list[Any]) -> bool:
-    """Whether the user's code called, and not Dask's own, and nothing that stays on the CPU was given."""
+    """Whether the user's code made the call, without an argument that stays on the CPU."""
     caller = calling_frame().f_globals.get("__name__", "")
     return caller.partition(".")[0] not in ("dask", "dask_cudf") and not _has_collection_of_host(arguments)
 
@@ -52,7 +52,7 @@ def _has_collection_of_host(value: Any) -> bool:
 
 
 def _is_on_host(value: Any) -> bool:
-    """Whether a collection from outside the cell stays on the CPU, and what is made of it too."""
+    """Whether this is a collection from outside the cell; results computed from it stay on the CPU."""
     return is_dask_collection(value) and place_of(value) == "host"
 
 

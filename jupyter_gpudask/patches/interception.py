@@ -1,4 +1,4 @@
-"""Functions whose code is exchanged, so that a call by any name that they are bound to passes through a wrapper."""
+"""Replaces the code of functions, so that calls through any name pass through a wrapper."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import count
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from ..inspection.calls import CODE_FILE
+from ..inspection.arguments import CODE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,19 +24,19 @@ _lock = threading.Lock()
 
 
 def intercept(function: Any, around: Callable[..., Any]) -> None:
-    """Have every call of `function` become ``around(original, *args, **kwargs)``; a second time does nothing.
+    """Turn every call of `function` into ``around(original, *args, **kwargs)``; does nothing the second time.
 
-    The function object stays the same, for it may be bound to other names already; its code is exchanged for a call of
-    a hook in its module. What intercepts a function later is around what intercepted it before.
+    The function object stays the same, because it may already be bound to other names; its code is replaced by a call
+    of a hook in its module. Later wrappers wrap earlier ones.
 
     Parameters
     ----------
     function
         A plain Python function; not a generator or coroutine function.
     around
-        Called with the original and with the arguments of the call, as they were given. Its own parameters are
-        positional only, for any keyword may be one of the call's: ``def around(original, /, *args, **kwargs)``.
-        See `jupyter_gpudask.inspection.calls`.
+        The wrapper, called with the original function and the unchanged arguments of the call. Its own parameter is
+        positional-only, because the call may have any keyword: ``def around(original, /, *args, **kwargs)``.
+        See `jupyter_gpudask.inspection.arguments`.
     """
     if around in _layers_of(function):
         return
@@ -49,7 +49,7 @@ def intercept(function: Any, around: Callable[..., Any]) -> None:
 
 
 def release(function: Any, around: Callable[..., Any]) -> None:
-    """Take `around` away again; a function that nothing is around any more has its own code."""
+    """Remove the wrapper `around`; without the last wrapper, the function has its own code again."""
     with _lock:
         layers = _layers_of(function)
         if around not in layers:
@@ -67,7 +67,7 @@ def release(function: Any, around: Callable[..., Any]) -> None:
 
 
 class _InnerLayers:
-    """What lies inside the outermost layer, as the original of that layer."""
+    """The original function with all wrappers but the outermost, which gets this as its original."""
 
     __slots__ = ("_layers",)
 
@@ -85,13 +85,13 @@ class _InnerLayers:
 
 
 def _hook_of(function: Any) -> str:
-    """The name in its module under which the layers of an intercepted function are."""
+    """The name of the variable in its module that holds the layers of a patched function."""
     names: tuple[str, ...] = function.__code__.co_names
     return next(name for name in names if name.startswith(_HOOK))
 
 
 def _layers_of(function: Any) -> Layers:
-    """The original of an intercepted function and what is around it, outermost last; nothing of another function."""
+    """The original function followed by its wrappers, outermost last; empty if it is not patched."""
     if function.__code__.co_filename != CODE_FILE:
         return ()
     layers: Layers = function.__globals__[_hook_of(function)]
@@ -99,20 +99,20 @@ def _layers_of(function: Any) -> Layers:
 
 
 def _forward(function: Any, hook: str, around: Callable[..., Any]) -> None:
-    """Exchange the code of `function` for a call of what is under `hook`."""
+    """Replace the code of `function` by a call of the layers in the variable `hook`."""
     original: Any = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
     original.__kwdefaults__ = function.__kwdefaults__
     setattr(original, _BEFORE, {name: vars(function)[name] for name in ("__signature__",) if name in vars(function)})
     original.__signature__ = function.__signature__ = inspect.signature(function)
-    # Other threads may call the function at any time: all that its new code needs is there before.
+    # Other threads may call the function at any time: its new code must find the layers.
     function.__globals__.update({_CALL: _call, hook: (original, around)})
     function.__code__ = _forwarding_code(hook, function.__code__.co_freevars)
 
 
 def _call(layers: Layers, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the outermost of `layers` with what lies inside it as its original."""
+    """Call the outermost of `layers` with the inner layers as its original."""
     __tracebackhide__ = True
     inside = layers[0] if len(layers) == 2 else _InnerLayers(layers[:-1])
     return layers[-1](inside, *args, **kwargs)
@@ -132,5 +132,5 @@ def _forwarding_code(hook: str, free_variables: tuple[str, ...]) -> Any:
     ]
     scope: dict[str, Any] = {}
     code = compile("\n".join(source), CODE_FILE, "exec")
-    exec(code, scope)  # noqa: S102 - a closure of the same variables cannot be made otherwise
+    exec(code, scope)  # noqa: S102 - there is no other way to create a closure of the same variables
     return scope["outer"]().__code__

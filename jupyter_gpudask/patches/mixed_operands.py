@@ -1,4 +1,4 @@
-"""Operations that mix CPU and GPU collections: refused at the line that builds them, with the names of both."""
+"""Refuses operations that mix CPU and GPU collections at the line that builds them, with the names of both."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dask.base import unpack_collections
 from dask.utils import funcname
 
 from ..errors import MixedBackendsError
-from ..inspection.caller import names_behind, names_of
-from ..inspection.calls import first_argument
+from ..inspection.arguments import first_argument
 from ..inspection.placement import place_of, place_of_partitions
+from ..inspection.user_code import names_behind, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,22 +23,22 @@ _OF_THE_USER = ("MapPartitions", "MapOverlap", "MapOverlapAlign")
 
 
 def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As an operation on arrays; refuses operands on the CPU and on GPUs together."""
+    """As the wrapped operation on arrays; refuses to mix operands on the CPU and on GPUs."""
     __tracebackhide__ = True
-    # Dask takes these for numbers, and CuPy does not.
+    # Dask treats these as numbers, CuPy does not.
     args = tuple(arg[()] if isinstance(arg, np.ndarray) and not arg.ndim else arg for arg in args)
     first = args[0] if args else None
-    # CuPy takes indices from the host.
+    # CuPy accepts indices on the host.
     if not (callable(first) and funcname(first) in _INDEXING):
         given = [*args, *(value for name, value in kwargs.items() if name != "out")]
         parts = [part for arg in given for part in (arg if isinstance(arg, list | tuple) else [arg])]
-        # A number is not a block, and plain data is placed with the other operands.
+        # Scalars can be mixed, and plain data is placed with the other operands.
         _refuse_mixture(part for part in parts if isinstance(part, core.Array) and part.ndim)
     return original(*args, **kwargs)
 
 
 def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``new_collection``; refuses an expression of frames on the CPU and on GPUs together."""
+    """As ``new_collection``; refuses an expression that mixes dataframes on the CPU and on GPUs."""
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
     if type(expression).__name__ not in _OF_THE_USER:
@@ -49,7 +49,7 @@ def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
 
 
 def explain_mixed_blocks(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Say the same where only the blocks have met, in functions that can be given both."""
+    """Raise the same error if the mixture is found only when the blocks are computed."""
     __tracebackhide__ = True
     try:
         return original(*args, **kwargs)
@@ -80,4 +80,4 @@ def _called(value: Any) -> str:
     names = names_of(value)
     if names:
         return " and ".join(names[:3])
-    return "a frame without a name" if hasattr(value, "expr") else "an array without a name"
+    return "a dataframe without a name" if hasattr(value, "expr") else "an array without a name"

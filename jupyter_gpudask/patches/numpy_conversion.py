@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..inspection.calls import bind
+from ..inspection.arguments import bind
 from ..inspection.placement import name_of, to_host
 from ..overlay.config_overlay import current_overlay
 

@@ -104,4 +104,4 @@ PARAMETERS = {
     "distributed.worker:_run_task_simple": "task data time_delay",
     "threading:Thread.start": "self",
 }
-"""By target, as `row.parameters_of` writes them; between bars, those of several versions."""
+"""By target, in the format of `patch.parameters_of`; bars separate those of different versions."""

@@ -1,4 +1,4 @@
-"""Results that the kernel's GPU cannot hold are refused before they are moved there."""
+"""Refuses results that do not fit on the kernel's GPU before they are moved there."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dask.array import Array
 from distributed import futures_of
 
 from ..errors import ResultTooLargeError
-from ..inspection.caller import names_of
-from ..inspection.calls import bind
+from ..inspection.arguments import bind
 from ..inspection.placement import is_type_of_gpu, place_of
+from ..inspection.user_code import names_of
 from ..quantities import format_bytes
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 _awaited: ContextVar[Sequence[Any]] = ContextVar("jupyter_gpudask_awaited", default=())
-"""The collections of a computation, if only its results tell how large they are."""
+"""The collections of a computation, if their sizes are known only when they are computed."""
 
 
 @contextmanager
 def refusing_what_does_not_fit(collections: Iterable[Any]) -> Iterator[None]:
-    """Around the computation of `collections`: refuse what is larger than the free memory of the kernel's GPU.
+    """Refuse results larger than the free memory of the kernel's GPU while `collections` are computed.
 
     Arrays of known size are refused at once; everything else by `check_what_was_computed`.
 
@@ -40,7 +40,7 @@ def refusing_what_does_not_fit(collections: Iterable[Any]) -> Iterator[None]:
     __tracebackhide__ = True
     on_gpu = [each for each in collections if place_of(each) == "gpu" and getattr(each, "ndim", None)]
     known = [each for each in on_gpu if isinstance(each, Array) and not math.isnan(each.nbytes)]
-    # The blocks of an array are put together on the way: both need room, unless there is but one.
+    # Several blocks of an array are concatenated, which needs memory for both the blocks and the array.
     _refuse(known, sum(int(array.nbytes) * (2 if array.npartitions > 1 else 1) for array in known))
     token = _awaited.set(on_gpu if len(known) < len(on_gpu) else ())
     try:
@@ -50,9 +50,9 @@ def refusing_what_does_not_fit(collections: Iterable[Any]) -> Iterator[None]:
 
 
 def check_what_was_computed(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Around `distributed.Client.gather`, with which a computation ends: it moves what is there by then, or waits.
+    """As `distributed.Client.gather`, the last step of a computation; first checks the size of the results.
 
-    Dask has submitted all by itself, in one graph, with the user's own options.
+    Dask has submitted one graph before, with the user's options.
     """
     __tracebackhide__ = True
     collections = _awaited.get()
@@ -71,7 +71,7 @@ def check_what_was_computed(original: Callable[..., Any], /, *args: Any, **kwarg
 
 
 async def _bytes_on_gpus(client: Client, futures: Sequence[Future[Any]]) -> int:
-    """The bytes of all that is on GPUs when all is done; 0 once something has failed, which `gather` then reports."""
+    """The bytes of all results on GPUs when they are finished; 0 after an error, which `gather` then raises."""
 
     async def is_finished(future: Future[Any]) -> bool:
         state: Any = future._state  # noqa: SLF001 - `distributed.wait` waits for the others of a failed one
@@ -106,7 +106,7 @@ def _refuse(collections: Sequence[Any], needed: int) -> None:
 
 
 def _free_memory() -> int:
-    """Bytes that the kernel can still put on its GPU."""
+    """Bytes that the kernel can still allocate on its GPU."""
     import cupy
 
     free, _ = cupy.cuda.runtime.memGetInfo()

@@ -1,7 +1,7 @@
 """Shuffles and rechunks of data on GPUs: by tasks.
 
-Dask's peer-to-peer way has the scheduler unpickle a cuDF frame, and it has no GPU; and it writes the parts of arrays to
-files. dask-cuda has frames shuffled by tasks, too.
+In Dask's peer-to-peer shuffle the scheduler, which has no GPU, unpickles a cuDF dataframe, and workers write parts of
+arrays to files. dask-cuda also shuffles dataframes by tasks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask.config
 
-from ..inspection.calls import bind
+from ..inspection.arguments import bind
 from ..inspection.placement import place_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def default_shuffle_method(original: Callable[..., str], /) -> str:
-    """As Dask's; ``tasks`` where it chooses ``p2p`` by itself and cuDF is in use."""
+    """As Dask's function; ``tasks`` if Dask would select ``p2p`` and cuDF is in use."""
     chosen = dask.config.get("dataframe.shuffle.method", None)
     method = original()
     return "tasks" if method == "p2p" and not chosen and "cudf" in sys.modules else method

@@ -1,16 +1,17 @@
 """The table of patches: each change of another library, where it is applied, why, and for which versions.
 
-This is the only place that names what is changed; `applying` makes the changes and undoes them. The rows of the kernel
-are applied when the first GPU cell runs, and undone by ``%unload_ext``. Those of the processes of a cluster are applied
-there by the process itself: `jupyter_gpudask.supervisor` before it makes the scheduler, and each worker through a
-plugin. They last as long as the process.
+A patch is a monkeypatch. This table lists all of them; `apply` applies and undoes them. The rows of the kernel are
+applied by the first ``%%gpudask`` cell or `jupyter_gpudask.gpu`, and undone by ``%unload_ext``; cells with NumPy and
+pandas apply only the rows with ``on_cpu``. The supervisor and the workers apply their rows themselves:
+`supervisor.dashboard` before the scheduler is created, `worker.patch_plugin` when a worker joins. Those last as long
+as the process.
 
-`parameters` has the parameters that each target had in the versions that were tested.
+`parameters` lists the parameters of each target in the tested versions.
 """
 
 from __future__ import annotations
 
-from .row import Change, Patch
+from .patch import Change, Patch
 
 # The range that pyproject.toml states for the base install.
 _DASK = {"dask": ">=2026.1.1,<2026.8.1", "distributed": ">=2026.1.1,<2026.8.1"}
@@ -20,6 +21,7 @@ _ALL_OF_RAPIDS = {**_DASK, "cudf": ">=26.10,<27", "dask_cudf": ">=26.10,<27"}
 
 _HERE = "jupyter_gpudask.patches"
 _RANDOM = "dask.array.random"
+_GENERATORS = "jupyter_gpudask.random_numbers"
 
 ARRAY_FUNCTIONS = (
     "array",
@@ -52,7 +54,7 @@ ARRAY_FUNCTIONS = (
     "vstack",
     "zeros_like",
 )
-"""Of `dask.array`: what they make of numbers and NumPy arrays is made on the worker's host and moved to its GPU."""
+"""Functions of `dask.array` whose blocks are created on the worker's host and moved to its GPU."""
 
 FRAME_FUNCTIONS = (
     "concat",
@@ -66,7 +68,7 @@ FRAME_FUNCTIONS = (
     "read_sql_table",
     "read_table",
 )
-"""Of `dask.dataframe`: likewise."""
+"""Functions of `dask.dataframe`, likewise."""
 
 _OTHER_FRAME_FUNCTIONS = (
     "dask.datasets:timeseries",
@@ -76,12 +78,12 @@ _OTHER_FRAME_FUNCTIONS = (
 
 
 def _code(target: str, wrapper: str) -> Change:
-    """A function that modules of Dask, or the user, have imported by name."""
+    """A change of a function that modules of Dask, or the user, have imported by name."""
     return Change(target, f"{_HERE}.{wrapper}", how="code")
 
 
 def _attribute(target: str, wrapper: str) -> Change:
-    """A method, or a function that only its own module calls."""
+    """A change of a method, or of a function that only its own module calls."""
     return Change(target, f"{_HERE}.{wrapper}")
 
 
@@ -115,9 +117,8 @@ PATCHES = (
             Change("concurrent.futures:ThreadPoolExecutor.submit", "jupyter_gpudask.overlay.thread_context:submit"),
         ),
         process="kernel",
-        reason="Threads and pools that a cell starts would compute on the CPU: before Python 3.14, whose flag "
-        "thread_inherit_context does it for threads, none inherits the context, and a pool that is there already "
-        "never does.",
+        reason="Threads and pools that a cell starts would compute on the CPU, because they do not inherit its "
+        "context. Python 3.14 has the flag thread_inherit_context for new threads, but nothing for existing pools.",
         upstream="https://docs.python.org/3/library/sys.html#sys.flags.thread_inherit_context",
         test="switch/test_switch.py::test_a_thread_that_is_started_inside_sees_it_until_it_ends",
         requires={"python": ">=3.11"},
@@ -134,8 +135,8 @@ PATCHES = (
             ),
         ),
         process="kernel",
-        reason="Dask's own names da.arange(n) on NumPy and on CuPy alike, so that a cluster takes one for the other; "
-        "and it sets array.backend for the whole process while it creates an array.",
+        reason="In Dask, da.arange(n) has the same name on NumPy and CuPy, so they share a key, and a cluster returns "
+        "one for the other. Dask's CuPy backend also sets array.backend for the whole process while it creates one.",
         upstream="To file with Dask: 'CuPy and NumPy versions of da.arange have one key': da.arange(10).name is the "
         "same under both backends, and with the one persisted, computing the other returns its data.",
         test="switch/test_arrays.py::test_each_backend_gives_its_own_data_when_the_other_is_persisted",
@@ -144,18 +145,19 @@ PATCHES = (
     Patch(
         "random numbers",
         (
-            Change(f"{_RANDOM}:RandomState.choice", "jupyter_gpudask.random.cpu_generators:choose_on_cpu"),
-            Change(f"{_RANDOM}:RandomState.permutation", "jupyter_gpudask.random.cpu_generators:permute_on_cpu"),
-            Change(f"{_RANDOM}:Generator.permutation", "jupyter_gpudask.random.cpu_generators:permute_on_cpu"),
-            Change(f"{_RANDOM}:_wrap_func", "jupyter_gpudask.random.generators:wrap_func"),
-            Change(f"{_RANDOM}:RandomState.choice", "jupyter_gpudask.random.generators:choice"),
-            Change(f"{_RANDOM}:Generator.choice", "jupyter_gpudask.random.generators:choice"),
-            Change(f"{_RANDOM}:RandomState.permutation", "jupyter_gpudask.random.generators:permutation"),
-            Change(f"{_RANDOM}:Generator.permutation", "jupyter_gpudask.random.generators:permutation"),
+            Change(f"{_RANDOM}:RandomState.choice", f"{_GENERATORS}.cpu_generators:choose_on_cpu"),
+            Change(f"{_RANDOM}:RandomState.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu"),
+            Change(f"{_RANDOM}:Generator.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu"),
+            Change(f"{_RANDOM}:_wrap_func", f"{_GENERATORS}.generators:wrap_func"),
+            Change(f"{_RANDOM}:RandomState.choice", f"{_GENERATORS}.generators:choice"),
+            Change(f"{_RANDOM}:Generator.choice", f"{_GENERATORS}.generators:choice"),
+            Change(f"{_RANDOM}:RandomState.permutation", f"{_GENERATORS}.generators:permutation"),
+            Change(f"{_RANDOM}:Generator.permutation", f"{_GENERATORS}.generators:permutation"),
         ),
         process="kernel",
-        reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState takes numbers where NumPy takes "
-        "arrays; and Dask's choice and permutation ask the settings of the moment, not their generator.",
+        reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState accepts only numbers where NumPy "
+        "accepts arrays. Dask's choice and permutation use the current configuration instead of the generator's own "
+        "backend.",
         upstream="https://github.com/cupy/cupy/issues/4557",
         test="switch/test_random.py::test_meta_blocks_and_result_are_cupy_and_look_as_on_the_cpu",
         requires=_DASK,
@@ -163,11 +165,11 @@ PATCHES = (
     Patch(
         "seed of da.random",
         (
-            Change(f"{_RANDOM}:_cached_states", "jupyter_gpudask.random.seed:SharedStates", how="value"),
-            Change(f"{_RANDOM}:RandomState.seed", "jupyter_gpudask.random.seed:seed"),
+            Change(f"{_RANDOM}:_cached_states", f"{_GENERATORS}.seed:SharedStates", how="value"),
+            Change(f"{_RANDOM}:RandomState.seed", f"{_GENERATORS}.seed:seed"),
         ),
         process="kernel",
-        reason="da.random.seed seeds the generator of the current backend alone.",
+        reason="da.random.seed seeds only the generator of the current backend.",
         upstream="To file with Dask: 'da.random.seed should seed all backends': a seed that is set under NumPy has no "
         "effect on da.random.random under array.backend=cupy.",
         test="switch/test_random_streams.py::test_a_seed_counts_inside_and_outside_whichever_it_is_called_in",
@@ -177,9 +179,9 @@ PATCHES = (
         "to_datetime",
         (_code("dask.dataframe:to_datetime", "frames.conversions:to_datetime"),),
         process="kernel",
-        reason="Its metadata has one row, which cuDF does not take for a column of a frame without rows.",
+        reason="Its metadata has one row, and cuDF refuses to assign it as a column of an empty dataframe.",
         upstream="To file with Dask: 'dd.to_datetime should have empty metadata': ddf['t'] = dd.to_datetime(ddf.s) "
-        "fails with cuDF, whose frame of metadata has no rows.",
+        "fails with cuDF, whose metadata is an empty dataframe.",
         test="switch/test_frames_as_pandas.py::test_parts_of_a_time_become_columns",
         requires=_DASK,
         needed=_CUDF,
@@ -191,23 +193,23 @@ PATCHES = (
             _code("dask.dataframe.dask_expr.io.records:to_records", "frames.conversions:from_host"),
         ),
         process="kernel",
-        reason="Dask makes a bag of None from the partitions of cuDF, and no records.",
+        reason="From partitions of cuDF Dask creates a bag of None, and no records.",
         upstream="To file with dask-cudf: 'to_bag and to_records return None': "
         "dask_cudf.from_cudf(df, 2).to_bag().compute() is [None, None].",
         test="switch/test_frames.py::test_bags_and_records_are_made_of_the_rows",
         requires=_DASK,
     ),
     Patch(
-        "Parquet engine by frame",
+        "Parquet engine by dataframe",
         (
             _attribute(
                 "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine", "frames.conversions:choose_parquet_engine"
             ),
         ),
         process="kernel",
-        reason="to_parquet takes the engine of the current backend, cuDF's, also for a frame of pandas.",
-        upstream="To file with Dask: 'to_parquet should choose its engine by the frame': under "
-        "dataframe.backend=cudf, to_parquet of a pandas frame fails.",
+        reason="to_parquet uses the engine of the current backend, cuDF, for a pandas dataframe too.",
+        upstream="To file with Dask: 'to_parquet should choose its engine by the dataframe': under "
+        "dataframe.backend=cudf, to_parquet of a pandas dataframe fails.",
         test="switch/test_frames.py::test_a_pandas_frame_is_written_as_pandas_writes_it",
         requires=_DASK,
     ),
@@ -215,9 +217,9 @@ PATCHES = (
         "Parquet row numbers",
         (Change("dask_cudf.io.parquet:CudfEngine", f"{_HERE}.frames.parquet:pandas_index_engine", how="value"),),
         process="kernel",
-        reason="dask_cudf reads several small files as one partition, and numbers its rows through; pandas numbers "
-        "the rows of each file.",
-        upstream="To file with cuDF: 'read_parquet of several files has another RangeIndex than pandas'.",
+        reason="dask_cudf reads several small files as one partition, and numbers its rows consecutively across files; "
+        "pandas numbers the rows of each file.",
+        upstream="To file with cuDF: 'read_parquet of several files has a different RangeIndex from pandas'.",
         test="switch/test_frames_as_pandas.py::test_rows_of_several_files_have_the_index_that_pandas_has",
         requires=_ALL_OF_RAPIDS,
         needed=_CUDF,
@@ -226,7 +228,7 @@ PATCHES = (
         "partial time strings",
         (_attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.partial_time_strings:loc"),),
         process="kernel",
-        reason="cuDF takes a label such as '2015-05-05' for one moment, pandas for the whole day.",
+        reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day.",
         upstream="https://github.com/NVIDIA/cudf/pull/22736",
         test="switch/test_frames_as_pandas.py::test_times_are_located_by_texts",
         requires=_DASK,
@@ -239,7 +241,7 @@ PATCHES = (
             _attribute("dask.dataframe.dask_expr._expr:Expr.idxmax", "frames.idxmin:idxmax"),
         ),
         process="kernel",
-        reason="cuDF has neither.",
+        reason="cuDF implements neither.",
         upstream="https://github.com/NVIDIA/cudf/issues/9602",
         test="switch/test_frames_as_pandas.py::test_labels_of_extremes_are_found",
         requires=_DASK,
@@ -252,7 +254,7 @@ PATCHES = (
             _attribute("dask_cudf._expr.groupby:GroupBy.aggregate", "frames.groupby:aggregate"),
         ),
         process="kernel",
-        reason="dask_cudf takes keys of a group-by by name alone: df.groupby(df.x > 1) fails.",
+        reason="dask_cudf accepts only column names as group keys: df.groupby(df.x > 1) fails.",
         upstream="https://github.com/NVIDIA/cudf/issues/9020",
         test="switch/test_frames_as_pandas.py::test_groups_are_made_by_what_is_computed_of_columns",
         requires=_ALL_OF_RAPIDS,
@@ -265,8 +267,8 @@ PATCHES = (
             _attribute("dask.dataframe.dask_expr:FrameBase.__array__", "numpy_conversion:to_numpy"),
         ),
         process="kernel",
-        reason="np.asarray(x) computes x, and CuPy and cuDF refuse to convert the result; each worker can convert its "
-        "blocks before they are sent.",
+        reason="np.asarray(x) computes x, and CuPy and cuDF refuse to convert the result. The patch converts each "
+        "block on its worker.",
         upstream="https://github.com/dask/dask/issues/5714",
         test="switch/test_user_functions.py::test_numpy_gets_a_numpy_array",
         requires=_DASK,
@@ -278,10 +280,10 @@ PATCHES = (
             _code("dask.array:rechunk", "shuffle:rechunk"),
         ),
         process="kernel",
-        reason="The peer-to-peer shuffle has the scheduler unpickle cuDF metadata, which takes a CUDA context, and "
-        "writes blocks to files.",
+        reason="In the peer-to-peer shuffle the scheduler unpickles cuDF metadata, which creates a CUDA context, and "
+        "the workers write blocks to files.",
         upstream="https://github.com/NVIDIA/cudf/pull/15469",
-        test="switch/test_arrays.py::test_blocks_on_gpus_are_cut_anew_by_tasks_and_others_as_dask_chooses",
+        test="switch/test_arrays.py::test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses",
         requires=_DASK,
     ),
     Patch(
@@ -306,7 +308,7 @@ PATCHES = (
             for name in ("asarray", "asanyarray", "from_array")
         ),
         process="kernel",
-        reason="x + np.ones(3) makes an array of NumPy inside Dask, which CuPy refuses to add to x.",
+        reason="x + np.ones(3) creates a NumPy array inside Dask, which CuPy refuses to add to x.",
         upstream="https://github.com/dask/dask/pull/9914",
         test="switch/test_operand_placement.py::test_beside_a_collection_of_the_cell_it_is_on_the_gpu",
         requires=_DASK,
@@ -318,7 +320,7 @@ PATCHES = (
             _code("dask.array.utils:compute_meta", "arrays.block_meta:compute_meta"),
         ),
         process="kernel",
-        reason="Dask gives arrays whose blocks it cannot infer (a histogram, an FFT, x[x > 0]) metadata of NumPy, "
+        reason="Dask sets NumPy metadata for arrays whose metadata it cannot infer (a histogram, an FFT, x[x > 0]), "
         "whatever they are computed from.",
         upstream="To file with Dask: 'meta of da.histogram and boolean indexing should follow the input': "
         "type((x[x > 0])._meta) is numpy.ndarray for x of CuPy.",
@@ -333,10 +335,10 @@ PATCHES = (
             _code("dask.array:percentile", "arrays.quantiles:percentile"),
         ),
         process="kernel",
-        reason="CuPy reads beyond the end of empty blocks, sorts NaN behind all numbers, and has no median of an empty "
-        "block.",
+        reason="CuPy reads past the end of empty blocks, sorts NaN after all numbers, and cannot compute the median of "
+        "an empty block.",
         upstream="https://github.com/cupy/cupy/issues/9110",
-        test="switch/test_all_cuts.py::test_it_agrees_with_numpy",
+        test="switch/test_all_chunks.py::test_it_agrees_with_numpy",
         requires=_DASK,
         needed=_CUPY,
     ),
@@ -351,7 +353,7 @@ PATCHES = (
         reason="CuPy rounds the quotient first: 1.0 // 0.1 is 10, and 9 in NumPy; and its angle and sinc are wrong for "
         "NaN.",
         upstream="https://github.com/cupy/cupy/issues/7737",
-        test="switch/test_all_cuts.py::test_quotients_and_remainders_are_those_of_numpy",
+        test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         requires=_DASK,
         needed=_CUPY,
     ),
@@ -400,8 +402,8 @@ PATCHES = (
             _attribute("dask.dataframe:DataFrame.apply", "user_functions:apply_with_cudf_meta"),
         ),
         process="kernel",
-        reason="A function for NumPy may return NumPy's array for a block of CuPy's; the blocks are then something "
-        "else than the metadata says, and the next operation fails.",
+        reason="A function for NumPy may return a NumPy array for a CuPy block; then the blocks do not match the "
+        "metadata, and the next operation fails.",
         upstream="To file with Dask: 'map_blocks should check or convert what a function returns against meta'.",
         test="switch/test_user_functions.py::test_blocks_are_where_the_metadata_says",
         requires=_DASK,
@@ -413,9 +415,9 @@ PATCHES = (
             _code("dask.base:collections_to_expr", "computation:collections_to_expr"),
         ),
         process="kernel",
-        reason="A client gets the graph of a computation, and not the collections: whether a result fits the memory of "
-        "the kernel's GPU, and the conversion of each block by --to-host, must be decided before the graph is made. "
-        "The rest is in our own client class, KernelClient.",
+        reason="A Client receives the graph of a computation, not its collections. Whether a result fits in the memory "
+        "of the kernel's GPU, and the conversion of blocks for --to-host, must be decided before the graph is built. "
+        "The other changes are in the client class KernelClient.",
         upstream="To file with Dask: 'let a Client see the collections of dask.compute, as it does those of "
         "dask.persist'.",
         test="switch/test_computing.py::test_what_does_not_fit_is_refused_with_its_size_and_nothing_of_it_stays",
@@ -425,7 +427,7 @@ PATCHES = (
         "interruption of tasks",
         (Change("distributed.worker:_run_task_simple", "jupyter_gpudask.worker.interruption:run_task"),),
         process="worker",
-        reason="Dask does not stop a task that runs when it is cancelled.",
+        reason="Dask does not stop a running task when it is cancelled.",
         upstream="https://github.com/dask/distributed/issues/4694",
         test="scheduler/test_cancellation.py::test_a_worker_computes_on_after_interrupts_at_any_depth",
         requires=_DASK,
@@ -434,7 +436,7 @@ PATCHES = (
         "guard of the dashboard",
         (Change("distributed.node:RoutingApplication", wrapper="", how="value"),),
         process="supervisor",
-        reason="Dask's dashboard answers everybody who reaches its port, also on a machine with several users.",
+        reason="Dask's dashboard responds to everyone who can reach its port, including other users of the machine.",
         upstream="https://github.com/dask/distributed/pull/6431",
         test="supervisor/test_dashboard.py::test_a_guarded_dashboard_answers_only_who_knows_its_secret",
         requires=_DASK,

@@ -1,8 +1,8 @@
 """Functions that users and libraries pass to ``map_blocks`` and ``map_partitions``: results match their metadata.
 
-A function may return a NumPy array for a CuPy block, as XGBoost's ``predict`` does; or the user may pass ``meta`` of
-pandas, and so ask for results on the host. Each result is moved to the place of the collection's metadata. Otherwise
-the next operation would fail on blocks of another type, with an error of CuPy or cuDF.
+A function may return a NumPy array for a CuPy block, as XGBoost's ``predict`` does; or the user may pass pandas
+objects as ``meta`` to request results on the host. Each result is moved to the device of the collection's metadata.
+Otherwise the next operation would fail on blocks of another type, with an error of CuPy or cuDF.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dask.array import Array
 from dask.base import is_dask_collection, normalize_token
 from dask.utils import funcname
 
-from ..inspection.calls import bind
+from ..inspection.arguments import bind
 from ..inspection.placement import can_move, place_of, to_host
 
 if TYPE_CHECKING:
@@ -27,24 +27,24 @@ _LIBRARIES = ("cudf", "cupy", "dask", "dask_cudf", "jupyter_gpudask", "numpy", "
 
 
 class ResultsAt:
-    """A function whose arrays and frames are moved to one place.
+    """A function whose resulting arrays and dataframes are moved to one device.
 
     Parameters
     ----------
     function
-        What is called.
+        The wrapped function.
     place
-        Where its results shall be; `None` leaves them where they are.
+        The device of its results; `None` does not move them.
     """
 
     def __init__(self, function: Callable[..., Any], place: Place | None = None) -> None:
         functools.update_wrapper(self, function)
-        self.__name__ = funcname(function)  # which Dask begins the keys of its tasks with
+        self.__name__ = funcname(function)  # the prefix of Dask's keys
         self.function = function
         self.place = place
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function gives, at its place."""
+        """The result of the function, on the device."""
         result = self.function(*args, **kwargs)
         if self.place is None or place_of(result) in (self.place, None):
             return result
@@ -95,7 +95,7 @@ def _is_on_gpu(value: Any) -> bool:
 
 
 def apply_with_cudf_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As the method, whose series are cuDF's for frames on GPUs, whatever the metadata says."""
+    """As the method; for dataframes on GPUs it returns cuDF Series, whatever the metadata says."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     given = call.arguments

@@ -203,6 +203,7 @@ class _ClusterCommands:
         return await self._state()
 
     async def reset(self) -> ClusterState:
+        """Reset the cluster: a command of the protocol, which kernels of this package do not send."""
         await self._cluster.reset()
         return await self._state()
 

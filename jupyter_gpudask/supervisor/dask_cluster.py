@@ -24,7 +24,7 @@ from ..scheduler.worker_failures import WorkerFailuresPlugin
 from ..worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.materialize import MATERIALIZE, MaterializePlugin
-from ..worker.patching import PATCH_PLUGIN, PatchPlugin
+from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
 from ..worker.preload import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
 from ..worker.retention import RETENTION_PLUGIN, MetricsRetentionPlugin
 from .dashboard import check_guard, guard_by_header, guard_by_token
@@ -74,7 +74,7 @@ class DaskCluster:
             A worker did not start.
         """
         spec = self._request.spec
-        self._plan = plan = self._choose_gpus()
+        self._plan = plan = self._plan_and_lease()
         progress = Progress(engine=plan.engine, gpus=tuple(gpu.uuid for gpu in plan.gpus), ready=0, total=plan.workers)
         on_progress(progress)
         os.environ[LOGS_VARIABLE] = str(self._directory.logs)
@@ -189,7 +189,7 @@ class DaskCluster:
         if lease is not None:
             lease.release()
 
-    def _choose_gpus(self) -> Plan:
+    def _plan_and_lease(self) -> Plan:
         """Plan the cluster, and take the lease on its GPUs."""
         request, folder = self._request, LeaseFolder()
         if request.cluster_class is not None:

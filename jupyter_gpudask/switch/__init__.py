@@ -1,4 +1,5 @@
-"""The switch: which library Dask's collections are made of, for one cell. Runs in the kernel.
+"""The switch: which libraries Dask's new collections use, for one cell.
 
-It imports no Dask by itself: `context` does, when the first cell for GPUs runs.
+Runs in the kernel; functions of `gpu_libraries` also run in workers. Importing this package does not import Dask:
+`context` does, when the first GPU cell runs.
 """

@@ -1,4 +1,4 @@
-"""Dask's `array.backend` and `dataframe.backend`, switched for whoever runs in one context, until it is left."""
+"""A context manager that sets `array.backend` and `dataframe.backend` in the current context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import dask.config
 from ..errors import BackendUnavailableError
 from ..installation import pip_install
 from ..overlay.config_overlay import Overlay
-from ..patches.applying import patches
+from ..patches.apply import patches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +23,10 @@ _MODULES = {"cupy": ("cupy",), "cudf": ("cudf", "dask_cudf"), "numpy": (), "pand
 
 @contextmanager
 def switched_to(array: str, dataframe: str, record: CellRecord | None = None) -> Iterator[None]:
-    """Have new arrays made of `array` and new dataframes of `dataframe` inside the ``with``.
+    """Create new arrays with `array` and new dataframes with `dataframe` inside the ``with`` block.
 
-    Nobody else sees it, and it may be left from another context than it was entered in: it ends everywhere at once, for
-    threads and tasks that were started inside, too.
+    Code outside of the block does not see the switch. It ends everywhere at once, also in threads and tasks that were
+    started inside, and may be left from another context than the one in which it was entered.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def switched_to(array: str, dataframe: str, record: CellRecord | None = None) ->
     dataframe
         ``"cudf"`` or ``"pandas"``.
     record
-        What is wanted of the computations inside, and what was seen of them.
+        Result options of the cell, and the collections that it computed on the CPU.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def switched_to(array: str, dataframe: str, record: CellRecord | None = None) ->
 
 
 def check_backends(array: str, dataframe: str) -> None:
-    """See that both backends can be used in this process.
+    """Check that both backends can be used in this process.
 
     Raises
     ------

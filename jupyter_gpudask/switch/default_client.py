@@ -1,4 +1,4 @@
-"""Which client Dask computes with, for one cell."""
+"""Makes the cluster's client Dask's default client for one cell."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SCHEDULER = "dask.distributed"
 
 
 class DefaultClient:
-    """Counts the cells that compute with a client, and restores what was Dask's default when the last one is done.
+    """Counts the cells that compute with a client, and restores Dask's previous default client after the last one.
 
-    `Client.as_current` would do for a ``with``; but a cell with ``await`` begins and ends in different contexts.
+    `Client.as_current` would suffice for a ``with`` block; a cell with ``await`` starts and ends in different contexts.
     """
 
     def __init__(self) -> None:
@@ -31,8 +31,8 @@ class DefaultClient:
 
     @contextmanager
     def computing_on(self, client: Client) -> Iterator[None]:
-        """Have collections compute with `client`, also when the user has made another client Dask's default."""
-        user = [client]  # a list is only equal to itself by `is`
+        """Compute collections with `client`, even if the user has set another default client."""
+        user = [client]  # compared by identity
         try:
             with self._lock:
                 if not self._users:
@@ -58,7 +58,7 @@ class DefaultClient:
 
     def _give_back(self, client: Client) -> None:
         before, self._before = self._before, None
-        # What the cell itself has set since stays.
+        # Keep what the cell itself has set.
         is_ours = distributed_client._get_global_client() is client  # noqa: SLF001
         if before is not None and before.status == "running" and before is not client and is_ours:
             distributed_client._set_global_client(before)  # noqa: SLF001
@@ -67,4 +67,4 @@ class DefaultClient:
 
 
 default_client = DefaultClient()
-"""The one of this process, as Dask's default client is one."""
+"""The instance of this process, which also has one default client."""

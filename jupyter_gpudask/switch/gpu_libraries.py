@@ -1,4 +1,4 @@
-"""The GPU libraries of a process, the kernel or a worker: prepared, examined, and their unused memory released."""
+"""Prepares and examines the GPU libraries of a process (kernel or worker), and releases their unused memory."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _TRY = {
     "rmm": "import rmm as library; library.DeviceBuffer(size=1024)",
     "dask_cuda": "import dask_cuda as library",
 }
-_TOGETHER = (("cudf", "dask_cudf"), ("cupy", "rmm", "dask_cuda"))  # what imports much of the same
+_TOGETHER = (("cudf", "dask_cudf"), ("cupy", "rmm", "dask_cuda"))  # libraries with common imports
 
-# After a failure the rest is tried in a new process, where nothing is imported half-way.
+# After a failure the others are tried in a new process, without half-finished imports.
 _SCRIPT = """
 import json, sys, traceback
 for name, code in json.loads(sys.argv[1]).items():
@@ -46,12 +46,13 @@ _MARK = "jupyter_gpudask: "
 
 
 def prepare_gpu_backends(*, spilling: str) -> None:
-    """Import the GPU libraries, and set them up to read what the workers send.
+    """Import the GPU libraries, and configure them to read the results of workers.
 
     Parameters
     ----------
     spilling
-        The cluster's way: with ``"cudf"`` its frames come as spillable buffers, which this process must know.
+        The cluster's `--spilling` option. With ``"cudf"`` the workers send dataframes as spillable buffers, which this
+        process must support.
     """
     for name in ("cupy", "cudf", "dask_cudf"):
         with contextlib.suppress(Exception):  # a cell that needs it gets the error itself
@@ -64,14 +65,14 @@ def prepare_gpu_backends(*, spilling: str) -> None:
 
 
 def release_memory(**_: Any) -> int:
-    """Give cached blocks, plans and the free part of growing pools back to the device.
+    """Release cached blocks, FFT plans and the free part of growing pools.
 
-    What variables and results hold stays, and so does a pool of fixed size.
+    The memory of variables and results stays allocated, and so does a pool of fixed size.
 
     Returns
     -------
     int
-        Bytes that the device has more of free memory now; 0 in a process that does not use one.
+        Increase of free device memory, in bytes; 0 in a process that does not use a GPU.
     """
     gc.collect()
     if "cupy" not in sys.modules:
@@ -80,7 +81,7 @@ def release_memory(**_: Any) -> int:
 
     before, _total = cupy.cuda.runtime.memGetInfo()
     cupy.fft.config.get_plan_cache().clear()
-    cupy.cuda.Device().synchronize()  # what is freed in the order of a stream is free when the stream is done
+    cupy.cuda.Device().synchronize()  # stream-ordered frees take effect when the stream is done
     cupy.get_default_memory_pool().free_all_blocks()
     cupy.get_default_pinned_memory_pool().free_all_blocks()
     pool = _growing_pool()
@@ -104,16 +105,16 @@ def _growing_pool() -> int | None:
 
 @dataclass(frozen=True)
 class Examined:
-    """What a process says of its libraries.
+    """The libraries of a process.
 
     Attributes
     ----------
     place
         The machine and the environment in which it runs.
     versions
-        Of what it has loaded, by name; Python's own too.
+        The versions of Python and of the loaded libraries, by name.
     working
-        Which libraries of the GPU stack it has loaded and has just computed with.
+        The loaded GPU libraries whose test computation has just succeeded.
     """
 
     place: tuple[str, str]
@@ -122,12 +123,12 @@ class Examined:
 
 
 def examine_process(*, compute: bool = True, **_: Any) -> Examined:
-    """Look at the libraries that this process has loaded, and import no other.
+    """Examine the libraries that this process has loaded, without importing others.
 
     Parameters
     ----------
     compute
-        Whether to compute something with those of the GPU stack.
+        Whether to run a test computation with each GPU library.
     """
     loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in LIBRARIES}
     versions = {"python": sys.version.split()[0]} | {name: str(version) for name, version in loaded.items() if version}
@@ -137,26 +138,26 @@ def examine_process(*, compute: bool = True, **_: Any) -> Examined:
 
 def _computes(name: str) -> bool:
     try:
-        exec(_TRY[name], {})  # noqa: S102 - our own words
-    except Exception:  # noqa: BLE001 - tried again in a process of its own, which says why
+        exec(_TRY[name], {})  # noqa: S102 - constants of this module
+    except Exception:  # noqa: BLE001 - tried again in a process of its own, which reports the error
         return False
     return True
 
 
 def try_libraries(names: Iterable[str], limit: float = 120.0) -> dict[str, tuple[bool, str]]:
-    """Compute something with libraries of the GPU stack, in other processes, which leave no CUDA context.
+    """Run a test computation with GPU libraries in other processes, which leave no CUDA context.
 
     Parameters
     ----------
     names
-        Of the modules.
+        Names of the modules.
     limit
-        Seconds for each process.
+        Time limit of each process, in seconds.
 
     Returns
     -------
     dict
-        By name, whether it worked, and its version or the last line of the error.
+        By name: whether it worked, and its version or the last line of the error.
     """
     wanted = set(names)
     groups = [[name for name in group if name in wanted] for group in _TOGETHER]
@@ -173,7 +174,7 @@ def _try_one_after_the_other(names: Sequence[str], limit: float) -> dict[str, tu
 
 
 def _try_in_one_process(names: Sequence[str], limit: float) -> dict[str, tuple[bool, str]]:
-    """The answers up to the first failure."""
+    """The results up to the first failure."""
     command = [sys.executable, "-c", _SCRIPT, json.dumps({name: _TRY[name] for name in names}), _MARK]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
     failure = ""

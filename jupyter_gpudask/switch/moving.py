@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 
 ALL = "all"
-"""Stands for every collection on the host that the cell names."""
+"""Selects every collection on the host that the cell names."""
 
 
 def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[str, str]) -> dict[str, int]:
-    """Collections on the host that the code reads, by name, with the line where it first does.
+    """Collections on the host that the code reads: name -> line of the first use.
 
     Parameters
     ----------
     source
         Python code.
     namespace
-        Its variables, before it runs.
+        The variables, before the code runs.
     backends
-        What the code is meant to compute arrays and dataframes with; what they fit is not named.
+        The backends for arrays and dataframes; collections that need no GPU backend are left out.
     """
     try:
         tree = ast.parse(source)
@@ -40,7 +40,7 @@ def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[
     found: dict[str, int] = {}
     for line, name in read:
         value = namespace[name]
-        # The class first: a variable of the user's may raise anything when it is asked for an attribute.
+        # The class first: attribute access on a user's object may raise any exception.
         is_collection = hasattr(type(value), "_meta") and is_dask_collection(value)
         if name not in found and is_collection and place_of(value) == "host":
             backend = backends[0] if kind_of(value) == "array" else backends[1]
@@ -53,14 +53,14 @@ def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[
 def moved(
     names: Sequence[str], namespace: MutableMapping[str, Any], *, mentioned: Sequence[str]
 ) -> Iterator[frozenset[str]]:
-    """Have these variables hold collections on the GPUs inside the ``with``, and what they held before afterwards.
+    """Move the collections of these variables to the GPUs inside the ``with`` block, and restore them afterwards.
 
-    A variable to which the code binds something else keeps that.
+    A variable that the code reassigns keeps its new value.
 
     Parameters
     ----------
     names
-        Of Dask arrays and dataframes; ``("all",)`` for those of `mentioned`.
+        Names of Dask arrays and dataframes; ``("all",)`` for those of `mentioned`.
     namespace
         The variables.
     mentioned
@@ -69,12 +69,12 @@ def moved(
     Raises
     ------
     MoveError
-        One of the names is that of nothing that can be moved; nothing was moved.
+        A name is not a Dask array or DataFrame that can be moved; nothing was moved.
 
     Returns
     -------
     frozenset of str
-        The names of what was moved.
+        The names of the moved collections.
     """
     movable = [name for name in mentioned if can_move(namespace[name])]
     wanted = movable if tuple(names) == (ALL,) else list(names)
@@ -86,7 +86,9 @@ def moved(
         yield frozenset(after)
     finally:
         for name, value in after.items():
-            if namespace.get(name) is value and name_of(value) == made[name]:  # not written to: x[0] = 1, df["a"] = b
+            if (
+                namespace.get(name) is value and name_of(value) == made[name]
+            ):  # not modified, as by x[0] = 1 or df["a"] = b
                 namespace[name] = before[name]
 
 

@@ -5,7 +5,7 @@ import pytest
 from helpers import fake_gpu_environment
 
 from jupyter_gpudask.errors import GpuUnavailableError
-from jupyter_gpudask.machine.gpus import choose_gpus
+from jupyter_gpudask.machine.gpus import select_gpus
 from jupyter_gpudask.protocol import GpuState
 
 GPUS = [
@@ -36,7 +36,7 @@ except errors.GpuUnavailableError as error:
     ],
 )
 def test_gpus_are_chosen_by_count_of_the_freest_by_index_and_by_uuid(wanted, indices):
-    assert [gpu.index for gpu in choose_gpus(wanted, GPUS)] == indices
+    assert [gpu.index for gpu in select_gpus(wanted, GPUS)] == indices
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_gpus_are_chosen_by_count_of_the_freest_by_index_and_by_uuid(wanted, ind
 )
 def test_gpus_that_are_not_there_are_named(wanted, sentence):
     with pytest.raises(GpuUnavailableError, match=sentence):
-        choose_gpus(wanted, GPUS)
+        select_gpus(wanted, GPUS)
 
 
 def test_no_visible_gpu_has_a_way_out():
     with pytest.raises(GpuUnavailableError, match="--cpu"):
-        choose_gpus("all", [])
+        select_gpus("all", [])
 
 
 def test_nvml_tells_every_metric(run_python):

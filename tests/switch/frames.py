@@ -1,4 +1,4 @@
-"""Ways to create a frame, for tests: `make_frames` gives a function for each."""
+"""Ways to create a dataframe, for tests: `make_frames` returns a function for each."""
 
 import dask
 import dask.dataframe as dd

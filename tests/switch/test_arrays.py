@@ -170,7 +170,7 @@ def test_no_function_of_cupy_that_reads_beyond_an_empty_array_is_given_one(q):
         np.testing.assert_allclose(result.get(), np.quantile(HOST, q, axis=axis))
 
 
-def test_blocks_on_gpus_are_cut_anew_by_tasks_and_others_as_dask_chooses():
+def test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses():
     def way(array):
         return "p2p" if any("p2p" in str(key) for key in dict(array.rechunk((1000, 10)).__dask_graph__())) else "tasks"
 

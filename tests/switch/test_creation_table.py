@@ -1,4 +1,4 @@
-"""The table in docs/magics.md of what is made on the GPU names every creation function of the installed Dask."""
+"""The table in docs/magics.md of where collections are created names every creation function of the installed Dask."""
 
 import inspect
 import re

@@ -9,9 +9,9 @@ import pytest
 from distributed import Client
 from frames import FRAME, NAMES, make_frames
 
-from jupyter_gpudask.inspection.calls import CODE_FILE
+from jupyter_gpudask.inspection.arguments import CODE_FILE
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.patches.applying import patches
+from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.patches.arrays import numeric
 from jupyter_gpudask.patches.interception import intercept
 from jupyter_gpudask.patches.table import FRAME_FUNCTIONS

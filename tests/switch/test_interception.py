@@ -20,7 +20,7 @@ from device import MARKS, cupy
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.patches import interception
 from jupyter_gpudask.patches.interception import intercept, release
-from jupyter_gpudask.patches.row import resolve
+from jupyter_gpudask.patches.patch import resolve
 from jupyter_gpudask.patches.table import PATCHES
 from jupyter_gpudask.switch.context import switched_to
 

@@ -7,7 +7,7 @@ import dask.array as da
 import pytest
 
 import __main__
-from jupyter_gpudask.inspection.caller import names_behind, names_of
+from jupyter_gpudask.inspection.user_code import names_behind, names_of
 from jupyter_gpudask.switch.moving import host_collections
 
 

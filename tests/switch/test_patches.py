@@ -13,7 +13,7 @@ from packaging.specifiers import SpecifierSet
 import jupyter_gpudask
 from jupyter_gpudask.errors import PatchError
 from jupyter_gpudask.patches.parameters import PARAMETERS
-from jupyter_gpudask.patches.row import Change, Patch, parameters_of, resolve
+from jupyter_gpudask.patches.patch import Change, Patch, parameters_of, resolve
 from jupyter_gpudask.patches.table import PATCHES
 
 ROOT = Path(jupyter_gpudask.__file__).parent
@@ -21,7 +21,7 @@ TESTS = Path(__file__).parents[1]
 WITHOUT_GPU = [row for row in PATCHES if not {"cudf", "dask_cudf"} & row.requires.keys()]
 
 # They make the changes of rows: by the table, and with functions that the table names.
-DOORS = {"patches/applying.py", "patches/interception.py"} | {
+DOORS = {"patches/apply.py", "patches/interception.py"} | {
     f"{change.wrapper.partition(':')[0].removeprefix('jupyter_gpudask.').replace('.', '/')}.py"
     for row in PATCHES
     for change in row.changes
@@ -97,8 +97,8 @@ def test_a_row_is_skipped_where_the_fault_is_mended_or_the_library_is_missing():
 
 
 UNDO = """
-from jupyter_gpudask.patches.applying import patches
-from jupyter_gpudask.patches.row import owner_of
+from jupyter_gpudask.patches.apply import patches
+from jupyter_gpudask.patches.patch import owner_of
 from jupyter_gpudask.patches.table import PATCHES
 
 def state():
@@ -145,7 +145,7 @@ import dask.array as da
 linspace = da.linspace
 da.linspace = lambda start, stop, steps: linspace(start, stop, steps)
 from jupyter_gpudask.errors import PatchError
-from jupyter_gpudask.patches.applying import patches
+from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.switch.context import check_backends, switched_to
 import jupyter_gpudask.switch.context as context
 context.check_backends = lambda *names: None

@@ -198,7 +198,7 @@ def _check_settings() -> Iterator[Finding]:
 
 
 def _check_patches() -> Iterator[Finding]:
-    from ...patches.applying import patches
+    from ...patches.apply import patches
 
     rows = list(patches.examine("kernel"))
     misfit = next((misfit for _, _, misfit in rows if misfit is not None), None)

@@ -1,6 +1,6 @@
-"""Metadata of arrays whose blocks Dask cannot infer: computed from GPU blocks, they get metadata of CuPy.
+"""CuPy metadata for arrays that are computed from GPU blocks and whose metadata Dask cannot infer.
 
-Dask makes the metadata of such an array (a histogram, a boolean mask's selection, an FFT, ...) with NumPy.
+Dask creates the metadata of such an array (a histogram, a selection by a boolean mask, an FFT, ...) with NumPy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from dask.array import Array
 from dask.highlevelgraph import HighLevelGraph
 
-from ...inspection.calls import first_argument
+from ...inspection.arguments import first_argument
 from ...inspection.placement import can_move, place_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _MARK = "_jupyter_gpudask_on_gpu"
 
 
 def compute_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As Dask's, which calls a function with empty arrays; not those functions of CuPy that read beyond their end."""
+    """As Dask's function, which calls functions with empty arrays; skips CuPy functions that read past their end."""
     __tracebackhide__ = True
     if first_argument(original, args, kwargs) in _NEVER_EMPTY and "gpu" in map(place_of, args[1:]):
         return None
@@ -32,7 +32,7 @@ def compute_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
 
 
 def make_array(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
-    """As `dask.array.Array`; an array made from GPU arrays without metadata of its own gets metadata of CuPy."""
+    """As `dask.array.Array`; an array computed from GPU arrays without explicit metadata gets CuPy metadata."""
     __tracebackhide__ = True
     array = original(*args, **kwargs)
     given = args[_META] if len(args) > _META else kwargs.get("meta")

@@ -1,4 +1,4 @@
-"""Our CuPy backend for Dask arrays: Dask's own, with keys that NumPy arrays never have, and a faster generator."""
+"""The CuPy backend for Dask arrays: Dask's own, with keys that differ from NumPy's, and a faster bit generator."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class CupyBackend(CupyBackendEntrypoint):
-    """Dask's CuPy backend, whose ``arange`` is never taken for NumPy's.
+    """Dask's CuPy backend, with keys of ``arange`` that differ from NumPy's.
 
-    Dask's own sets the backend back to NumPy while it creates, for the whole process; of two threads that create at the
-    same time one would then get NumPy's blocks, and the setting could stay behind.
+    Dask's own backend sets `array.backend` to NumPy for the whole process while it creates an array. If two threads
+    create arrays at the same time, one could get NumPy blocks, and the setting could remain.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class CupyBackend(CupyBackendEntrypoint):
 
     @property
     def default_bit_generator(self) -> Callable[[Any], Any]:
-        """What `dask.array.random.default_rng` makes of a seed; a bit generator of CuPy is taken as it is."""
+        """A function that returns the bit generator for a seed; a bit generator of CuPy is returned unchanged."""
         import cupy
 
         return lambda seed: seed if isinstance(seed, cupy.random.BitGenerator) else cupy.random.Philox4x3210(seed)
@@ -65,7 +65,7 @@ class CupyBackend(CupyBackendEntrypoint):
 
 
 def _created(function: str, /, *args: Any, **kwargs: Any) -> Array:
-    """What Dask's own function gives, which makes blocks like those of ``meta`` or ``like``."""
+    """Call Dask's function for NumPy, which creates blocks of the type of ``meta`` or ``like``."""
     if "like" not in kwargs and kwargs.get("meta") is None:
         kwargs["meta"] = _block()
     array: Array = getattr(array_creation_dispatch.dispatch("numpy"), function)(*args, **kwargs)
@@ -79,10 +79,10 @@ def _block() -> Any:
 
 
 def renamed(array: Array, *token: Any) -> Array:
-    """The same array under a name that is made from `token`, of which one part tells its backend.
+    """The same array with a name derived from `token`, which includes the backend.
 
-    Dask names some arrays by their arguments alone, so that the NumPy and the CuPy version of ``da.arange(10)`` have
-    one name; whichever a cluster holds already would be taken for the other.
+    Dask derives the names of some arrays from their arguments only, so the NumPy and the CuPy version of
+    ``da.arange(10)`` share a key. If a cluster holds one of them, it would return it for the other.
 
     Parameters
     ----------
@@ -106,12 +106,12 @@ def _new_key(key: Any, old: str, new: str) -> Any:
 
 
 def register() -> None:
-    """Register it as the backend ``cupy`` of `dask.array`."""
+    """Register `CupyBackend` as the backend ``cupy`` of `dask.array`."""
     array_creation_dispatch.register_backend("cupy", CupyBackend(array_creation_dispatch.dispatch("cupy")))
 
 
 def unregister() -> None:
-    """Register Dask's own again."""
+    """Register Dask's own backend again."""
     backend = array_creation_dispatch.dispatch("cupy")
     if isinstance(backend, CupyBackend):
         array_creation_dispatch.register_backend("cupy", backend.replaced)

@@ -1,7 +1,7 @@
-"""Functions of numbers whose results on GPUs differ from NumPy's: quotients, remainders, ``angle`` and ``sinc``.
+"""Element-wise functions whose results on GPUs differ from NumPy's: quotients, remainders, ``angle`` and ``sinc``.
 
-CuPy 14.2 rounds ``x / y`` first: ``1.0 // 0.1`` is 10 there, and 9 in NumPy, for 0.1 is a little more than a tenth;
-``1.0 % 0.1`` is 0, and ``2.0 % inf`` is NaN. NumPy takes the remainder first, which is exact: C99, 7.12.10.1, ``fmod``.
+CuPy 14.2 rounds ``x / y`` first: ``1.0 // 0.1`` is 10 there, and 9 in NumPy, because 0.1 is slightly more than a tenth;
+``1.0 % 0.1`` is 0, and ``2.0 % inf`` is NaN. NumPy computes the remainder first, which is exact (C99, 7.12.10.1, fmod).
 For columns of cuDF 26.10, which rounds first too, there is a warning. The angles of NaN and of -0.0, and ``sinc`` of
 NaN, are wrong in CuPy 14.2.
 """
@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Any
 import dask.array as da
 import numpy as np
 
-from ...inspection.caller import user_frame
-from ...inspection.calls import bind, first_argument
+from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import place_of, place_of_partitions
+from ...inspection.user_code import user_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def remainder(x: Any, y: Any) -> Any:
-    """As `numpy.remainder`, of blocks of real numbers that broadcast; of the sign of `y`."""
+    """As `numpy.remainder`, for blocks of real numbers that broadcast; the result has the sign of `y`."""
     rest = np.fmod(x, y)
     rest = np.where(_crosses_zero(rest, y), rest + y, rest)
     return np.where(rest == 0, np.copysign(rest, y), rest)
 
 
 def floor_divide(x: Any, y: Any) -> Any:
-    """As `numpy.floor_divide`, of blocks of real numbers that broadcast."""
+    """As `numpy.floor_divide`, for blocks of real numbers that broadcast."""
     rest, plain = np.fmod(x, y), x / y
-    quotient = (x - rest) / y  # a whole number but for rounding
+    quotient = (x - rest) / y  # an integer except for rounding
     quotient = np.where(_crosses_zero(rest, y), quotient - 1, quotient)
     whole = np.floor(quotient)
     whole = np.where(quotient - whole > 0.5, whole + 1, whole)
@@ -54,9 +54,9 @@ _MENDED = {
 
 
 def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.core.elemwise`, with our quotients and remainders of floating-point numbers on GPUs."""
+    """As `dask.array.core.elemwise`, with the quotients and remainders of this module for floats on GPUs."""
     __tracebackhide__ = True
-    # A scalar has no place of its own; of whole numbers CuPy's are right.
+    # A scalar is on no device; for integers CuPy's results are correct.
     op, operands = args[:1], args[1:]
     if op and op[0] in _MENDED and kwargs.get("where", True) is True and "gpu" in map(place_of, operands):
         op = (_MENDED[op[0]],) if _type_of(operands).kind == "f" else op
@@ -81,7 +81,7 @@ def warn_about_cudf_division(original: Callable[..., Any], /, *args: Any, **kwar
 
 
 def _has_floats(meta: Any) -> bool:
-    """Of a frame, a series or an index; a number, which has been computed from one, is no column."""
+    """Whether a dataframe, Series or index has floating-point columns; scalars do not count."""
     if not getattr(meta, "ndim", 0):
         return False
     dtypes = meta.dtypes if meta.ndim > 1 else [meta.dtype]

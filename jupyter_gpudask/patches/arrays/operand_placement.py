@@ -13,7 +13,7 @@ from dask.array import Array
 from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 
-from ...inspection.calls import calling_frame, first_argument, is_own_frame
+from ...inspection.arguments import calling_frame, first_argument, is_own_frame
 from ...inspection.local_variables import local_variables
 from ...inspection.placement import can_move, place_of, to_gpu
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 _DASK = "dask"
 _ARRAYS = "dask.array."
 _OTHER_CALLERS = ("diagonal", "asarray", "asanyarray")
-"""Functions whose calls are left alone: `diagonal` names its result by its input, and `creation` moves the result; the
-others pass through this wrapper themselves."""
+"""Functions whose calls are not changed: `diagonal` names its result by its input, and `creation` moves the result; the
+others call this wrapper themselves."""
 
 _ON_HOST_ONLY = ("dask.array.ma", "dask.array.random")
-"""CuPy has no masked arrays; and random numbers are placed by their generator."""
+"""CuPy has no masked arrays, and random numbers are placed by their generator."""
 
 
 def place_plain_data(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.asarray`; an array that Dask itself makes of plain data is placed with the other operands."""
+    """As `dask.array.asarray`; an array that Dask itself creates from plain data is placed with the other operands."""
     __tracebackhide__ = True
     array = original(*args, **kwargs)
     if array_creation_dispatch.backend != "cupy" or place_of(array) != "host":
@@ -47,7 +47,7 @@ def place_plain_data(original: Callable[..., Array], /, *args: Any, **kwargs: An
 
 
 def _is_host_call(caller: FrameType) -> bool:
-    """Whether one of Dask's functions that are being called is for the host, or has a collection from there."""
+    """Whether a Dask function on the stack works on the host only, or has a collection on the host."""
     frame: FrameType | None = caller
     while frame is not None and (is_own_frame(frame) or frame.f_globals.get("__name__", "").partition(".")[0] == _DASK):
         if frame.f_globals.get("__name__") in _ON_HOST_ONLY:

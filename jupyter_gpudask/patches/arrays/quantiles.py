@@ -1,8 +1,8 @@
-"""Quantiles, medians and percentiles of arrays on GPUs, where CuPy's are wrong.
+"""Quantiles, medians and percentiles of arrays on GPUs, for inputs where CuPy's results are wrong.
 
-CuPy 14.2 reads from behind the end of a block that is empty, or that has one row while more than one quantile is
-asked for: it gives what lies there, or ends the process. It sorts NaN behind all numbers, where NumPy gives NaN. Its
-median takes no empty blocks. And dask_cudf 26.10 puts itself in charge of percentiles of CuPy's arrays.
+CuPy 14.2 reads past the end of an empty block, or of a block with one row if several quantiles are requested: it
+returns arbitrary data or crashes the process. It sorts NaN after all numbers, where NumPy returns NaN. Its median
+refuses empty blocks. And dask_cudf 26.10 registers itself in `percentile_lookup` for CuPy arrays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dask.array.dispatch import percentile_lookup
 from dask.array.percentile import _percentile as percentile_of_block
 from packaging.version import Version
 
-from ...inspection.calls import bind, first_argument
+from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import place_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def median(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def percentile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.percentile`; on GPUs NaN in the input gives NaN."""
+    """As `dask.array.percentile`; on GPUs, NaN in the input results in NaN."""
     __tracebackhide__ = True
     result = original(*args, **kwargs)
     a = first_argument(original, args, kwargs)
@@ -77,7 +77,7 @@ def percentile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
 
 
 def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
-    """`numpy.quantile` of one block, each quantile for itself."""
+    """`numpy.quantile` of one block, computed separately for each quantile."""
     if not block.size:
         host = np.quantile(np.empty(block.shape, block.dtype), q, **options)
         return np.full_like(block, np.nan, shape=host.shape, dtype=host.dtype)
@@ -90,21 +90,21 @@ def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
 
 
 def _keeps_precision(array: da.Array) -> bool:
-    """Whether a plain number as `q` has the array's own precision, as in NumPy; Dask 2026.6 makes it float64."""
+    """Whether a plain number as `q` keeps the dtype of the array, as in NumPy; Dask 2026.6 converts it to float64."""
     return array.dtype.kind == "f" and Version(version("dask")) < Version("2026.6")
 
 
 def _dtype_of_quantiles(numbers: np.dtype[Any], quantiles: np.dtype[Any]) -> np.dtype[Any]:
-    """What `numpy.quantile` makes of the two."""
+    """The dtype of the result of `numpy.quantile` for these dtypes."""
     q = np.asarray(0.5, quantiles if quantiles.kind == "f" else float)
     dtype: np.dtype[Any] = np.quantile(np.zeros(1, numbers), q).dtype
     return dtype
 
 
 def _replace_lookup(array: da.Array) -> None:
-    """Have the tasks that `dask.array.percentile` has just made call Dask's own function for arrays.
+    """Make the tasks that `dask.array.percentile` has just created call Dask's own function for arrays.
 
-    They look for one by type, and where dask_cudf was imported late that is dask_cudf's, which gives pandas' series.
+    They look it up by type. If dask_cudf was imported late, they would find its function, which returns pandas Series.
     """
     for layer in array.dask.layers.values():
         mapping = getattr(layer, "mapping", {})

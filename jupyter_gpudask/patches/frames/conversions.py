@@ -8,7 +8,7 @@ from dask._collections import new_collection
 from dask.dataframe.dask_expr._expr import ToDatetime
 from dask.utils import typename
 
-from ...inspection.calls import bind
+from ...inspection.arguments import bind
 from ...inspection.placement import to_host
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def from_host(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As a function that makes Python objects or NumPy records of a frame: it gets the partitions as pandas."""
+    """As a function that converts a dataframe to Python objects or NumPy records; it gets pandas partitions."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     call.arguments["df"] = to_host(call.arguments["df"])
@@ -24,7 +24,7 @@ def from_host(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
 
 
 def to_datetime(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.dataframe.to_datetime`, with metadata without rows."""
+    """As `dask.dataframe.to_datetime`, with empty metadata."""
     __tracebackhide__ = True
     times = original(*args, **kwargs)
     expression = getattr(times, "expr", None)
@@ -36,7 +36,7 @@ def to_datetime(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
 
 
 def choose_parquet_engine(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As Dask's; pyarrow for a frame of pandas, whatever the backend is."""
+    """As Dask's function; selects pyarrow for a pandas dataframe, whatever the backend is."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs).arguments
     meta = call.get("meta")

@@ -1,8 +1,8 @@
 """Group-by with computed keys, as in ``df.groupby(df.x > 1)``, which dask_cudf 26.10 refuses.
 
-Dask tries each grouping on metadata first, and gives the key there as it is: an expression, which cuDF compares with
-the names of the index. The comparison is an expression too, and neither true nor false. And dask_cudf's own way to
-aggregate takes keys by name alone; Dask's takes the others.
+Dask tries each grouping on metadata first, and passes the key unchanged: an expression, which cuDF compares with the
+names of the index. The comparison is an expression too, and has no truth value. Besides, the aggregation of dask_cudf
+accepts only names as keys; Dask's accepts expressions.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from dask.dataframe.dask_expr._expr import Expr
 
-from ...inspection.calls import bind
+from ...inspection.arguments import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def handle_label(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As cuDF's; a key that is an expression is represented by its metadata."""
+    """As cuDF's method; a key that is an expression is replaced by its metadata."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs).arguments
     if isinstance(call["by"], Expr):
@@ -27,7 +27,7 @@ def handle_label(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
 
 
 def aggregate(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As dask_cudf's; with computed keys it aggregates as Dask does."""
+    """As dask_cudf's method; computed keys are aggregated by Dask's own method."""
     __tracebackhide__ = True
     keys = getattr(bind(original, args, kwargs).arguments["self"], "by", ())
     if any(isinstance(key, Expr) for key in keys):

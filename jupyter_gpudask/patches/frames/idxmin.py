@@ -1,4 +1,4 @@
-"""``idxmin`` and ``idxmax`` of frames on GPUs, which cuDF 26.10 lacks."""
+"""``idxmin`` and ``idxmax`` of dataframes on GPUs, which cuDF 26.10 lacks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def idxmin(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``Expr.idxmin``, for frames on GPUs too."""
+    """As ``Expr.idxmin``, also for dataframes on GPUs."""
     return _on_gpu(original(*args, **kwargs), _GpuIdxMin)
 
 
 def idxmax(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``Expr.idxmax``, for frames on GPUs too."""
+    """As ``Expr.idxmax``, also for dataframes on GPUs."""
     return _on_gpu(original(*args, **kwargs), _GpuIdxMax)
 
 
@@ -37,12 +37,12 @@ def find_extremes(
     skipna: bool = True,  # noqa: FBT002 - Dask's signature
     numeric_only: bool = False,  # noqa: FBT002
 ) -> pd.DataFrame:
-    """Labels and values of the extremes of each column of a cuDF frame, or of a series, on the host.
+    """Labels and values of the extremes of each column of a cuDF DataFrame, or of a Series, on the host.
 
     Returns
     -------
     pandas.DataFrame
-        With the columns ``idx`` and ``value``, and a row for each column of a frame. None for a block without rows.
+        With the columns ``idx`` and ``value``, and a row for each column of a DataFrame. None for a block without rows.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def choose_extremes(
     scalar: bool = False,  # noqa: FBT002
     numeric_only: bool = False,  # noqa: FBT002
 ) -> Any:
-    """The label of the extreme among those of all blocks; a cuDF series of labels for a frame."""
+    """The label of the extreme among those of all blocks; for a DataFrame, a cuDF Series of labels."""
     found = idxmaxmin_agg(frame, fn, skipna=skipna, scalar=scalar, numeric_only=numeric_only)
     if scalar:
         return found

@@ -1,8 +1,8 @@
-"""Indexes of frames that cuDF reads from several files at once, numbered in each file as pandas numbers its rows.
+"""Indexes of dataframes that cuDF reads from several files at once: rows are numbered in each file, as in pandas.
 
-dask_cudf 26.10 gives a worker several small files as one partition, whose rows cuDF numbers through: 0 to 2,999 for two
-files of 1,500 rows, where pandas has 0 to 1,499 twice. Rows of part of a file it numbers as in the file, and pandas
-from 0.
+dask_cudf 26.10 reads several small files as one partition, whose rows cuDF numbers consecutively: 0 to 2,999 for two
+files of 1,500 rows, where pandas has 0 to 1,499 twice. If only part of a file is read, cuDF numbers its rows as in the
+file, pandas from 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def pandas_index_engine(_: Any) -> Any:
-    """The Parquet engine that numbers rows as pandas does, in the place of dask_cudf's."""
+    """The Parquet engine that numbers rows as pandas does; it replaces the engine of dask_cudf."""
     from .parquet_engine import PandasIndexEngine
 
     return PandasIndexEngine
@@ -23,7 +23,7 @@ def pandas_index_engine(_: Any) -> Any:
 def numbered_as_pandas(
     frame: Any, ranges: Callable[[], Sequence[range]], *, concatenated: Callable[[Sequence[range]], Any]
 ) -> Any:
-    """`frame` with the rows of each range numbered by it; as it is if it has an index of its own, or other rows.
+    """`frame` with its rows numbered by the ranges; unchanged if it has an index of its own, or other rows.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def numbered_as_pandas(
 
 
 def rows_of_file(footer: Any, row_groups: Sequence[int] | None) -> range:
-    """How pandas numbers what is read of a file.
+    """How pandas numbers the rows that are read from a file.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def rows_of_file(footer: Any, row_groups: Sequence[int] | None) -> range:
 
 
 def _range_of_pandas(metadata: bytes | None) -> range | None:
-    """The range that a frame had for an index when pandas wrote it."""
+    """The range that was the index of a dataframe when pandas wrote it."""
     import json
 
     columns = json.loads(metadata).get("index_columns", []) if metadata else []
@@ -75,7 +75,7 @@ def _range_of_pandas(metadata: bytes | None) -> range | None:
 
 
 def _joined(ranges: Sequence[range]) -> list[range]:
-    """The same numbers in as few ranges as can be."""
+    """The same numbers in as few ranges as possible."""
     joined: list[range] = []
     for each in ranges:
         if not each:

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
-    """As `dask_cudf`'s, which numbers the rows of a partition; this one numbers them in each file."""
+    """As the engine of `dask_cudf`, but numbers rows in each file instead of in each partition."""
 
     @classmethod
     def multi_support(cls) -> bool:
-        """Whether it takes several files at once; dask_cudf's says so of itself alone, and of no subclass."""
+        """Whether it reads several files at once; the method of dask_cudf returns `False` for subclasses."""
         return True
 
     @classmethod
     def read_partition(cls, fs: Any, pieces: Any, columns: Any, index: Any, *args: Any, **kwargs: Any) -> Any:
-        """The frame of a partition; see `dask.dataframe.io.parquet.utils.Engine`."""
+        """The dataframe of a partition; see `dask.dataframe.io.parquet.utils.Engine`."""
         several = pieces if isinstance(pieces, list) else [pieces]
         frame = super().read_partition(fs, pieces, columns, index, *args, **kwargs)
         if len(several) == 1 and several[0][1] in (None, [None]):

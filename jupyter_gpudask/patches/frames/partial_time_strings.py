@@ -1,6 +1,6 @@
-"""``.loc`` with texts for times, such as ``"2015-05-05"``, which cuDF 26.10 takes for a single moment.
+"""``.loc`` with strings for times, such as ``"2015-05-05"``, which cuDF 26.10 interprets as a single moment.
 
-pandas takes such a text for the whole day, month or second that it names.
+pandas interprets such a string as the whole day, month or second.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask.dataframe.indexing import _maybe_partial_time_string
 
-from ...inspection.calls import bind
+from ...inspection.arguments import bind
 from ...inspection.placement import place_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def loc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``.loc``; on GPUs a text that names a period is replaced by the slice of that period."""
+    """As ``.loc``; on GPUs a string that names a period is replaced by the slice of that period."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     frame: Any = getattr(call.arguments["self"], "obj", None)

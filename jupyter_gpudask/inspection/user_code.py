@@ -21,7 +21,7 @@ _MAIN = "__main__"
 
 
 def user_frame() -> FrameType | None:
-    """The frame that called a library; one of the notebook or script itself, where there is one."""
+    """The stack frame that called a library; preferably one of the notebook or script itself."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
     while frame is not None and _library_of(frame) in _LIBRARIES:
         frame = frame.f_back
@@ -32,7 +32,7 @@ def user_frame() -> FrameType | None:
 
 
 def user_line() -> int:
-    """The line of the cell, or of the script, from which all this was called; 0 where there is none."""
+    """The line of the cell or script that made the call; 0 if there is none."""
     frame = user_frame()
     line = 0 if frame is None else frame.f_lineno
     outer = frame
@@ -44,7 +44,7 @@ def user_line() -> int:
 
 
 def names_of(value: Any) -> list[str]:
-    """What the user calls `value`; if it has no name, the names of what it is made from that lies at the same place."""
+    """The name of the user's variable for `value`; else the names of its input collections on the same device."""
     named = list(_variables())
     exact = [name for name, other in named if other is value]
     if exact or not is_dask_collection(value):
@@ -53,11 +53,11 @@ def names_of(value: Any) -> list[str]:
 
 
 def names_behind(value: Any) -> dict[Place | None, list[str]]:
-    """What the user calls the collections that `value` is made from, by where they are."""
+    """The names of the user's variables for the input collections of `value`, by device."""
     parts = ancestors(value)
     found: dict[Place | None, list[str]] = {"host": [], "gpu": [], None: []}
     for name, other in _variables():
-        # The class first: a variable of the user's may raise anything when it is asked for an attribute.
+        # The class first: attribute access on a user's object may raise any exception.
         if hasattr(type(other), "_meta") and is_dask_collection(other) and name_of(other) in parts:
             names = found[place_of(other)]
             names += [] if name in names else [name]

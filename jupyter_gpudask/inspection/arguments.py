@@ -1,7 +1,7 @@
 """The arguments and the caller of a patched function, for its wrapper.
 
-A wrapper is called as ``wrapper(original, *args, **kwargs)``: with what it wraps, and with the arguments of the call as
-they were given. Its own parameter is positional only, for any keyword may be one of the call's.
+A wrapper is called as ``wrapper(original, *args, **kwargs)``: with the wrapped function and the unchanged arguments of
+the call. Its own parameter is positional-only, because the call may have any keyword.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CODE_FILE = "<jupyter_gpudask>"
 
 
 def signature_of(function: Any) -> inspect.Signature:
-    """The signature of a function, which is kept: `inspect.signature` takes some 10 µs."""
+    """The signature of a function, cached because `inspect.signature` takes about 10 µs."""
     signature: inspect.Signature | None = getattr(function, "__signature__", None)
     return _signature_of(function) if signature is None else signature
 
@@ -38,7 +38,7 @@ def bind(original: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ins
     Raises
     ------
     TypeError
-        Of `original` itself, which does not take such arguments.
+        From `original` itself, which does not accept these arguments.
     """
     try:
         return signature_of(original).bind(*args, **kwargs)
@@ -49,12 +49,12 @@ def bind(original: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ins
 
 
 def first_argument(original: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """The first argument of a call, given by position or by name; `None` if there is none."""
+    """The first argument of a call, positional or keyword; `None` if there is none."""
     return args[0] if args else kwargs.get(next(iter(signature_of(original).parameters), ""))
 
 
 def calling_frame() -> FrameType:
-    """The frame that called the patched function."""
+    """The stack frame that called the patched function."""
     frame = sys._getframe(1)  # noqa: SLF001
     while frame.f_back is not None and is_own_frame(frame):
         frame = frame.f_back
@@ -62,6 +62,6 @@ def calling_frame() -> FrameType:
 
 
 def is_own_frame(frame: FrameType) -> bool:
-    """Whether it is a frame of this package, or of the code that calls a wrapper."""
+    """Whether this is a stack frame of this package, or of the code that calls a wrapper."""
     name: str = frame.f_globals.get("__name__", "")
     return name.startswith(PACKAGE) or frame.f_code.co_filename == CODE_FILE

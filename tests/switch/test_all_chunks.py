@@ -1,4 +1,4 @@
-"""What a cell for GPUs computes from arrays agrees with NumPy, however the arrays are cut into blocks."""
+"""What a cell for GPUs computes from arrays agrees with NumPy, for any chunks."""
 
 import dask.array as da
 import numpy as np

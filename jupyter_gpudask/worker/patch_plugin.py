@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from distributed import WorkerPlugin
 
-from ..patches.applying import patches
+from ..patches.apply import patches
 
 if TYPE_CHECKING:
     from distributed import Worker

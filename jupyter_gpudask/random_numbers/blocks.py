@@ -135,9 +135,9 @@ def choose_block(
     replace: bool,
     options: dict[str, Any],
 ) -> Any:
-    """Choose one block of `population`, which is an array, or how many whole numbers from 0 there are to choose from.
+    """Choose one block of `population`: an array, or an integer `n` for the integers from 0 to ``n - 1``.
 
-    Which ones, is decided on the GPU; without replacement, where there is but one block, by NumPy on the host.
+    The indices are drawn on the GPU; without replacement (one chunk only), by NumPy on the host.
     """
     import cupy
 

@@ -1,7 +1,7 @@
 """``da.random.seed`` seeds the generators of all backends.
 
-Dask keeps one generator for each backend behind the functions of ``da.random``, and its ``seed`` seeds only that of the
-backend which is set when it is called.
+The functions of ``da.random`` use one generator for each backend. Dask's ``seed`` seeds only the generator of the
+current backend.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dask.array.random as dask_random
 import numpy as np
 from dask.array.random import RandomState
 
-from ..inspection.calls import bind
+from ..inspection.arguments import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,17 +22,17 @@ _CPU = "numpy"
 
 
 class SharedStates(dict[str, RandomState]):
-    """The generators behind ``da.random``, by backend; those of GPUs begin where the CPU's is at their first use."""
+    """The generators of ``da.random`` by backend; GPU generators start from the state of the CPU's generator."""
 
     def __init__(self, states: dict[str, RandomState]) -> None:
         super().__init__(states)
-        self._replaced = states  # which is in its place again when the patches are undone
+        self._replaced = states  # restored when the patches are undone
 
     def __missing__(self, backend: str) -> RandomState:
         if backend == _CPU or _CPU not in self:
             state = RandomState()
         else:
-            # Never the CPU's own stream, from which both would then draw.
+            # Not the CPU's own stream: both would draw the same numbers.
             _, words, place, *_ = self[_CPU]._numpy_state.get_state(legacy=True)  # noqa: SLF001
             digest = hashlib.sha256(f"{backend} {place}".encode() + np.asarray(words).tobytes())
             state = RandomState(np.frombuffer(digest.digest(), dtype=np.uint32))
@@ -42,14 +42,14 @@ class SharedStates(dict[str, RandomState]):
         return state
 
     def seed(self, seed: Any) -> None:
-        """Seed the CPU's as Dask does; those of GPUs begin anew from there."""
+        """Seed the CPU's generator as Dask does; GPU generators restart from its state."""
         self[_CPU] = self._replaced[_CPU] = RandomState(seed, RandomState=np.random.RandomState)
         for backend in set(self) - {_CPU}:
             self.pop(backend, None)
 
 
 def seed(original: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
-    """As `RandomState.seed`; one of the generators behind ``da.random`` is seeded for all backends."""
+    """As `RandomState.seed`; the generators of ``da.random`` are seeded for all backends."""
     __tracebackhide__ = True
     states: Any = dask_random._cached_states  # noqa: SLF001
     call = bind(original, args, kwargs).arguments

@@ -1,7 +1,7 @@
 """All distributions of NumPy for the CuPy generators that Dask makes in a GPU cell.
 
-Dask calls a CuPy generator's methods by NumPy's names, and many of them CuPy does not have, or has for numbers alone.
-Here a block is drawn by `draw_block`, which knows another way; on the CPU nothing changes.
+Dask calls the methods of a CuPy generator by NumPy's names. CuPy lacks many of them, or accepts only numbers as their
+parameters. Here each block is drawn by `draw_block`, which handles these cases; on the CPU nothing changes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import random_state_data, typename
 
-from ..inspection.calls import bind, first_argument
+from ..inspection.arguments import bind, first_argument
 from .blocks import BOUNDED, HOST_ONLY, BlockGenerator, choose_block, draw_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 WHOLE = {"multinomial": 1, "multivariate_hypergeometric": 0}
-"""Methods with a parameter, at this place, that is one list for all numbers, and the last axis of what is drawn."""
+"""Methods with a list parameter that is not broadcast: method name -> index of that parameter.
+
+Its length is the last axis of the output.
+"""
 
 WHOLE_NUMBERS = {
     *HOST_ONLY,
@@ -50,27 +53,27 @@ _Chunks = tuple[tuple[int, ...], ...]
 
 
 def wrap_func(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.random._wrap_func`; generators of CuPy draw with `draw`."""
+    """As `dask.array.random._wrap_func`; CuPy generators draw with `draw`."""
     return (draw if is_on_gpu(first_argument(original, args, kwargs)) else original)(*args, **kwargs)
 
 
 def choice(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As the method of both kinds of generators; those of CuPy choose with `choose`."""
+    """As `Generator.choice` and `RandomState.choice`; CuPy generators use `choose`."""
     if not is_on_gpu(first_argument(original, args, kwargs)):
         return original(*args, **kwargs)
-    call = bind(original, args, kwargs).arguments  # the two kinds of generators have other orders
+    call = bind(original, args, kwargs).arguments  # the order of parameters differs between the two classes
     return choose(call.pop("self"), **call)
 
 
 def permutation(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As the method of both kinds of generators; those of CuPy permute with `permute`."""
+    """As `Generator.permutation` and `RandomState.permutation`; CuPy generators use `permute`."""
     if not is_on_gpu(first_argument(original, args, kwargs)):
         return original(*args, **kwargs)
     return permute(*bind(original, args, kwargs).args)
 
 
 def is_on_gpu(rng: Generator | RandomState) -> bool:
-    """Whether CuPy draws for this generator: it was made in a cell for GPUs, or of one of CuPy's own."""
+    """Whether CuPy draws for this generator: it was created in a GPU cell, or from a generator of CuPy."""
     made_of = type(rng._bit_generator) if isinstance(rng, Generator) else rng._RandomState  # noqa: SLF001
     return typename(made_of).startswith("cupy")
 
@@ -84,12 +87,12 @@ def draw(
     extra_chunks: _Chunks = (),
     **options: Any,
 ) -> Array:
-    """What a method of `rng` gives; as `dask.array.random._wrap_func`, whose place it takes.
+    """Draw an array with a method of `rng`; replaces `dask.array.random._wrap_func`.
 
     Parameters
     ----------
     rng
-        A generator of CuPy.
+        A CuPy generator.
     funcname
         The method's name in NumPy.
     args
@@ -97,7 +100,7 @@ def draw(
     size, chunks
         As in Dask.
     extra_chunks
-        Axes that the method adds.
+        Chunks of the axes that the method adds.
     options
         The method's other arguments.
     """
@@ -106,7 +109,7 @@ def draw(
         raise NotImplementedError("A Dask array cannot be drawn into an array that is there already: leave out= away.")
     if name == "integers":
         args = (*args, options.pop("high", None))
-    if name == "random_integers":  # that which includes the upper bound
+    if name == "random_integers":  # the upper bound is included
         low, high = (1, args[0]) if args[1] is None else args
         name, args = "randint", (low, _parameter(high) + 1)
     by_default = np.int64 if name in WHOLE_NUMBERS else np.float64
@@ -144,7 +147,7 @@ def choose(  # noqa: PLR0917 - NumPy's
     shuffle: bool = True,  # noqa: FBT002
     chunks: Any = "auto",
 ) -> Array:
-    """``choice`` of both kinds of generators."""
+    """`Generator.choice` and `RandomState.choice`."""
     like = Generator(np.random.PCG64(0)) if isinstance(rng, Generator) else RandomState(0, np.random.RandomState)
     chances = np.asarray(p) if isinstance(p, list | tuple) else p
     population, size, replace, chances, _, chunks, meta, arrays = dask_random._choice_validate_params(  # noqa: SLF001
@@ -164,7 +167,7 @@ def choose(  # noqa: PLR0917 - NumPy's
 
 
 def permute(rng: Generator | RandomState, x: Any) -> Array:
-    """``permutation`` of both kinds of generators: NumPy decides the order, as in Dask; the data is on the GPU."""
+    """``permutation`` of `Generator` and `RandomState`: NumPy draws the order, as in Dask; the data is on a GPU."""
     from dask.array.slicing import shuffle_slice
 
     backend = array_creation_dispatch.dispatch("cupy")
@@ -182,20 +185,20 @@ def permute(rng: Generator | RandomState, x: Any) -> Array:
 
 
 def _block_generators(rng: Generator | RandomState, chunks: _Chunks) -> tuple[Any, list[BlockGenerator]]:
-    """What names the next numbers of `rng`, and a generator of its own for each block."""
+    """A token for the next numbers of `rng`, and a generator for each block."""
     count = math.prod(len(sizes) for sizes in chunks)
     if isinstance(rng, Generator):
         kind, sequence = type(rng._bit_generator).__name__, rng._bit_generator._seed_seq  # noqa: SLF001
         token = (kind, sequence.entropy, sequence.spawn_key, sequence.n_children_spawned)
         return token, [BlockGenerator(kind, child) for child in sequence.spawn(count)]
     states = random_state_data(count, rng._numpy_state)  # noqa: SLF001
-    # The number that CuPy makes of such a state; a state itself would be 2.5 kB in every task.
+    # The seed that CuPy derives from such a state; the state itself would add 2.5 kB to every task.
     seeds = [int(hashlib.md5(state, usedforsecurity=False).hexdigest()[:16], 16) for state in states]
     return seeds, [BlockGenerator(None, seed) for seed in seeds]
 
 
 def _parameter(value: Any) -> Any:
-    """An array of Dask, or a number of Python."""
+    """The parameter as a Dask array or a Python number."""
     if isinstance(value, Array):
         return value
     value = _to_host(value) if getattr(value, "ndim", 0) == 0 else value
@@ -205,7 +208,7 @@ def _parameter(value: Any) -> Any:
 
 
 def _check(rng: Any, name: str, parameters: list[Any], dtype: np.dtype[Any], options: dict[str, Any]) -> None:
-    """Raise what NumPy raises for such arguments, where their values are known yet."""
+    """Raise the error that NumPy raises for such arguments, if their values are already known."""
     if any(isinstance(parameter, Array) for parameter in parameters):
         return
     library: Any = np.random.default_rng(0) if isinstance(rng, Generator) else np.random.RandomState(0)

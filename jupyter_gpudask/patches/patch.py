@@ -24,26 +24,26 @@ How = Literal["attribute", "code", "value", "call"]
 
 @dataclass(frozen=True)
 class Change:
-    """One target of a row. Nothing is imported before it is needed.
+    """One target of a row. Modules are imported only when they are needed.
 
     Attributes
     ----------
     target
-        What is changed, as ``module:attribute.attribute``.
+        Import path of what is changed, as ``module:attribute.attribute``.
     wrapper
-        What is put in its place or around it, likewise. That of a function is called as
-        ``wrapper(original, *args, **kwargs)``. Empty where whoever applies the row has it.
+        Import path of the wrapper, or of the function that makes the new value. A wrapper of a function is called as
+        ``wrapper(original, *args, **kwargs)``. Empty if the caller of `Patches.apply` passes it.
     how
-        ``attribute``: the name in its class or module holds a function that calls the wrapper. This is enough for
-        methods, which are looked up in the class, and for functions that only their own module calls.
+        ``attribute``: the attribute of the class or module is set to a function that calls the wrapper. This is enough
+        for methods, which are looked up in the class, and for functions that only their own module calls.
         ``code``: the function stays the same object, and its code calls the wrapper. For functions that modules of
-        Dask, or the user, have imported by name: no attribute leads to those names.
-        ``value``: the name holds what the wrapper returns for the original value.
+        Dask, or the user, have imported by name.
+        ``value``: the attribute is set to what the wrapper returns for the original value.
         ``call``: the wrapper is called without arguments, and makes the change with a public function of the library.
     undo
-        For ``call``: the function that takes it back.
+        For ``call``: import path of the function that undoes it.
     unless
-        A flag with which the change is not needed, as ``module:attribute``.
+        Import path of a flag, as ``module:attribute``; if it is set, the change is not made.
     """
 
     target: str
@@ -54,7 +54,7 @@ class Change:
 
     @property
     def name(self) -> str:
-        """The target as one writes it."""
+        """The dotted name of the target."""
         return self.target.replace(":", ".")
 
 
@@ -65,22 +65,22 @@ class Patch:
     Attributes
     ----------
     name
-        As ``%gpudask doctor`` lists it.
+        The name in the output of ``%gpudask doctor``.
     changes
         In the order in which they are made.
     process
-        Where it is applied.
+        The kind of process in which it is applied.
     reason
-        Why the library cannot be used as it is.
+        Why the change is needed.
     upstream
-        The issue, or the text of one to file.
+        Address of the issue, or the text of one to file.
     test
-        The test of its behaviour, in ``tests/``.
+        The test of the changed behaviour, in ``tests/``.
     requires
         Versions of libraries that the row was written for. With another version of one of them no patch is applied,
         and cells for GPUs are refused; without a library of the GPU the row is skipped.
     needed
-        Versions that have the fault which the row corrects; with others it is skipped.
+        Versions with the bug that the row fixes; with other versions it is skipped.
     on_cpu
         Whether cells with NumPy and pandas need it too.
     """
@@ -97,11 +97,11 @@ class Patch:
 
     @property
     def gpu_libraries(self) -> frozenset[str]:
-        """What must be there beside Dask."""
+        """The required libraries other than Dask."""
         return frozenset(self.requires.keys() - _ALWAYS_THERE)
 
     def why_skipped(self) -> str:
-        """Why it is not needed here; empty if it is. Imports the libraries that it is about."""
+        """Why the row is not needed here; empty if it is. Imports the libraries that it changes."""
         for library in sorted(self.gpu_libraries):
             if not version_of(library):
                 return f"{library} is not installed"
@@ -112,17 +112,17 @@ class Patch:
         return ""
 
     def check(self, parameters: Mapping[str, str]) -> None:
-        """See that it fits the installed libraries.
+        """Check that the row fits the installed libraries.
 
         Parameters
         ----------
         parameters
-            The parameters that each target has in the tested versions; of one that is not there, only the name counts.
+            The parameters of each target in the tested versions; a target without an entry only has to exist.
 
         Raises
         ------
         PatchError
-            It does not.
+            The row does not fit.
         """
         for library, specifier in self.requires.items():
             version = version_of(library)
@@ -143,12 +143,12 @@ class Patch:
 
 
 def resolve(path: str) -> Any:
-    """What ``module:attribute.attribute`` names.
+    """Import the object with the path ``module:attribute.attribute``.
 
     Raises
     ------
     ImportError, AttributeError
-        There is no such thing.
+        It does not exist.
     """
     found, name = owner_of(path)
     return getattr(found, name)
@@ -165,7 +165,7 @@ def owner_of(path: str) -> tuple[Any, str]:
 
 
 def is_set(flag: str) -> bool:
-    """Whether there is such a flag, as ``module:attribute``, and it is set."""
+    """Whether the flag with the path ``module:attribute`` exists and is set."""
     try:
         return bool(flag) and bool(resolve(flag))
     except (ImportError, AttributeError):
@@ -173,7 +173,7 @@ def is_set(flag: str) -> bool:
 
 
 def parameters_of(function: Any) -> str:
-    """The names of its parameters, ``*args`` and ``**kwargs`` with their stars; empty for what is no function."""
+    """The names of its parameters, ``*args`` and ``**kwargs`` with their stars; empty if it is not a function."""
     if not inspect.isroutine(function):
         return ""
     stars: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}

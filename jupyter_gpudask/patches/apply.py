@@ -1,4 +1,4 @@
-"""Applies the rows of the table of patches to this process, and undoes them."""
+"""Applies and undoes the rows of the table of patches in this process."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 from ..errors import PatchError
 from .interception import intercept, release
 from .parameters import PARAMETERS
-from .row import is_set, owner_of, resolve
+from .patch import is_set, owner_of, resolve
 from .table import PATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from .row import Change, Patch, Process
+    from .patch import Change, Patch, Process
 
 _MISSING = object()
 
 
 class Patches:
-    """The patches of this process, by their rows.
+    """The patches that are applied in this process.
 
     Parameters
     ----------
     rows
-        In the order in which they are applied: of two that wrap one function, the later is the outer one.
+        In the order in which they are applied: if two wrap the same function, the later one is the outer wrapper.
     """
 
     def __init__(self, rows: Sequence[Patch]) -> None:
@@ -37,26 +37,26 @@ class Patches:
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """The names of the rows that are in force."""
+        """The names of the applied rows."""
         return tuple(self._applied)
 
     def are_applied(self, process: Process) -> bool:
-        """Whether all rows of `process` that are needed here are in force."""
+        """Whether all rows of `process` that are needed here are applied."""
         return (process, False) in self._done
 
     def apply(self, process: Process, *, on_cpu: bool = False, wrappers: Mapping[str, Any] | None = None) -> None:
         """Apply the rows of `process` that are not applied yet; all of them, or none.
 
-        Of threads that do it at the same time all return when it is done.
+        Thread-safe: concurrent calls return after the patches are applied.
 
         Parameters
         ----------
         process
-            What this process is.
+            The kind of this process.
         on_cpu
-            Only those that cells with NumPy and pandas need.
+            Apply only the rows that cells with NumPy and pandas need.
         wrappers
-            By target, of changes without one in the table. Given again, they replace those that were given before.
+            Wrappers by target, for changes without one in the table. They replace those of an earlier call.
 
         Raises
         ------
@@ -84,13 +84,13 @@ class Patches:
                     undos = self._applied.setdefault(row.name, [])
                     if not is_set(change.unless):
                         undos.append(_make(change, wrapper))
-            except BaseException:  # an interrupt, too, leaves all or nothing
+            except BaseException:  # also after an interrupt, all rows are applied or none
                 self.undo()
                 raise
             self._done.add((process, on_cpu))
 
     def undo(self) -> None:
-        """Take back every change that was made in this process."""
+        """Undo every change that was made in this process."""
         with self._lock:
             for name in reversed(list(self._applied)):
                 self._undo(name)
@@ -101,9 +101,9 @@ class Patches:
             undo()
 
     def examine(self, process: Process) -> Iterator[tuple[str, str, PatchError | None]]:
-        """Each row of `process`: its name, why it is skipped, and how it fails to fit the installed libraries.
+        """Each row of `process`: its name, why it is skipped, and the error if it does not fit the installed libraries.
 
-        Before they are applied, cuDF and CuPy are not looked at: to import them takes seconds and device memory.
+        Rows for cuDF and CuPy are not checked before they are applied: importing these takes seconds and device memory.
         """
         for row in self._rows:
             if row.process != process:
@@ -121,7 +121,7 @@ class Patches:
 
 
 def _make(change: Change, wrapper: Any) -> Callable[[], None]:
-    """Make one change, and return what undoes it."""
+    """Make one change, and return a function that undoes it."""
     if change.how == "call":
         wrapper()
         undo: Callable[[], None] = resolve(change.undo)
@@ -149,4 +149,4 @@ def _calling(wrapper: Callable[..., Any], original: Any) -> Any:
 
 
 patches = Patches(PATCHES)
-"""Those of this process, as the libraries that they change are those of this process."""
+"""The patches applied in this process."""

@@ -1,4 +1,4 @@
-"""Generators made outside a GPU cell draw on the CPU inside it too, where Dask would look up the backend again."""
+"""Generators created outside a GPU cell draw on the CPU inside it too; Dask would look up the backend again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dask.array import Array
 from dask.array.backends import array_creation_dispatch
 from dask.highlevelgraph import HighLevelGraph
 
-from ..inspection.calls import bind, first_argument
+from ..inspection.arguments import bind, first_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def permute_on_cpu(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
-    """Dask's ``permutation``, but that of a number permutes an ``arange`` of NumPy, whatever the settings are."""
+    """As Dask's ``permutation``; for a number, permute a NumPy ``arange`` whatever the configuration is."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     x = call.arguments["x"]
@@ -31,7 +31,7 @@ def permute_on_cpu(original: Callable[..., Array], /, *args: Any, **kwargs: Any)
 
 
 def choose_on_cpu(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
-    """``RandomState.choice``, whose tasks in Dask take the settings of the process that they run in."""
+    """As ``RandomState.choice``; in Dask its tasks use the configuration of the process in which they run."""
     __tracebackhide__ = True
     array = original(*args, **kwargs)
     state: RandomState = first_argument(original, args, kwargs)
@@ -42,7 +42,7 @@ def choose_on_cpu(original: Callable[..., Array], /, *args: Any, **kwargs: Any) 
 
 
 def _with(library: Any, task: Task) -> Task:
-    """The task of ``choice`` with its generator named, as Dask's other methods have it."""
+    """The task of ``choice`` with its generator as an argument, as in Dask's other methods."""
     state, a, size, replace, p = task.args
     given, options = parse_input([a]), parse_input({"replace": replace, "p": p})
     return Task(task.key, dask_random._apply_random, library, "choice", state, size, given, options)  # noqa: SLF001
