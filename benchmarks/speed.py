@@ -185,7 +185,7 @@ def merge(large: bool) -> Any:
 def sort(large: bool) -> Any:
     import dask.dataframe as dd
 
-    return dd.read_parquet(_parquet(large)).sort_values("x").y.head(10)
+    return dd.read_parquet(_parquet(large)).sort_values("x").head(10)
 
 
 @contextmanager
