@@ -12,8 +12,8 @@ from dask.array.random import _cached_states
 from device import MARKS, cupy
 from distributed import Client, LocalCluster
 from draws import ALL, draw
-from jupyter_gpudask.random.blocks import BlockGenerator
 
+from jupyter_gpudask.random_numbers.blocks import BlockGenerator
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = [*MARKS, pytest.mark.filterwarnings("ignore:.*Please call randint:DeprecationWarning")]
