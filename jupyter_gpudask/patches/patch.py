@@ -139,7 +139,7 @@ class Patch:
     def _misfit(self, why: str) -> PatchError:
         installed = " and ".join(f"{library} {version_of(library)}" for library in self.requires)
         wanted = [f"{name}{versions}" for name, versions in self.requires.items()]
-        return PatchError(self.name, installed, why, wanted, in_cell=self.process == "kernel")
+        return PatchError(self.name, installed, why, wanted, in_cell=self.process == "kernel" and not self.on_cpu)
 
 
 def resolve(path: str) -> Any:
