@@ -2,7 +2,7 @@
 
 python benchmarks/speed.py --engine cpu --out benchmarks/results/NAME.json
 python benchmarks/speed.py --engine cuda --out benchmarks/results/NAME.json
-python benchmarks/speed.py --engine cuda --only "2 TB,SVD"
+python benchmarks/speed.py --engine cuda --only "2 TB;SVD"
 
 By hand is a `dask_cuda.LocalCUDACluster` with ``pre_import="cudf,cupy"`` and Dask's backends set around the code, or
 without a GPU a `distributed.LocalCluster` with one worker of one thread. Each side runs in a process of its own, one
@@ -41,7 +41,7 @@ def row(name: str) -> Callable[[Callable[[bool], Any]], Callable[[bool], Any]]:
     return add
 
 
-@row("2 TB of normal numbers: (x + 1)[::2, ::2].sum()")
+@row("normal numbers, 2 TB on GPUs and 200 MB on the CPU: (x + 1)[::2, ::2].sum()")
 def seed_cell(large: bool) -> Any:
     import dask.array as da
 
