@@ -42,7 +42,7 @@ async def answer(command: Command, handler: CommandHandler) -> Answer | None:
     Returns
     -------
     Answer or None
-        The event to send; a `Refused` for every error, after which the cluster goes on.
+        The event to send; a `Refused` for every error, after which the cluster keeps running.
     """
     try:
         return await _carry_out(command, handler)

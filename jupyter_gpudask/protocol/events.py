@@ -95,7 +95,7 @@ class LogText(_Answer):
 
 
 class Refused(_Answer):
-    """A command was not valid or could not be carried out; the cluster goes on."""
+    """A command was not valid or could not be carried out; the cluster keeps running."""
 
     type: Literal["refused"] = "refused"
     reason: str
