@@ -30,7 +30,9 @@ test('the card scales a cluster within its limits', async ({
   const number = dialog.getByRole('spinbutton', { name: 'Workers' });
   await expect(number).toBeFocused();
   await expect(number).toHaveValue('2');
-  await expect(dialog).toContainText('the number of GPUs that the cluster holds');
+  await expect(dialog).toContainText(
+    'the number of GPUs that the cluster holds'
+  );
   await number.fill('3');
   await page.keyboard.press('Enter');
   await expect(dialog.getByRole('alert')).toHaveText(
