@@ -13,6 +13,7 @@ VENV := $(abspath .venv)
 export PATH := $(VENV)/bin:$(PATH)
 VERSIONS := $(abspath .venv-versions)
 UI := labextension/ui-tests
+EXTENSION_LINK := $(VENV)/share/jupyter/labextensions/jupyter-gpudask
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 # One line for each step, and what its command prints only if it fails.
 STEP := @.ci/step
@@ -117,7 +118,9 @@ dist/.built: $(SOURCES) dist/.sources node_modules/.installed
 	@touch $@
 
 # pip leaves an installed package alone if its version is that of the wheel, hence the first line.
+# A link that "make develop" left would send the wheel's files into the working folder.
 $(VENV)/.installed: dist/.built
+	@[ ! -L $(EXTENSION_LINK) ] || rm $(EXTENSION_LINK)
 	$(STEP) 'Installing the wheel' $(PIP) --force-reinstall --no-deps dist/*.whl
 	$(STEP) 'Installing what it needs' $(PIP) "$$(echo dist/*.whl)[demo$(CUDA_EXTRA)]"
 	@rm -f $(VENV)/.developed
@@ -131,8 +134,8 @@ $(VENV)/.test-tools: $(VENV)/.installed
 $(VENV)/.developed: pyproject.toml package.json node_modules/.installed
 	@[ -e jupyter_gpudask/labextension/package.json ] || .ci/step 'Building the front end' jlpm build
 	$(STEP) 'Installing the working folder' $(PIP) --no-build-isolation --editable ".[$(EXTRA),demo$(CUDA_EXTRA)]"
-	@rm -rf $(VENV)/share/jupyter/labextensions/jupyter-gpudask
-	@ln -s $(abspath jupyter_gpudask/labextension) $(VENV)/share/jupyter/labextensions/jupyter-gpudask
+	@rm -rf $(EXTENSION_LINK)
+	@ln -s $(abspath jupyter_gpudask/labextension) $(EXTENSION_LINK)
 	@rm -f $(VENV)/.installed $(VENV)/.test-tools
 	@touch $@
 
