@@ -156,6 +156,28 @@ class ClusterExistsError(GpuDaskError):
         super().__init__(reason, fix)
 
 
+class ConnectError(GpuDaskError):
+    """The kernel cannot be connected to a scheduler that somebody else started; nothing was changed there."""
+
+
+class NotOwnedError(GpuDaskError):
+    """The command needs a cluster that this kernel has started, and it is connected to one of somebody else.
+
+    Parameters
+    ----------
+    address
+        The address of the scheduler.
+    what
+        What is refused, as a sentence.
+    """
+
+    def __init__(self, address: str, what: str) -> None:
+        super().__init__(
+            f"This kernel is connected to {address}, which somebody else started. {what}",
+            "Type: %gpudask disconnect, then %gpudask start for a cluster of this kernel.",
+        )
+
+
 class NoClusterError(GpuDaskError):
     """The command needs a cluster, and this kernel has none."""
 

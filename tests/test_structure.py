@@ -36,12 +36,13 @@ ALLOWED = {
     "magics": {"session", "client", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},
+    "__main__": {"worker"},
     "__init__": {"magics", "session", "server", "_version"},
 }
 
 # Libraries, and the only places that may name them.
 ONLY = {
-    "dask_cuda": ["supervisor/engines/cuda.py"],
+    "dask_cuda": ["supervisor/engines/cuda.py", "worker/command.py"],
     "cupy": ["switch/", "patches/", "random_numbers/", "inspection/"],
     "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "worker/preload.py"],
     "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],

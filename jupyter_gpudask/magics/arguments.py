@@ -13,7 +13,19 @@ from IPython.core.magic_arguments import MagicArgumentParser
 if TYPE_CHECKING:
     from argparse import Namespace
 
-COMMANDS = ("start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs")
+COMMANDS = (
+    "start",
+    "stop",
+    "restart",
+    "scale",
+    "status",
+    "gpus",
+    "free",
+    "doctor",
+    "logs",
+    "connect",
+    "disconnect",
+)
 """The commands of ``%gpudask``."""
 
 ARRAYS = ("cupy", "numpy")
@@ -21,6 +33,9 @@ DATAFRAMES = ("cudf", "pandas")
 
 CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--report", "--compare")
 """The options of ``%%gpudask``."""
+
+CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
+"""The options of ``%gpudask connect``."""
 
 _HELP_COLUMN, _HELP_WIDTH = 23, 110
 
@@ -34,7 +49,8 @@ class LineArguments:
     command
         One of `COMMANDS`.
     options
-        The options of the cluster that were given, by field of `ClusterSpec`.
+        The options of the cluster that were given, by field of `ClusterSpec`; of ``connect``, the arguments of
+        `jupyter_gpudask.session.joined.target.parse_target`.
     lines
         The value of ``--lines``.
     number
@@ -50,6 +66,12 @@ class LineArguments:
 @dataclass(frozen=True)
 class CellArguments:
     """The arguments of ``%%gpudask``."""
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The GPU libraries that the workers need."""
+        frames = ("cudf", "dask_cudf") if self.dataframe == "cudf" else ()
+        return ("cupy", *frames) if self.array == "cupy" else frames
 
     array: Literal["cupy", "numpy"]
     dataframe: Literal["cudf", "pandas"]
@@ -76,6 +98,8 @@ def parse_line(line: str) -> LineArguments:
     IPython.core.error.UsageError
         The arguments are invalid.
     """
+    if line.split()[:1] == ["connect"]:
+        return _parse_connect(line)
     from ..protocol.options import start_options  # here, because it imports pydantic
 
     parser = _Parser("%gpudask")
@@ -97,13 +121,31 @@ def parse_line(line: str) -> LineArguments:
         raise UsageError(f"%gpudask {command} does not take a number. Leave it out.")
     if given and command not in ("start", "restart"):
         raise UsageError(f"%gpudask {command} does not take options of a cluster. Use them with %gpudask start.")
+    return LineArguments(command, _completed(given), lines, number)
+
+
+def _completed(given: dict[str, Any]) -> dict[str, Any]:
+    """The options with the values that they have if they are typed without one."""
     if "workers" in given:  # from --cpu, with or without a number
         given["engine"] = "cpu"
         if not given["workers"]:
             del given["workers"]
     if "dashboard" in given:
         given["dashboard"] = given["dashboard"] or "yes"
-    return LineArguments(command, given, lines, number)
+    return given
+
+
+def _parse_connect(line: str) -> LineArguments:
+    parser = _Parser("%gpudask")
+    parser.add_argument("command")
+    parser.add_argument("address", nargs="?")
+    for option in CONNECT_OPTIONS:
+        parser.add_argument(option)
+    given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
+    command = given.pop("command")
+    if ("address" in given) == ("scheduler_file" in given):
+        raise UsageError("Give an address or --scheduler-file. Type: %gpudask connect tcp://HOST:8786")
+    return LineArguments(command, given, lines=0, number=None)
 
 
 def parse_cell(line: str) -> CellArguments:

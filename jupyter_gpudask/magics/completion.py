@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
-from .arguments import ARRAYS, CELL_OPTIONS, COMMANDS, DATAFRAMES
+from .arguments import ARRAYS, CELL_OPTIONS, COMMANDS, CONNECT_OPTIONS, DATAFRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -69,16 +69,15 @@ def _line_words(before: list[str]) -> Iterable[str]:
     last, options = before[-1] if before else "", start_options()
     if last in options and not options[last].value_is_optional:
         return options[last].words
-    if last == "--lines":
+    if last in ("--lines", *CONNECT_OPTIONS):
         return ()
     command = next((word for word in before if word in COMMANDS), None)
     if command is None:
         return COMMANDS
-    if command == "logs":
-        return [] if "--lines" in before else ["--lines"]
-    if command not in ("start", "restart"):
-        return []
-    return [flag for flag, option in options.items() if flag not in before or option.is_repeatable]
+    if command in ("start", "restart"):
+        return [flag for flag, option in options.items() if flag not in before or option.is_repeatable]
+    flags = {"logs": ("--lines",), "connect": CONNECT_OPTIONS}.get(command, ())
+    return [flag for flag in flags if flag not in before and last != flag]
 
 
 def _collections(namespace: Mapping[str, Any]) -> list[str]:

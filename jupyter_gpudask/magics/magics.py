@@ -11,7 +11,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 from IPython.display import display
 
-from ..errors import GpuDaskError
+from ..errors import GpuDaskError, NotOwnedError
 from ..session.session import process_session
 from .arguments import CellArguments, LineArguments, parse_cell, parse_line, start_help
 from .cell.context import cell_context
@@ -97,6 +97,8 @@ class GpuDaskMagics(Magics):
             %gpudask doctor                    check the driver, packages, GPUs and workers
             %gpudask restart                   a new cluster with the same options, changed by those given
             %gpudask stop                      close the cluster and release the GPUs
+            %gpudask connect tcp://HOST:8786   use a cluster that somebody else started; tls://... --security FILE
+            %gpudask disconnect                leave it as it was
 
         The value of ``start`` has the Dask client as ``client``; it is also Dask's default client.
         """
@@ -166,6 +168,7 @@ class GpuDaskMagics(Magics):
         with _as_usage_errors():
             parsed = parse_cell(arguments)
             cluster = self._cluster_for_cell()
+            self.session.check_libraries(cluster, parsed.libraries)
             comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file)
             if _should_be_async(body):
                 return comparing
@@ -178,11 +181,16 @@ class GpuDaskMagics(Magics):
     @contextmanager
     def _cell_context(self, arguments: CellArguments, source: str) -> Iterator[None]:
         cluster = self._cluster_for_cell()
+        if arguments.report is not None and not cluster.is_owned:
+            raise NotOwnedError(cluster.ready.address, "--report would show the tasks of all its users.")
         on_gpus = cluster.ready.engine == "cuda"
-        if not on_gpus and not cluster.stand_in_announced:
+        if on_gpus:
+            self.session.check_libraries(cluster, arguments.libraries)
+        elif not cluster.stand_in_announced:
             cluster.stand_in_announced = True
             why = cluster.ready.stand_in or "The CPU stand-in was requested."
-            display(Note(f"{why} Cells run on the CPU stand-in, with NumPy and pandas."))
+            where = "on the CPU stand-in, " if cluster.is_owned else ""
+            display(Note(f"{why} Cells run {where}with NumPy and pandas."))
         with cell_context(self._shell, self.session, cluster, arguments, source, footer=self.settings.footer):
             yield
 
@@ -214,7 +222,17 @@ class GpuDaskMagics(Magics):
         cluster, new = self._launch(arguments.options)
         return ClusterView(cluster, None if new else self.session.state())
 
+    def _connect(self, arguments: LineArguments) -> View:
+        return ClusterView(self.session.connect(arguments.options, lambda: None))
+
+    def _disconnect(self, _: LineArguments) -> View:
+        address = self.session.disconnect()
+        if address:
+            return Note(f"Disconnected from {address}.")
+        return Note("This kernel is not connected to a cluster of somebody else.")
+
     def _stop(self, _: LineArguments) -> View:
+        self.session.require_owned("It is not stopped from here.")
         return Note("The cluster is closed." if self.session.stop() else "There was no cluster.")
 
     def _restart(self, arguments: LineArguments) -> View:

@@ -24,6 +24,7 @@ _NOTES = {
     "result": "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
     "to get all results as NumPy and pandas, use gpu(to_host=True).",
 }
+_GPU_LIBRARIES = frozenset({"cupy", "cudf"})
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
 
@@ -41,12 +42,18 @@ class GpuSwitch(ContextDecorator):
         self._entered = threading.local()  # several threads may use the same object
 
     def __enter__(self) -> Client:
-        cluster, new = process_session().start(self._options, lambda _: None, lambda: None)
+        session = process_session()
+        session.require_connection()
+        cluster, new = session.start(self._options, lambda _: None, lambda: None)
         from ..overlay.cell_record import CellRecord
         from ..switch.context import switched_to
         from ..switch.default_client import default_client
 
         on_gpus = cluster.ready.engine == "cuda"
+        if on_gpus:
+            session.check_libraries(
+                cluster, [name for name in (self._array, self._dataframe) if name in _GPU_LIBRARIES]
+            )
         if new and not on_gpus:
             why = cluster.ready.stand_in or "The CPU stand-in was requested."
             warnings.warn(f"{why} This runs on the CPU stand-in, with NumPy and pandas.", stacklevel=3)

@@ -1,4 +1,4 @@
-"""A running cluster, as the kernel sees it: the connection to its supervisor, and a Dask client."""
+"""A running cluster, as the kernel sees it: its control, and a Dask client."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..client.kernel_client import KernelClient
-    from ..launcher.cluster_process import ClusterProcess
     from ..protocol import ClusterSpec, Ready
-    from .attach import ServerCluster
+    from .contract import ClusterControl
 
 
 @dataclass
@@ -21,21 +20,26 @@ class RunningCluster:
     Attributes
     ----------
     process
-        The connection to the supervisor.
+        The control of the cluster: over its supervisor, or a scheduler that somebody else started.
     client
         The Dask client.
     stand_in_announced
         Whether a cell has said that the cluster is the CPU stand-in.
     """
 
-    process: ServerCluster | ClusterProcess
+    process: ClusterControl
     client: KernelClient
     stand_in_announced: bool = False
 
     @property
     def ready(self) -> Ready:
-        """What the supervisor reported when the cluster was up."""
+        """What was reported when the cluster was up."""
         return self.process.ready
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether this kernel or its server started the cluster; other clusters are left as they were."""
+        return self.process.is_owned
 
     @property
     def spec(self) -> ClusterSpec:
@@ -67,7 +71,7 @@ class RunningCluster:
 
     def reset_peak_memory(self) -> None:
         """Start a new period for `peak_memory`; does not wait for busy workers."""
-        if self.ready.engine == "cuda" and self.client.status == "running":
+        if self._has_peaks and self.client.status == "running":
             from ..client.worker_calls import reset_peak_memory
 
             reset_peak_memory(self.client)
@@ -82,7 +86,12 @@ class RunningCluster:
         """
         from ..client.worker_calls import peak_memory
 
-        return peak_memory(self.client, limit) if self.ready.engine == "cuda" else {}
+        return peak_memory(self.client, limit) if self._has_peaks else {}
+
+    @property
+    def _has_peaks(self) -> bool:
+        """Whether peaks are measured; RMM's statistics would change the allocator of the workers of somebody else."""
+        return self.is_owned and self.ready.engine == "cuda"
 
     def run_on_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
         """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""
