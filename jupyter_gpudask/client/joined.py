@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed.protocol.pickle import dumps
 
-from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state
+from ..scheduler.joined_client import JoinedClientPlugin, leave, read_joined_state, worker_names
 from ..worker.libraries import examine_libraries, has_gpu, versions_of
 from .connect import connect_to
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..protocol.joined import JoinedState
     from .kernel_client import KernelClient
 
-__all__ = ["leave_cluster", "read_state", "versions_of", "versions_on_workers", "workers_without_gpu"]
+__all__ = ["versions_of"]
 
 
 def connect_joined(address: str, security: Security | None, timeout: float) -> KernelClient:
@@ -66,10 +66,10 @@ async def leave_cluster(client: KernelClient) -> None:
     await client._run_on_scheduler(leave, client.id)  # noqa: SLF001
 
 
-async def worker_names(client: KernelClient) -> dict[str, str]:
+async def read_worker_names(client: KernelClient) -> dict[str, str]:
     """The name of each worker, by address."""
-    identity = await _operations(client).identity()
-    return {address: str(worker["name"]) for address, worker in identity["workers"].items()}
+    names: dict[str, str] = await client._run_on_scheduler(worker_names)  # noqa: SLF001
+    return names
 
 
 async def worker_log(client: KernelClient, address: str, lines: int) -> str:

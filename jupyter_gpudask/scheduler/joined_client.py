@@ -56,28 +56,34 @@ class JoinedClientPlugin(SchedulerPlugin):
         self.unfinished = 0
         self.registered: list[str] = []
         self._client = client
-        self._scheduler: Any = None
 
     async def start(self, scheduler: Any) -> None:
         """Register the plugins of the workers; called by Dask when this plugin is registered."""
-        self._scheduler = scheduler
         async with _changing:
-            for name, plugin in {
-                PATCH_PLUGIN: PatchPlugin(),
-                INTERRUPTION_PLUGIN: InterruptionPlugin(),
-                MATERIALIZE: MaterializePlugin(),
-                JOINED_METRICS_PLUGIN: JoinedMetricsPlugin(),
-            }.items():
-                if name not in scheduler.worker_plugins:
-                    self.registered.append(name)
-                    answers = await scheduler.register_worker_plugin(
-                        comm=None, plugin=dumps(plugin), name=name, idempotent=True
-                    )
-                    failed = [answer for answer in answers.values() if answer["status"] == "error"]
-                    if failed:
-                        await _unregister(scheduler, self.registered)
-                        raise RuntimeError(failed[0]["exception_text"])
-            GraphRouter(scheduler).install(JOINED_UPDATE_GRAPH)
+            try:
+                await self._register(scheduler)
+            except BaseException:
+                await _unregister(scheduler, self.registered)
+                raise
+
+    async def _register(self, scheduler: Any) -> None:
+        for name, plugin in {
+            PATCH_PLUGIN: PatchPlugin(),
+            INTERRUPTION_PLUGIN: InterruptionPlugin(),
+            MATERIALIZE: MaterializePlugin(),
+            JOINED_METRICS_PLUGIN: JoinedMetricsPlugin(),
+        }.items():
+            if name in scheduler.worker_plugins:
+                continue
+            self.registered.append(name)
+            register = scheduler.register_worker_plugin
+            answers = await register(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
+            failed = [answer for answer in answers.values() if answer["status"] == "error"]
+            if failed:
+                raise RuntimeError(failed[0]["exception_text"])
+        if self._client not in scheduler.clients:
+            raise RuntimeError("The client has disconnected.")  # nobody would remove the plugins
+        GraphRouter(scheduler).install(JOINED_UPDATE_GRAPH)
 
     def update_graph(self, scheduler: Any, *, client: str, tasks: Collection[Any], **_: Any) -> None:
         """Count new tasks; called by Dask for each graph that is submitted."""
@@ -123,6 +129,11 @@ async def leave(client: str, dask_scheduler: Any) -> None:
             return
         dask_scheduler.stream_handlers.pop(JOINED_UPDATE_GRAPH, None)
         await _unregister(dask_scheduler, plugin.registered)
+
+
+def worker_names(dask_scheduler: Any) -> dict[str, str]:
+    """The name of each worker, by address."""
+    return {address: str(worker.name) for address, worker in dask_scheduler.workers.items()}
 
 
 def read_joined_state(client: str, dask_scheduler: Any) -> JoinedState:

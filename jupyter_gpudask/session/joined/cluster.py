@@ -85,7 +85,7 @@ class JoinedCluster:
             A worker has no GPU, lacks one of the libraries `names`, or has another version than the kernel.
         """
         here = {name: found for name, found in (await asyncio.to_thread(joined.versions_of, names)).items() if found}
-        workers = await self._ask(joined.worker_names(self.client))
+        workers = await self._ask(joined.read_worker_names(self.client))
         new = [address for address in workers if any((address, name) not in self._checked for name in here)]
         if not new:
             return
@@ -108,7 +108,7 @@ class JoinedCluster:
 
     async def worker_log(self, worker: str, lines: int = 50) -> str:
         """The last lines of the log that a worker keeps in memory; empty if there is no such worker."""
-        names = await self._ask(joined.worker_names(self.client))
+        names = await self._ask(joined.read_worker_names(self.client))
         address = next((address for address, name in names.items() if name == worker), None)
         return "" if address is None else await self._ask(joined.worker_log(self.client, address, lines))
 
