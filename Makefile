@@ -54,7 +54,7 @@ lab: $(VENV)/.installed ## open JupyterLab on the demo notebooks
 	$(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) binder/quickstart.ipynb
 
 test: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run all tests: pytest, jest, and Galata in a browser
-	.ci/together 'jlpm test' 'cd tests && $(PYTEST)'
+	.ci/together 'jlpm test' 'cd tests && ../.ci/pytest $(PYTEST)'
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) JUPYTER=$(VENV)/bin/jupyter jlpm test
 
 test-fast: $(VENV)/.developed ## run the tests that start no cluster, of the working folder: pytest in part, and jest
