@@ -245,7 +245,7 @@ def test_a_copy_of_the_configuration_changes_nothing(kernel):
 def test_the_footer_summarizes_the_cell(kernel):
     reply = kernel.ok(f"{CELL}\nda.ones((40, 40), chunks=10).sum().compute()")
     assert len(reply.displayed) == 1
-    pattern = r"CuPy and pandas on 2 × NVIDIA H200 · \d+\.\d s · \d+ tasks · at most 3\.0 GiB in use on GPU [01]"
+    pattern = r"CuPy and pandas on 2 × NVIDIA H200 · \d+\.\d s · \d+ tasks · peak 3\.0 GiB on GPU [01]"
     assert re.fullmatch(pattern, footer(reply))
     assert "color: var(--jp-ui-font-color2" in reply.html[-1]
 
@@ -280,7 +280,7 @@ def test_the_peak_is_that_of_the_cell_alone(kernel):
     kernel.ok("client.submit(use_for_a_while, 100).result()")
     reply = kernel.ok(f"{CELL}\nclient.submit(use_for_a_while, 2, pure=False).result()")
     kernel.ok("client.run(count_no_more)")
-    assert "at most 2.0 GiB in use on GPU " in footer(reply)
+    assert "peak 2.0 GiB on GPU " in footer(reply)
 
 
 def test_a_cell_leaves_nothing_in_the_logs(kernel):

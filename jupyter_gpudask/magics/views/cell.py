@@ -78,7 +78,7 @@ class CellSummary(View):
         ]
         if self.peak is not None:
             where = "" if self.peak_gpu is None else f" on GPU {self.peak_gpu}"
-            parts.append(f"at most {format_bytes(self.peak)} in use{where}")
+            parts.append(f"peak {format_bytes(self.peak)}{where}")
         if self.spilled:
             parts.append(f"{format_bytes(self.spilled)} spilled")
         if self.on_host:
