@@ -104,7 +104,7 @@ PLACES = [
     ROOT / "benchmarks" / "pictures",
     ROOT / "tests",
 ]
-MADE_BY_COMMANDS = {"dist/", "fluid-simulation.ipynb"}
+MADE_BY_COMMANDS = {"dist/", "site/", "fluid-simulation.ipynb"}
 FILE = re.compile(r"(?<![\w/.])[\w./-]+\.(?:pyi?|tsx?|mjs|ipynb|md|toml)\b")
 FOLDER = re.compile(r"`([\w.-]+(?:/[\w.-]+)*/)`")
 
