@@ -26,24 +26,26 @@ ALLOWED = {
     "launcher": {"machine", "protocol"},
     # In the kernel. What it sends to the scheduler and to workers it imports to name it.
     "graph": set(),
-    "client": {"graph", "patches", "overlay", "scheduler", "worker", "inspection", "protocol"},
+    "fallback": {"graph", "inspection"},
+    "client": {"graph", "fallback", "patches", "overlay", "scheduler", "worker", "inspection", "protocol"},
     "inspection": set(),
     "random_numbers": {"inspection"},
     "overlay": {"inspection"},
-    "patches": {"random_numbers", "inspection", "overlay"},
+    "patches": {"fallback", "random_numbers", "inspection", "overlay"},
     "switch": {"patches", "inspection", "overlay"},
     "session": {"launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
-    "magics": {"session", "client", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
+    "magics": {"session", "fallback", "client", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},
+    "__main__": {"session", "protocol"},
     "__init__": {"magics", "session", "server", "_version"},
 }
 
 # Libraries, and the only places that may name them.
 ONLY = {
     "dask_cuda": ["supervisor/engines/cuda.py"],
-    "cupy": ["switch/", "patches/", "random_numbers/", "inspection/"],
-    "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "worker/preload.py"],
+    "cupy": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/"],
+    "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
     "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],
     "pynvml": ["machine/gpus.py", "machine/nvml.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],

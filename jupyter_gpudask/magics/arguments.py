@@ -13,7 +13,7 @@ from IPython.core.magic_arguments import MagicArgumentParser
 if TYPE_CHECKING:
     from argparse import Namespace
 
-COMMANDS = ("start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs")
+COMMANDS = ("start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs", "on", "off")
 """The commands of ``%gpudask``."""
 
 ARRAYS = ("cupy", "numpy")
@@ -21,6 +21,9 @@ DATAFRAMES = ("cudf", "pandas")
 
 CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--report", "--compare")
 """The options of ``%%gpudask``."""
+
+ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host")
+"""Those that ``%gpudask on`` takes."""
 
 _HELP_COLUMN, _HELP_WIDTH = 23, 110
 
@@ -39,12 +42,15 @@ class LineArguments:
         The value of ``--lines``.
     number
         The number of workers of ``scale``.
+    cell
+        The options of ``on``, as they were typed.
     """
 
     command: str
     options: dict[str, Any]
     lines: int
     number: int | None
+    cell: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,15 @@ def parse_line(line: str) -> LineArguments:
     IPython.core.error.UsageError
         The arguments are invalid.
     """
+    command, _, rest = line.strip().partition(" ")
+    if command == "on":
+        check_on_options(rest)
+        return LineArguments(command, {}, 0, None, rest.strip())
+    return _parse_command(line)
+
+
+def _parse_command(line: str) -> LineArguments:
+    """Parse the arguments of a command for the cluster."""
     from ..protocol.options import start_options  # here, because it imports pydantic
 
     parser = _Parser("%gpudask")
@@ -126,6 +141,23 @@ def parse_cell(line: str) -> CellArguments:
         raise UsageError("--compare and --report are mutually exclusive. Leave one of them out.")
     names = tuple(name.strip() for name in given.pop("move").split(",") if name.strip())
     return CellArguments(**given, move=names)
+
+
+def check_on_options(line: str) -> None:
+    """Check the options of ``%gpudask on``, which apply to many cells.
+
+    Raises
+    ------
+    IPython.core.error.UsageError
+        They are invalid, or make sense for one cell only.
+    """
+    parsed = parse_cell(line)
+    if parsed.compare or parsed.report is not None:
+        option = "--compare" if parsed.compare else "--report"
+        raise UsageError(f"%gpudask on does not take {option}. Use it in a cell: %%gpudask {option}")
+    if parsed.move not in ((), ("all",)):
+        names = ",".join(parsed.move)
+        raise UsageError(f"%gpudask on does not take --move {names}, because not every cell has them. Use --move all")
 
 
 def start_help() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traitlets import Bool
+from traitlets import Bool, Unicode
 from traitlets.config import Configurable
 
 
@@ -11,6 +11,12 @@ class MagicsSettings(Configurable):
 
     footer = Bool(
         default_value=True, help="Whether to show a line under each %%gpudask cell that used the cluster."
+    ).tag(config=True)
+    on = Bool(
+        default_value=False, help="Whether every cell that uses Dask runs as if %%gpudask stood above it: %gpudask on."
+    ).tag(config=True)
+    on_options = Unicode(
+        default_value="", help="The options of %%gpudask for these cells, such as --to-host --dataframe pandas."
     ).tag(config=True)
     optimize = Bool(
         default_value=True,

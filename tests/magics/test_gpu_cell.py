@@ -21,6 +21,25 @@ def test_the_cell_gives_cupy_and_the_cells_around_it_numpy(kernel):
     assert kernel.ok("type(y.compute()), type(da.ones(3).compute())").value == "(cupy.ndarray, numpy.ndarray)"
 
 
+def test_cells_are_switched_until_they_are_not(kernel):
+    cell = "x = da.ones((40, 40), chunks=10)\ntype(x.mean(axis=0).compute())"
+    assert "stood above it" in kernel.ok("%gpudask on --dataframe pandas").value
+    try:
+        reply = kernel.ok(cell)
+        assert (reply.value, len(reply.displayed)) == ("cupy.ndarray", 1)
+        assert reply.displayed[0].startswith("CuPy and pandas on 2 × NVIDIA H200")
+        assert "line 2" in re.sub(r"\x1b\[[\d;]*m", "", kernel.run("x = da.ones(3)\n1 / 0").traceback)
+        assert kernel.ok(f"%%time\n{cell}").value == "cupy.ndarray"
+        assert kernel.ok(f"%%gpudask --array numpy --dataframe pandas\n{cell}").value == "numpy.ndarray"
+        assert kernel.ok("1 + 1").displayed == []
+        assert kernel.ok("import asyncio\nawait asyncio.sleep(0)\ntype(da.ones(3)._meta)").value == "cupy.ndarray"
+        assert "%gpudask on" not in kernel.ok("%config GpuDask.on").value
+        assert "as if %%gpudask --dataframe pandas stood above it" in kernel.ok("%gpudask status").displayed[0]
+    finally:
+        kernel.ok("%gpudask off")
+    assert kernel.ok(cell).value == "numpy.ndarray"
+
+
 def test_the_blocks_on_the_workers_are_cupy(kernel):
     kernel.ok("%%gpudask --dataframe pandas\nkept = da.random.normal(size=(40, 40), chunks=20).persist()")
     kernel.ok("from distributed import wait; wait(kept)")
