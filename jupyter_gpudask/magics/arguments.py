@@ -5,13 +5,11 @@ from __future__ import annotations
 import shlex
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from difflib import get_close_matches
+from typing import Any, Literal, NoReturn
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
-
-if TYPE_CHECKING:
-    from argparse import Namespace
 
 COMMANDS = ("start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs", "on", "off")
 """The commands of ``%gpudask``."""
@@ -69,9 +67,23 @@ class _Parser(MagicArgumentParser):
     def __init__(self, prog: str) -> None:
         super().__init__(prog=prog, add_help=False)
         self.allow_abbrev = False
+        self._known: list[str] = []
+        self._words: list[str] = []
+
+    def add_argument(self, *names: Any, **options: Any) -> Any:
+        self._known += [*(name for name in names if name.startswith("-")), *options.get("choices", ())]
+        return super().add_argument(*names, **options)
+
+    def parse(self, words: list[str]) -> dict[str, Any]:
+        """The values of the arguments, by name."""
+        self._words = words
+        return vars(self.parse_args(words))
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message[:1].upper()}{message[1:]}. Type {self.prog}? for help.")
+        unknown = [word.partition("=")[0] for word in self._words if word.partition("=")[0] not in self._known]
+        meant = next((match for word in unknown for match in get_close_matches(word, self._known, 1, 0.7)), None)
+        suggestion = f" Did you mean {meant}?" if meant else ""
+        raise UsageError(f"{message[:1].upper()}{message[1:]}.{suggestion} Type {self.prog}? for help.")
 
 
 def parse_line(line: str) -> LineArguments:
@@ -182,5 +194,4 @@ def _parsed(parser: _Parser, line: str) -> dict[str, Any]:
         words = shlex.split(line)
     except ValueError as error:
         raise UsageError(f"The line cannot be parsed: {error}. Close the quotation mark, or escape it.") from None
-    parsed: Namespace = parser.parse_args(words)
-    return vars(parsed)
+    return parser.parse(words)
