@@ -334,8 +334,15 @@ def test_while_a_cell_runs_longer_its_line_is_live(kernel):
 
 
 def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
-    kernel.ok(f"{CELL} --report {tmp_path}/report.html\nda.ones((40, 40), chunks=10).sum().compute()")
+    cell = "da.ones((40, 40), chunks=10).sum().compute()"
+    reply = kernel.ok(f"{CELL} --report {tmp_path}/report.html\n{cell}")
     assert "Dask Performance Report" in (tmp_path / "report.html").read_text()
+    assert f"Dask's performance report: {tmp_path}/report.html" in reply.displayed
+    assert "<a " not in "".join(reply.html)  # Jupyter does not serve what is outside of the notebook's folder
+    kernel.ok(f"import os\nold = os.getcwd()\nos.chdir({str(tmp_path)!r})")
+    reply = kernel.ok(f"{CELL} --report 'a report.html'\n{cell}")
+    assert '<a href="a%20report.html" target="_blank">a report.html</a>' in "".join(reply.html)
+    kernel.ok("os.chdir(old)")
     reply = kernel.run(f"{CELL} --report {tmp_path}/no/report.html\nran = True")
     assert "cannot be written" in reply.printed
 
