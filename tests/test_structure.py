@@ -32,8 +32,10 @@ ALLOWED = {
     "overlay": {"inspection"},
     "patches": {"random_numbers", "inspection", "overlay"},
     "switch": {"patches", "inspection", "overlay"},
+    # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
+    "profiling": {"graph", "worker"},
     "session": {"launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
-    "magics": {"session", "client", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
+    "magics": {"session", "client", "profiling", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},
     "__init__": {"magics", "session", "server", "_version"},
@@ -45,7 +47,7 @@ ONLY = {
     "cupy": ["switch/", "patches/", "random_numbers/", "inspection/"],
     "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "worker/preload.py"],
     "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],
-    "pynvml": ["machine/gpus.py", "machine/nvml.py"],
+    "pynvml": ["machine/energy.py", "machine/gpus.py", "machine/nvml.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],
 }
 
