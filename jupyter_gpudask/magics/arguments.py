@@ -17,7 +17,7 @@ COMMANDS = ("start", "stop", "restart", "scale", "status", "gpus", "free", "doct
 ARRAYS = ("cupy", "numpy")
 DATAFRAMES = ("cudf", "pandas")
 
-CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--report", "--compare")
+CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--profile", "--report", "--compare")
 """The options of ``%%gpudask``."""
 
 ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host")
@@ -59,6 +59,7 @@ class CellArguments:
     dataframe: Literal["cudf", "pandas"]
     move: tuple[str, ...]
     to_host: bool
+    profile: bool
     report: str | None
     compare: bool
 
@@ -146,11 +147,13 @@ def parse_cell(line: str) -> CellArguments:
     parser.add_argument("--dataframe", choices=DATAFRAMES, default="cudf")
     parser.add_argument("--move", default="")
     parser.add_argument("--to-host", action="store_true")
+    parser.add_argument("--profile", action="store_true")
     parser.add_argument("--report")
     parser.add_argument("--compare", action="store_true")
     given = _parsed(parser, line)
-    if given["compare"] and given["report"]:
-        raise UsageError("--compare and --report are mutually exclusive. Leave one of them out.")
+    for other in ("report", "profile"):
+        if given["compare"] and given[other]:
+            raise UsageError(f"--compare and --{other} are mutually exclusive. Leave one of them out.")
     names = tuple(name.strip() for name in given.pop("move").split(",") if name.strip())
     return CellArguments(**given, move=names)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traitlets import Bool, Unicode
+from traitlets import Bool, Float, Unicode
 from traitlets.config import Configurable
 
 
@@ -22,6 +22,12 @@ class MagicsSettings(Configurable):
         default_value=True,
         help="Whether to optimize graphs of arrays beyond what Dask does: fewer, larger tasks, with the same results.",
     ).tag(config=True)
+    price_per_gpu_hour = Float(
+        0.0,
+        min=0.0,
+        help="What a GPU costs per hour, for the cost of each cell; 0 for the price that the Jupyter server has set.",
+    ).tag(config=True)
+    currency = Unicode("USD", help="The currency of the price.").tag(config=True)
 
 
 # The class name is the configuration section: `%config GpuDask.footer = False`.

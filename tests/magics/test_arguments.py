@@ -86,6 +86,7 @@ def test_only_the_options_that_are_typed_are_given(line, options):
         ),
         (parse_cell, "--array torch", "Argument --array: invalid choice: 'torch'"),
         (parse_cell, "--compare --report x", "--compare and --report are mutually exclusive. Leave one of them out."),
+        (parse_cell, "--profile --compare", "--compare and --profile are mutually exclusive. Leave one of them out."),
     ],
 )
 def test_arguments_that_are_wrong_are_one_sentence(parse, line, sentence):
