@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,16 @@ from IPython.display import display
 
 from ..errors import GpuDaskError, NotOwnedError
 from ..session.session import process_session
-from .arguments import CellArguments, LineArguments, parse_cell, parse_line, start_help
+from .arguments import CellArguments, LineArguments, check_on_options, parse_cell, parse_line, start_help
+from .cell.automatic import AutomaticCells, describe_on, source_of_cell
 from .cell.context import cell_context
 from .cell.context_stack import CellContextStack
+from .cell.price import Price
 from .cell.transform import CellTransformer, restore_source
 from .compare.run import compare_runs
 from .completion import make_matcher
 from .settings import MagicsSettings
-from .views.base import Note, View
+from .views.base import Note, View, show_note
 from .views.cluster import ClusterView, describe_cluster
 from .views.start_progress import StartProgressLine
 from .views.tables import GpusView, LogsView, StatusView
@@ -60,6 +63,8 @@ class GpuDaskMagics(Magics):
         The contexts of the running cells.
     transformer
         Rewrites ``%%gpudask`` cells before they run.
+    automatic
+        Switches the other cells after ``%gpudask on``.
     settings
         What ``%config GpuDask`` shows.
     matcher
@@ -73,6 +78,7 @@ class GpuDaskMagics(Magics):
         self.contexts = CellContextStack(shell)
         self.transformer = CellTransformer(shell)
         self.settings = MagicsSettings(parent=shell)
+        self.automatic = AutomaticCells(shell, self.settings)
         self.session.optimize(on=self.settings.optimize)
         self.settings.observe(lambda change: self.session.optimize(on=change["new"]), "optimize")
         self.matcher = make_matcher(shell.user_ns)
@@ -96,6 +102,9 @@ class GpuDaskMagics(Magics):
             %gpudask free                      release unused device memory
             %gpudask doctor                    check the driver, packages, GPUs and workers
             %gpudask restart                   a new cluster with the same options, changed by those given
+            %gpudask on                        run every cell that uses Dask as if %%gpudask stood above it
+            %gpudask on --to-host              the same, with options of %%gpudask
+            %gpudask off                       end that
             %gpudask stop                      close the cluster and release the GPUs
             %gpudask connect tcp://HOST:8786   use a cluster that somebody else started; tls://... --security FILE
             %gpudask disconnect                leave it as it was
@@ -133,6 +142,7 @@ class GpuDaskMagics(Magics):
         --move NAMES      move these collections from outside the cell to the GPUs for the cell: x,df or all
         --to-host         convert results to NumPy and pandas
         --compare         also run the cell on the CPU, with copies of the variables, and compare times and results
+        --profile         show what each operation cost on the cluster, and advice
         --report FILE     write Dask's performance report of the cell to an HTML file
         """
         # Only for cells that `CellTransformer` has not rewritten: in an exported script, or run by other code.
@@ -178,11 +188,27 @@ class GpuDaskMagics(Magics):
                 return done.value
             raise AssertionError("the cell does not use await")
 
+    @no_var_expand
+    @line_magic("_gpudask_on")  # type: ignore[arg-type]
+    def enter_automatic_cell(self, _: str) -> None:
+        """Switch the running cell if it can use Dask; `AutomaticCells` adds this call to cells."""
+        if "dask" not in sys.modules or not self.settings.on:
+            return
+        from ..overlay.config_overlay import current_overlay
+
+        if current_overlay() is not None:  # `%%gpudask` itself, or a cell inside another one
+            return
+        with _as_usage_errors():
+            check_on_options(self.settings.on_options)
+            source = source_of_cell(self._shell.user_ns)
+            self.contexts.enter(self._cell_context(parse_cell(self.settings.on_options), source))
+
     @contextmanager
     def _cell_context(self, arguments: CellArguments, source: str) -> Iterator[None]:
         cluster = self._cluster_for_cell()
-        if arguments.report is not None and not cluster.is_owned:
-            raise NotOwnedError(cluster.ready.address, "--report would show the tasks of all its users.")
+        if not cluster.is_owned and (arguments.report is not None or arguments.profile):
+            option = "--profile" if arguments.profile else "--report"
+            raise NotOwnedError(cluster.ready.address, f"{option} would measure the tasks of all its users.")
         on_gpus = cluster.ready.engine == "cuda"
         if on_gpus:
             self.session.check_libraries(cluster, arguments.libraries)
@@ -191,7 +217,10 @@ class GpuDaskMagics(Magics):
             why = cluster.ready.stand_in or "The CPU stand-in was requested."
             where = "on the CPU stand-in, " if cluster.is_owned else ""
             display(Note(f"{why} Cells run {where}with NumPy and pandas."))
-        with cell_context(self._shell, self.session, cluster, arguments, source, footer=self.settings.footer):
+        price = Price.of(self.settings, cluster.ready)
+        with cell_context(
+            self._shell, self.session, cluster, arguments, source, footer=self.settings.footer, price=price
+        ):
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:
@@ -244,7 +273,17 @@ class GpuDaskMagics(Magics):
         assert arguments.number is not None
         return StatusView(self.session.scale(arguments.number))
 
+    def _on(self, arguments: LineArguments) -> View:
+        self.settings.on_options, self.settings.on = arguments.cell, True
+        return Note(describe_on(arguments.cell))
+
+    def _off(self, _: LineArguments) -> View:
+        was_on, self.settings.on = self.settings.on, False
+        return Note("Cells run as usual." if was_on else "%gpudask was not on.")
+
     def _status(self, _: LineArguments) -> View:
+        if self.settings.on:
+            show_note(self._shell, describe_on(self.settings.on_options))
         state = self.session.state()
         if not hasattr(self._shell, "kernel"):
             return StatusView(state)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..client.kernel_client import KernelClient
+    from ..client.worker_calls import CellMetrics
     from ..protocol import ClusterSpec, Ready
     from .contract import ClusterControl
 
@@ -69,29 +70,17 @@ class RunningCluster:
         if self.client.status == "running":
             self.client.wait_until_counted(limit)
 
-    def reset_peak_memory(self) -> None:
-        """Start a new period for `peak_memory`; does not wait for busy workers."""
-        if self._has_peaks and self.client.status == "running":
-            from ..client.worker_calls import reset_peak_memory
+    def start_cell_metrics(self) -> CellMetrics | None:
+        """Begin to measure device memory and energy of a cell; `None` without GPUs. Does not wait for busy workers.
 
-            reset_peak_memory(self.client)
-
-    def peak_memory(self, limit: float) -> dict[str, int]:
-        """The peak of device memory allocated on each worker since `reset_peak_memory`, in bytes, by worker name.
-
-        Parameters
-        ----------
-        limit
-            Seconds; workers that have not responded by then are left out.
+        Nor on a cluster of somebody else: RMM's statistics would change the allocator of its workers, and the energy is
+        that of all its users.
         """
-        from ..client.worker_calls import peak_memory
+        if not self.is_owned or self.ready.engine != "cuda" or self.client.status != "running":
+            return None
+        from ..client.worker_calls import CellMetrics
 
-        return peak_memory(self.client, limit) if self._has_peaks else {}
-
-    @property
-    def _has_peaks(self) -> bool:
-        """Whether peaks are measured; RMM's statistics would change the allocator of the workers of somebody else."""
-        return self.is_owned and self.ready.engine == "cuda"
+        return CellMetrics(self.client)
 
     def run_on_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
         """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""

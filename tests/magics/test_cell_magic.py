@@ -272,7 +272,7 @@ def test_help_shows_usage_with_examples(gpu_kernel):
 COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs"]
 START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
 START += ["--share", "--protocol", "--resources", "--environment", "--start-timeout", "--dashboard", "--profile"]
-CELL = ["--array", "--dataframe", "--move", "--to-host", "--report", "--compare"]
+CELL = ["--array", "--dataframe", "--move", "--to-host", "--profile", "--report", "--compare"]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
     from ..arguments import CellArguments
+    from .price import Price
 
 _HINTS = {
     "cupy": "This error comes from CuPy, which does not support everything that NumPy does. "
@@ -40,6 +41,7 @@ def cell_context(
     source: str,
     *,
     footer: bool,
+    price: Price,
 ) -> Iterator[None]:
     """Switch Dask to the GPU backends and to `cluster` while a cell runs, and show what the cell did.
 
@@ -55,6 +57,8 @@ def cell_context(
         The code of the cell.
     footer
         Whether to show a line under the cell.
+    price
+        For the cost in that line.
     """
     # Imported here, because the start of the cluster imports Dask in the background.
     from ...overlay.cell_record import CellRecord
@@ -70,9 +74,13 @@ def cell_context(
         stack.enter_context(default_client.computing_on(cluster.client))
         line = None
         if footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            line = Footer(shell, session, cluster, backends, record.on_host)
+            line = Footer(shell, session, cluster, backends, record.on_host, price=price)
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
+        if arguments.profile:
+            from .profile import profiled
+
+            stack.enter_context(profiled(shell, cluster))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
         stack.enter_context(cancel_on_interrupt(shell, cluster))
