@@ -13,16 +13,16 @@ from IPython.core.magic_arguments import MagicArgumentParser
 if TYPE_CHECKING:
     from argparse import Namespace
 
-COMMANDS = ("start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs", "on", "off")
+COMMANDS = ("start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs", "on", "off", "fallbacks")
 """The commands of ``%gpudask``."""
 
 ARRAYS = ("cupy", "numpy")
 DATAFRAMES = ("cudf", "pandas")
 
-CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--report", "--compare")
+CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--report", "--compare", "--strict")
 """The options of ``%%gpudask``."""
 
-ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host")
+ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict")
 """Those that ``%gpudask on`` takes."""
 
 _HELP_COLUMN, _HELP_WIDTH = 23, 110
@@ -63,6 +63,7 @@ class CellArguments:
     to_host: bool
     report: str | None
     compare: bool
+    strict: bool
 
 
 class _Parser(MagicArgumentParser):
@@ -136,6 +137,7 @@ def parse_cell(line: str) -> CellArguments:
     parser.add_argument("--to-host", action="store_true")
     parser.add_argument("--report")
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--strict", action="store_true")
     given = _parsed(parser, line)
     if given["compare"] and given["report"]:
         raise UsageError("--compare and --report are mutually exclusive. Leave one of them out.")

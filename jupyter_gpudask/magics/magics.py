@@ -104,6 +104,7 @@ class GpuDaskMagics(Magics):
             %gpudask on                        run every cell that uses Dask as if %%gpudask stood above it
             %gpudask on --to-host              the same, with options of %%gpudask
             %gpudask off                       end that
+            %gpudask fallbacks                 what has run on the CPU, because CuPy or cuDF lack it
             %gpudask stop                      close the cluster and release the GPUs
 
         The value of ``start`` has the Dask client as ``client``; it is also Dask's default client.
@@ -139,6 +140,7 @@ class GpuDaskMagics(Magics):
         --move NAMES      move these collections from outside the cell to the GPUs for the cell: x,df or all
         --to-host         convert results to NumPy and pandas
         --compare         also run the cell on the CPU, with copies of the variables, and compare times and results
+        --strict          refuse operations that CuPy or cuDF lack, instead of computing them on the CPU
         --report FILE     write Dask's performance report of the cell to an HTML file
         """
         # Only for cells that `CellTransformer` has not rewritten: in an exported script, or run by other code.
@@ -174,7 +176,8 @@ class GpuDaskMagics(Magics):
         with _as_usage_errors():
             parsed = parse_cell(arguments)
             cluster = self._cluster_for_cell()
-            comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file)
+            fallback = self.settings.fallback_of(strict=parsed.strict)
+            comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file, fallback=fallback)
             if _should_be_async(body):
                 return comparing
             try:
@@ -206,7 +209,7 @@ class GpuDaskMagics(Magics):
             cluster.stand_in_announced = True
             why = cluster.ready.stand_in or "The CPU stand-in was requested."
             display(Note(f"{why} Cells run on the CPU stand-in, with NumPy and pandas."))
-        with cell_context(self._shell, self.session, cluster, arguments, source, footer=self.settings.footer):
+        with cell_context(self._shell, self.session, cluster, arguments, source, settings=self.settings):
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:
@@ -284,6 +287,11 @@ class GpuDaskMagics(Magics):
         from .commands.free import free
 
         return free(self.session)
+
+    def _fallbacks(self, _: LineArguments) -> View:
+        from .commands.fallbacks import list_fallbacks
+
+        return list_fallbacks()
 
     def _logs(self, arguments: LineArguments) -> View:
         return LogsView(self.session.log(max(1, min(arguments.lines, 10_000))))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from ...errors import GpuDaskError
+from ...fallback.log import fallback_log
 from ..views.cell import CellProgress, CellSummary
 from ..views.cluster import describe_cluster
 from ..views.output_line import OutputLine
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
+    from ...overlay.cell_record import CellRecord
     from ...protocol import ClusterState
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
@@ -40,8 +43,8 @@ class Footer:
         The kernel's cluster.
     backends
         The array and dataframe backends of the cell.
-    on_host
-        Line numbers of the collections that stayed on the CPU, by name; filled while the cell runs.
+    record
+        What stayed on the CPU; filled while the cell runs.
     """
 
     def __init__(
@@ -50,17 +53,18 @@ class Footer:
         session: Session,
         cluster: RunningCluster,
         backends: tuple[str, str],
-        on_host: dict[str, int],
+        record: CellRecord,
     ) -> None:
         self._line = OutputLine(shell)
         self._session, self._cluster = session, cluster
-        self._backends, self._on_host = backends, on_host
+        self._backends, self._record = backends, record
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._waiting = 0
 
     def __enter__(self) -> None:
         self._began = time.monotonic()
+        self._blocks_before = fallback_log.blocks.copy() if self._record.watches else None
         self._submitted_before = self._cluster.tasks_submitted
         self._cluster.reset_peak_memory()
 
@@ -122,8 +126,18 @@ class Footer:
             peak=None if busiest is None else peaks[busiest],
             peak_gpu=index,
             spilled=_spilled(state),
-            on_host=tuple(sorted(self._on_host.items(), key=lambda item: item[1])),
+            on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
+            fallbacks=self._fallbacks(),
         )
+
+    def _fallbacks(self) -> tuple[tuple[str, int, int], ...]:
+        if self._blocks_before is None:
+            return ()
+        counted = fallback_log.blocks_since(self._blocks_before)
+        blocks: Counter[tuple[str, int]] = Counter()
+        for place, number in counted.items():
+            blocks[place.operation, place.line] += number
+        return tuple((operation, line, number) for (operation, line), number in sorted(blocks.items(), key=_by_line))
 
     def _show_live(self) -> None:
         if not self._line.can_change:
@@ -145,6 +159,11 @@ class Footer:
     def _may_show(self) -> bool:
         """Whether the line does not mix with the output of the cell."""
         return self._line.in_notebook or self._waiting > 0
+
+
+def _by_line(item: tuple[tuple[str, int], int]) -> tuple[int, str]:
+    (operation, line), _ = item
+    return line, operation
 
 
 def _spilled(state: ClusterState | None) -> int:
