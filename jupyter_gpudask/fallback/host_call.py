@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index)
+_LIBRARIES = frozenset({"_operator", "builtins", "cudf", "cupy", "dask", "dask_cudf", "numpy", "operator", "pandas"})
+_MOST_PLACES = 10_000
+
+
+class Lacking:
+    """Which functions of this process have been called, and what the GPU library said that they lack.
+
+    The key is the name of a collection and of a function. There is none for metadata.
+    """
+
+    def __init__(self) -> None:
+        self._words: dict[tuple[str, str], str] = {}
+
+    def __contains__(self, place: tuple[str, str]) -> bool:
+        return place in self._words
+
+    def get(self, place: tuple[str, str], default: str) -> str:
+        """The words, or `default`."""
+        return self._words.get(place, default)
+
+    def note(self, place: tuple[str, str], words: str) -> None:
+        """Remember the words of a function; empty if it runs on the GPU."""
+        if not place[0]:
+            return
+        if len(self._words) >= _MOST_PLACES:
+            self._words.clear()
+        self._words[place] = words
+
+
+lacking = Lacking()
+"""Of this process."""
 
 
 class HostFallback:
@@ -28,6 +60,9 @@ class HostFallback:
     The result of the second call is moved to the GPU, if the GPU library can hold it. An error of the second call is
     raised as it is, without the first one. Functions of blocks are assumed to have no side effects before the first
     operation that the GPU library lacks; Dask assumes that tasks can be repeated, too, when a worker is lost.
+
+    A function of the user may change its blocks before it fails. So the first call in each process gets copies, and
+    if it fails, the later calls for the same collection run on the host at once.
 
     Parameters
     ----------
@@ -54,20 +89,36 @@ class HostFallback:
         jupyter_gpudask.errors.NotOnGpuError
             The GPU library lacks something, and `refuse` is set.
         """
+        place = self.layer, self.__name__
+        words = lacking.get(place, "") if self.layer else ""
+        if words and has_gpu_data((self.function, args, kwargs)):
+            return self._call_on_host(args, kwargs, words, None)
         try:
-            return self.function(*args, **kwargs)
+            if not self._is_of_the_user or place in lacking:
+                return self.function(*args, **kwargs)
+            result = self._call_with_copies(args, kwargs)
         except Exception as error:
             words = words_of_lack(error)
             if not words or not has_gpu_data((self.function, args, kwargs)):
                 raise
             failure = error
+        else:
+            lacking.note(place, "")
+            return result
         # Outside of the handler, so that an error of the second call has no context.
         try:
             return self._call_on_host(args, kwargs, words, failure)
         finally:
             del failure  # its traceback refers to this frame, and so to the blocks
 
-    def _call_on_host(self, args: tuple[Any, ...], kwargs: dict[str, Any], words: str, failure: Exception) -> Any:
+    def _call_with_copies(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with suppress(MemoryError):  # better without copies than not at all
+            args, kwargs = copied(args), copied(kwargs)
+        return self.function(*args, **kwargs)
+
+    def _call_on_host(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], words: str, failure: Exception | None
+    ) -> Any:
         if self.refuse:
             raise NotOnGpuError(self.operation, self.layer, words) from None
         began = time.perf_counter()
@@ -79,11 +130,21 @@ class HostFallback:
                 raise
             result = error
         if isinstance(result, Exception) and words_of_lack(result):  # the function itself is for GPUs only
-            raise failure
+            raise failure or result
+        lacking.note((self.layer, self.__name__), words)
         result = to_gpu(result, scalars=is_array)
         if self.layer:
             report(Fallback(self.operation, self.layer, words, time.perf_counter() - began))
         return result
+
+    @property
+    def _is_of_the_user(self) -> bool:
+        """Whether the function may change its blocks; functions of Dask and of these libraries do not."""
+        function = self.function
+        while isinstance(function, functools.partial):
+            function = function.func
+        module = getattr(function, "__module__", None) or type(function).__module__
+        return module.partition(".")[0] not in _LIBRARIES
 
     @property
     def operation(self) -> str:
@@ -109,6 +170,17 @@ def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
         method: Callable[..., Any] = getattr(results_to_host(owner), function.__name__)
         return method
     return function
+
+
+def copied(value: Any) -> Any:
+    """A value with copies of its arrays and dataframes."""
+    if type(value) is dict:
+        return {key: copied(part) for key, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(copied, value))
+    if isinstance(value, np.ndarray | pd.DataFrame | pd.Series) or is_type_of_gpu(type(value)):
+        return value.copy()
+    return value
 
 
 def has_gpu_data(value: Any) -> bool:

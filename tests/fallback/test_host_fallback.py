@@ -223,6 +223,22 @@ def test_a_function_for_gpus_alone_raises_the_first_error(cell):
         array().map_blocks(for_gpus, dtype=float).compute()
 
 
+def changes_its_block(block):
+    CALLS.append(type(block))
+    block += 1
+    return np.asarray(block)
+
+
+def test_a_function_that_changes_its_block_before_it_fails_does_so_once(cell):
+    cell()
+    CALLS.clear()
+    x = array() + 5
+    result = x.map_blocks(changes_its_block, dtype=float, meta=x._meta).compute()
+    np.testing.assert_array_equal(result.get(), NUMBERS + 6)
+    # The other blocks are not tried on the GPU.
+    assert [cupy.ndarray, *[np.ndarray] * 4] == CALLS
+
+
 def test_delayed_functions_run_once(cell):
     cell()
     CALLS.clear()
