@@ -23,6 +23,7 @@ COMMANDS = (
     "logs",
     "on",
     "off",
+    "fallbacks",
     "connect",
     "disconnect",
 )
@@ -31,13 +32,13 @@ COMMANDS = (
 ARRAYS = ("cupy", "numpy")
 DATAFRAMES = ("cudf", "pandas")
 
-CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--profile", "--report", "--compare")
+CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile", "--report", "--compare")
 """The options of ``%%gpudask``."""
 
 CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
 """The options of ``%gpudask connect``."""
 
-ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host")
+ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict")
 """Those that ``%gpudask on`` takes."""
 
 _HELP_COLUMN, _HELP_WIDTH = 23, 110
@@ -86,6 +87,7 @@ class CellArguments:
     profile: bool
     report: str | None
     compare: bool
+    strict: bool
 
 
 class _Parser(MagicArgumentParser):
@@ -192,6 +194,7 @@ def parse_cell(line: str) -> CellArguments:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--report")
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--strict", action="store_true")
     given = _parsed(parser, line)
     for other in ("report", "profile"):
         if given["compare"] and given[other]:

@@ -134,7 +134,7 @@ def test_an_address_where_nothing_listens_is_one_sentence():
 @pytest.mark.parametrize("answer", [lambda _: None, lambda connection: connection.close()], ids=["hangs", "closes"])
 def test_what_accepts_connections_and_is_no_scheduler_is_one_sentence(answer):
     with listening(answer) as address, pytest.raises(ConnectError) as raised:
-        check(address=address, start_timeout=10)
+        check(address=address, start_timeout=30)
     assert str(raised.value).startswith(f"What listens at {address} does not respond.")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .target import Target
 
 _OPEN_TIMEOUT = 2.0
-_READ_TIMEOUT = 0.5
+_READ_TIMEOUT = 2.0
 
 
 async def diagnose(target: Target) -> ConnectError | None:
