@@ -67,6 +67,7 @@ export default defineConfig([
             '../cluster/running',
             '../components/*',
             '../dashboard/dashboard',
+            '../dashboard/views',
             '../model/*',
             '../notebook/*',
             '../notifications/*',

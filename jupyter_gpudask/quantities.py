@@ -79,13 +79,13 @@ def parse_gpus(value: object) -> str | int | list[int | str]:
     Parameters
     ----------
     value
-        ``"all"``; a count (``2`` or ``"2"``: that many); or indices and UUIDs as a list or with commas (``"0,3"``,
-        ``"3,"`` for the GPU with index 3, ``"GPU-5a0c..."``, ``"MIG-..."``).
+        ``"all"``; ``"free"``; a count (``2`` or ``"2"``: that many); or indices and UUIDs as a list or with commas
+        (``"0,3"``, ``"3,"`` for the GPU with index 3, ``"GPU-5a0c..."``, ``"MIG-..."``).
 
     Returns
     -------
     str or int or list of (int or str)
-        ``"all"``, the count, or the list.
+        ``"all"``, ``"free"``, the count, or the list.
 
     Raises
     ------
@@ -100,8 +100,8 @@ def parse_gpus(value: object) -> str | int | list[int | str]:
         return value
     if isinstance(value, str):
         text = value.strip().strip("[]")
-        if text.lower() == "all":
-            return "all"
+        if text.lower() in {"all", "free"}:
+            return text.lower()
         if text.isdecimal() and value.strip() == text:
             return parse_gpus(int(text))
         value = [part for part in (part.strip() for part in text.split(",")) if part]

@@ -35,6 +35,7 @@ def test_what_is_no_amount_is_refused(text):
     ("text", "gpus"),
     [
         ("all", "all"),
+        (" Free ", "free"),
         ("2", 2),
         (2, 2),
         ("0,3", [0, 3]),
@@ -44,7 +45,7 @@ def test_what_is_no_amount_is_refused(text):
         ("GPU-5a0c,MIG-77", ["GPU-5a0c", "MIG-77"]),
     ],
 )
-def test_gpus_are_all_a_count_or_a_list(text, gpus):
+def test_gpus_are_all_free_a_count_or_a_list(text, gpus):
     assert parse_gpus(text) == gpus
 
 

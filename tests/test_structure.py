@@ -33,8 +33,21 @@ ALLOWED = {
     "overlay": {"inspection"},
     "patches": {"fallback", "random_numbers", "inspection", "overlay"},
     "switch": {"patches", "inspection", "overlay"},
+    # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
+    "profiling": {"graph", "worker"},
     "session": {"launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
-    "magics": {"session", "fallback", "client", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
+    "magics": {
+        "session",
+        "fallback",
+        "client",
+        "profiling",
+        "patches",
+        "switch",
+        "overlay",
+        "inspection",
+        "machine",
+        "protocol",
+    },
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},
     "__main__": {"session", "protocol"},
@@ -47,7 +60,7 @@ ONLY = {
     "cupy": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/"],
     "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
     "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],
-    "pynvml": ["machine/gpus.py", "machine/nvml.py"],
+    "pynvml": ["machine/energy.py", "machine/gpus.py", "machine/nvml.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],
 }
 

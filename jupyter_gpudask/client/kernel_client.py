@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
 import time
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NotOnGpuError
@@ -17,8 +19,13 @@ from .optimizing_client import OptimizingClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
 
     from ..errors import ResultsLostError
+
+_PACKAGE = Path(__file__).parents[1]
+_ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("graph", "profiling", "worker"))
+"""Folders whose functions call those of the user on workers."""
 
 _REASON_TIMEOUT = 2.0
 _POLL = 0.05
@@ -56,6 +63,7 @@ class KernelClient(OptimizingClient):
         except NotOnGpuError as error:
             refusal = NotOnGpuError(error.operation, error.layer, error.words, fallback_log.line_of(error.layer))
         except Exception as error:
+            _hide_frames_of_workers(error.__traceback__)
             refusal, loss = None, self._explain(error)
             copied = _copy_without_frames(error, self) if loss is None else None
             if loss is None and copied is None:
@@ -107,6 +115,20 @@ class KernelClient(OptimizingClient):
         limit = time.monotonic() + _REASON_TIMEOUT
         while self.status != "running" and not self.end and time.monotonic() < limit:
             time.sleep(_POLL)
+
+
+def _hide_frames_of_workers(traceback: TracebackType | None) -> None:
+    """Remove the frames in which this package has called the user's function on a worker.
+
+    The kernel's own frames set ``__tracebackhide__``, but frames that were pickled have no variables.
+    """
+    while traceback is not None:
+        following = traceback.tb_next
+        while following is not None and following.tb_frame.f_code.co_filename.startswith(_ON_WORKERS):
+            following = following.tb_next
+        if following is not None:
+            traceback.tb_next = following
+        traceback = following
 
 
 def _copy_without_frames(error: Exception, client: KernelClient) -> Exception | None:

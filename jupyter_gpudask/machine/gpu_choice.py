@@ -28,17 +28,17 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
         There are no such GPUs.
     """
     holders = holders_of(lease for lease in leases if not (spec.share and lease.share))
-    if isinstance(spec.gpus, int):
-        free = [gpu for gpu in visible if gpu.uuid not in holders]
-        if len(free) >= spec.gpus:
-            return gpus.select_gpus(spec.gpus, free)
-    chosen = gpus.select_gpus(spec.gpus, visible)
+    free = [gpu for gpu in visible if gpu.uuid not in holders]
+    if spec.gpus == "free" and free:
+        return free
+    if isinstance(spec.gpus, int) and len(free) >= spec.gpus:
+        return gpus.select_gpus(spec.gpus, free)
+    chosen = gpus.select_gpus("all" if spec.gpus == "free" else spec.gpus, visible)
     # If there are fewer free GPUs than the requested count, name the holders of all GPUs.
     concerned = visible if isinstance(spec.gpus, int) else chosen
     held = [f"GPU {gpu.index} is held by {' and '.join(holders[gpu.uuid])}" for gpu in concerned if gpu.uuid in holders]
     if held:
-        free_count = sum(gpu.uuid not in holders for gpu in visible)
-        others = f"take free ones with --gpus {free_count}, " if free_count else ""
+        others = "start on the GPUs that are free with --gpus free, " if free else ""
         raise GpuHeldError(f"{', '.join(held)}.", f"Type %gpudask stop there, {others}or --share yes in both.")
     return chosen
 
@@ -93,10 +93,10 @@ def check_replacement(spec: ClusterSpec, supervisor: int, environment: Mapping[s
     try:
         visible = gpus.visible_gpus(environment)
     except GpuUnavailableError:
-        if spec.engine == "auto" and spec.gpus == "all":
+        if not spec.requires_gpus:
             return
         raise
-    if not visible and spec.engine == "auto" and spec.gpus == "all":
+    if not visible and not spec.requires_gpus:
         return
     leases = LeaseFolder().read()
     chosen = select_unleased_gpus(spec, visible, [lease for lease in leases if lease.pid != supervisor])

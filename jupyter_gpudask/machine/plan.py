@@ -75,11 +75,11 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
         return _cpu_plan(spec)
     try:
         visible = gpus.visible_gpus()
-        if not visible and spec.engine == "auto" and spec.gpus == "all":
+        if not visible and not spec.requires_gpus:
             return _cpu_plan(spec, stand_in="No GPU is visible to this kernel.")
         chosen = select_unleased_gpus(spec, visible, leases)
     except GpuUnavailableError as error:
-        if spec.engine == "auto" and spec.gpus == "all":
+        if not spec.requires_gpus:
             return _cpu_plan(spec, stand_in=error.reason)
         raise
     _check_packages()

@@ -5,13 +5,11 @@ from __future__ import annotations
 import shlex
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from difflib import get_close_matches
+from typing import Any, Literal, NoReturn
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
-
-if TYPE_CHECKING:
-    from argparse import Namespace
 
 COMMANDS = ("start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs", "on", "off", "fallbacks")
 """The commands of ``%gpudask``."""
@@ -19,10 +17,10 @@ COMMANDS = ("start", "stop", "restart", "scale", "status", "gpus", "free", "doct
 ARRAYS = ("cupy", "numpy")
 DATAFRAMES = ("cudf", "pandas")
 
-CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--report", "--compare", "--strict")
+CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile", "--report", "--compare")
 """The options of ``%%gpudask``."""
 
-ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict")
+ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile")
 """Those that ``%gpudask on`` takes."""
 
 _HELP_COLUMN, _HELP_WIDTH = 23, 110
@@ -61,6 +59,7 @@ class CellArguments:
     dataframe: Literal["cudf", "pandas"]
     move: tuple[str, ...]
     to_host: bool
+    profile: bool
     report: str | None
     compare: bool
     strict: bool
@@ -70,9 +69,23 @@ class _Parser(MagicArgumentParser):
     def __init__(self, prog: str) -> None:
         super().__init__(prog=prog, add_help=False)
         self.allow_abbrev = False
+        self._known: list[str] = []
+        self._words: list[str] = []
+
+    def add_argument(self, *names: Any, **options: Any) -> Any:
+        self._known += [*(name for name in names if name.startswith("-")), *options.get("choices", ())]
+        return super().add_argument(*names, **options)
+
+    def parse(self, words: list[str]) -> dict[str, Any]:
+        """The values of the arguments, by name."""
+        self._words = words
+        return vars(self.parse_args(words))
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message[:1].upper()}{message[1:]}. Type {self.prog}? for help.")
+        unknown = [word.partition("=")[0] for word in self._words if word.partition("=")[0] not in self._known]
+        meant = next((match for word in unknown for match in get_close_matches(word, self._known, 1, 0.7)), None)
+        suggestion = f" Did you mean {meant}?" if meant else ""
+        raise UsageError(f"{message[:1].upper()}{message[1:]}.{suggestion} Type {self.prog}? for help.")
 
 
 def parse_line(line: str) -> LineArguments:
@@ -135,12 +148,14 @@ def parse_cell(line: str) -> CellArguments:
     parser.add_argument("--dataframe", choices=DATAFRAMES, default="cudf")
     parser.add_argument("--move", default="")
     parser.add_argument("--to-host", action="store_true")
+    parser.add_argument("--profile", action="store_true")
     parser.add_argument("--report")
     parser.add_argument("--compare", action="store_true")
     parser.add_argument("--strict", action="store_true")
     given = _parsed(parser, line)
-    if given["compare"] and given["report"]:
-        raise UsageError("--compare and --report are mutually exclusive. Leave one of them out.")
+    for other in ("report", "profile"):
+        if given["compare"] and given[other]:
+            raise UsageError(f"--compare and --{other} are mutually exclusive. Leave one of them out.")
     names = tuple(name.strip() for name in given.pop("move").split(",") if name.strip())
     return CellArguments(**given, move=names)
 
@@ -184,5 +199,4 @@ def _parsed(parser: _Parser, line: str) -> dict[str, Any]:
         words = shlex.split(line)
     except ValueError as error:
         raise UsageError(f"The line cannot be parsed: {error}. Close the quotation mark, or escape it.") from None
-    parsed: Namespace = parser.parse_args(words)
-    return vars(parsed)
+    return parser.parse(words)

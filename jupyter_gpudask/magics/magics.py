@@ -18,6 +18,7 @@ from .arguments import CellArguments, LineArguments, check_on_options, parse_cel
 from .cell.automatic import AutomaticCells, describe_on, source_of_cell
 from .cell.context import cell_context
 from .cell.context_stack import CellContextStack
+from .cell.price import Price
 from .cell.transform import CellTransformer, restore_source
 from .compare.run import compare_runs
 from .completion import make_matcher
@@ -141,6 +142,7 @@ class GpuDaskMagics(Magics):
         --to-host         convert results to NumPy and pandas
         --compare         also run the cell on the CPU, with copies of the variables, and compare times and results
         --strict          refuse operations that CuPy or cuDF lack, instead of computing them on the CPU
+        --profile         show what each operation cost on the cluster, and advice
         --report FILE     write Dask's performance report of the cell to an HTML file
         """
         # Only for cells that `CellTransformer` has not rewritten: in an exported script, or run by other code.
@@ -209,7 +211,8 @@ class GpuDaskMagics(Magics):
             cluster.stand_in_announced = True
             why = cluster.ready.stand_in or "The CPU stand-in was requested."
             display(Note(f"{why} Cells run on the CPU stand-in, with NumPy and pandas."))
-        with cell_context(self._shell, self.session, cluster, arguments, source, settings=self.settings):
+        price = Price.of(self.settings, cluster.ready)
+        with cell_context(self._shell, self.session, cluster, arguments, source, settings=self.settings, price=price):
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traitlets import Bool, Enum, Unicode
+from traitlets import Bool, Enum, Float, Unicode
 from traitlets.config import Configurable
 
 from ..overlay.cell_record import DEFAULT_FALLBACK
@@ -34,6 +34,12 @@ class MagicsSettings(Configurable):
         default_value=True,
         help="Whether to optimize graphs of arrays beyond what Dask does: fewer, larger tasks, with the same results.",
     ).tag(config=True)
+    price_per_gpu_hour = Float(
+        0.0,
+        min=0.0,
+        help="What a GPU costs per hour, for the cost of each cell; 0 for the price that the Jupyter server has set.",
+    ).tag(config=True)
+    currency = Unicode("USD", help="The currency of the price.").tag(config=True)
 
     def fallback_of(self, *, strict: bool) -> Fallback:
         """The fallback of a cell with or without ``--strict``."""

@@ -56,16 +56,17 @@ class ClusterSpec(BaseModel):
         BeforeValidator(parse_gpus),
         Option(
             "WHICH",
-            "the GPUs, with one worker each: all, a count (those with the most free memory), or indices in the order "
-            "of the PCI bus and UUIDs with commas, such as 0,3 or GPU-5a0c...",
-            words=("all",),
+            "the GPUs, with one worker each: all, free (those that no cluster holds), a count (those with the most "
+            "free memory), or indices in the order of the PCI bus and UUIDs with commas, such as 0,3 or GPU-5a0c...",
+            words=("all", "free"),
         ),
     ] = Field(
         "all",
-        description="all, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)",
+        description="all, free, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)",
         json_schema_extra={
             "anyOf": [
                 {"const": "all"},
+                {"const": "free"},
                 {"type": "integer", "minimum": 1},
                 {"type": "string", "pattern": "^[1-9][0-9]{0,3}$"},
                 {
@@ -173,6 +174,11 @@ class ClusterSpec(BaseModel):
     profile: Annotated[str, Option("NAME", "a profile that the administrator of the Jupyter server has set up")] = (
         Field("", max_length=100, description="the name of a profile of the Jupyter server")
     )
+
+    @property
+    def requires_gpus(self) -> bool:
+        """Whether a cluster without a GPU would be an error: otherwise the CPU stand-in is used."""
+        return self.engine == "cuda" or self.gpus not in ("all", "free")
 
     @field_validator("resources")
     @classmethod

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..client.kernel_client import KernelClient
+    from ..client.worker_calls import CellMetrics
     from ..launcher.cluster_process import ClusterProcess
     from ..protocol import ClusterSpec, Ready
     from .attach import ServerCluster
@@ -65,24 +66,13 @@ class RunningCluster:
         if self.client.status == "running":
             self.client.wait_until_counted(limit)
 
-    def reset_peak_memory(self) -> None:
-        """Start a new period for `peak_memory`; does not wait for busy workers."""
-        if self.ready.engine == "cuda" and self.client.status == "running":
-            from ..client.worker_calls import reset_peak_memory
+    def start_cell_metrics(self) -> CellMetrics | None:
+        """Begin to measure device memory and energy of a cell; `None` without GPUs. Does not wait for busy workers."""
+        if self.ready.engine != "cuda" or self.client.status != "running":
+            return None
+        from ..client.worker_calls import CellMetrics
 
-            reset_peak_memory(self.client)
-
-    def peak_memory(self, limit: float) -> dict[str, int]:
-        """The peak of device memory allocated on each worker since `reset_peak_memory`, in bytes, by worker name.
-
-        Parameters
-        ----------
-        limit
-            Seconds; workers that have not responded by then are left out.
-        """
-        from ..client.worker_calls import peak_memory
-
-        return peak_memory(self.client, limit) if self.ready.engine == "cuda" else {}
+        return CellMetrics(self.client)
 
     def run_on_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
         """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""

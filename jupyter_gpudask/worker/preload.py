@@ -11,7 +11,7 @@ from distributed import WorkerPlugin
 
 from ..machine.directories import worker_log
 from ..machine.lifeline import die_with_parent
-from .allocator import pool_metrics
+from .allocator import pool_metrics, take_peak
 from .log import send_output_to
 
 if TYPE_CHECKING:
@@ -74,6 +74,26 @@ def read_metrics(worker: Worker) -> dict[str, int | None]:
         "spilled_to_disk": to_disk,
         "executed": worker.state.executed_count,
     }
+
+
+def take_cell_metrics(dask_worker: Worker) -> tuple[str, int | None, float | None]:
+    """What a cell shows of a worker, as the difference between its end and its start.
+
+    Parameters
+    ----------
+    dask_worker
+        Set by `distributed.Client.run`.
+
+    Returns
+    -------
+    (str, int or None, float or None)
+        The worker's name, the peak of allocated device memory in bytes since the last call, and the energy that its GPU
+        has used in joules.
+    """
+    from ..machine.energy import read_energy
+
+    name = str(dask_worker.name)
+    return name, take_peak(), read_energy(name)
 
 
 def _spilled(data: Any) -> tuple[int | None, int | None]:

@@ -9,6 +9,9 @@ export namespace CommandIDs {
   /** Start a cluster with the default options. */
   export const start = 'gpudask:start';
 
+  /** Start a cluster again whose GPUs are held by others, on those that are free. */
+  export const startOnFree = 'gpudask:start-on-free-gpus';
+
   /** Open the dialog that starts a cluster with options. */
   export const startWithOptions = 'gpudask:start-with-options';
 
@@ -25,7 +28,10 @@ export namespace CommandIDs {
   /** Open the Dask dashboard. */
   export const openDashboard = 'gpudask:open-dashboard';
 
-  /** Open a menu of the individual plots of the Dask dashboard. */
+  /** Open the plots of the setting `defaultLayout` beside the notebook. */
+  export const openPlots = 'gpudask:open-plots';
+
+  /** Search the individual plots of the Dask dashboard, and open one. */
   export const choosePlot = 'gpudask:choose-plot';
 
   /** Reopen a dashboard of the saved layout; also takes `name`, `path` and `title`. */

@@ -93,6 +93,11 @@ export function startProblem(
   return { message: reason, fix, kind: '', field };
 }
 
+/** Whether a cluster could not start because others hold its GPUs, and some are free. */
+export function canStartOnFree({ status, fix }: ICluster): boolean {
+  return status === 'failed' && /--gpus free\b/.test(fix);
+}
+
 /** Whether a cluster could not start with its options, so that starting it again needs other ones. */
 export function areOptionsRefused(
   cluster: ICluster,

@@ -113,7 +113,29 @@ def test_a_refusal_names_the_notebooks(gpus):
     with pytest.raises(GpuHeldError) as refusal:
         chosen([leased(0), leased(1, holder="b.ipynb")], gpus=gpus)
     assert refusal.value.reason == "GPU 0 is held by a.ipynb, GPU 1 is held by b.ipynb."
-    assert "--gpus 2" in refusal.value.fix
+    assert "start on the GPUs that are free with --gpus free" in refusal.value.fix
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_free_takes_all_that_nobody_holds():
+    assert chosen([], gpus="free") == [0, 1, 2, 3]
+    assert chosen([leased(0), leased(2)], gpus="free") == [1, 3]
+    assert chosen([leased(0, share=True), leased(2)], gpus="free", share=True) == [0, 1, 3]
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_free_is_refused_if_others_hold_every_gpu():
+    with pytest.raises(GpuHeldError, match=r"GPU 3 is held by b\.ipynb\.") as refusal:
+        chosen([leased(0, 1, 2), leased(3, holder="b.ipynb")], gpus="free")
+    assert "--gpus free" not in refusal.value.fix
+
+
+def test_without_a_gpu_free_is_the_stand_in_and_an_error_if_gpus_are_required(monkeypatch):
+    monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", list)
+    plan = make_plan(ClusterSpec.parse({"gpus": "free"}))
+    assert (plan.engine, plan.stand_in) == ("cpu", "No GPU is visible to this kernel.")
+    with pytest.raises(GpuUnavailableError):
+        make_plan(ClusterSpec.parse({"gpus": "free", "engine": "cuda"}))
 
 
 @pytest.mark.usefixtures("four_gpus")
@@ -141,6 +163,7 @@ def test_those_who_share_hold_the_same_gpus_and_nobody_else_does():
         ({"gpus": [0], "pool": 97}, "GPU 0 has 96 B free"),
         ({"gpus": [3], "pool": 97}, None),  # whose processes NVML does not list
         ({"gpus": 2}, None),
+        ({"gpus": "free"}, None),
         ({"engine": "cpu"}, None),
     ],
 )

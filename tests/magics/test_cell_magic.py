@@ -272,7 +272,7 @@ def test_help_shows_usage_with_examples(gpu_kernel):
 COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs", "on", "off", "fallbacks"]
 START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
 START += ["--share", "--protocol", "--resources", "--environment", "--start-timeout", "--dashboard", "--profile"]
-CELL = ["--array", "--dataframe", "--move", "--to-host", "--report", "--compare", "--strict"]
+CELL = ["--array", "--dataframe", "--move", "--to-host", "--strict", "--profile", "--report", "--compare"]
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ CELL = ["--array", "--dataframe", "--move", "--to-host", "--report", "--compare"
         ("%gpudask start --cpu --memory-limit ", ["auto", "none"]),
         ("%gpudask restart --dashboard --share=", ["yes", "no"]),
         ("%gpudask logs --", ["--lines"]),
-        ("%gpudask on --array numpy --", ["--dataframe", "--move", "--to-host", "--strict"]),
+        ("%gpudask on --array numpy --", ["--dataframe", "--move", "--to-host", "--strict", "--profile"]),
         ("%gpudask on --move ", ["all"]),
         ("  %gpudask re", ["restart"]),
         ("cluster = %gpudask st", ["start", "stop", "status"]),

@@ -296,7 +296,7 @@ def test_a_copy_of_the_configuration_changes_nothing(kernel):
 def test_the_footer_summarizes_the_cell(kernel):
     reply = kernel.ok(f"{CELL}\nda.ones((40, 40), chunks=10).sum().compute()")
     assert len(reply.displayed) == 1
-    pattern = r"CuPy and pandas on 2 × NVIDIA H200 · \d+\.\d s · \d+ tasks · at most 3\.0 GiB in use on GPU [01]"
+    pattern = r"CuPy and pandas on 2 × NVIDIA H200 · \d+\.\d s · \d+ tasks · peak 3\.0 GiB on GPU [01]"
     assert re.fullmatch(pattern, footer(reply))
     assert "color: var(--jp-ui-font-color2" in reply.html[-1]
 
@@ -331,7 +331,7 @@ def test_the_peak_is_that_of_the_cell_alone(kernel):
     kernel.ok("client.submit(use_for_a_while, 100).result()")
     reply = kernel.ok(f"{CELL}\nclient.submit(use_for_a_while, 2, pure=False).result()")
     kernel.ok("client.run(count_no_more)")
-    assert "at most 2.0 GiB in use on GPU " in footer(reply)
+    assert "peak 2.0 GiB on GPU " in footer(reply)
 
 
 def test_a_cell_leaves_nothing_in_the_logs(kernel):
@@ -366,8 +366,15 @@ def test_while_a_cell_runs_longer_its_line_is_live(kernel):
 
 
 def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
-    kernel.ok(f"{CELL} --report {tmp_path}/report.html\nda.ones((40, 40), chunks=10).sum().compute()")
+    cell = "da.ones((40, 40), chunks=10).sum().compute()"
+    reply = kernel.ok(f"{CELL} --report {tmp_path}/report.html\n{cell}")
     assert "Dask Performance Report" in (tmp_path / "report.html").read_text()
+    assert f"Dask's performance report: {tmp_path}/report.html" in reply.displayed
+    assert "<a " not in "".join(reply.html)  # Jupyter does not serve what is outside of the notebook's folder
+    kernel.ok(f"import os\nold = os.getcwd()\nos.chdir({str(tmp_path)!r})")
+    reply = kernel.ok(f"{CELL} --report 'a report.html'\n{cell}")
+    assert '<a href="a%20report.html" target="_blank">a report.html</a>' in "".join(reply.html)
+    kernel.ok("os.chdir(old)")
     reply = kernel.run(f"{CELL} --report {tmp_path}/no/report.html\nran = True")
     assert "cannot be written" in reply.printed
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ...session.session import Session
     from ..arguments import CellArguments
     from ..settings import MagicsSettings
+    from .price import Price
 
 _HINTS = {
     "cupy": "This error comes from CuPy, which does not support everything that NumPy does. "
@@ -41,6 +42,7 @@ def cell_context(
     source: str,
     *,
     settings: MagicsSettings,
+    price: Price,
 ) -> Iterator[None]:
     """Switch Dask to the GPU backends and to `cluster` while a cell runs, and show what the cell did.
 
@@ -56,6 +58,8 @@ def cell_context(
         The code of the cell.
     settings
         Whether to show a line under the cell, and what happens to operations that the GPU libraries lack.
+    price
+        For the cost in that line.
     """
     # Imported here, because the start of the cluster imports Dask in the background.
     from ...overlay.cell_record import CellRecord
@@ -73,9 +77,13 @@ def cell_context(
         stack.enter_context(default_client.computing_on(cluster.client))
         line = None
         if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            line = Footer(shell, session, cluster, backends, record)
+            line = Footer(shell, session, cluster, backends, record, price=price)
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
+        if arguments.profile:
+            from .profile import profiled
+
+            stack.enter_context(profiled(shell, cluster))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
         stack.enter_context(cancel_on_interrupt(shell, cluster))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ...protocol import ClusterState
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
+    from .price import Price
 
 _LIVE_DELAY = 2.0
 _UPDATE_INTERVAL = 1.0
@@ -45,6 +46,8 @@ class Footer:
         The array and dataframe backends of the cell.
     record
         What stayed on the CPU; filled while the cell runs.
+    price
+        For the cost of the cell.
     """
 
     def __init__(
@@ -54,10 +57,12 @@ class Footer:
         cluster: RunningCluster,
         backends: tuple[str, str],
         record: CellRecord,
+        *,
+        price: Price,
     ) -> None:
         self._line = OutputLine(shell)
         self._session, self._cluster = session, cluster
-        self._backends, self._record = backends, record
+        self._backends, self._record, self._price = backends, record, price
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._waiting = 0
@@ -66,7 +71,7 @@ class Footer:
         self._began = time.monotonic()
         self._blocks_before = fallback_log.blocks.copy() if self._record.watches else None
         self._submitted_before = self._cluster.tasks_submitted
-        self._cluster.reset_peak_memory()
+        self._metrics = self._cluster.start_cell_metrics()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         seconds = time.monotonic() - self._began
@@ -115,7 +120,10 @@ class Footer:
         with suppress(GpuDaskError):
             state = self._session.state()
         ready = self._current.ready
-        peaks = self._current.peak_memory(_RESPONSE_TIMEOUT)
+        metrics = self._metrics
+        if metrics is not None:
+            metrics.finish(self._current.client, _RESPONSE_TIMEOUT)
+        peaks = {} if metrics is None else metrics.peaks
         busiest = max(peaks, key=lambda name: peaks[name], default=None)
         index = next((worker.gpu_index for worker in state.workers if worker.name == busiest), None) if state else None
         return CellSummary(
@@ -126,6 +134,8 @@ class Footer:
             peak=None if busiest is None else peaks[busiest],
             peak_gpu=index,
             spilled=_spilled(state),
+            energy=None if metrics is None else metrics.energy,
+            cost=self._price.cost(len(ready.gpus), seconds),
             on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
             fallbacks=self._fallbacks(),
         )

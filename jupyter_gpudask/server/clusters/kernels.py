@@ -120,7 +120,7 @@ class ServerKernels:
         for session in await ensure_async(self._sessions.list_sessions()):
             kernel = (session.get("kernel") or {}).get("id")
             if kernel is not None and session.get("path"):
-                found[kernel] = (*found.get(kernel, ()), session["path"])
+                found[kernel] = (*found.get(kernel, ()), _path_of(session))
         return found
 
     async def interpreter(self, kernel_id: str) -> Interpreter:
@@ -137,6 +137,13 @@ class ServerKernels:
                 "This kernel's process is not on this machine.", "Type in the notebook: %gpudask start"
             )
         return await asyncio.to_thread(_interpreter_of, pid, kernel.connection_file)
+
+
+def _path_of(session: Mapping[str, Any]) -> str:
+    """The path of a notebook; the file name of a console, which has no file, is an id, and its tab has the name."""
+    path: str = session["path"]
+    is_console = session.get("type") == "console" and session.get("name")
+    return str(PurePath(path).parent / session["name"]) if is_console else path
 
 
 def _interpreter_of(pid: int, connection_file: str) -> Interpreter:

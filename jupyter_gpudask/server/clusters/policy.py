@@ -96,7 +96,9 @@ class Policy:
             raise LimitError(
                 "This server does not allow the protocol ucx, which does not support TLS.", "Use the protocol tcp."
             )
-        workers = spec.gpus if isinstance(spec.gpus, int) else len(spec.gpus) if spec.gpus != "all" else spec.workers
+        workers = spec.gpus if isinstance(spec.gpus, int) else spec.workers
+        if isinstance(spec.gpus, list):
+            workers = len(spec.gpus)
         if workers is not None:
             self.check_workers(workers)
         return spec

@@ -76,7 +76,7 @@ describe('a refused start', () => {
       workers_total: 0,
       workers_ready: 0,
       reason: 'GPU 0 is held by other.ipynb.',
-      fix: 'Type %gpudask stop there, take free ones with --gpus 1, or --share yes in both.'
+      fix: 'Type %gpudask stop there, start on the GPUs that are free with --gpus free, or --share yes in both.'
     });
     expect(startProblem(refused, trans)).toMatchObject({
       field: 'gpus',

@@ -116,7 +116,10 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       spill_threshold: 0.8,
       pool: null,
       spilling: 'dask',
-      share: false
+      share: false,
+      memory_limit: 'auto',
+      protocol: 'tcp',
+      profile: ''
     },
     since: 1000,
     workers_ready: 1,

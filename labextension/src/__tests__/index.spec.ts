@@ -11,15 +11,18 @@ import { PANEL_ID } from '../panel/panel';
 import { IGpuDask } from '../tokens';
 import plugins, { CommandIDs } from '..';
 import { startApp, TestApp } from './app';
-import { cluster, FakeSocket, gpu, settingsOf } from './fakeServer';
+import { cluster, FakeSocket, gpu, rendered, settingsOf } from './fakeServer';
 
 const [model, commands, panel, toolbar, statusBar] = plugins;
 let app: TestApp;
 let gpuDask: IGpuDask;
+/** The addresses of the cluster's plots by title. */
+let plots: { [title: string]: string };
 
 beforeEach(async () => {
   FakeSocket.all = [];
-  app = startApp(settingsOf(() => new Response('{}')));
+  plots = {};
+  app = startApp(settingsOf(() => new Response(JSON.stringify(plots))));
   gpuDask = (await model.activate(app, null)) as IGpuDask;
 });
 
@@ -147,6 +150,7 @@ describe('jupyter-gpudask:commands', () => {
       'restart',
       'showLogs',
       'openDashboard',
+      'openPlots',
       'choosePlot',
       'copyCode'
     ]);
@@ -157,6 +161,53 @@ describe('jupyter-gpudask:commands', () => {
       'restart',
       'showLogs'
     ]);
+    const fix = 'Start on the GPUs that are free with --gpus free.';
+    gpuDask.model.updateCluster(cluster({ status: 'failed', fix }));
+    expect(enabled()).toContain('startOnFree');
+  });
+
+  it('opens the plots of the setting beside the notebook, one below the other', async () => {
+    plots = {
+      'Individual Progress': '/individual-progress',
+      'Individual Cpu': '/individual-cpu',
+      'Individual Task Stream': '/individual-task-stream'
+    };
+    await commands.activate(app, gpuDask, app.shell, null, null);
+    gpuDask.model.updateCluster(cluster());
+    await app.commands.execute(CommandIDs.openPlots, args);
+    await app.commands.execute(CommandIDs.openPlots, args);
+    const labels = Array.from(
+      app.shell.widgets('main'),
+      widget => widget.title.label
+    );
+    expect(labels).toEqual([
+      'Task Stream: analysis.ipynb',
+      'Progress: analysis.ipynb'
+    ]);
+  });
+
+  it('lists these plots first where all plots can be searched', async () => {
+    plots = {
+      'Individual Bandwidth': '/individual-bandwidth',
+      'Individual Task Stream': '/individual-task-stream'
+    };
+    await commands.activate(app, gpuDask, app.shell, null, null);
+    gpuDask.model.updateCluster(cluster());
+    await app.commands.execute(CommandIDs.choosePlot, args);
+    await rendered();
+    const palette = document.getElementById('jupyter-gpudask-plots');
+    const shown = (): (string | null)[] =>
+      Array.from(
+        palette?.querySelectorAll(
+          '.lm-CommandPalette-header, .lm-CommandPalette-itemLabel'
+        ) ?? [],
+        node => node.textContent
+      );
+    expect(shown()).toEqual(['Favorites', 'Task Stream', 'Plots', 'Bandwidth']);
+    const escape = new KeyboardEvent('keydown', { key: 'Escape' });
+    palette?.dispatchEvent(escape);
+    await rendered();
+    expect(document.getElementById('jupyter-gpudask-plots')).toBeNull();
   });
 
   it('disables a command for a cluster that was replaced', async () => {

@@ -50,6 +50,24 @@ describe('the model', () => {
     expect(model.status.kind).toBe('connecting');
   });
 
+  it('names clusters by their paths while two have the same name', () => {
+    const names = () => [...model.clusters.values()].map(({ name }) => name);
+    model.subscribe();
+    const other = cluster({
+      kernel_id: 'kernel-2',
+      notebooks: ['analysis.ipynb']
+    });
+    const third = cluster({ kernel_id: 'kernel-3', name: 'train.ipynb' });
+    FakeSocket.last.send({ clusters: [cluster(), other, third] });
+    expect(names()).toEqual([
+      'work/analysis.ipynb',
+      'analysis.ipynb',
+      'train.ipynb'
+    ]);
+    model.removeCluster('kernel-2');
+    expect(names()).toEqual(['analysis.ipynb', 'train.ipynb']);
+  });
+
   it('adds each sample once, and starts again if the clock was set back', () => {
     const times = () => model.samples.map(({ time }) => time);
     model.subscribe();

@@ -67,11 +67,10 @@ function show(translator: ITranslator = nullTranslator): SidePanel {
   current = new CurrentKernel(app.shell);
   gpuDask = { model, current, commands: new CommandRegistry(), trans };
   const actions = new ClusterActions(model, rest, trans);
-  addClusterCommands(
-    gpuDask,
-    async () => actions,
-    () => undefined
-  );
+  addClusterCommands(gpuDask, async () => actions, {
+    open: () => undefined,
+    openLayout: () => undefined
+  });
   panel = createPanel(gpuDask, translator);
   Widget.attach(panel, document.body);
   return panel;
@@ -115,7 +114,7 @@ describe('the panel', () => {
     expect(panel.id).toBe(PANEL_ID);
     expect(panel.title.caption).toBe('GPU Dask');
     expect(panel.title.icon).toMatchObject({
-      name: 'jupyter-gpudask:gpu-chip'
+      name: 'jupyter-gpudask:gpu-card'
     });
   });
 
@@ -161,6 +160,50 @@ describe('the section of GPUs', () => {
     expect(texts('.jp-GpuDask-details span')).toEqual(['46 °C', '191 W']);
   });
 
+  it('names the model once, and shows the details of a GPU on a click', async () => {
+    show();
+    const holder = { name: 'a.ipynb', kernel_id: 'kernel-1', share: false };
+    const gpus = [0, 1, 2].map(index =>
+      gpu({
+        index,
+        uuid: `GPU-${index}`,
+        holders: index === 1 ? [holder] : []
+      })
+    );
+    gpus.push(gpu({ index: 3, uuid: 'GPU-3', name: 'NVIDIA L4' }));
+    await receive({ gpus: gpuList({ gpus }) });
+    expect(texts('.jp-GpuDask-gpuGroup')).toEqual([
+      '3 × NVIDIA H200140 GiB',
+      'NVIDIA L4140 GiB'
+    ]);
+    expect(texts('.jp-GpuDask-gpuUser')).toEqual([
+      'Free',
+      'a.ipynb',
+      'Free',
+      'Free'
+    ]);
+    expect(panel.node.querySelector('.jp-GpuDask-sparkline')).toBeNull();
+    const toggle =
+      panel.node.querySelectorAll<HTMLButtonElement>('.jp-GpuDask-toggle')[1];
+    expect(toggle.getAttribute('aria-label')).toBe('GPU 1: a.ipynb');
+    toggle.click();
+    await rendered();
+    expect(toggle.getAttribute('aria-expanded')).toBe('true');
+    expect(texts('.jp-GpuDask-details').slice(0, 1)).toEqual(['46 °C191 W']);
+    expect(panel.node.querySelectorAll('.jp-GpuDask-sparkline').length).toBe(2);
+    toggle.click();
+    await rendered();
+    expect(panel.node.querySelector('.jp-GpuDask-sparkline')).toBeNull();
+  });
+
+  it('shows the details of two GPUs at first', async () => {
+    show();
+    await receive({
+      gpus: gpuList({ gpus: [gpu(), gpu({ index: 1, uuid: 'GPU-1' })] })
+    });
+    expect(panel.node.querySelectorAll('.jp-GpuDask-sparkline').length).toBe(4);
+  });
+
   it('omits metrics that are not available', async () => {
     show();
     const bare = gpu({
@@ -171,9 +214,9 @@ describe('the section of GPUs', () => {
     });
     await receive({ gpus: gpuList({ gpus: [bare] }) });
     expect(panel.node.querySelector('[role="meter"]')).toBeNull();
-    expect(texts('.jp-GpuDask-value')).toEqual([
-      'not available',
-      'not available'
+    expect(texts('.jp-GpuDask-metric')).toEqual([
+      'GPU 0 busy unknown',
+      'GPU 0 memory unknown'
     ]);
   });
 
@@ -237,7 +280,11 @@ describe('the section of GPUs', () => {
         ]
       })
     });
-    expect(texts('.jp-GpuDask-free')).toEqual(['Free']);
+    expect(texts('.jp-GpuDask-gpuUser')).toEqual(['Free', 'In use', 'trainer']);
+    panel.node
+      .querySelectorAll<HTMLButtonElement>('.jp-GpuDask-toggle')
+      .forEach(toggle => toggle.click());
+    await rendered();
     expect(texts('.jp-GpuDask-holders li')).toEqual([
       'Unlisted processes100 GiB',
       'trainer, pid 812bob, 1.0 GiB',
@@ -260,7 +307,7 @@ describe('the section of GPUs', () => {
       notebook: null
     };
     await receive({ gpus: gpuList({ gpus: [gpu({ users: [user] })] }) });
-    expect(texts('.jp-GpuDask-free')).toEqual(['In use']);
+    expect(texts('.jp-GpuDask-gpuUser')).toEqual(['In use']);
   });
 
   it('shows why there are no GPUs, and the fix', async () => {
@@ -314,16 +361,14 @@ describe('the section of clusters', () => {
       'ready4 running, 6 waiting, 3.0 GiB spilled'
     ]);
     expect(texts('.jp-GpuDask-workers li')).toEqual([
-      'GPU 062 GiB78 % busy, 5 tasks, pool 80 %, 3.0 GiB spilled'
+      'GPU 04 running, 1 assignedpool 80 %, 3.0 GiB spilled'
     ]);
     expect(names(buttons)).toEqual([
-      'Dashboard: analysis.ipynb',
       'Plots: analysis.ipynb',
-      'Scale: analysis.ipynb',
-      'Copy code for the Dask client: analysis.ipynb',
+      'Choose a plot: analysis.ipynb',
       'Logs: analysis.ipynb',
-      'Restart: analysis.ipynb',
-      'Stop: analysis.ipynb'
+      'Stop: analysis.ipynb',
+      'More actions: analysis.ipynb'
     ]);
   });
 
@@ -346,21 +391,36 @@ describe('the section of clusters', () => {
 
   it('enables a button when its command is enabled', async () => {
     show();
-    let isEnabled = false;
-    gpuDask.commands.addCommand(CommandIDs.insertCode, {
-      describedBy: { args: {} },
-      isEnabled: () => isEnabled,
-      execute: () => undefined
-    });
-    await receive({ gpus: gpuList(), clusters: [cluster()] });
+    openNotebook('kernel-9');
+    await receive({ gpus: gpuList() });
     const button = panel.node.querySelector(
-      '[aria-label^="Insert code"]'
+      '[aria-label^="Start"]'
     ) as HTMLButtonElement | null;
-    expect(button?.disabled).toBe(true);
-    isEnabled = true;
-    gpuDask.commands.notifyCommandChanged(CommandIDs.insertCode);
-    await rendered();
     expect(button?.disabled).toBe(false);
+    openNotebook('kernel-1');
+    gpuDask.model.updateCluster(cluster({ status: 'closing' }));
+    await rendered();
+    expect(
+      panel.node.querySelector('[aria-label^="Start"]:not(:disabled)')
+    ).toBeNull();
+  });
+
+  it('has the other commands of a cluster in a menu', async () => {
+    show();
+    await receive({ gpus: gpuList(), clusters: [cluster()] });
+    panel.node.querySelector<HTMLButtonElement>('.jp-GpuDask-more')?.click();
+    await rendered();
+    const labels = Array.from(
+      document.querySelectorAll('.jp-GpuDask-menu .lm-Menu-itemLabel'),
+      node => node.textContent
+    );
+    expect(labels.filter(Boolean)).toEqual([
+      'Open Dask Dashboard',
+      'Scale Cluster…',
+      'Restart Cluster',
+      'Copy Dask Client Code'
+    ]);
+    document.querySelector('.jp-GpuDask-menu')?.remove();
   });
 
   it('shows the cluster of the current notebook first', async () => {
@@ -378,7 +438,7 @@ describe('the section of clusters', () => {
     [
       { status: 'starting', workers_ready: 1, workers_total: 2 },
       'starting 1 of 2',
-      ['Scale', 'Stop']
+      ['Stop']
     ],
     [{ status: 'closing' }, 'stopping', []],
     [
@@ -392,14 +452,24 @@ describe('the section of clusters', () => {
       ['Change options…', 'Start again']
     ],
     [
+      {
+        status: 'failed',
+        reason: 'GPU 0 is held.',
+        fix: 'Start on the GPUs that are free with --gpus free.',
+        workers_total: 0
+      },
+      'failed',
+      ['Start on the free GPUs', 'Change options…']
+    ],
+    [
       { status: 'failed', reason: 'A worker died.', log: 'Traceback' },
       'failed',
-      ['Start again', 'Start with options…', 'Logs']
+      ['Start again', 'Options…', 'Logs']
     ],
     [
       { status: 'closed', reason: 'It was idle.' },
       'stopped',
-      ['Start again', 'Start with options…']
+      ['Start again', 'Options…']
     ]
   ])(
     'shows the state and the buttons of %j',

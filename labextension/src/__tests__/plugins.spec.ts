@@ -148,7 +148,7 @@ describe('jupyter-gpudask:running', () => {
   it('lists the active clusters, also while the stream is closed', async () => {
     const clusters = [
       cluster(),
-      cluster({ kernel_id: 'kernel-2', status: 'failed' })
+      cluster({ kernel_id: 'kernel-2', name: 'b.ipynb', status: 'failed' })
     ];
     answer = () => new Response(JSON.stringify({ clusters }));
     const changed = new Promise<void>(resolve => {
@@ -249,14 +249,21 @@ describe('jupyter-gpudask:notebook', () => {
   });
 
   it('starts a cluster with each kernel if the user has enabled it', async () => {
-    answer = () =>
-      new Response(JSON.stringify(cluster({ status: 'starting' })));
+    const profiles = { profiles: [], default: cluster().spec };
+    answer = ({ method }) =>
+      new Response(
+        JSON.stringify(
+          method === 'GET' ? profiles : cluster({ status: 'starting' })
+        )
+      );
     follow(true);
     await activate('notebook', gpuDask, tracker, null);
     await settled();
-    expect(requests.map(({ body }) => body)).toEqual([
-      { kernel_id: 'kernel-1', spec: {}, profile: '' }
-    ]);
+    expect(requests.at(-1)?.body).toEqual({
+      kernel_id: 'kernel-1',
+      spec: { gpus: 'free' },
+      profile: ''
+    });
     expect(gpuDask.model.clusters.get('kernel-1')?.status).toBe('starting');
   });
 });

@@ -125,7 +125,7 @@ describe('changed settings', () => {
     expect(count('.jp-GpuDask-sparkline')).toBe(0);
     expect(count('.jp-GpuDask-workers')).toBe(0);
     expect(panel.node.textContent).not.toContain('46 °C');
-    expect(panel.node.textContent).toContain('44 of 150 GB');
+    expect(panel.node.textContent).toContain('44 GB');
   });
 
   it('hide the section of GPUs, and show it again in its place', async () => {

@@ -10,15 +10,16 @@ import {
 } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { clusterDashboard, IDashboard } from '../dashboard/dashboard';
-import { openPlotMenu } from '../dashboard/plotMenu';
+import { clusterDashboard, plotName } from '../dashboard/dashboard';
+import { openPlotPalette } from '../dashboard/plotPalette';
+import { IDashboardViews } from '../dashboard/views';
 import { LogsView } from '../dialogs/logs';
 import { scaleDialog } from '../dialogs/scaleDialog';
 import { startDialog } from '../dialogs/startDialog';
 import { endReason, toProblem, startProblem, errorMessage } from '../errors';
 import { ICluster, IProblem } from '../model/api';
 import { GpuDaskModel } from '../model/model';
-import { RestClient } from '../model/rest';
+import { IPlot, RestClient } from '../model/rest';
 import { CLIENT_CODE } from '../snippets';
 import { holderName, lossWarning } from './summary';
 
@@ -37,7 +38,7 @@ export class ClusterActions {
   async start(kernelId: string, name: string): Promise<void> {
     const trans = this._trans;
     try {
-      this._model.updateCluster(await this._rest.create(kernelId));
+      this._model.updateCluster(await this._rest.start(kernelId));
     } catch (error) {
       const problem = toProblem(error, trans);
       if (problem.field) {
@@ -49,6 +50,17 @@ export class ClusterActions {
         );
       }
     }
+  }
+
+  /** Start a cluster that was refused again, on the GPUs that no cluster holds. */
+  async startOnFree(cluster: ICluster): Promise<void> {
+    await this._try(
+      this._trans.__('The cluster could not be started'),
+      async () =>
+        this._model.updateCluster(
+          await this._rest.restart(cluster.kernel_id, { gpus: 'free' })
+        )
+    );
   }
 
   /** Open the dialog that starts a cluster with options. */
@@ -149,17 +161,25 @@ export class ClusterActions {
     });
   }
 
-  /** Show a menu of the individual plots of a cluster's dashboard. */
-  async choosePlot(
-    cluster: ICluster,
-    open: (dashboard: IDashboard) => void
-  ): Promise<void> {
-    await this._try(
-      this._trans.__('The plots could not be loaded'),
-      async () => {
-        const plots = await this._rest.plots(cluster.kernel_id);
-        openPlotMenu(plots, plot => open(clusterDashboard(cluster, plot)));
-      }
+  /** Open the plots of the setting `defaultLayout`, as far as the cluster has them. */
+  async openPlots(cluster: ICluster, views: IDashboardViews): Promise<void> {
+    await this._withPlots(cluster, plots =>
+      views.openLayout(
+        cluster,
+        this._favorites(plots).map(plot => clusterDashboard(cluster, plot))
+      )
+    );
+  }
+
+  /** Search the individual plots of a cluster's dashboard, and open one. */
+  async choosePlot(cluster: ICluster, views: IDashboardViews): Promise<void> {
+    await this._withPlots(cluster, plots =>
+      openPlotPalette(
+        plots,
+        this._favorites(plots),
+        plot => void views.open(clusterDashboard(cluster, plot)),
+        this._trans
+      )
     );
   }
 
@@ -169,6 +189,25 @@ export class ClusterActions {
     Notification.success(
       this._trans.__('Copied. Paste the code into a cell of the notebook.'),
       { autoClose: 3000 }
+    );
+  }
+
+  private async _withPlots(
+    cluster: ICluster,
+    act: (plots: IPlot[]) => unknown
+  ): Promise<void> {
+    await this._try(
+      this._trans.__('The plots could not be loaded'),
+      async () => {
+        await act(await this._rest.plots(cluster.kernel_id));
+      }
+    );
+  }
+
+  /** The plots of the setting, in its order. */
+  private _favorites(plots: IPlot[]): IPlot[] {
+    return this._model.settings.value.defaultLayout.flatMap(
+      path => plots.find(plot => plotName(plot.path) === plotName(path)) ?? []
     );
   }
 

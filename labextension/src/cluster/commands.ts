@@ -14,8 +14,10 @@ import {
 } from '@jupyterlab/ui-components';
 
 import { CommandIDs } from '../commandIDs';
-import { clusterDashboard, IDashboard } from '../dashboard/dashboard';
-import { scaleIcon } from '../icons';
+import { clusterDashboard } from '../dashboard/dashboard';
+import { IDashboardViews } from '../dashboard/views';
+import { canStartOnFree } from '../errors';
+import { plotsIcon, scaleIcon } from '../icons';
 import { ClusterStatus, ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import type { ClusterActions } from './actions';
@@ -43,12 +45,12 @@ export const KERNEL_ARGS = {
  *
  * @param gpuDask - the shared service
  * @param actions - loads the actions when a command is first executed
- * @param open - opens a dashboard
+ * @param views - opens dashboards
  */
 export function addClusterCommands(
   gpuDask: IGpuDask,
   actions: () => Promise<ClusterActions>,
-  open: (dashboard: IDashboard) => void
+  views: IDashboardViews
 ): void {
   const { model, current, commands, trans } = gpuDask;
 
@@ -65,24 +67,26 @@ export function addClusterCommands(
     const isOver = ['closed', 'failed'].includes(status);
     return hasServer && isOver && kernelOf(args) !== null;
   };
-  const hasStatus =
-    (...statuses: ClusterStatus[]) =>
-    (args: ReadonlyPartialJSONObject): boolean => {
-      const cluster = clusterOf(args);
-      return cluster !== undefined && statuses.includes(cluster.status);
-    };
 
-  /** Add a command that acts on a cluster with one of these statuses. */
+  /** Add a command that acts on a cluster with one of these statuses, if a condition holds. */
   const add = (
     id: string,
     statuses: ClusterStatus[],
     options: Omit<CommandRegistry.ICommandOptions, 'execute'>,
-    act: (cluster: ICluster) => unknown
+    act: (cluster: ICluster) => unknown,
+    condition: (cluster: ICluster) => boolean = () => true
   ): void => {
     commands.addCommand(id, {
       ...options,
       describedBy: { args: KERNEL_ARGS },
-      isEnabled: hasStatus(...statuses),
+      isEnabled: args => {
+        const cluster = clusterOf(args);
+        return (
+          cluster !== undefined &&
+          statuses.includes(cluster.status) &&
+          condition(cluster)
+        );
+      },
       execute: async args => {
         const cluster = clusterOf(args);
         if (cluster) {
@@ -132,6 +136,19 @@ export function addClusterCommands(
     async (kernelId, name) => (await actions()).startWithOptions(kernelId, name)
   );
   add(
+    CommandIDs.startOnFree,
+    ['failed'],
+    {
+      label: trans.__('Start Cluster on the Free GPUs'),
+      caption: trans.__(
+        'Start the cluster again on the GPUs that no cluster holds'
+      ),
+      icon: runIcon
+    },
+    async cluster => (await actions()).startOnFree(cluster),
+    canStartOnFree
+  );
+  add(
     CommandIDs.scale,
     ['ready'],
     {
@@ -166,13 +183,25 @@ export function addClusterCommands(
       label: trans.__('Open Dask Dashboard'),
       icon: launchIcon.bindprops({ stylesheet: 'menuItem' })
     },
-    cluster => open(clusterDashboard(cluster))
+    cluster => views.open(clusterDashboard(cluster))
+  );
+  add(
+    CommandIDs.openPlots,
+    ['ready'],
+    {
+      label: trans.__('Open Dask Plots'),
+      caption: trans.__(
+        'Open the plots of the setting “Plots” beside the notebook'
+      ),
+      icon: plotsIcon
+    },
+    async cluster => (await actions()).openPlots(cluster, views)
   );
   add(
     CommandIDs.choosePlot,
     ['ready'],
     { label: trans.__('Open Dask Plot…') },
-    async cluster => (await actions()).choosePlot(cluster, open)
+    async cluster => (await actions()).choosePlot(cluster, views)
   );
   add(
     CommandIDs.copyCode,

@@ -14,6 +14,22 @@ export function holderName(
   return clusters.get(holder.kernel_id ?? '')?.name ?? holder.name;
 }
 
+/** The clusters, where those of notebooks with the same name have their paths as names. */
+export function withDistinctNames(
+  clusters: ReadonlyMap<string, ICluster>
+): ReadonlyMap<string, ICluster> {
+  const counts = new Map<string, number>();
+  clusters.forEach(({ name }) => counts.set(name, (counts.get(name) ?? 0) + 1));
+  return new Map(
+    [...clusters].map(([kernelId, cluster]) => {
+      const isAmbiguous = (counts.get(cluster.name) ?? 0) > 1;
+      const name =
+        (isAmbiguous && cluster.notebooks.join(', ')) || cluster.name;
+      return [kernelId, name === cluster.name ? cluster : { ...cluster, name }];
+    })
+  );
+}
+
 /** The name of a worker: that of its GPU, if it has one. */
 export function workerName(
   worker: Pick<IWorker, 'name' | 'gpu_index'>,

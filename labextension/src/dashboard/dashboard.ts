@@ -33,6 +33,11 @@ export function dashboardUrl(
   return URLExt.join(baseUrl, DASHBOARDS, id, path);
 }
 
+/** The name of a plot, as in settings: "task-stream" for "/individual-task-stream". */
+export function plotName(path: string): string {
+  return path.replace(/^\//, '').replace(/^individual-/, '');
+}
+
 /** The dashboard of a cluster. */
 export function clusterDashboard(
   cluster: ICluster,

@@ -45,6 +45,9 @@ export type IClusterSpec = Pick<
   | 'pool'
   | 'spilling'
   | 'share'
+  | 'memory_limit'
+  | 'protocol'
+  | 'profile'
 >;
 
 /** Bytes, a fraction of the memory, a text such as "20GB", or none. */

@@ -4,7 +4,7 @@
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { activeGpus } from '../cluster/summary';
+import { activeGpus, withDistinctNames } from '../cluster/summary';
 import { ICluster, IGpuList, ISample, IStreamMessage } from './api';
 import { Connection, ConnectionStatus } from './connection';
 import { Settings } from './settings';
@@ -55,7 +55,7 @@ export class GpuDaskModel implements IDisposable {
     return this._gpus;
   }
 
-  /** The clusters by kernel id. */
+  /** The clusters by kernel id; those of notebooks with the same name have their paths as names. */
   get clusters(): ReadonlyMap<string, ICluster> {
     return this._clusters;
   }
@@ -98,7 +98,7 @@ export class GpuDaskModel implements IDisposable {
   /** Update a cluster from a response, before the stream reports it. */
   updateCluster(cluster: ICluster): void {
     this._replaceClusters(
-      new Map(this._clusters).set(cluster.kernel_id, cluster)
+      new Map(this._received).set(cluster.kernel_id, cluster)
     );
     this._changed.emit();
   }
@@ -115,7 +115,7 @@ export class GpuDaskModel implements IDisposable {
 
   /** Remove a cluster that was closed, before the stream reports it. */
   removeCluster(kernelId: string): void {
-    const clusters = new Map(this._clusters);
+    const clusters = new Map(this._received);
     clusters.delete(kernelId);
     this._replaceClusters(clusters);
     this._changed.emit();
@@ -145,7 +145,7 @@ export class GpuDaskModel implements IDisposable {
   }
 
   private _onMessage(_: Connection, message: IStreamMessage): void {
-    const clusters = new Map(message.type === 'full' ? [] : this._clusters);
+    const clusters = new Map(message.type === 'full' ? [] : this._received);
     message.clusters.forEach(each => clusters.set(each.kernel_id, each));
     message.removed.forEach(kernelId => clusters.delete(kernelId));
     const isChanged = this._replaceClusters(clusters);
@@ -173,7 +173,8 @@ export class GpuDaskModel implements IDisposable {
   /** Replace the clusters; returns whether `clustersChanged` was emitted. */
   private _replaceClusters(clusters: ReadonlyMap<string, ICluster>): boolean {
     const old = this._clusters;
-    this._clusters = clusters;
+    this._received = clusters;
+    this._clusters = withDistinctNames(clusters);
     const isChanged = statusKey(old) !== statusKey(clusters);
     if (isChanged) {
       this._clustersChanged.emit();
@@ -183,6 +184,8 @@ export class GpuDaskModel implements IDisposable {
 
   private _changed = new Signal<this, void>(this);
   private _clusters: ReadonlyMap<string, ICluster> = new Map();
+  /** The clusters with the names that the server has sent. */
+  private _received: ReadonlyMap<string, ICluster> = new Map();
   private _clustersChanged = new Signal<this, void>(this);
   private _gpus: IGpuList | null = null;
   private _subscribers = new Set<IDisposable>();

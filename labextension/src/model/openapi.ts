@@ -262,10 +262,10 @@ export type components = {
     ClusterSpec: {
       /**
        * Gpus
-       * @description all, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)
+       * @description all, free, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)
        * @default all
        */
-      gpus: 'all' | number | string | (number | string)[];
+      gpus: 'all' | 'free' | number | string | (number | string)[];
       /**
        * Workers
        * @description a whole number from 1 to 256
@@ -1055,10 +1055,10 @@ export type components = {
       | {
           /**
            * Gpus
-           * @description all, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)
+           * @description all, free, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)
            * @default all
            */
-          gpus: 'all' | number | string | (number | string)[];
+          gpus: 'all' | 'free' | number | string | (number | string)[];
           /**
            * Workers
            * @description a whole number from 1 to 256

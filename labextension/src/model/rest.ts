@@ -61,6 +61,13 @@ export class RestClient {
     return (await this._request('clusters', 'POST', body)).json();
   }
 
+  /** Start a cluster with the default options; if these ask for all GPUs, on those that no cluster holds. */
+  async start(kernelId: string): Promise<ICluster> {
+    const { gpus, engine, share, profile } = (await this.profiles()).default;
+    const isAll = gpus === 'all' && engine !== 'cpu' && !share && !profile;
+    return this.create(kernelId, isAll ? { gpus: 'free' } : {});
+  }
+
   /** Stop a cluster; resolves when it is closed. */
   async stop(kernelId: string): Promise<void> {
     await this._request(clusterPath(kernelId), 'DELETE');

@@ -19,6 +19,8 @@ export interface ISettings {
   showStatusBar: boolean;
   autostart: boolean;
   notifications: boolean;
+  /** The names of the plots that are opened beside a notebook, and are listed first. */
+  defaultLayout: string[];
 }
 
 /** The defaults of the schema. */
@@ -32,7 +34,8 @@ const DEFAULTS: ISettings = {
   showWorkers: true,
   showStatusBar: true,
   autostart: false,
-  notifications: true
+  notifications: true,
+  defaultLayout: ['task-stream', 'progress', 'gpu-memory']
 };
 
 /** The part of `ISettingRegistry.ISettings` that is used. */

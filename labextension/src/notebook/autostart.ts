@@ -32,7 +32,7 @@ export class Autostart {
       return;
     }
     try {
-      model.updateCluster(await this._rest.create(kernelId));
+      model.updateCluster(await this._rest.start(kernelId));
     } catch (error) {
       const kind = error instanceof ResponseError ? error.problem.kind : '';
       if (!IGNORED_ERRORS.includes(kind)) {

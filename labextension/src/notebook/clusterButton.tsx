@@ -3,10 +3,9 @@
  */
 import { ISessionContext } from '@jupyterlab/apputils';
 import { ToolbarButtonComponent } from '@jupyterlab/ui-components';
-import { ReadonlyJSONObject } from '@lumino/coreutils';
-import { Menu } from '@lumino/widgets';
 import React, { useRef } from 'react';
 
+import { MenuGroups, openClusterMenu } from '../cluster/menu';
 import { ISummary, summarize } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { useGpuDask } from '../components/context';
@@ -42,6 +41,7 @@ function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
     <span
       className="jp-GpuDask-toolbarState"
       data-kind={summary.kind}
+      data-stale={model.status.kind === 'lost'}
       ref={node}
     >
       <ToolbarButtonComponent
@@ -49,7 +49,14 @@ function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
         label={summary.kind === 'off' ? '' : summary.short}
         tooltip={sentences.filter(Boolean).join('. ')}
         aria-haspopup="menu"
-        onClick={() => openMenu(gpuDask, kernelId, node.current)}
+        onClick={() =>
+          openClusterMenu(
+            gpuDask.commands,
+            MENU,
+            kernelId ? { kernelId } : {},
+            node.current
+          )
+        }
       />
       <StateIcon kind={summary.kind} />
     </span>
@@ -57,6 +64,9 @@ function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
 }
 
 function stateText(summary: ISummary, { model, trans }: IGpuDask): string {
+  if (model.status.kind === 'lost') {
+    return trans.__('GPU Dask: the connection to the server is lost');
+  }
   if (model.status.kind === 'no-server') {
     return trans.__('GPU Dask: the server extension is missing');
   }
@@ -81,36 +91,21 @@ function reasonText(
   return `${reason} ${fix}`.trim();
 }
 
-/** Open the menu of the cluster commands below the button. */
-function openMenu(
-  { commands }: IGpuDask,
-  kernelId: string,
-  anchor: Element | null
-): void {
-  const args: ReadonlyJSONObject = kernelId ? { kernelId } : {};
-  const menu = new Menu({ commands });
-  menu.addClass('jp-GpuDask-menu');
-  const clusterCommands = [
+const MENU: MenuGroups = [
+  [
     CommandIDs.start,
+    CommandIDs.startOnFree,
     CommandIDs.startWithOptions,
     CommandIDs.scale,
     CommandIDs.restart,
-    CommandIDs.stop,
-    CommandIDs.openDashboard,
+    CommandIDs.stop
+  ],
+  [
+    CommandIDs.openPlots,
     CommandIDs.choosePlot,
-    CommandIDs.showLogs,
-    CommandIDs.insertCode,
-    CommandIDs.copyCode
-  ];
-  clusterCommands
-    .filter(command => commands.hasCommand(command))
-    .filter(command => commands.isEnabled(command, args))
-    .forEach(command => menu.addItem({ command, args }));
-  if (menu.items.length > 0) {
-    menu.addItem({ type: 'separator' });
-  }
-  menu.addItem({ command: CommandIDs.showPanel });
-  const { left = 0, bottom = 0 } = anchor?.getBoundingClientRect() ?? {};
-  menu.aboutToClose.connect(() => requestAnimationFrame(() => menu.dispose()));
-  menu.open(left, bottom);
-}
+    CommandIDs.openDashboard,
+    CommandIDs.showLogs
+  ],
+  [CommandIDs.insertCode, CommandIDs.copyCode],
+  [CommandIDs.showPanel]
+];

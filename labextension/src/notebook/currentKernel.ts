@@ -85,6 +85,13 @@ export class CurrentKernel implements IDisposable {
   private _widget: SessionWidget | null = null;
 }
 
+/** Whether a widget is the notebook or console of a kernel. */
+export function hasKernel(widget: Widget, kernelId: string): boolean {
+  return (
+    hasSession(widget) && widget.sessionContext.session?.kernel?.id === kernelId
+  );
+}
+
 /** Whether a widget is a notebook or console. */
 function hasSession(widget: Widget): widget is SessionWidget {
   return 'sessionContext' in widget;

@@ -29,11 +29,17 @@ export function StatusItem(): JSX.Element | null {
   const busy = sum(gpus.map(gpu => gpu.utilization)) / gpus.length;
   const used = sum(gpus.map(gpu => gpu.memory_used));
   const total = sum(gpus.map(gpu => gpu.memory_total));
+  const isLost = model.status.kind === 'lost';
   return (
     <button
       type="button"
       className="jp-GpuDask-statusItem"
-      title={trans.__('The GPUs of this notebook’s cluster; show the panel')}
+      data-stale={isLost}
+      title={
+        isLost
+          ? trans.__('The connection to the server is lost; show the panel')
+          : trans.__('The GPUs of this notebook’s cluster; show the panel')
+      }
       onClick={() => void commands.execute(CommandIDs.showPanel)}
     >
       {trans._n('%1 GPU', '%1 GPUs', gpus.length)}{' '}

@@ -1,14 +1,3 @@
-import {
-  addBelowIcon,
-  caretDownIcon,
-  copyIcon,
-  launchIcon,
-  listIcon,
-  refreshIcon,
-  runIcon,
-  settingsIcon,
-  stopIcon
-} from '@jupyterlab/ui-components';
 import React from 'react';
 
 import {
@@ -17,16 +6,14 @@ import {
   summarize,
   taskCounts
 } from '../cluster/summary';
-import { CommandIDs } from '../commandIDs';
 import { Card } from '../components/card';
 import { CodeText } from '../components/codeText';
-import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
 import { StateLabel } from '../components/stateLabel';
-import { endReason, areOptionsRefused } from '../errors';
+import { endReason } from '../errors';
 import { formatBytes, sum } from '../format';
-import { scaleIcon } from '../icons';
 import { ICluster } from '../model/api';
+import { ClusterActions } from './clusterActions';
 import { WorkerList } from './workerList';
 
 interface IClusterCardProps {
@@ -34,7 +21,7 @@ interface IClusterCardProps {
   isCurrent: boolean;
 }
 
-/** A cluster: its notebook, state, workers and buttons. */
+/** A cluster: its notebook, state, buttons and workers. */
 export function ClusterCard({
   cluster,
   isCurrent
@@ -64,13 +51,13 @@ export function ClusterCard({
         {cluster.status === 'ready' && <TaskStatus cluster={cluster} />}
       </div>
       <Reason cluster={cluster} />
+      <ClusterActions cluster={cluster} />
       {cluster.status === 'ready' && cluster.state && showWorkers && (
         <WorkerList
           workers={cluster.state.workers}
           label={trans.__('Workers of %1', cluster.name)}
         />
       )}
-      <Actions cluster={cluster} />
     </Card>
   );
 }
@@ -106,129 +93,4 @@ function Reason({ cluster }: { cluster: ICluster }): JSX.Element | null {
       <CodeText text={text} />
     </p>
   ) : null;
-}
-
-/** The buttons; they are not rendered again when only metrics change. */
-const Actions = React.memo(ActionButtons, (old, { cluster }) =>
-  (['status', 'name', 'dashboard', 'log'] as const).every(
-    name => old.cluster[name] === cluster[name]
-  )
-);
-
-function ActionButtons({ cluster }: { cluster: ICluster }): JSX.Element {
-  const { trans } = useGpuDask();
-  const shared = {
-    args: { kernelId: cluster.kernel_id },
-    target: cluster.name,
-    variant: 'icon' as const
-  };
-  const isReady = cluster.status === 'ready';
-  const hasEnded = cluster.status === 'failed' || cluster.status === 'closed';
-  return (
-    <div className="jp-GpuDask-actions">
-      {isReady && cluster.dashboard && (
-        <CommandButton
-          {...shared}
-          command={CommandIDs.openDashboard}
-          label={trans.__('Dashboard')}
-          icon={launchIcon}
-          variant="text"
-        />
-      )}
-      {isReady && cluster.dashboard && (
-        <CommandButton
-          {...shared}
-          command={CommandIDs.choosePlot}
-          label={trans.__('Plots')}
-          icon={caretDownIcon}
-        />
-      )}
-      {hasEnded && <StartButtons cluster={cluster} shared={shared} />}
-      <span className="jp-GpuDask-icons">
-        {(isReady || cluster.status === 'starting') && (
-          <CommandButton
-            {...shared}
-            command={CommandIDs.scale}
-            label={trans.__('Scale')}
-            icon={scaleIcon}
-          />
-        )}
-        {isReady && (
-          <CommandButton
-            {...shared}
-            command={CommandIDs.insertCode}
-            label={trans.__('Insert code for the Dask client')}
-            icon={addBelowIcon}
-          />
-        )}
-        {isReady && (
-          <CommandButton
-            {...shared}
-            command={CommandIDs.copyCode}
-            label={trans.__('Copy code for the Dask client')}
-            icon={copyIcon}
-          />
-        )}
-        {(isReady || endReason(cluster, trans).log) && (
-          <CommandButton
-            {...shared}
-            command={CommandIDs.showLogs}
-            label={trans.__('Logs')}
-            icon={listIcon}
-          />
-        )}
-        {isReady && (
-          <CommandButton
-            {...shared}
-            command={CommandIDs.restart}
-            label={trans.__('Restart')}
-            icon={refreshIcon}
-          />
-        )}
-        {(isReady || cluster.status === 'starting') && (
-          <CommandButton
-            {...shared}
-            command={CommandIDs.stop}
-            label={trans.__('Stop')}
-            icon={stopIcon}
-          />
-        )}
-      </span>
-    </div>
-  );
-}
-
-interface IStartButtonsProps {
-  cluster: ICluster;
-  shared: Pick<
-    React.ComponentProps<typeof CommandButton>,
-    'args' | 'target' | 'variant'
-  >;
-}
-
-/** The buttons that start a cluster again; if its options were refused, changing them comes first. */
-function StartButtons({ cluster, shared }: IStartButtonsProps): JSX.Element {
-  const { trans } = useGpuDask();
-  const restart = {
-    command: CommandIDs.restart,
-    label: trans.__('Start again'),
-    icon: runIcon
-  };
-  const areRefused = areOptionsRefused(cluster, trans);
-  const changeOptions = {
-    command: CommandIDs.startWithOptions,
-    label: areRefused
-      ? trans.__('Change options…')
-      : trans.__('Start with options…'),
-    icon: settingsIcon
-  };
-  const [first, second] = areRefused
-    ? [changeOptions, restart]
-    : [restart, changeOptions];
-  return (
-    <>
-      <CommandButton {...shared} {...first} variant="text" />
-      <CommandButton {...shared} {...second} />
-    </>
-  );
 }

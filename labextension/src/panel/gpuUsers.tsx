@@ -4,23 +4,60 @@ import { holderName } from '../cluster/summary';
 import { useGpuDask } from '../components/context';
 import { formatBytes, sum } from '../format';
 import { IGpu, IGpuUser } from '../model/api';
+import { IGpuDask } from '../tokens';
 
-/** The clusters that hold the GPU, and other processes on it. */
-export function GpuUsers({ gpu }: { gpu: IGpu }): JSX.Element {
-  const { model, trans } = useGpuDask();
-  const { showProcesses, units } = model.settings.value;
-  const held = new Set(gpu.holders.map(holder => holder.kernel_id));
-  const others = showProcesses
-    ? gpu.users.filter(
-        user => user.kernel_id === null || !held.has(user.kernel_id)
-      )
+/** Who uses a GPU, in a few words. */
+export interface IUserSummary {
+  kind: 'cluster' | 'process' | 'free';
+  text: string;
+}
+
+/** The clusters that hold a GPU, or else the processes on it. */
+export function userSummary(
+  gpu: IGpu,
+  { model, trans }: IGpuDask
+): IUserSummary {
+  if (gpu.holders.length > 0) {
+    const names = gpu.holders.map(each => holderName(each, model.clusters));
+    return { kind: 'cluster', text: names.join(', ') };
+  }
+  const isUsed = gpu.users.length > 0 || gpu.hidden_use;
+  if (!isUsed) {
+    return { kind: 'free', text: trans.__('Free') };
+  }
+  const [first, ...others] = otherProcesses(gpu, model.settings.value);
+  if (!first) {
+    return { kind: 'process', text: trans.__('In use') };
+  }
+  const name = first.notebook ?? first.name ?? trans.__('pid %1', first.pid);
+  const text =
+    others.length > 0 ? trans.__('%1, %2 more', name, others.length) : name;
+  return { kind: 'process', text };
+}
+
+/** The processes on a GPU that do not belong to a cluster that holds it. */
+function otherProcesses(
+  gpu: IGpu,
+  { showProcesses }: { showProcesses: boolean }
+): IGpuUser[] {
+  return showProcesses
+    ? gpu.users.filter(user => !belongsToHolder(user, gpu))
     : [];
-  if (gpu.holders.length === 0 && others.length === 0 && !gpu.hidden_use) {
-    return (
-      <p className="jp-GpuDask-free">
-        {gpu.users.length > 0 ? trans.__('In use') : trans.__('Free')}
-      </p>
-    );
+}
+
+/** Whether a process belongs to a cluster that holds the GPU. */
+function belongsToHolder({ kernel_id: id }: IGpuUser, gpu: IGpu): boolean {
+  return id !== null && gpu.holders.some(holder => holder.kernel_id === id);
+}
+
+/** The clusters that hold the GPU and other processes on it, with their memory; nothing if the summary has it all. */
+export function GpuUsers({ gpu }: { gpu: IGpu }): JSX.Element | null {
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
+  const others = otherProcesses(gpu, model.settings.value);
+  const hasOwn = gpu.users.some(user => belongsToHolder(user, gpu));
+  if (others.length === 0 && !gpu.hidden_use && !hasOwn) {
+    return null;
   }
   return (
     <ul

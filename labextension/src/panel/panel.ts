@@ -8,7 +8,7 @@ import {
   SidePanel
 } from '@jupyterlab/ui-components';
 import { Message } from '@lumino/messaging';
-import { Widget } from '@lumino/widgets';
+import { AccordionPanel, Widget } from '@lumino/widgets';
 
 import { CommandIDs } from '../commandIDs';
 import { ConnectionNotice } from '../components/connectionNotice';
@@ -17,6 +17,7 @@ import { gpuDaskIcon } from '../icons';
 import { IGpuDask } from '../tokens';
 import { ClusterSection } from './clusterSection';
 import { GpuSection } from './gpuSection';
+import { fitSections } from './sectionSizes';
 
 /** The widget id of the panel, kept in saved layouts. */
 export const PANEL_ID = 'jupyter-gpudask-panel';
@@ -42,10 +43,8 @@ export function createPanel(
   panel.content.node.setAttribute('aria-label', trans.__('GPU Dask'));
   panel.content.node.tabIndex = -1;
   panel.header.addWidget(new LiveWidget(gpuDask, ConnectionNotice));
-  const gpus = createSection(
-    trans.__('GPUs'),
-    new LiveWidget(gpuDask, GpuSection)
-  );
+  const gpuBody = new LiveWidget(gpuDask, GpuSection);
+  const gpus = createSection(trans.__('GPUs'), gpuBody);
   gpus.toolbar.addItem(
     'history',
     new CommandToolbarButton({
@@ -55,10 +54,8 @@ export function createPanel(
     })
   );
   panel.addWidget(gpus);
-  const clusters = createSection(
-    trans.__('Clusters'),
-    new LiveWidget(gpuDask, ClusterSection)
-  );
+  const clusterBody = new LiveWidget(gpuDask, ClusterSection);
+  const clusters = createSection(trans.__('Clusters'), clusterBody);
   clusters.toolbar.addItem(
     'start',
     new CommandToolbarButton({
@@ -78,6 +75,7 @@ export function createPanel(
   };
   settings.changed.connect(arrangeSections);
   arrangeSections();
+  fitSections(panel.content as AccordionPanel, gpuBody, clusterBody);
   panel.disposed.connect(() => {
     settings.changed.disconnect(arrangeSections);
     gpus.dispose();

@@ -2,9 +2,9 @@ import React from 'react';
 
 import { spilledBytes, workerName } from '../cluster/summary';
 import { useGpuDask } from '../components/context';
-import { Meter } from '../components/meter';
-import { formatBytes, formatUsage, percentage } from '../format';
+import { formatBytes, percentage } from '../format';
 import { IWorker } from '../model/api';
+import { IGpuDask } from '../tokens';
 
 interface IWorkerRowProps {
   worker: IWorker;
@@ -14,87 +14,64 @@ interface IWorkerRowProps {
   count: number;
 }
 
-/** A worker: its GPU, memory, tasks and status. */
+/** A worker: its tasks, its memory, and its status. The metrics of its GPU are in the section of the GPUs. */
 export const WorkerRow = React.memo(function WorkerRow({
   worker,
   index,
   count
 }: IWorkerRowProps): JSX.Element {
-  const { trans } = useGpuDask();
-  const name = workerName(worker, trans);
+  const gpuDask = useGpuDask();
+  const { trans } = gpuDask;
+  const tasks = taskText(worker, gpuDask);
+  const memory = memoryText(worker, gpuDask);
   const pid = worker.pid === null ? '' : trans.__('pid %1', worker.pid);
   return (
-    <li aria-posinset={index + 1} aria-setsize={count}>
-      <span className="jp-GpuDask-workerName" title={pid}>
-        {name}
+    <li
+      aria-posinset={index + 1}
+      aria-setsize={count}
+      title={[tasks, memory, pid].filter(Boolean).join(', ')}
+    >
+      <span className="jp-GpuDask-workerName">{workerName(worker, trans)}</span>
+      <span className="jp-GpuDask-workerTasks">
+        {tasks}
+        {worker.status !== 'running' && (
+          <strong className="jp-GpuDask-workerStatus">
+            {' '}
+            {worker.status.replace(/_/g, ' ')}
+          </strong>
+        )}
       </span>
-      <WorkerMemory worker={worker} name={name} />
-      <span className="jp-GpuDask-workerDetails">
-        <Details worker={worker} />
-      </span>
+      <span className="jp-GpuDask-workerMemory">{memory}</span>
     </li>
   );
 });
 
-function WorkerMemory({
-  worker,
-  name
-}: {
-  worker: IWorker;
-  name: string;
-}): JSX.Element {
-  const { model, trans } = useGpuDask();
-  const { units } = model.settings.value;
-  const { device_memory_used: used, device_memory_total: total } = worker;
-  if (used !== null && total !== null) {
-    return (
-      <>
-        <Meter
-          label={trans.__('%1 memory', name)}
-          percent={percentage(used, total)}
-          text={formatUsage(used, total, trans, units)}
-          kind="memory"
-        />
-        <span className="jp-GpuDask-value" aria-hidden="true">
-          {formatBytes(used, units)}
-        </span>
-      </>
-    );
+/** The tasks that a worker runs, and those that are assigned to it and wait. */
+function taskText(
+  { executing, waiting }: IWorker,
+  { trans }: IGpuDask
+): string {
+  if (executing + waiting === 0) {
+    return trans.__('idle');
   }
-  return (
-    <span className="jp-GpuDask-value jp-mod-wide">
-      {worker.memory === null ? '' : formatBytes(worker.memory, units)}
-    </span>
-  );
+  const running = trans.__('%1 running', executing);
+  return waiting > 0 ? trans.__('%1, %2 assigned', running, waiting) : running;
 }
 
-function Details({ worker }: { worker: IWorker }): JSX.Element {
-  const { model, trans } = useGpuDask();
+/** The used part of the pool and the spilled bytes; the host memory of a worker without a GPU. */
+function memoryText(worker: IWorker, { model, trans }: IGpuDask): string {
   const { units } = model.settings.value;
-  const tasks = worker.executing + worker.waiting;
-  const parts = [
-    tasks > 0 ? trans._n('%1 task', '%1 tasks', tasks) : trans.__('no tasks')
-  ];
-  if (worker.utilization !== null) {
-    parts.unshift(trans.__('%1 % busy', worker.utilization.toFixed(0)));
-  }
+  const parts = [];
   if (worker.pool_size) {
     const share = percentage(worker.pool_used ?? 0, worker.pool_size);
     parts.push(trans.__('pool %1 %', share.toFixed(0)));
+  }
+  if (worker.gpu_index === null && worker.memory !== null) {
+    parts.push(formatBytes(worker.memory, units));
   }
   const spilled = spilledBytes(worker);
   if (spilled > 0) {
     parts.push(trans.__('%1 spilled', formatBytes(spilled, units)));
   }
-  return (
-    <>
-      {parts.join(', ')}
-      {worker.status !== 'running' && (
-        <strong className="jp-GpuDask-workerStatus">
-          {' '}
-          {worker.status.replace(/_/g, ' ')}
-        </strong>
-      )}
-    </>
-  );
+  return parts.join(', ');
 }

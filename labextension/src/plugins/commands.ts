@@ -4,18 +4,13 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
+import { ICommandPalette } from '@jupyterlab/apputils';
 
 import type { ClusterActions } from '../cluster/actions';
 import { addClusterCommands } from '../cluster/commands';
 import { CommandIDs } from '../commandIDs';
-import {
-  dashboardArgs,
-  parseDashboard,
-  dashboardUrl,
-  IDashboard
-} from '../dashboard/dashboard';
-import type { DashboardTab } from '../dashboard/tab';
+import { dashboardArgs, parseDashboard } from '../dashboard/dashboard';
+import { DashboardPages, DashboardTabs } from '../dashboard/views';
 import { RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
 
@@ -49,44 +44,19 @@ export const commands: JupyterFrontEndPlugin<void> = {
         trans
       );
     };
-    const tracker = new WidgetTracker<DashboardTab>({
-      namespace: 'jupyter-gpudask-dashboards'
-    });
-
-    const openTab = async (dashboard: IDashboard): Promise<void> => {
-      const { kernelId, plot } = dashboard;
-      const old = tracker.find(
-        ({ dashboard: shown }) =>
-          shown.kernelId === kernelId && shown.plot?.path === plot?.path
-      );
-      const tab = old ?? (await addTab(dashboard));
-      app.shell.activateById(tab.id);
-    };
-    const addTab = async (dashboard: IDashboard): Promise<DashboardTab> => {
-      const { DashboardTab } = await import('../dashboard/tab');
-      const tab = new DashboardTab(gpuDask, dashboard, serverSettings.baseUrl);
-      tab.dashboardChanged.connect(changed => void tracker.save(changed));
-      app.shell.add(tab, 'main', { type: 'GPU Dask' });
-      await tracker.add(tab);
-      return tab;
-    };
-    const openPage = ({ kernelId, plot }: IDashboard): void => {
-      window.open(
-        dashboardUrl(serverSettings.baseUrl, kernelId, plot?.path),
-        '_blank',
-        'noopener'
-      );
-    };
+    const { baseUrl } = serverSettings;
+    const tabs = new DashboardTabs(gpuDask, app.shell, baseUrl);
     // Notebook 7 shows one document in a page: it has no tabs.
-    addClusterCommands(gpuDask, actions, labShell ? openTab : openPage);
+    const views = labShell ? tabs : new DashboardPages(baseUrl);
+    addClusterCommands(gpuDask, actions, views);
     app.commands.addCommand(CommandIDs.restoreDashboard, {
       describedBy: { args: NO_ARGS },
       isVisible: () => false,
-      execute: args => openTab(parseDashboard(args))
+      execute: args => tabs.open(parseDashboard(args))
     });
 
     if (labShell) {
-      void restorer?.restore(tracker, {
+      void restorer?.restore(tabs.tracker, {
         command: CommandIDs.restoreDashboard,
         args: tab => dashboardArgs(tab.dashboard),
         name: tab => tab.id
@@ -95,12 +65,14 @@ export const commands: JupyterFrontEndPlugin<void> = {
     const category = trans.__('GPU Dask');
     [
       CommandIDs.start,
+      CommandIDs.startOnFree,
       CommandIDs.startWithOptions,
       CommandIDs.scale,
       CommandIDs.restart,
       CommandIDs.stop,
-      CommandIDs.openDashboard,
+      CommandIDs.openPlots,
       CommandIDs.choosePlot,
+      CommandIDs.openDashboard,
       CommandIDs.showLogs,
       CommandIDs.copyCode,
       CommandIDs.reconnect

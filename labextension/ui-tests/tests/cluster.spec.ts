@@ -4,6 +4,7 @@
 import { expect, test } from '@jupyterlab/galata';
 
 import {
+  chooseAction,
   clusterCard,
   gpuDaskPanel,
   openAnalysis,
@@ -80,8 +81,9 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   });
 
   const panel = gpuDaskPanel(page);
-  const onGpu = panel.getByRole('list', { name: 'On GPU 1' });
-  await expect(onGpu).toContainText('analysis.ipynb');
+  await expect(
+    panel.getByRole('button', { name: 'GPU 1: analysis.ipynb' })
+  ).toBeVisible();
   await expect(page.locator('.jp-GpuDask-statusItem')).toHaveText(
     '2 GPUs 37 % busy, 2.0 of 280 GiB'
   );
@@ -92,15 +94,16 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   await page.locator('.jp-GpuDask-statusItem').click();
   await expect(panel).toBeVisible();
 
-  await panel.getByRole('button', { name: 'Dashboard' }).click();
+  await chooseAction(clusterCard(page), 'Open Dask Dashboard');
   const dashboard = page.frameLocator('iframe[title="Dask: analysis.ipynb"]');
   await expect(dashboard.locator('canvas').first()).toBeVisible({
     timeout: 30000
   });
 
-  await panel.getByRole('button', { name: 'Plots' }).click();
+  await panel.getByRole('button', { name: 'Choose a plot' }).click();
   await page.screenshot({ path: testInfo.outputPath('plots.png') });
-  await page.getByRole('menuitem', { name: 'Task Stream' }).click();
+  await page.getByPlaceholder('Search the plots').fill('task str');
+  await page.keyboard.press('Enter');
   const plot = page.frameLocator('iframe[title="Task Stream: analysis.ipynb"]');
   await expect(plot.locator('canvas').first()).toBeVisible({ timeout: 30000 });
   // The layout is saved a little later.

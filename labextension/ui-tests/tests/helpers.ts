@@ -74,6 +74,12 @@ export function clusterCard(page: Page, name = 'analysis.ipynb'): Locator {
   });
 }
 
+/** Choose a command of the menu in the card of a cluster. */
+export async function chooseAction(card: Locator, item: string): Promise<void> {
+  await card.getByRole('button', { name: 'More actions' }).click();
+  await card.page().getByRole('menuitem', { name: item }).click();
+}
+
 /** Open a notebook analysis.ipynb with an idle kernel, and the panel. */
 export async function openAnalysis(
   page: IJupyterLabPageFixture,

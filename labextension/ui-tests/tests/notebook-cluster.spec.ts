@@ -4,6 +4,7 @@
 import { expect, test } from '@playwright/test';
 
 import {
+  chooseAction,
   clusterCard,
   expectIdleKernel,
   gpuDaskPanel,
@@ -33,7 +34,7 @@ test('a cluster is started, scaled, used and listed in the tab Running', async (
   await startOnCpu(page);
   const card = clusterCard(page);
 
-  await card.getByRole('button', { name: 'Scale' }).click();
+  await chooseAction(card, 'Scale Cluster');
   const dialog = page.getByRole('dialog');
   await dialog.getByRole('spinbutton', { name: 'Workers' }).fill('1');
   await page.screenshot({ path: testInfo.outputPath('scale.png') });
@@ -44,7 +45,7 @@ test('a cluster is started, scaled, used and listed in the tab Running', async (
 
   const cells = page.locator('.jp-Notebook .jp-Cell');
   const before = await cells.count();
-  await card.getByRole('button', { name: 'Insert code' }).click();
+  await chooseAction(card, 'Insert Dask Client Code');
   await expect(cells).toHaveCount(before + 1);
   await expect(cells.last()).toContainText('client = cluster.client');
   await page.screenshot({ path: testInfo.outputPath('inserted.png') });

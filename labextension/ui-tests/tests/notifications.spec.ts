@@ -104,7 +104,7 @@ const KERNELS = [
   {
     kernel: 'without-package',
     reason: 'The kernel’s environment has no jupyter_gpudask.',
-    button: 'Start with options…',
+    button: 'Options…',
     command: /^%pip install "jupyter_gpudask\[cu13\]( @ [^"]+)?"$/
   },
   {

@@ -4,6 +4,7 @@
 import { expect, test } from '@jupyterlab/galata';
 
 import {
+  chooseAction,
   clusterCard,
   expectBothSections,
   gpuDaskPanel,
@@ -44,9 +45,8 @@ test.describe('with a cluster', () => {
     await page.notebook.setCell(0, 'code', 'first = 1');
     await page.notebook.save();
     await page.reload({ waitForIsReady: false });
-    await clusterCard(page)
-      .getByRole('button', { name: 'Insert code' })
-      .click({ timeout: 30000 });
+    await expect(clusterCard(page)).toBeVisible({ timeout: 30000 });
+    await chooseAction(clusterCard(page), 'Insert Dask Client Code');
     await expect.poll(() => page.notebook.getCellCount()).toBe(2);
     expect(await page.notebook.getCellTextInput(1)).toContain(
       'client = cluster.client'
@@ -121,7 +121,7 @@ test.describe('with a cluster', () => {
     };
     await page.keyboard.press('Control+Alt+Shift+x');
     await expectConfirmation();
-    await card.getByRole('button', { name: 'Restart' }).click();
+    await chooseAction(card, 'Restart Cluster');
     await expectConfirmation();
     await page.sidebar.openTab('jp-running-sessions');
     const item = page

@@ -32,6 +32,7 @@ const IDLE = {
 
 const SCENES: { [name: string]: IScene } = {
   busy: { gpus: 2, workers: 2 },
+  'eight-gpus': { gpus: 8, workers: 8 },
   'ready-without-workers': { gpus: 2, workers: 2, cluster: IDLE },
   starting: {
     gpus: 2,
@@ -94,6 +95,8 @@ async function expectScreenshots(
   locator: Locator,
   name: string
 ): Promise<void> {
+  // No button is shown as under the mouse.
+  await page.mouse.move(VIEWPORT.width / 2, 2);
   for (const [theme, title] of Object.entries(THEMES)) {
     await page.theme.setTheme(title);
     await expect

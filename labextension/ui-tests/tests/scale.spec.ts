@@ -3,7 +3,12 @@
  */
 import { expect, test } from '@jupyterlab/galata';
 
-import { clusterCard, gpuDaskPanel, openAnalysis } from './helpers';
+import {
+  chooseAction,
+  clusterCard,
+  gpuDaskPanel,
+  openAnalysis
+} from './helpers';
 
 test.describe.configure({ timeout: 120000 });
 
@@ -17,15 +22,13 @@ test('the card scales a cluster within its limits', async ({
   const panel = gpuDaskPanel(page);
   await panel.getByRole('button', { name: 'Start: analysis.ipynb' }).click();
   const card = clusterCard(page);
-  const scale = card.getByRole('button', { name: 'Scale' });
-  await expect(scale).toBeDisabled();
   await expect(card.getByText('ready')).toBeVisible({ timeout: 60000 });
 
   const workers = card
     .getByRole('list', { name: 'Workers' })
     .getByRole('listitem');
   await expect(workers).toHaveCount(2);
-  await scale.click();
+  await chooseAction(card, 'Scale Cluster');
   const dialog = page.getByRole('dialog');
   const number = dialog.getByRole('spinbutton', { name: 'Workers' });
   await expect(number).toBeFocused();
@@ -55,7 +58,7 @@ test('the card scales a cluster within its limits', async ({
   );
   await page.screenshot({ path: testInfo.outputPath('scaled.png') });
 
-  await scale.click();
+  await chooseAction(card, 'Scale Cluster');
   await number.fill('2');
   await dialog.getByRole('button', { name: 'Scale' }).click();
   await expect(workers).toHaveCount(2, { timeout: 30000 });

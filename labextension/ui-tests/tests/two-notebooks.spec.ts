@@ -4,6 +4,7 @@
 import { expect, test } from '@jupyterlab/galata';
 
 import {
+  chooseAction,
   clusterCard,
   clusterOnServer,
   expectIdleKernel,
@@ -55,28 +56,27 @@ test('each notebook has its own card, whose buttons do not affect the other clus
   await dialog.getByRole('button', { name: 'Close' }).click();
 
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-  await ours.getByRole('button', { name: 'Copy code' }).click();
+  await chooseAction(ours, 'Copy Dask Client Code');
   const copied = await page.evaluate(() => navigator.clipboard.readText());
   expect(copied).toContain('client = cluster.client');
 
   const before = (await clusterOnServer(request)).pid;
   const othersPid = (await clusterOnServer(request, 'other.ipynb')).pid;
-  const restart = ours.getByRole('button', { name: 'Restart' });
-  await restart.click();
+  await chooseAction(ours, 'Restart Cluster');
   await expect(dialog).toContainText('3 tasks are not finished');
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   expect((await clusterOnServer(request)).pid).toBe(before);
 
-  await restart.click();
+  await chooseAction(ours, 'Restart Cluster');
   await dialog.getByRole('button', { name: 'Restart' }).click();
-  await expect(restart).toBeHidden();
+  await expect(ours.getByRole('button', { name: 'Logs' })).toBeHidden();
   await expect(ours.getByText('ready')).toBeVisible({ timeout: 60000 });
   await expect(ours.getByText('2 running, 1 waiting')).toBeHidden();
   expect((await clusterOnServer(request)).pid).not.toBe(before);
 
   // A cluster that has ended is started with other options from its card.
   process.kill((await clusterOnServer(request)).pid, 'SIGKILL');
-  await ours.getByRole('button', { name: 'Start with options…' }).click({
+  await ours.getByRole('button', { name: 'Options…' }).click({
     timeout: 20000
   });
   await dialog.getByLabel('Runs on').selectOption('cpu');

@@ -1,0 +1,144 @@
+import {
+  caretDownIcon,
+  ellipsesIcon,
+  listIcon,
+  runIcon,
+  settingsIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { MenuGroups, openClusterMenu } from '../cluster/menu';
+import { CommandIDs } from '../commandIDs';
+import { CommandButton } from '../components/commandButton';
+import { useGpuDask } from '../components/context';
+import { areOptionsRefused, canStartOnFree, endReason } from '../errors';
+import { plotsIcon } from '../icons';
+import { ICluster } from '../model/api';
+
+const MORE: MenuGroups = [
+  [CommandIDs.openDashboard, CommandIDs.scale, CommandIDs.restart],
+  [CommandIDs.insertCode, CommandIDs.copyCode]
+];
+
+interface IActionsProps {
+  cluster: ICluster;
+}
+
+/** The buttons of a cluster; they are not rendered again when only metrics change. */
+export const ClusterActions = React.memo(ActionButtons, (old, { cluster }) =>
+  (['status', 'name', 'reason', 'dashboard', 'log'] as const).every(
+    name => old.cluster[name] === cluster[name]
+  )
+);
+
+function ActionButtons({ cluster }: IActionsProps): JSX.Element {
+  const { trans } = useGpuDask();
+  const shared = {
+    args: { kernelId: cluster.kernel_id },
+    target: cluster.name
+  };
+  const isReady = cluster.status === 'ready';
+  const hasEnded = cluster.status === 'failed' || cluster.status === 'closed';
+  return (
+    <div className="jp-GpuDask-actions">
+      {isReady && cluster.dashboard && (
+        <span className="jp-GpuDask-split">
+          <CommandButton
+            {...shared}
+            command={CommandIDs.openPlots}
+            label={trans.__('Plots')}
+            icon={plotsIcon}
+          />
+          <CommandButton
+            {...shared}
+            command={CommandIDs.choosePlot}
+            label={trans.__('Choose a plot')}
+            icon={caretDownIcon}
+            variant="icon"
+          />
+        </span>
+      )}
+      {hasEnded && <StartButtons cluster={cluster} shared={shared} />}
+      {(isReady || endReason(cluster, trans).log) && (
+        <CommandButton
+          {...shared}
+          command={CommandIDs.showLogs}
+          label={trans.__('Logs')}
+          icon={listIcon}
+        />
+      )}
+      {(isReady || cluster.status === 'starting') && (
+        <CommandButton
+          {...shared}
+          command={CommandIDs.stop}
+          label={trans.__('Stop')}
+          icon={stopIcon}
+        />
+      )}
+      {isReady && <MoreButton cluster={cluster} />}
+    </div>
+  );
+}
+
+/** A button that opens a menu of the other commands. */
+function MoreButton({ cluster }: IActionsProps): JSX.Element {
+  const { commands, trans } = useGpuDask();
+  return (
+    <button
+      type="button"
+      className="jp-GpuDask-button jp-mod-icon jp-GpuDask-more"
+      aria-haspopup="menu"
+      aria-label={trans.__('More actions: %1', cluster.name)}
+      title={trans.__('More actions')}
+      onClick={({ currentTarget }) =>
+        openClusterMenu(
+          commands,
+          MORE,
+          { kernelId: cluster.kernel_id },
+          currentTarget
+        )
+      }
+    >
+      <ellipsesIcon.react tag="span" aria-hidden="true" />
+    </button>
+  );
+}
+
+interface IStartButtonsProps {
+  cluster: ICluster;
+  shared: Pick<React.ComponentProps<typeof CommandButton>, 'args' | 'target'>;
+}
+
+/** The buttons that start a cluster again; if its options were refused, on other GPUs or with other options. */
+function StartButtons({ cluster, shared }: IStartButtonsProps): JSX.Element {
+  const { trans } = useGpuDask();
+  const restart = {
+    command: CommandIDs.restart,
+    label: trans.__('Start again'),
+    icon: runIcon
+  };
+  const areRefused = areOptionsRefused(cluster, trans);
+  const changeOptions = {
+    command: CommandIDs.startWithOptions,
+    label: areRefused ? trans.__('Change options…') : trans.__('Options…'),
+    icon: settingsIcon
+  };
+  const onFree = {
+    command: CommandIDs.startOnFree,
+    label: trans.__('Start on the free GPUs'),
+    icon: runIcon
+  };
+  const buttons = canStartOnFree(cluster)
+    ? [onFree, changeOptions]
+    : areRefused
+      ? [changeOptions, restart]
+      : [restart, changeOptions];
+  return (
+    <>
+      {buttons.map(button => (
+        <CommandButton key={button.command} {...shared} {...button} />
+      ))}
+    </>
+  );
+}
