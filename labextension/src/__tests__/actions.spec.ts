@@ -148,11 +148,15 @@ describe('a refused start', () => {
     );
     await dismissDialog();
     await starting;
-    expect(requests).toEqual(['POST', 'GET']);
+    expect(requests).toEqual(['GET', 'POST', 'GET']);
   });
 
   it('shows an error if no option is the reason', async () => {
-    const actions = actionsOn(() => new Response(refusal(''), { status: 409 }));
+    const actions = actionsOn(({ method }) =>
+      method === 'GET'
+        ? new Response(OFFER)
+        : new Response(refusal(''), { status: 409 })
+    );
     const starting = actions.start('kernel-1', 'analysis.ipynb');
     await waitForDialog();
     expect(document.body.textContent).toContain(
@@ -160,7 +164,7 @@ describe('a refused start', () => {
     );
     await acceptDialog();
     await starting;
-    expect(requests).toEqual(['POST']);
+    expect(requests).toEqual(['GET', 'POST']);
   });
 
   it('fills the refused options into the next dialog', async () => {
