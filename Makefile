@@ -41,7 +41,7 @@ CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py schedu
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
-.PHONY: help demo lab test test-fast test-versions develop coverage lint bench bench-gpu build clean chromium FORCE
+.PHONY: help demo lab test test-fast test-versions develop coverage lint docs bench bench-gpu build clean chromium FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -54,7 +54,7 @@ lab: $(VENV)/.installed ## open JupyterLab on the demo notebooks
 	$(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) binder/quickstart.ipynb
 
 test: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run all tests: pytest, jest, and Galata in a browser
-	.ci/together 'jlpm test' 'cd tests && $(PYTEST)'
+	.ci/together 'jlpm test' 'cd tests && ../.ci/pytest $(PYTEST)'
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) JUPYTER=$(VENV)/bin/jupyter jlpm test
 
 test-fast: $(VENV)/.developed ## run the tests that start no cluster, of the working folder: pytest in part, and jest
@@ -79,11 +79,15 @@ bench: $(VENV)/.installed ## time computations on the CPU stand-in, beside a pla
 bench-gpu: $(VENV)/.installed ## time computations on the GPUs, beside a LocalCUDACluster set up by hand
 	$(VENV)/bin/python benchmarks/speed.py --engine cuda
 
+docs: $(VENV)/.docs-tools ## build the documentation as a website into site/
+	$(VENV)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs jupyter_gpudask labextension/src tests ./benchmarks binder
+	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going docs site
+
 build: dist/.built ## build the wheel into dist/
 
 clean: ## remove all that make has made
 	rm -rf .venv .venv-versions node_modules $(UI)/node_modules $(UI)/test-results $(UI)/playwright-report .yarn $(UI)/.yarn
-	rm -rf dist coverage .coverage .mypy_cache .pytest_cache .ruff_cache binder/.ruff_cache .eslintcache .stylelintcache tsconfig.tsbuildinfo
+	rm -rf dist site coverage .coverage .mypy_cache .pytest_cache .ruff_cache binder/.ruff_cache .eslintcache .stylelintcache tsconfig.tsbuildinfo
 	rm -rf labextension/lib jupyter_gpudask/labextension jupyter_gpudask/_version.py
 	find jupyter_gpudask tests binder -name __pycache__ -prune -exec rm -rf {} +
 
@@ -128,6 +132,10 @@ $(VENV)/.installed: dist/.built
 
 $(VENV)/.test-tools: $(VENV)/.installed
 	$(STEP) 'Installing what the tests need' $(PIP) "$$(echo dist/*.whl)[$(EXTRA)]"
+	@touch $@
+
+$(VENV)/.docs-tools: $(VENV)/.installed
+	$(STEP) 'Installing what the documentation needs' $(PIP) "$$(echo dist/*.whl)[docs]"
 	@touch $@
 
 # The front end is built once, where there is none; JupyterLab finds it by a link. The wheel is installed anew by what needs it.

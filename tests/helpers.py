@@ -184,9 +184,9 @@ class Kernel:
 
 
 @contextmanager
-def kernel_with_cupy(gpus: int):
+def kernel_with_cupy(gpus: int, **settings: str):
     """A kernel with a cluster on so many GPUs that are not there, and with the stand-in for CuPy."""
-    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS=str(gpus)))
+    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS=str(gpus), **settings))
     try:
         kernel.ok("%load_ext jupyter_gpudask")
         kernel.ok("import cupy, dask.array as da\nstarted = %gpudask start\nclient = started.client")

@@ -57,7 +57,13 @@ def test_links_lead_to_files_and_headings_that_exist(page):
 
 def test_the_index_lists_every_page():
     listed = {target.partition("#")[0] for target in links(DOCS / "README.md")}
-    assert {page.name for page in DOCS.glob("*.md")} - {"README.md"} <= listed
+    assert {page.name for page in DOCS.glob("*.md")} - {"README.md", "index.md"} <= listed
+
+
+def test_the_website_has_every_page():
+    pages = {page.stem for page in DOCS.glob("*.md")} - {"README", "index"}
+    trees = re.findall(r"^```{toctree}$(.*?)^```$", (DOCS / "index.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert sorted(name for tree in trees for name in re.findall(r"^[\w-]+$", tree, re.MULTILINE)) == sorted(pages)
 
 
 def test_the_readme_has_at_most_700_words_and_names_its_two_commands_in_the_first_screen():
@@ -98,7 +104,7 @@ PLACES = [
     ROOT / "benchmarks" / "pictures",
     ROOT / "tests",
 ]
-MADE_BY_COMMANDS = {"dist/", "fluid-simulation.ipynb"}
+MADE_BY_COMMANDS = {"dist/", "site/", "fluid-simulation.ipynb"}
 FILE = re.compile(r"(?<![\w/.])[\w./-]+\.(?:pyi?|tsx?|mjs|ipynb|md|toml)\b")
 FOLDER = re.compile(r"`([\w.-]+(?:/[\w.-]+)*/)`")
 

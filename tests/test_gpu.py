@@ -204,7 +204,7 @@ RANDOM = "import dask.array as da\nx = da.random.random((10_000, 10_000), chunks
 
 
 def peak_of(reply):
-    amount, unit = re.search(r"at most ([\d.]+) (\w+) in use on GPU \d", reply.displayed[-1]).groups()
+    amount, unit = re.search(r"peak ([\d.]+) (\w+) on GPU \d", reply.displayed[-1]).groups()
     return float(amount) * {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[unit]
 
 

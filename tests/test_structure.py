@@ -26,26 +26,41 @@ ALLOWED = {
     "launcher": {"machine", "protocol"},
     # In the kernel. What it sends to the scheduler and to workers it imports to name it.
     "graph": set(),
-    "client": {"graph", "patches", "overlay", "scheduler", "worker", "inspection", "protocol"},
+    "fallback": {"graph", "inspection"},
+    "client": {"graph", "fallback", "patches", "overlay", "scheduler", "worker", "inspection", "protocol"},
     "inspection": set(),
     "random_numbers": {"inspection"},
     "overlay": {"inspection"},
-    "patches": {"random_numbers", "inspection", "overlay"},
+    "patches": {"fallback", "random_numbers", "inspection", "overlay"},
     "switch": {"patches", "inspection", "overlay"},
+    # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
+    "profiling": {"graph", "worker"},
     "session": {"launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
-    "magics": {"session", "client", "patches", "switch", "overlay", "inspection", "machine", "protocol"},
+    "magics": {
+        "session",
+        "fallback",
+        "client",
+        "profiling",
+        "patches",
+        "switch",
+        "overlay",
+        "inspection",
+        "machine",
+        "protocol",
+    },
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},
+    "__main__": {"session", "worker", "protocol"},
     "__init__": {"magics", "session", "server", "_version"},
 }
 
 # Libraries, and the only places that may name them.
 ONLY = {
-    "dask_cuda": ["supervisor/engines/cuda.py"],
-    "cupy": ["switch/", "patches/", "random_numbers/", "inspection/"],
-    "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "worker/preload.py"],
+    "dask_cuda": ["supervisor/engines/cuda.py", "worker/command.py"],
+    "cupy": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/"],
+    "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
     "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],
-    "pynvml": ["machine/gpus.py", "machine/nvml.py"],
+    "pynvml": ["machine/energy.py", "machine/gpus.py", "machine/nvml.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],
 }
 

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import copy
+import os
 import time
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import NotOnGpuError
+from ..fallback.log import fallback_log
 from ..overlay.config_overlay import current_record
 from ..overlay.thread_context import in_context_of_cell
+from ..scheduler.graph_router import UPDATE_GRAPH
+from ..scheduler.joined_client import JOINED_UPDATE_GRAPH
 from .lost_results import explain_loss
 from .optimizing_client import OptimizingClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
 
     from ..errors import ResultsLostError
+
+_PACKAGE = Path(__file__).parents[1]
+_ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("graph", "profiling", "worker"))
+"""Folders whose functions call those of the user on workers."""
 
 _REASON_TIMEOUT = 2.0
 _POLL = 0.05
@@ -31,9 +42,12 @@ class KernelClient(OptimizingClient):
         How its cluster ended, as a sentence; empty while it runs.
     around_waits
         Returns a context manager that is entered around each call that blocks.
+    is_joined
+        Whether somebody else started its cluster, which it then shares with other clients.
     """
 
     end: str = ""
+    is_joined: bool = False
     around_waits: Callable[[], AbstractContextManager[None]] = staticmethod(nullcontext)
 
     def sync(self, func: Any, *args: Any, asynchronous: bool | None = None, **kwargs: Any) -> Any:
@@ -51,11 +65,16 @@ class KernelClient(OptimizingClient):
         try:
             with self.around_waits():
                 return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
+        except NotOnGpuError as error:
+            refusal = NotOnGpuError(error.operation, error.layer, error.words, fallback_log.line_of(error.layer))
         except Exception as error:
-            loss = self._explain(error)
+            _hide_frames_of_workers(error.__traceback__)
+            refusal, loss = None, self._explain(error)
             copied = _copy_without_frames(error, self) if loss is None else None
             if loss is None and copied is None:
                 raise
+        if refusal is not None:
+            raise refusal
         if loss is not None:
             raise loss from None
         assert copied is not None
@@ -88,6 +107,11 @@ class KernelClient(OptimizingClient):
 
         return check_what_was_computed(OptimizingClient.gather, self, *args, **kwargs)
 
+    def _send_to_scheduler(self, msg: Any) -> None:
+        if self.is_joined and self.is_on_gpus and msg["op"] == UPDATE_GRAPH:
+            msg = msg | {"op": JOINED_UPDATE_GRAPH}
+        super()._send_to_scheduler(msg)
+
     def _explain(self, error: Exception) -> ResultsLostError | None:
         """The error to raise instead, if results are lost."""
         is_end = isinstance(error, RuntimeError) and bool(self.end) and self.status == "closed"
@@ -101,6 +125,20 @@ class KernelClient(OptimizingClient):
         limit = time.monotonic() + _REASON_TIMEOUT
         while self.status != "running" and not self.end and time.monotonic() < limit:
             time.sleep(_POLL)
+
+
+def _hide_frames_of_workers(traceback: TracebackType | None) -> None:
+    """Remove the frames in which this package has called the user's function on a worker.
+
+    The kernel's own frames set ``__tracebackhide__``, but frames that were pickled have no variables.
+    """
+    while traceback is not None:
+        following = traceback.tb_next
+        while following is not None and following.tb_frame.f_code.co_filename.startswith(_ON_WORKERS):
+            following = following.tb_next
+        if following is not None:
+            traceback.tb_next = following
+        traceback = following
 
 
 def _copy_without_frames(error: Exception, client: KernelClient) -> Exception | None:

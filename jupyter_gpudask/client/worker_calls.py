@@ -1,4 +1,4 @@
-"""Run functions in the workers of a client with a time limit, among them the reading of peak device memory."""
+"""Run functions in the workers of a client with a time limit, among them the reading of the metrics of a cell."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..worker.allocator import take_peak
+from ..worker.preload import take_cell_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
     from distributed import Client
 
-_RESET_TIMEOUT = 0.1
+_START_TIMEOUT = 0.1
 
 
 def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -> dict[str, Any]:
@@ -34,24 +34,56 @@ def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -
     return results
 
 
-def reset_peak_memory(client: Client) -> None:
-    """Start a new period for `peak_memory`; does not wait for busy workers."""
-    with suppress(Exception):  # a missing metric must not fail the cell
-        _start(client, take_peak).result(_RESET_TIMEOUT)
-
-
-def peak_memory(client: Client, limit: float) -> dict[str, int]:
-    """The peak of device memory allocated on each worker since `reset_peak_memory`, in bytes, by worker name.
+class CellMetrics:
+    """Device memory and energy of the workers during a cell.
 
     Parameters
     ----------
     client
-        A client of the cluster.
-    limit
-        Seconds; workers that have not responded by then are left out.
+        A client of the cluster. Busy workers are not waited for.
+
+    Attributes
+    ----------
+    peaks
+        After `finish`, the peak of device memory allocated on each worker, in bytes, by worker name.
+    energy
+        After `finish`, the energy that the GPUs have used, in joules; `None` if it is not known of each.
     """
-    results = run_on_workers(client, take_peak, limit)
-    return {name: peak for name, peak in results.values() if peak is not None}
+
+    def __init__(self, client: Client) -> None:
+        self.peaks: dict[str, int] = {}
+        self.energy: float | None = None
+        self._before: dict[str, float | None] = {}
+        with suppress(Exception):  # a missing metric must not fail the cell
+            started = _start(client, take_cell_metrics).result(_START_TIMEOUT)
+            self._before = {name: energy for name, _, energy in started.values()}
+
+    def finish(self, client: Client, limit: float) -> None:
+        """Read the metrics at the end of the cell.
+
+        Parameters
+        ----------
+        client
+            A client of the cluster, which the cell may have restarted.
+        limit
+            Seconds; workers that have not responded by then are left out.
+        """
+        ended = list(run_on_workers(client, take_cell_metrics, limit).values())
+        self.peaks = {name: peak for name, peak, _ in ended if peak is not None}
+        self.energy = energy_between(self._before, {name: energy for name, _, energy in ended})
+
+
+def energy_between(start: Mapping[str, float | None], end: Mapping[str, float | None]) -> float | None:
+    """The sum of the differences of counters; `None` if one is missing, or was reset."""
+    if not end or start.keys() != end.keys():
+        return None
+    total = 0.0
+    for name, after in end.items():
+        before = start[name]
+        if before is None or after is None or after < before:
+            return None
+        total += after - before
+    return total
 
 
 def _start(client: Client, function: Callable[..., Any], **options: Any) -> Future[Any]:

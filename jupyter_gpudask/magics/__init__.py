@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # scripts run without IPython, so nothing of it is imported b
 
     from .magics import GpuDaskMagics
 
-_MAGICS = ("gpudask", "_gpudask_cell", "_gpudask_compare")
+_MAGICS = ("gpudask", "_gpudask_cell", "_gpudask_compare", "_gpudask_on")
 
 
 def load(shell: InteractiveShell) -> None:
@@ -23,6 +23,7 @@ def load(shell: InteractiveShell) -> None:
     shell.register_magics(magics)
     magics.transformer.install()
     magics.contexts.install()
+    magics.automatic.install()
     _configurables(shell).append(magics.settings)
     shell.Completer.custom_matchers.append(magics.matcher)
 
@@ -36,6 +37,7 @@ def unload(shell: InteractiveShell) -> None:
 
     magics.session.stop()
     magics.transformer.uninstall()
+    magics.automatic.uninstall()
     magics.contexts.uninstall()
     _configurables(shell).remove(magics.settings)
     shell.Completer.custom_matchers.remove(magics.matcher)

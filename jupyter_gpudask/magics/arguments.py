@@ -5,22 +5,41 @@ from __future__ import annotations
 import shlex
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from difflib import get_close_matches
+from typing import Any, Literal, NoReturn
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
 
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-COMMANDS = ("start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs")
+COMMANDS = (
+    "start",
+    "stop",
+    "restart",
+    "scale",
+    "status",
+    "gpus",
+    "free",
+    "doctor",
+    "logs",
+    "on",
+    "off",
+    "fallbacks",
+    "connect",
+    "disconnect",
+)
 """The commands of ``%gpudask``."""
 
 ARRAYS = ("cupy", "numpy")
 DATAFRAMES = ("cudf", "pandas")
 
-CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--report", "--compare")
+CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile", "--report", "--compare")
 """The options of ``%%gpudask``."""
+
+CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
+"""The options of ``%gpudask connect``."""
+
+ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict")
+"""Those that ``%gpudask on`` takes."""
 
 _HELP_COLUMN, _HELP_WIDTH = 23, 110
 
@@ -34,38 +53,64 @@ class LineArguments:
     command
         One of `COMMANDS`.
     options
-        The options of the cluster that were given, by field of `ClusterSpec`.
+        The options of the cluster that were given, by field of `ClusterSpec`; of ``connect``, the arguments of
+        `jupyter_gpudask.session.joined.target.parse_target`.
     lines
         The value of ``--lines``.
     number
         The number of workers of ``scale``.
+    cell
+        The options of ``on``, as they were typed.
     """
 
     command: str
     options: dict[str, Any]
     lines: int
     number: int | None
+    cell: str = ""
 
 
 @dataclass(frozen=True)
 class CellArguments:
     """The arguments of ``%%gpudask``."""
 
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The GPU libraries that the workers need."""
+        frames = ("cudf", "dask_cudf") if self.dataframe == "cudf" else ()
+        return ("cupy", *frames) if self.array == "cupy" else frames
+
     array: Literal["cupy", "numpy"]
     dataframe: Literal["cudf", "pandas"]
     move: tuple[str, ...]
     to_host: bool
+    profile: bool
     report: str | None
     compare: bool
+    strict: bool
 
 
 class _Parser(MagicArgumentParser):
     def __init__(self, prog: str) -> None:
         super().__init__(prog=prog, add_help=False)
         self.allow_abbrev = False
+        self._known: list[str] = []
+        self._words: list[str] = []
+
+    def add_argument(self, *names: Any, **options: Any) -> Any:
+        self._known += [*(name for name in names if name.startswith("-")), *options.get("choices", ())]
+        return super().add_argument(*names, **options)
+
+    def parse(self, words: list[str]) -> dict[str, Any]:
+        """The values of the arguments, by name."""
+        self._words = words
+        return vars(self.parse_args(words))
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message[:1].upper()}{message[1:]}. Type {self.prog}? for help.")
+        unknown = [word.partition("=")[0] for word in self._words if word.partition("=")[0] not in self._known]
+        meant = next((match for word in unknown for match in get_close_matches(word, self._known, 1, 0.7)), None)
+        suggestion = f" Did you mean {meant}?" if meant else ""
+        raise UsageError(f"{message[:1].upper()}{message[1:]}.{suggestion} Type {self.prog}? for help.")
 
 
 def parse_line(line: str) -> LineArguments:
@@ -76,6 +121,15 @@ def parse_line(line: str) -> LineArguments:
     IPython.core.error.UsageError
         The arguments are invalid.
     """
+    command, _, rest = line.strip().partition(" ")
+    if command == "on":
+        check_on_options(rest)
+        return LineArguments(command, {}, 0, None, rest.strip())
+    return _parse_connect(line) if command == "connect" else _parse_command(line)
+
+
+def _parse_command(line: str) -> LineArguments:
+    """Parse the arguments of a command for the cluster."""
     from ..protocol.options import start_options  # here, because it imports pydantic
 
     parser = _Parser("%gpudask")
@@ -97,13 +151,31 @@ def parse_line(line: str) -> LineArguments:
         raise UsageError(f"%gpudask {command} does not take a number. Leave it out.")
     if given and command not in ("start", "restart"):
         raise UsageError(f"%gpudask {command} does not take options of a cluster. Use them with %gpudask start.")
+    return LineArguments(command, _completed(given), lines, number)
+
+
+def _completed(given: dict[str, Any]) -> dict[str, Any]:
+    """The options with the values that they have if they are typed without one."""
     if "workers" in given:  # from --cpu, with or without a number
         given["engine"] = "cpu"
         if not given["workers"]:
             del given["workers"]
     if "dashboard" in given:
         given["dashboard"] = given["dashboard"] or "yes"
-    return LineArguments(command, given, lines, number)
+    return given
+
+
+def _parse_connect(line: str) -> LineArguments:
+    parser = _Parser("%gpudask")
+    parser.add_argument("command")
+    parser.add_argument("address", nargs="?")
+    for option in CONNECT_OPTIONS:
+        parser.add_argument(option)
+    given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
+    command = given.pop("command")
+    if ("address" in given) == ("scheduler_file" in given):
+        raise UsageError("Give an address or --scheduler-file. Type: %gpudask connect tcp://HOST:8786")
+    return LineArguments(command, given, lines=0, number=None)
 
 
 def parse_cell(line: str) -> CellArguments:
@@ -119,13 +191,33 @@ def parse_cell(line: str) -> CellArguments:
     parser.add_argument("--dataframe", choices=DATAFRAMES, default="cudf")
     parser.add_argument("--move", default="")
     parser.add_argument("--to-host", action="store_true")
+    parser.add_argument("--profile", action="store_true")
     parser.add_argument("--report")
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--strict", action="store_true")
     given = _parsed(parser, line)
-    if given["compare"] and given["report"]:
-        raise UsageError("--compare and --report are mutually exclusive. Leave one of them out.")
+    for other in ("report", "profile"):
+        if given["compare"] and given[other]:
+            raise UsageError(f"--compare and --{other} are mutually exclusive. Leave one of them out.")
     names = tuple(name.strip() for name in given.pop("move").split(",") if name.strip())
     return CellArguments(**given, move=names)
+
+
+def check_on_options(line: str) -> None:
+    """Check the options of ``%gpudask on``, which apply to many cells.
+
+    Raises
+    ------
+    IPython.core.error.UsageError
+        They are invalid, or make sense for one cell only.
+    """
+    parsed = parse_cell(line)
+    if parsed.compare or parsed.report is not None:
+        option = "--compare" if parsed.compare else "--report"
+        raise UsageError(f"%gpudask on does not take {option}. Use it in a cell: %%gpudask {option}")
+    if parsed.move not in ((), ("all",)):
+        names = ",".join(parsed.move)
+        raise UsageError(f"%gpudask on does not take --move {names}, because not every cell has them. Use --move all")
 
 
 def start_help() -> str:
@@ -150,5 +242,4 @@ def _parsed(parser: _Parser, line: str) -> dict[str, Any]:
         words = shlex.split(line)
     except ValueError as error:
         raise UsageError(f"The line cannot be parsed: {error}. Close the quotation mark, or escape it.") from None
-    parsed: Namespace = parser.parse_args(words)
-    return vars(parsed)
+    return parser.parse(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +12,17 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 from IPython.display import display
 
-from ..errors import GpuDaskError
+from ..errors import GpuDaskError, NotOwnedError
 from ..session.session import process_session
-from .arguments import CellArguments, LineArguments, parse_cell, parse_line, start_help
+from .arguments import CellArguments, LineArguments, check_on_options, parse_cell, parse_line, start_help
+from .cell.automatic import AutomaticCells, describe_on, source_of_cell
 from .cell.context import cell_context
 from .cell.context_stack import CellContextStack
 from .cell.transform import CellTransformer, restore_source
 from .compare.run import compare_runs
 from .completion import make_matcher
 from .settings import MagicsSettings
-from .views.base import Note, View
+from .views.base import Note, View, show_note
 from .views.cluster import ClusterView, describe_cluster
 from .views.start_progress import StartProgressLine
 from .views.tables import GpusView, LogsView, StatusView
@@ -60,6 +62,8 @@ class GpuDaskMagics(Magics):
         The contexts of the running cells.
     transformer
         Rewrites ``%%gpudask`` cells before they run.
+    automatic
+        Switches the other cells after ``%gpudask on``.
     settings
         What ``%config GpuDask`` shows.
     matcher
@@ -73,6 +77,7 @@ class GpuDaskMagics(Magics):
         self.contexts = CellContextStack(shell)
         self.transformer = CellTransformer(shell)
         self.settings = MagicsSettings(parent=shell)
+        self.automatic = AutomaticCells(shell, self.settings)
         self.session.optimize(on=self.settings.optimize)
         self.settings.observe(lambda change: self.session.optimize(on=change["new"]), "optimize")
         self.matcher = make_matcher(shell.user_ns)
@@ -96,7 +101,13 @@ class GpuDaskMagics(Magics):
             %gpudask free                      release unused device memory
             %gpudask doctor                    check the driver, packages, GPUs and workers
             %gpudask restart                   a new cluster with the same options, changed by those given
+            %gpudask on                        run every cell that uses Dask as if %%gpudask stood above it
+            %gpudask on --to-host              the same, with options of %%gpudask
+            %gpudask off                       end that
+            %gpudask fallbacks                 what has run on the CPU, because CuPy or cuDF lack it
             %gpudask stop                      close the cluster and release the GPUs
+            %gpudask connect tcp://HOST:8786   use a cluster that somebody else started; tls://... --security FILE
+            %gpudask disconnect                leave it as it was
 
         The value of ``start`` has the Dask client as ``client``; it is also Dask's default client.
         """
@@ -131,6 +142,8 @@ class GpuDaskMagics(Magics):
         --move NAMES      move these collections from outside the cell to the GPUs for the cell: x,df or all
         --to-host         convert results to NumPy and pandas
         --compare         also run the cell on the CPU, with copies of the variables, and compare times and results
+        --profile         show what each operation cost on the cluster, and advice
+        --strict          refuse operations that CuPy or cuDF lack, instead of computing them on the CPU
         --report FILE     write Dask's performance report of the cell to an HTML file
         """
         # Only for cells that `CellTransformer` has not rewritten: in an exported script, or run by other code.
@@ -166,7 +179,9 @@ class GpuDaskMagics(Magics):
         with _as_usage_errors():
             parsed = parse_cell(arguments)
             cluster = self._cluster_for_cell()
-            comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file)
+            self.session.check_libraries(cluster, parsed.libraries)
+            fallback = self.settings.fallback_of(strict=parsed.strict)
+            comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file, fallback=fallback)
             if _should_be_async(body):
                 return comparing
             try:
@@ -175,15 +190,36 @@ class GpuDaskMagics(Magics):
                 return done.value
             raise AssertionError("the cell does not use await")
 
+    @no_var_expand
+    @line_magic("_gpudask_on")  # type: ignore[arg-type]
+    def enter_automatic_cell(self, _: str) -> None:
+        """Switch the running cell if it can use Dask; `AutomaticCells` adds this call to cells."""
+        if "dask" not in sys.modules or not self.settings.on:
+            return
+        from ..overlay.config_overlay import current_overlay
+
+        if current_overlay() is not None:  # `%%gpudask` itself, or a cell inside another one
+            return
+        with _as_usage_errors():
+            check_on_options(self.settings.on_options)
+            source = source_of_cell(self._shell.user_ns)
+            self.contexts.enter(self._cell_context(parse_cell(self.settings.on_options), source))
+
     @contextmanager
     def _cell_context(self, arguments: CellArguments, source: str) -> Iterator[None]:
         cluster = self._cluster_for_cell()
+        if not cluster.is_owned and (arguments.report is not None or arguments.profile):
+            option = "--profile" if arguments.profile else "--report"
+            raise NotOwnedError(cluster.ready.address, f"{option} would measure the tasks of all its users.")
         on_gpus = cluster.ready.engine == "cuda"
-        if not on_gpus and not cluster.stand_in_announced:
+        if on_gpus:
+            self.session.check_libraries(cluster, arguments.libraries)
+        elif not cluster.stand_in_announced:
             cluster.stand_in_announced = True
             why = cluster.ready.stand_in or "The CPU stand-in was requested."
-            display(Note(f"{why} Cells run on the CPU stand-in, with NumPy and pandas."))
-        with cell_context(self._shell, self.session, cluster, arguments, source, footer=self.settings.footer):
+            where = "on the CPU stand-in, " if cluster.is_owned else ""
+            display(Note(f"{why} Cells run {where}with NumPy and pandas."))
+        with cell_context(self._shell, self.session, cluster, arguments, source, settings=self.settings):
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:
@@ -214,7 +250,17 @@ class GpuDaskMagics(Magics):
         cluster, new = self._launch(arguments.options)
         return ClusterView(cluster, None if new else self.session.state())
 
+    def _connect(self, arguments: LineArguments) -> View:
+        return ClusterView(self.session.connect(arguments.options, lambda: None))
+
+    def _disconnect(self, _: LineArguments) -> View:
+        address = self.session.disconnect()
+        if address:
+            return Note(f"Disconnected from {address}.")
+        return Note("This kernel is not connected to a cluster of somebody else.")
+
     def _stop(self, _: LineArguments) -> View:
+        self.session.require_owned("It is not stopped from here.")
         return Note("The cluster is closed." if self.session.stop() else "There was no cluster.")
 
     def _restart(self, arguments: LineArguments) -> View:
@@ -226,7 +272,17 @@ class GpuDaskMagics(Magics):
         assert arguments.number is not None
         return StatusView(self.session.scale(arguments.number))
 
+    def _on(self, arguments: LineArguments) -> View:
+        self.settings.on_options, self.settings.on = arguments.cell, True
+        return Note(describe_on(arguments.cell))
+
+    def _off(self, _: LineArguments) -> View:
+        was_on, self.settings.on = self.settings.on, False
+        return Note("Cells run as usual." if was_on else "%gpudask was not on.")
+
     def _status(self, _: LineArguments) -> View:
+        if self.settings.on:
+            show_note(self._shell, describe_on(self.settings.on_options))
         state = self.session.state()
         if not hasattr(self._shell, "kernel"):
             return StatusView(state)
@@ -251,6 +307,11 @@ class GpuDaskMagics(Magics):
         from .commands.free import free
 
         return free(self.session)
+
+    def _fallbacks(self, _: LineArguments) -> View:
+        from .commands.fallbacks import list_fallbacks
+
+        return list_fallbacks()
 
     def _logs(self, arguments: LineArguments) -> View:
         return LogsView(self.session.log(max(1, min(arguments.lines, 10_000))))

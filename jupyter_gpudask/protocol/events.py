@@ -62,6 +62,8 @@ class Ready(Message):
         The options that the Jupyter server decided on; `None` if there is no such server.
     found
         Whether the cluster existed already when the kernel asked the Jupyter server for it.
+    price_per_gpu_hour, currency
+        What a GPU costs per hour, as the administrator of the Jupyter server has set it; 0 without a price.
     """
 
     type: Literal["ready"] = "ready"
@@ -77,6 +79,8 @@ class Ready(Message):
     pid: int
     spec: ClusterSpec | None = None
     found: bool = False
+    price_per_gpu_hour: float = 0.0
+    currency: str = ""
 
 
 class StateReport(_Answer):

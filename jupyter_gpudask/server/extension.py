@@ -8,6 +8,7 @@ from typing import Any
 
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
+from prometheus_client import REGISTRY
 
 from ..protocol.unix_socket import socket_path
 from .api.dashboard_proxy import DASHBOARD
@@ -20,6 +21,7 @@ from .clusters.policy import Policy
 from .kernel_socket import KernelSocket
 from .metrics.broadcaster import Broadcaster
 from .metrics.monitor import Monitor
+from .metrics.prometheus import PrometheusMetrics
 from .pre_save_hook import remove_widget_views
 from .settings import ServerSettings
 
@@ -46,6 +48,7 @@ class GpuDaskExtension(ExtensionApp):
         self._kernel_events = KernelEventListener(self.manager, app.kernel_manager, app.event_logger)
         self._monitor = Monitor(self.manager)
         self._broadcaster = Broadcaster(self.manager, self._monitor, settings.history_seconds)
+        self._prometheus = PrometheusMetrics(self.manager, self._monitor, REGISTRY)
         self.settings["gpudask_manager"] = self.manager
         self.settings["gpudask_monitor"] = self._monitor
         self.settings["gpudask_broadcaster"] = self._broadcaster
@@ -64,6 +67,7 @@ class GpuDaskExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """Close all clusters."""
+        self._prometheus.close()
         self._kernel_events.stop()
         await self._broadcaster.stop()
         if self._socket is not None:

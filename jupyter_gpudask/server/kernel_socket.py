@@ -172,7 +172,14 @@ class _KernelConnection:
                 if not self._ready_sent and cluster.ready is not None:
                     self._ready_sent = True
                     # The dashboard only accepts requests of the server's proxy.
-                    update = {"dashboard_port": None, "spec": cluster.spec, "found": not self._created}
+                    settings = self._manager.policy.settings
+                    update = {
+                        "dashboard_port": None,
+                        "spec": cluster.spec,
+                        "found": not self._created,
+                        "price_per_gpu_hour": settings.price_per_gpu_hour,
+                        "currency": settings.currency,
+                    }
                     self._stream.send(cluster.ready.model_copy(update=update))
             case _:
                 error = cluster.error or ClusterLostError(

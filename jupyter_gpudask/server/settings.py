@@ -61,6 +61,15 @@ class ServerSettings(LoggingConfigurable):
         min=1,
         help="Maximum number of workers of a cluster; None for no limit.",
     ).tag(config=True)
+    price_per_gpu_hour = Float(
+        0.0,
+        min=0.0,
+        help="What a GPU costs per hour, for the cost that is shown under each cell; 0 shows none.",
+    ).tag(config=True)
+    currency = Unicode(
+        "USD",
+        help="The currency of price_per_gpu_hour.",
+    ).tag(config=True)
     history_seconds = Int(
         900,
         min=0,

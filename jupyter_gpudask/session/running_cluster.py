@@ -1,4 +1,4 @@
-"""A running cluster, as the kernel sees it: the connection to its supervisor, and a Dask client."""
+"""A running cluster, as the kernel sees it: its control, and a Dask client."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..client.kernel_client import KernelClient
-    from ..launcher.cluster_process import ClusterProcess
+    from ..client.worker_calls import CellMetrics
     from ..protocol import ClusterSpec, Ready
-    from .attach import ServerCluster
+    from .contract import ClusterControl
 
 
 @dataclass
@@ -21,21 +21,26 @@ class RunningCluster:
     Attributes
     ----------
     process
-        The connection to the supervisor.
+        The control of the cluster: over its supervisor, or a scheduler that somebody else started.
     client
         The Dask client.
     stand_in_announced
         Whether a cell has said that the cluster is the CPU stand-in.
     """
 
-    process: ServerCluster | ClusterProcess
+    process: ClusterControl
     client: KernelClient
     stand_in_announced: bool = False
 
     @property
     def ready(self) -> Ready:
-        """What the supervisor reported when the cluster was up."""
+        """What was reported when the cluster was up."""
         return self.process.ready
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether this kernel or its server started the cluster; other clusters are left as they were."""
+        return self.process.is_owned
 
     @property
     def spec(self) -> ClusterSpec:
@@ -65,24 +70,17 @@ class RunningCluster:
         if self.client.status == "running":
             self.client.wait_until_counted(limit)
 
-    def reset_peak_memory(self) -> None:
-        """Start a new period for `peak_memory`; does not wait for busy workers."""
-        if self.ready.engine == "cuda" and self.client.status == "running":
-            from ..client.worker_calls import reset_peak_memory
+    def start_cell_metrics(self) -> CellMetrics | None:
+        """Begin to measure device memory and energy of a cell; `None` without GPUs. Does not wait for busy workers.
 
-            reset_peak_memory(self.client)
-
-    def peak_memory(self, limit: float) -> dict[str, int]:
-        """The peak of device memory allocated on each worker since `reset_peak_memory`, in bytes, by worker name.
-
-        Parameters
-        ----------
-        limit
-            Seconds; workers that have not responded by then are left out.
+        Nor on a cluster of somebody else: RMM's statistics would change the allocator of its workers, and the energy is
+        that of all its users.
         """
-        from ..client.worker_calls import peak_memory
+        if not self.is_owned or self.ready.engine != "cuda" or self.client.status != "running":
+            return None
+        from ..client.worker_calls import CellMetrics
 
-        return peak_memory(self.client, limit) if self.ready.engine == "cuda" else {}
+        return CellMetrics(self.client)
 
     def run_on_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
         """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""

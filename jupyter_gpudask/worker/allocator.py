@@ -5,10 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from distributed import Worker
+from typing import Any
 
 _log = logging.getLogger(__name__)
 
@@ -100,15 +97,9 @@ def release_unused() -> None:
     driver.cuMemPoolTrimTo(int(resource.pool_handle()), 0)
 
 
-def take_peak(dask_worker: Worker) -> tuple[str, int | None]:
-    """The worker's name, and the peak of its allocated device memory in bytes since the last call.
-
-    Parameters
-    ----------
-    dask_worker
-        Set by `distributed.Client.run`.
-    """
-    return str(dask_worker.name), _statistics_of_process().take_peak() if "rmm" in sys.modules else None
+def take_peak() -> int | None:
+    """The peak of allocated device memory in bytes since the last call; `None` without RMM."""
+    return _statistics_of_process().take_peak() if "rmm" in sys.modules else None
 
 
 def pool_metrics() -> tuple[int | None, int | None, int | None]:

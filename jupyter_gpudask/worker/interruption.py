@@ -6,11 +6,14 @@ import asyncio
 import ctypes
 import threading
 import time
+from operator import call
 from typing import TYPE_CHECKING, Any
 
 from distributed import Reschedule, WorkerPlugin, get_worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from distributed import Worker
 
 INTERRUPTION_PLUGIN = "gpudask-interruption"
@@ -91,16 +94,23 @@ class InterruptionPlugin(WorkerPlugin):
     ----------
     runs
         The tasks that are running, in the order of their start.
+    call
+        Calls the function that runs a task, with its arguments; `profiling` replaces it to measure tasks.
     """
 
     def __init__(self) -> None:
         self.runs: dict[TaskRun, None] = {}
+        self.call: Callable[..., Any] = call
         self._worker: Worker
 
     def setup(self, worker: Worker) -> None:
         """Called by Dask when the worker has joined the scheduler, before it gets tasks."""
         self._worker = worker
         worker.handlers[INTERRUPT] = self.interrupt
+
+    def teardown(self, worker: Worker) -> None:
+        """Remove the operation; called by Dask when the plugin is unregistered, or when the worker closes."""
+        worker.handlers.pop(INTERRUPT, None)
 
     async def interrupt(self, limit: float) -> dict[str, Any]:
         """Raise `TaskInterruptedError` in the threads of cancelled tasks, and wait until these tasks end.
@@ -135,15 +145,16 @@ class InterruptionPlugin(WorkerPlugin):
 
 def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:
     """As `distributed.worker._run_task_simple`, which runs each task of a thread: here as a `TaskRun`."""
-    runs = _runs_of_this_worker()
-    if runs is None:
+    plugin = _plugin_of_this_worker()
+    if plugin is None:
         return original(*args, **kwargs)
+    runs = plugin.runs
     run = TaskRun(get_worker().get_current_task())
     outcome: Any = None
     try:
         try:
             runs[run] = None
-            outcome = original(*args, **kwargs)
+            outcome = plugin.call(original, *args, **kwargs)
         finally:
             run.end()
     except BaseException:
@@ -158,9 +169,9 @@ def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:
     return outcome
 
 
-def _runs_of_this_worker() -> dict[TaskRun, None] | None:
+def _plugin_of_this_worker() -> InterruptionPlugin | None:
     try:
         plugin = get_worker().plugins.get(INTERRUPTION_PLUGIN)
     except ValueError:  # a process of an executor that the user has given the worker
         return None
-    return plugin.runs if isinstance(plugin, InterruptionPlugin) else None
+    return plugin if isinstance(plugin, InterruptionPlugin) else None

@@ -11,7 +11,7 @@ from distributed import WorkerPlugin
 
 from ..machine.directories import worker_log
 from ..machine.lifeline import die_with_parent
-from .allocator import pool_metrics
+from .allocator import pool_metrics, take_peak
 from .log import send_output_to
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class MetricsPlugin(WorkerPlugin):
 def read_metrics(worker: Worker) -> dict[str, int | None]:
     """The metrics in the heartbeat; see `WorkerState` for their meaning."""
     pool_used, pool_size, pool_peak = pool_metrics()
-    to_host, to_disk = _spilled(worker.data)
+    to_host, to_disk = read_spilled(worker.data)
     return {
         "pool_used": pool_used,
         "pool_size": pool_size,
@@ -76,7 +76,27 @@ def read_metrics(worker: Worker) -> dict[str, int | None]:
     }
 
 
-def _spilled(data: Any) -> tuple[int | None, int | None]:
+def take_cell_metrics(dask_worker: Worker) -> tuple[str, int | None, float | None]:
+    """What a cell shows of a worker, as the difference between its end and its start.
+
+    Parameters
+    ----------
+    dask_worker
+        Set by `distributed.Client.run`.
+
+    Returns
+    -------
+    (str, int or None, float or None)
+        The worker's name, the peak of allocated device memory in bytes since the last call, and the energy that its GPU
+        has used in joules.
+    """
+    from ..machine.energy import read_energy
+
+    name = str(dask_worker.name)
+    return name, take_peak(), read_energy(name)
+
+
+def read_spilled(data: Any) -> tuple[int | None, int | None]:
     """Bytes of results that were spilled to host memory, and to disk."""
     if hasattr(data, "device_keys"):  # dask_cuda.device_host_file.DeviceHostFile
         return _spilled_by_dask_cuda(data)

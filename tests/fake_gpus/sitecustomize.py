@@ -10,6 +10,7 @@ with the pid and the calling module.
 ``FAKE_TRAFFIC_TYPE`` is NVML's type of these counters (64 bits).
 ``FAKE_TRAFFIC`` is how many bytes a second each sends and receives, over NVLink and over PCIe (0); -1 for GPUs that do
 not tell.
+``FAKE_ENERGY`` is how many joules the counter of each adds whenever it is read (none: GPUs without a counter).
 ``FAKE_GPU_NAMES`` is what the GPUs are called, with commas between.
 ``FAKE_GPUS`` is how many GPUs there are (2), ``FAKE_GPU_USED`` the bytes in use on each, ``FAKE_NVML_ERROR`` the name
 of the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable names (all of them), of which
@@ -33,9 +34,11 @@ USED = int(os.environ.get("FAKE_GPU_USED", str(2**30)))
 LOG = os.environ.get("FAKE_NVML_LOG", "")
 DELAY = float(os.environ.get("FAKE_NVML_DELAY", "0"))
 TRAFFIC = int(os.environ.get("FAKE_TRAFFIC", "0"))
+ENERGY = int(1000 * float(os.environ.get("FAKE_ENERGY", "0")))
 ERROR = os.environ.get("FAKE_NVML_ERROR", "")
 BROKEN = os.environ.get("FAKE_BROKEN_PACKAGE", "")
 PACKAGES = os.environ.get("FAKE_GPU_PACKAGES", "cupy,cudf,dask_cudf,rmm").split(",")
+counted = []
 STAND_IN = any(Path(entry).name == "fake_cupy" for entry in sys.path)
 
 
@@ -69,6 +72,14 @@ def by_uuid(name):
 def init(*_):
     if ERROR:
         raise pynvml.NVMLError(getattr(pynvml, f"NVML_ERROR_{ERROR}"))
+
+
+def energy(_):
+    """Millijoules; each process that reads it has a counter of its own."""
+    if not ENERGY:
+        return unsupported()
+    counted.append(ENERGY)
+    return sum(counted)
 
 
 VALUE_TYPE = int(os.environ.get("FAKE_TRAFFIC_TYPE", str(pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG)))
@@ -107,6 +118,7 @@ ANSWERS = {
     "nvmlDeviceGetUtilizationRates": lambda handle: Utilization,
     "nvmlDeviceGetTemperature": lambda handle, sensor: 46,
     "nvmlDeviceGetPowerUsage": lambda handle: 191_000,
+    "nvmlDeviceGetTotalEnergyConsumption": energy,
     "nvmlDeviceGetFieldValues": field_values,
     "nvmlDeviceGetComputeRunningProcesses": lambda handle: [Process] if handle == 0 else [],
     "nvmlDeviceGetComputeRunningProcesses_v2": lambda handle: [],

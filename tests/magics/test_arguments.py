@@ -86,9 +86,32 @@ def test_only_the_options_that_are_typed_are_given(line, options):
         ),
         (parse_cell, "--array torch", "Argument --array: invalid choice: 'torch'"),
         (parse_cell, "--compare --report x", "--compare and --report are mutually exclusive. Leave one of them out."),
+        (parse_cell, "--profile --compare", "--compare and --profile are mutually exclusive. Leave one of them out."),
     ],
 )
 def test_arguments_that_are_wrong_are_one_sentence(parse, line, sentence):
     with pytest.raises(UsageError) as raised:
         parse(line)
     assert str(raised.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("parse", "line", "meant"),
+    [
+        (parse_line, "strat", "start"),
+        (parse_line, "start --gpu 2", "--gpus"),
+        (parse_line, "start --gpus=2 --pol=3", "--pool"),
+        (parse_cell, "--array cuppy", "cupy"),
+        (parse_cell, "--to-hots", "--to-host"),
+    ],
+)
+def test_a_word_that_is_nearly_known_is_suggested(parse, line, meant):
+    with pytest.raises(UsageError, match=f"Did you mean {meant}\\?"):
+        parse(line)
+
+
+@pytest.mark.parametrize("line", ["sing", "start --lines x", "start --nothing 1"])
+def test_nothing_is_suggested_for_other_words(line):
+    with pytest.raises(UsageError) as raised:
+        parse_line(line)
+    assert "Did you mean" not in str(raised.value)

@@ -21,6 +21,57 @@ def test_the_cell_gives_cupy_and_the_cells_around_it_numpy(kernel):
     assert kernel.ok("type(y.compute()), type(da.ones(3).compute())").value == "(cupy.ndarray, numpy.ndarray)"
 
 
+def test_cells_are_switched_until_they_are_not(kernel):
+    cell = "x = da.ones((40, 40), chunks=10)\ntype(x.mean(axis=0).compute())"
+    assert "stood above it" in kernel.ok("%gpudask on --dataframe pandas").value
+    try:
+        reply = kernel.ok(cell)
+        assert (reply.value, len(reply.displayed)) == ("cupy.ndarray", 1)
+        assert reply.displayed[0].startswith("CuPy and pandas on 2 × NVIDIA H200")
+        assert "line 2" in re.sub(r"\x1b\[[\d;]*m", "", kernel.run("x = da.ones(3)\n1 / 0").traceback)
+        assert kernel.ok(f"%%time\n{cell}").value == "cupy.ndarray"
+        assert kernel.ok(f"%%gpudask --array numpy --dataframe pandas\n{cell}").value == "numpy.ndarray"
+        assert kernel.ok("1 + 1").displayed == []
+        assert kernel.ok("import asyncio\nawait asyncio.sleep(0)\ntype(da.ones(3)._meta)").value == "cupy.ndarray"
+        assert "%gpudask on" not in kernel.ok("%config GpuDask.on").value
+        assert "as if %%gpudask --dataframe pandas stood above it" in kernel.ok("%gpudask status").displayed[0]
+    finally:
+        kernel.ok("%gpudask off")
+    assert kernel.ok(cell).value == "numpy.ndarray"
+
+
+HOST_ONLY = """
+import numpy as np
+def host_only(block):
+    return np.sort(np.asarray(block))
+x = da.arange(6, chunks=2)
+y = x.map_blocks(host_only)
+"""
+
+
+def test_what_cupy_lacks_runs_on_the_cpu_if_wanted_and_the_footer_says_so(kernel):
+    assert kernel.run(f"%%gpudask --dataframe pandas{HOST_ONLY}").error == "ValueError"
+    assert kernel.ok("%gpudask fallbacks").value == "Nothing has run on the CPU because CuPy or cuDF lack it."
+    kernel.ok('%config GpuDask.fallback = "host"')
+    try:
+        reply = kernel.ok(f"%%gpudask --dataframe pandas{HOST_ONLY}type((y + 1).compute()), int(y.sum().compute())")
+        assert reply.value == "(cupy.ndarray, 15)"
+        assert reply.displayed[-1].endswith("on the CPU: host_only (line 6), 6 blocks")
+        quiet = kernel.ok("%%gpudask --dataframe pandas\nint((da.arange(6, chunks=2) + 1).sum().compute())")
+        assert (quiet.value, "on the CPU" in quiet.displayed[-1]) == ("21", False)
+        table = kernel.ok("listed = %gpudask fallbacks\nlisted").value
+        assert re.search(r"host_only +6 +6 +\d+\.\d\d +TypeError: Implicit conversion to a NumPy array", table)
+        assert kernel.ok("[(row.operation, row.blocks) for row in listed.fallbacks]").value == "[('host_only', 6)]"
+        strict = kernel.run(
+            f"%%gpudask --dataframe pandas --strict{HOST_ONLY.replace('host_only)', 'host_only, dtype=int)')}"
+            "(y + 2).compute()"
+        )
+        assert strict.error == "NotOnGpuError"
+        assert strict.error_value.startswith("host_only (line 6) cannot run on the GPU: TypeError: Implicit conversion")
+    finally:
+        kernel.ok('%config GpuDask.fallback = "error"')
+
+
 def test_the_blocks_on_the_workers_are_cupy(kernel):
     kernel.ok("%%gpudask --dataframe pandas\nkept = da.random.normal(size=(40, 40), chunks=20).persist()")
     kernel.ok("from distributed import wait; wait(kept)")
@@ -245,7 +296,7 @@ def test_a_copy_of_the_configuration_changes_nothing(kernel):
 def test_the_footer_summarizes_the_cell(kernel):
     reply = kernel.ok(f"{CELL}\nda.ones((40, 40), chunks=10).sum().compute()")
     assert len(reply.displayed) == 1
-    pattern = r"CuPy and pandas on 2 × NVIDIA H200 · \d+\.\d s · \d+ tasks · at most 3\.0 GiB in use on GPU [01]"
+    pattern = r"CuPy and pandas on 2 × NVIDIA H200 · \d+\.\d s · \d+ tasks · peak 3\.0 GiB on GPU [01]"
     assert re.fullmatch(pattern, footer(reply))
     assert "color: var(--jp-ui-font-color2" in reply.html[-1]
 
@@ -280,7 +331,7 @@ def test_the_peak_is_that_of_the_cell_alone(kernel):
     kernel.ok("client.submit(use_for_a_while, 100).result()")
     reply = kernel.ok(f"{CELL}\nclient.submit(use_for_a_while, 2, pure=False).result()")
     kernel.ok("client.run(count_no_more)")
-    assert "at most 2.0 GiB in use on GPU " in footer(reply)
+    assert "peak 2.0 GiB on GPU " in footer(reply)
 
 
 def test_a_cell_leaves_nothing_in_the_logs(kernel):
@@ -315,8 +366,15 @@ def test_while_a_cell_runs_longer_its_line_is_live(kernel):
 
 
 def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
-    kernel.ok(f"{CELL} --report {tmp_path}/report.html\nda.ones((40, 40), chunks=10).sum().compute()")
+    cell = "da.ones((40, 40), chunks=10).sum().compute()"
+    reply = kernel.ok(f"{CELL} --report {tmp_path}/report.html\n{cell}")
     assert "Dask Performance Report" in (tmp_path / "report.html").read_text()
+    assert f"Dask's performance report: {tmp_path}/report.html" in reply.displayed
+    assert "<a " not in "".join(reply.html)  # Jupyter does not serve what is outside of the notebook's folder
+    kernel.ok(f"import os\nold = os.getcwd()\nos.chdir({str(tmp_path)!r})")
+    reply = kernel.ok(f"{CELL} --report 'a report.html'\n{cell}")
+    assert '<a href="a%20report.html" target="_blank">a report.html</a>' in "".join(reply.html)
+    kernel.ok("os.chdir(old)")
     reply = kernel.run(f"{CELL} --report {tmp_path}/no/report.html\nran = True")
     assert "cannot be written" in reply.printed
 

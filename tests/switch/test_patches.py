@@ -29,8 +29,8 @@ DOORS = {"patches/apply.py", "patches/interception.py"} | {
 }
 
 
-def test_there_are_at_most_25_rows_each_with_a_name_of_its_own():
-    assert len(PATCHES) <= 25
+def test_there_are_at_most_26_rows_each_with_a_name_of_its_own():
+    assert len(PATCHES) <= 26
     assert len({row.name for row in PATCHES}) == len(PATCHES)
 
 
@@ -169,7 +169,7 @@ def test_with_another_dask_a_gpu_cell_names_the_patch_and_cells_for_the_cpu_go_o
     assert lines == [lines[0]] * 2
 
 
-STATE_OF_THE_PROCESS = ("os.environ", "sys.path", "linecache.cache")
+STATE_OF_THE_PROCESS = ("os.environ", "sys.path", "sys.argv", "sys.modules['__main__']", "linecache.cache")
 
 
 def foreign_names(tree):

@@ -10,6 +10,7 @@ from IPython.core.displayhook import DisplayHook
 from ..views.base import show_note
 from .footer import Footer
 from .interrupt import cancel_on_interrupt
+from .price import Price
 from .report import report_to
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
     from ..arguments import CellArguments
+    from ..settings import MagicsSettings
 
 _HINTS = {
     "cupy": "This error comes from CuPy, which does not support everything that NumPy does. "
@@ -39,7 +41,7 @@ def cell_context(
     arguments: CellArguments,
     source: str,
     *,
-    footer: bool,
+    settings: MagicsSettings,
 ) -> Iterator[None]:
     """Switch Dask to the GPU backends and to `cluster` while a cell runs, and show what the cell did.
 
@@ -53,8 +55,9 @@ def cell_context(
         The arguments of ``%%gpudask``.
     source
         The code of the cell.
-    footer
-        Whether to show a line under the cell.
+    settings
+        Whether to show a line under the cell, with which price, and what happens to operations that the GPU libraries
+        lack.
     """
     # Imported here, because the start of the cluster imports Dask in the background.
     from ...overlay.cell_record import CellRecord
@@ -66,13 +69,19 @@ def cell_context(
     backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
     outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
     record = CellRecord(to_host=arguments.to_host)
+    if on_gpus:
+        record.fallback = settings.fallback_of(strict=arguments.strict)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
         line = None
-        if footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            line = Footer(shell, session, cluster, backends, record.on_host)
+        if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
+            line = Footer(shell, session, cluster, backends, record, price=Price.of(settings, cluster.ready))
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
+        if arguments.profile:
+            from .profile import profiled
+
+            stack.enter_context(profiled(shell, cluster))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
         stack.enter_context(cancel_on_interrupt(shell, cluster))

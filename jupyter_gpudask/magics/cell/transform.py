@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _CELL_MAGIC = "%%gpudask"
-_ENTER_MAGIC = "_gpudask_cell"
-_COMPARE_MAGIC = "_gpudask_compare"
+ENTER_MAGIC = "_gpudask_cell"
+COMPARE_MAGIC = "_gpudask_compare"
 
 
 class CellTransformer:
@@ -47,8 +47,8 @@ class CellTransformer:
             # The body runs twice, so it becomes an argument; the blank line keeps the line numbers.
             source = "\n" + self._shell.transform_cell(body)
             wait = "await " if _should_be_async(source) else ""
-            return [f"{wait}get_ipython().run_line_magic({_COMPARE_MAGIC!r}, {arguments.strip() + source!r})\n"]
-        call = f"get_ipython().run_line_magic({_ENTER_MAGIC!r}, {arguments.strip()!r})\n"
+            return [f"{wait}get_ipython().run_line_magic({COMPARE_MAGIC!r}, {arguments.strip() + source!r})\n"]
+        call = f"get_ipython().run_line_magic({ENTER_MAGIC!r}, {arguments.strip()!r})\n"
         return [call, *self._shell.transform_cell(body).splitlines(keepends=True)]
 
 
@@ -71,9 +71,7 @@ def restore_source(namespace: dict[str, Any], arguments: str, body: str = "") ->
     (str, str)
         The file name that IPython gave the running cell, and the code of the cell as the user wrote it.
     """
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
-    while frame is not None and frame.f_globals is not namespace:
-        frame = frame.f_back
+    frame = frame_of_cell(namespace)
     if frame is None:
         return "<cell>", f"\n{body}"
     file = frame.f_code.co_filename
@@ -87,3 +85,11 @@ def restore_source(namespace: dict[str, Any], arguments: str, body: str = "") ->
     source = "".join(lines)
     linecache.cache[file] = (len(source), None, lines, file)
     return file, source
+
+
+def frame_of_cell(namespace: dict[str, Any]) -> FrameType | None:
+    """The innermost stack frame of the running cell, whose global variables are `namespace`."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
+    while frame is not None and frame.f_globals is not namespace:
+        frame = frame.f_back
+    return frame

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ...protocol import ClusterState, WorkerState
 
 _MAX_GPUS = 8
+_JOULES_PER_WATT_HOUR = 3600
 
 
 @dataclass(repr=False)
@@ -57,8 +58,14 @@ class CellSummary(View):
         The highest peak of allocated device memory of any GPU in bytes, and the index of that GPU.
     spilled
         The size of the results that are spilled to host memory or disk, in bytes.
+    energy
+        The energy that the GPUs have used, in joules.
+    cost
+        The cost of the cell with its currency.
     on_host
         Names of the collections that stayed on the CPU, with their line numbers.
+    fallbacks
+        Operations that the GPU libraries lack: name, line number, and number of blocks that were computed on the CPU.
     """
 
     libraries: tuple[str, ...]
@@ -68,7 +75,10 @@ class CellSummary(View):
     peak: int | None
     peak_gpu: int | None
     spilled: int
+    energy: float | None
+    cost: str | None
     on_host: tuple[tuple[str, int], ...]
+    fallbacks: tuple[tuple[str, int, int], ...] = ()
 
     def __str__(self) -> str:
         parts = [
@@ -78,11 +88,17 @@ class CellSummary(View):
         ]
         if self.peak is not None:
             where = "" if self.peak_gpu is None else f" on GPU {self.peak_gpu}"
-            parts.append(f"at most {format_bytes(self.peak)} in use{where}")
+            parts.append(f"peak {format_bytes(self.peak)}{where}")
         if self.spilled:
             parts.append(f"{format_bytes(self.spilled)} spilled")
-        if self.on_host:
-            parts.append(f"on the CPU: {', '.join(_describe_collection(name, line) for name, line in self.on_host)}")
+        if self.energy:
+            parts.append(format_energy(self.energy))
+        if self.cost is not None:
+            parts.append(self.cost)
+        on_cpu = [_describe_place(name, line) for name, line in self.on_host]
+        on_cpu += [f"{_describe_place(name, line)}, {format_count(n, 'block')}" for name, line, n in self.fallbacks]
+        if on_cpu:
+            parts.append(f"on the CPU: {', '.join(on_cpu)}")
         return " · ".join(parts)
 
     def to_html(self) -> str:
@@ -95,11 +111,17 @@ def format_count(number: int, unit: str) -> str:
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
+def format_energy(joules: float) -> str:
+    """Format an energy in watt-hours, such as ``0.35 Wh``."""
+    hours = joules / _JOULES_PER_WATT_HOUR
+    return f"{hours:,.0f} Wh" if hours >= 100 else f"{hours:.2g} Wh"
+
+
 def _describe_gpu(worker: WorkerState) -> str:
     busy = "" if worker.utilization is None else f" {worker.utilization:.0f} %"
     memory = "" if worker.device_memory_used is None else f" {format_bytes(worker.device_memory_used)}"
     return f"GPU {worker.gpu_index}{busy}{memory}"
 
 
-def _describe_collection(name: str, line: int) -> str:
+def _describe_place(name: str, line: int) -> str:
     return f"{name} (line {line})" if line else name

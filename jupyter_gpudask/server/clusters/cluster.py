@@ -42,8 +42,8 @@ class KernelCluster:
     ----------
     status
         ``starting``, then ``ready``, ``closing`` and ``closed``; or ``failed``.
-    since
-        When the cluster got this status, in seconds since the epoch.
+    created, since
+        When the start was requested, and when the cluster got this status, in seconds since the epoch.
     error
         Why the cluster failed or was closed; `None` if it did not fail, and if the user closed it.
     process
@@ -64,7 +64,7 @@ class KernelCluster:
         self.kernel_id = kernel_id
         self.spec = spec
         self.status: Status = "starting"
-        self.since = time.time()
+        self.created = self.since = time.time()
         self.error: GpuDaskError | None = None
         self.process: ClusterProcess | None = None
         self.interpreter: Interpreter | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ...errors import (
     ClusterExistsError,
@@ -23,9 +23,10 @@ from .idle_timeout import IdleTimeout
 from .standby import StandbySupervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from ...protocol import ClusterSpec
+    from ...protocol.rest import Status
     from .kernels import Interpreter, Kernels
     from .policy import Policy
 
@@ -61,6 +62,13 @@ class ClusterManager:
         self.standby = StandbySupervisor(kernels, policy.settings.standby)
         self._idle = IdleTimeout(policy.settings.idle_timeout, kernels)
         self._interval = self._idle.interval
+        self._observers: list[Callable[[KernelCluster], None]] = []
+        self._statuses: WeakKeyDictionary[KernelCluster, Status] = WeakKeyDictionary()
+
+    def observe(self, observer: Callable[[KernelCluster], None]) -> Callable[[], None]:
+        """Call `observer` with each cluster whose status has changed, until the returned function is called."""
+        self._observers.append(observer)
+        return lambda: self._observers.remove(observer)
 
     def get(self, kernel_id: str) -> KernelCluster:
         """The cluster of a kernel.
@@ -240,6 +248,10 @@ class ClusterManager:
             await cluster.close()
 
     def _on_change(self, cluster: KernelCluster) -> None:
+        if self._statuses.get(cluster) != cluster.status:
+            self._statuses[cluster] = cluster.status
+            for observer in self._observers:
+                observer(cluster)
         if self.clusters.get(cluster.kernel_id) is not cluster:
             return
         if cluster.status == "ready" and (error := self._idle.check(cluster)) is not None:

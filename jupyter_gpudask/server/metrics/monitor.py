@@ -46,6 +46,11 @@ class Monitor:
         self._gpus: GpuList | None = None
         self._read_at = 0.0
 
+    @property
+    def last(self) -> Sequence[GpuInfo]:
+        """The GPUs as they were last read; empty before the first time."""
+        return self._gpus.gpus if self._gpus is not None else ()
+
     async def gpus(self, max_age: float = 0.0) -> GpuList:
         """The GPUs, with metrics that are at most `max_age` seconds old, or `self.max_age` if that is more."""
         async with self._lock:

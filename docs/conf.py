@@ -1,0 +1,37 @@
+"""The documentation site: Markdown pages of this folder, built with Sphinx and MyST by `make docs`."""
+
+import json
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+ROOT = Path(__file__).parents[1]
+
+project = "jupyter_gpudask"
+author = "the jupyter_gpudask developers"
+release = version = json.loads((ROOT / "package.json").read_text())["version"]
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+exclude_patterns = ["README.md"]  # the page for those who read the folder; its table is part of index.md
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+autodoc_typehints = "description"
+autodoc_typehints_format = "short"
+
+html_theme = "pydata_sphinx_theme"
+html_title = "jupyter_gpudask"
+html_theme_options = {"show_prev_next": False, "navigation_with_keys": False, "show_toc_level": 2}
+html_sidebars: dict[str, list[str]] = {"**": []}  # the header lists all pages
+html_show_sourcelink = False
+
+
+def _link_files_outside(_app: Sphinx, _page: str, source: list[str]) -> None:
+    """Let links to Markdown files of other folders, which are not pages of the site, lead to a copy of the file."""
+    source[0] = re.sub(r"\]\((\.\./[^)#]+\.md)[^)]*\)", r"](path:\1)", source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Register what this configuration adds to Sphinx."""
+    app.connect("source-read", _link_files_outside)

@@ -1,0 +1,1 @@
+"""Profiles of cells: what each operation cost on the cluster, and advice. Used by ``%%gpudask --profile`` only."""

@@ -1,0 +1,185 @@
+"""The measurements of one cell. Times are in seconds and sizes in bytes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+
+@dataclass
+class Operation:
+    """What the tasks of one operation did, summed over all threads of all workers.
+
+    Attributes
+    ----------
+    tasks
+        How often it ran; each time gives a block or a partition.
+    sized, nbytes
+        The number of results whose size is known, and the sum of their sizes.
+    seconds
+        Time in tasks, by the clock of the host. Functions of CuPy and cuDF return before the GPU has finished.
+    gpu_seconds
+        Time between the first and the last instruction on the GPU's stream, by CUDA events.
+    waiting
+        Time in which a thread had nothing to run before its tasks, although the cluster had unfinished tasks.
+    to_gpu_seconds, to_gpu_bytes, to_host_seconds, to_host_bytes
+        Moves between host and device memory; the time is a part of `seconds`.
+    between_workers
+        Time to fetch results of other workers.
+    spilling
+        Time to write results to slower memory and to read them again.
+    is_source
+        Whether it needs no other block.
+    """
+
+    tasks: int = 0
+    sized: int = 0
+    nbytes: int = 0
+    seconds: float = 0.0
+    gpu_seconds: float = 0.0
+    waiting: float = 0.0
+    to_gpu_seconds: float = 0.0
+    to_gpu_bytes: int = 0
+    to_host_seconds: float = 0.0
+    to_host_bytes: int = 0
+    between_workers: float = 0.0
+    spilling: float = 0.0
+    is_source: bool = False
+
+    def add(self, other: Operation) -> None:
+        """Add the sums of another one."""
+        for each in fields(self):
+            mine, theirs = getattr(self, each.name), getattr(other, each.name)
+            setattr(self, each.name, mine or theirs if each.name == "is_source" else mine + theirs)
+
+    @property
+    def block_size(self) -> float | None:
+        """The mean size of its results; `None` if unknown."""
+        return self.nbytes / self.sized if self.sized else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, which Dask's connections accept."""
+        return asdict(self)
+
+
+@dataclass
+class WorkerUse:
+    """How much a worker computed.
+
+    Attributes
+    ----------
+    name
+        Its name in Dask.
+    threads
+        How many tasks it can run at a time.
+    seconds, gpu_seconds
+        Time in tasks, see `Operation`.
+    """
+
+    name: str
+    threads: int = 1
+    seconds: float = 0.0
+    gpu_seconds: float = 0.0
+
+    def busy(self, duration: float, *, on_gpus: bool) -> float:
+        """The part of `duration` seconds in which it computed, from 0 to 1; a GPU worker's is that of its GPU."""
+        seconds = self.gpu_seconds if on_gpus and self.gpu_seconds else self.seconds / self.threads
+        return min(1.0, seconds / duration) if duration > 0 else 0.0
+
+
+@dataclass
+class SchedulerRecord:
+    """What the scheduler knows: the times that workers report with each finished task.
+
+    Attributes
+    ----------
+    operations
+        By the operation in the key of the task.
+    workers
+        By address.
+    active
+        Seconds in which there were unfinished tasks.
+    unfinished
+        Number of tasks that are unfinished at the end.
+    """
+
+    operations: dict[str, Operation] = field(default_factory=dict)
+    workers: dict[str, WorkerUse] = field(default_factory=dict)
+    active: float = 0.0
+    unfinished: int = 0
+
+
+@dataclass
+class WorkerRecord:
+    """What a worker knows: the steps of the tasks that it ran, of which several may be fused into one task.
+
+    Attributes
+    ----------
+    steps
+        By the operation of the task, and then by that of the step. The step that gives the result of the task has no
+        `tasks` and `nbytes`: the scheduler counts them.
+    results
+        For each operation of a task, how often a step of which operation was its last.
+    transferred
+        Bytes that it fetched from other workers.
+    spilled
+        Bytes that it wrote to disk.
+    """
+
+    steps: dict[str, dict[str, Operation]] = field(default_factory=dict)
+    results: dict[str, dict[str, int]] = field(default_factory=dict)
+    transferred: int = 0
+    spilled: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, which Dask's connections accept."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        steps = {
+            task: {name: Operation(**operation) for name, operation in inner.items()}
+            for task, inner in values["steps"].items()
+        }
+        return cls(**(values | {"steps": steps}))
+
+
+@dataclass
+class CellProfile:
+    """The profile of one cell.
+
+    Attributes
+    ----------
+    duration
+        Of the cell.
+    active
+        The part of `duration` in which the cluster had unfinished tasks.
+    operations
+        By name.
+    workers
+        In the order of the cluster.
+    on_gpus
+        Whether the workers have GPUs.
+    transferred, spilled
+        Bytes moved between workers, and written to disk.
+    unfinished
+        Number of tasks that were unfinished when the cell ended.
+    silent
+        Number of workers that ran tasks and did not report their steps in time.
+    """
+
+    duration: float
+    active: float
+    operations: dict[str, Operation]
+    workers: tuple[WorkerUse, ...]
+    on_gpus: bool = False
+    transferred: int = 0
+    spilled: int = 0
+    unfinished: int = 0
+    silent: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """Time in tasks, of all workers."""
+        return sum(operation.seconds for operation in self.operations.values())

@@ -1,0 +1,183 @@
+"""Measurements in a worker: the steps of its tasks, moves between host and device, and transfers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from operator import call
+from typing import TYPE_CHECKING, Any
+
+from dask.sizeof import sizeof
+from distributed import WorkerPlugin
+
+from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
+from .gpu_clock import GpuClock
+from .measurements import Operation, WorkerRecord
+from .operations import operation_of
+from .steps import run_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from distributed import Worker
+
+PROFILE_PLUGIN = "gpudask-profile"
+"""The name of the plugin and of the worker's operation that returns its record."""
+
+_FLUSH_TIME = 1.0
+_ARGUMENT = "__dask_blockwise__"
+_GPU_MODULES = ("cupy", "cudf")
+
+
+class WorkerProfilePlugin(WorkerPlugin):
+    """Records the steps of all tasks of the worker, until it is removed.
+
+    Parameters
+    ----------
+    on_gpus
+        Whether the worker has a GPU.
+    """
+
+    def __init__(self, *, on_gpus: bool) -> None:
+        self._on_gpus = on_gpus
+        self._worker: Worker
+
+    def setup(self, worker: Worker) -> None:
+        """Called by Dask when the plugin is registered."""
+        self._worker = worker
+        self._lock = threading.Lock()
+        self._record = WorkerRecord()
+        self._began = time.time() + worker.scheduler_delay
+        self._written = _bytes_written(worker)
+        self._clock = GpuClock(self._add_gpu_time) if self._on_gpus else None
+        worker.handlers[PROFILE_PLUGIN] = self.read
+        interruption = worker.plugins.get(INTERRUPTION_PLUGIN)
+        if isinstance(interruption, InterruptionPlugin):
+            interruption.call = self.run
+
+    def teardown(self, worker: Worker) -> None:
+        """Called by Dask when the plugin is removed."""
+        worker.handlers.pop(PROFILE_PLUGIN, None)
+        interruption = worker.plugins.get(INTERRUPTION_PLUGIN)
+        if isinstance(interruption, InterruptionPlugin):
+            interruption.call = call
+
+    async def read(self) -> dict[str, Any]:
+        """The `WorkerRecord` so far, as plain values."""
+        if self._clock is not None:
+            await asyncio.to_thread(self._clock.finish, _FLUSH_TIME)
+        fetched = [each for each in self._worker.transfer_incoming_log if each["stop"] >= self._began]
+        with self._lock:
+            self._record.transferred = sum(each["total"] for each in fetched)
+            self._record.spilled = _bytes_written(self._worker) - self._written
+            return self._record.to_dict()
+
+    def run(self, original: Callable[..., Any], task: Any, *args: Any, **kwargs: Any) -> Any:
+        """As ``original(task, ...)``, which calls the task; here step by step."""
+        run = _TaskSteps(task, self._clock)
+        try:
+            return original(run, *args, **kwargs)
+        finally:
+            run.end()
+            with self._lock:
+                _add_steps(self._record, run)
+
+    def _add_gpu_time(self, step: tuple[str, str], seconds: float) -> None:
+        with self._lock:
+            self._record.steps.setdefault(step[0], {}).setdefault(step[1], Operation()).gpu_seconds += seconds
+
+
+class _TaskSteps:
+    """A task that runs once, and what its steps did."""
+
+    def __init__(self, task: Any, clock: GpuClock | None) -> None:
+        self.name = operation_of(task.key)
+        self.steps: dict[str, Operation] = {}
+        self.result: str | None = None
+        self._task, self._clock = task, clock
+        self._newest: tuple[Operation, int | None] | None = None
+        self._order: list[tuple[str, str]] = []
+        self._events: list[Any] = []
+        self._last = 0.0
+
+    def __call__(self, values: Mapping[Any, Any]) -> Any:
+        if self._clock is not None:
+            self._events.append(self._clock.record())
+        self._last = time.perf_counter()
+        result = run_steps(self._task, values, self._on_step)
+        if self._newest is not None:  # the scheduler knows the result of the task
+            operation, size = self._newest
+            operation.tasks -= 1
+            operation.sized -= size is not None
+            operation.nbytes -= size or 0
+            self.result = self._order[-1][1]
+        return result
+
+    def _on_step(self, step: Any, values: Mapping[Any, Any], result: Any) -> None:
+        name = operation_of(step.key)
+        operation = self.steps.get(name)
+        if operation is None:
+            operation = self.steps[name] = Operation(is_source=_is_source(step, values))
+        now = time.perf_counter()
+        seconds, self._last = now - self._last, now
+        size = getattr(result, "nbytes", None)
+        size = size if isinstance(size, int) else None
+        operation.tasks += 1
+        operation.seconds += seconds
+        if size is not None:
+            operation.sized += 1
+            operation.nbytes += size
+        self._newest = operation, size
+        self._order.append((self.name, name))
+        if self._clock is not None:
+            self._events.append(self._clock.record())
+            _count_move(operation, step, values, result, seconds)
+
+    def end(self) -> None:
+        """Count the time of a step that was not finished."""
+        if self.result is None and self._last:
+            self.steps.setdefault(self.name, Operation()).seconds += time.perf_counter() - self._last
+        if self._clock is not None and len(self._events) == len(self._order) + 1:
+            self._clock.measure(self._order, self._events)
+
+
+def _add_steps(record: WorkerRecord, run: _TaskSteps) -> None:
+    known = record.steps.setdefault(run.name, {})
+    for name, operation in run.steps.items():
+        known.setdefault(name, Operation()).add(operation)
+    if run.result is not None:
+        counts = record.results.setdefault(run.name, {})
+        counts[run.result] = counts.get(run.result, 0) + 1
+
+
+def _is_source(step: Any, values: Mapping[Any, Any]) -> bool:
+    """Whether a step needs no block; Dask's blockwise operations have arguments such as shapes as dependencies."""
+    return all(str(key).startswith(_ARGUMENT) and not hasattr(values.get(key), "shape") for key in step.dependencies)
+
+
+def _count_move(operation: Operation, step: Any, values: Mapping[Any, Any], result: Any, seconds: float) -> None:
+    """Count a step whose one block is on the host and whose result is on the GPU, or the other way round."""
+    if len(step.dependencies) != 1:
+        return
+    (needed,) = step.dependencies
+    before, after = values.get(needed), _is_on_gpu(result)
+    if before is None or _is_on_gpu(before) == after or not hasattr(before, "ndim") or not hasattr(result, "ndim"):
+        return
+    size = sizeof(result)
+    if after:
+        operation.to_gpu_seconds += seconds
+        operation.to_gpu_bytes += size
+    else:
+        operation.to_host_seconds += seconds
+        operation.to_host_bytes += size
+
+
+def _is_on_gpu(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] in _GPU_MODULES
+
+
+def _bytes_written(worker: Any) -> int:
+    """Bytes that Dask has written to disk since the worker started; dask-cuda does not count them."""
+    metrics: Mapping[Any, float] = getattr(worker.data, "cumulative_metrics", {})
+    return int(metrics.get(("disk-write", "bytes"), 0))

@@ -1,0 +1,93 @@
+"""`%gpudask on` without a cluster: which cells are switched, and where the call is added."""
+
+import ast
+import sys
+from types import SimpleNamespace
+
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.inputtransformer2 import TransformerManager
+
+from jupyter_gpudask.magics.arguments import ON_OPTIONS, check_on_options, parse_line
+from jupyter_gpudask.magics.cell.automatic import AUTOMATIC_MAGIC, AutomaticCells
+from jupyter_gpudask.magics.cell.transform import CellTransformer
+
+SETTINGS = SimpleNamespace(on=True)
+CALL = f"get_ipython().run_line_magic('{AUTOMATIC_MAGIC}', '')"
+
+
+def switched(cell):
+    """The statements of a cell as they run after `%gpudask on`; CALL stands for the call."""
+    manager = TransformerManager()
+    shell = SimpleNamespace(transform_cell=manager.transform_cell, input_transformers_cleanup=[], ast_transformers=[])
+    cell = "".join(CellTransformer(shell).transform(cell.splitlines(keepends=True)))
+    tree = AutomaticCells(shell, SETTINGS).visit(ast.parse(manager.transform_cell(cell)))
+    compile(ast.fix_missing_locations(tree), "cell", "exec")
+    return [ast.unparse(statement).replace(CALL, "CALL") for statement in tree.body]
+
+
+@pytest.fixture(params=[True, False], ids=["with dask", "without dask"])
+def has_dask(request, monkeypatch):
+    if request.param:
+        monkeypatch.setitem(sys.modules, "dask", sys)
+    else:
+        monkeypatch.delitem(sys.modules, "dask", raising=False)
+    return request.param
+
+
+def test_a_cell_is_switched_at_its_start_or_by_its_own_imports(has_dask):
+    cell = "x = 1\nimport math\ntry:\n    import os\nfinally:\n    y = 2\ny"
+    expected = ["x = 1", "import math", "try:\n    import os\nfinally:\n    y = 2", "y"]
+    for position in [0] if has_dask else [3, 2]:
+        expected.insert(position, "CALL")
+    assert switched(cell) == expected
+
+
+def test_the_first_statements_of_a_module_stay_the_first(has_dask):
+    cell = "'text'\nfrom __future__ import annotations\nimport math"
+    expected = ["'text'", "from __future__ import annotations", "import math"]
+    expected.insert(2 if has_dask else 3, "CALL")
+    assert switched(cell) == expected
+    assert switched("from __future__ import annotations")[:1] == ["from __future__ import annotations"]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["%%bash\nls", "%%time\nx = 1", "%gpudask on", "!ls", "started = %gpudask start", "%%gpudask\nx", "%time x", ""],
+)
+@pytest.mark.usefixtures("has_dask")
+def test_cells_of_magics_are_as_they_were(cell):
+    assert "CALL" not in switched(cell)
+
+
+def test_a_magic_that_runs_a_file_is_switched(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask", sys)
+    assert switched("%run job.py")[0] == "CALL"
+    assert switched("%matplotlib inline\nx = 1")[0] == "CALL"
+
+
+def test_a_line_keeps_its_number(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask", sys)
+    tree = AutomaticCells(None, SETTINGS).visit(ast.parse("\n\nx = 1\ny = 2"))
+    assert [statement.lineno for statement in tree.body] == [3, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--compare", "%gpudask on does not take --compare. Use it in a cell: %%gpudask --compare"),
+        ("--report a.html", "%gpudask on does not take --report. Use it in a cell: %%gpudask --report"),
+        ("--move x,y", "%gpudask on does not take --move x,y, because not every cell has them. Use --move all"),
+        ("--array torch", "invalid choice: 'torch'"),
+    ],
+)
+def test_options_for_one_cell_are_refused(options, sentence):
+    with pytest.raises(UsageError, match=sentence.replace("(", r"\(")):
+        parse_line(f"on {options}")
+
+
+def test_the_other_options_are_kept_as_they_were_typed():
+    line = "--array numpy --dataframe pandas --move all --to-host --strict"
+    assert parse_line(f"on {line}").cell == line
+    assert all(option in line for option in ON_OPTIONS)
+    check_on_options("")

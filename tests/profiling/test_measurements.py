@@ -1,0 +1,146 @@
+"""A profile is made of what the scheduler and its workers recorded."""
+
+import threading
+import types
+
+import pytest
+
+from jupyter_gpudask.profiling.combine import combine
+from jupyter_gpudask.profiling.gpu_clock import GpuClock
+from jupyter_gpudask.profiling.measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse
+from jupyter_gpudask.profiling.scheduler_plugin import SchedulerProfilePlugin
+
+
+def record(**operations):
+    workers = {"tcp://a": WorkerUse("a", seconds=8), "tcp://b": WorkerUse("b", seconds=2)}
+    return SchedulerRecord(operations, workers, active=10.0)
+
+
+def test_the_time_of_fused_tasks_is_divided_among_their_steps():
+    whole = Operation(tasks=4, sized=4, nbytes=32, seconds=10, waiting=1)
+    steps = {"random": Operation(tasks=100, sized=100, nbytes=8000, seconds=6), "sum": Operation(seconds=2)}
+    profile = combine(
+        12,
+        record(sum=whole),
+        {"tcp://a": WorkerRecord({"sum": steps}, {"sum": {"result": 1, "sum": 3}})},
+        on_gpus=False,
+    )
+    assert profile.operations["random"].seconds == pytest.approx(7.5)
+    assert profile.operations["random"].block_size == 80
+    assert profile.operations["sum"] == Operation(tasks=4, sized=4, nbytes=32, seconds=2.5, waiting=1)
+    assert profile.seconds == pytest.approx(10)
+
+
+def test_without_a_workers_record_a_task_is_one_operation():
+    whole = Operation(tasks=4, seconds=10)
+    profile = combine(12, record(sum=whole), {}, on_gpus=False)
+    assert profile.operations == {"sum": whole}
+    assert profile.silent == 2
+
+
+def test_steps_of_tasks_that_did_not_finish_are_included():
+    steps = {"load": {"load": Operation(seconds=3)}}
+    profile = combine(12, record(), {"tcp://a": WorkerRecord(steps)}, on_gpus=False)
+    assert profile.operations["load"].seconds == 3
+
+
+def test_a_gpu_is_busy_while_it_computes():
+    steps = {"sum": {"sum": Operation(seconds=1, gpu_seconds=6)}}
+    profile = combine(12, record(), {"tcp://a": WorkerRecord(steps)}, on_gpus=True)
+    first, second = profile.workers
+    assert first.busy(profile.active, on_gpus=True) == pytest.approx(0.6)
+    assert second.busy(profile.active, on_gpus=True) == pytest.approx(0.2)
+
+
+def test_a_record_of_a_worker_survives_its_way_to_the_scheduler():
+    whole = WorkerRecord({"sum": {"add": Operation(tasks=2, is_source=True)}}, {"sum": {"add": 2}}, 5, 6)
+    assert WorkerRecord.from_dict(whole.to_dict()) == whole
+
+
+class Event:
+    def __init__(self):
+        self.done = False
+
+    def record(self):
+        self.at = next(Event.times)
+
+
+def test_the_gpu_is_not_waited_for_and_events_are_used_again(monkeypatch):
+    Event.times = iter(range(100))
+    cuda = types.SimpleNamespace(Event=Event, get_elapsed_time=lambda a, b: 1000 * (b.at - a.at))
+    monkeypatch.setitem(__import__("sys").modules, "cupy", types.SimpleNamespace(cuda=cuda))
+    times = []
+    clock = GpuClock(lambda step, seconds: times.append((step, seconds)))
+    events = [clock.record() for _ in range(3)]
+    clock.measure([("sum", "random"), ("sum", "sum")], events)
+    assert times == []
+    clock.finish(0)
+    assert times == []
+    threading.Timer(0.01, lambda: [setattr(event, "done", True) for event in events]).start()
+    clock.finish(60)
+    assert times == [(("sum", "random"), 1), (("sum", "sum"), 1)]
+    assert {id(clock.record()) for _ in range(3)} == set(map(id, events))
+
+
+def task_message(start, stop, *, thread=1, **more):
+    compute = {"action": "compute", "start": start, "stop": stop}
+    return {
+        "worker": "tcp://a",
+        "startstops": [compute, *more.pop("others", [])],
+        "thread": thread,
+        "nbytes": 8,
+        **more,
+    }
+
+
+@pytest.fixture
+def plugin(monkeypatch):
+    """A plugin of a scheduler with one worker, whose clock the test sets."""
+    clock = [0.0]
+    monkeypatch.setattr("jupyter_gpudask.profiling.scheduler_plugin.time", lambda: clock[0])
+    worker = types.SimpleNamespace(name="0", nthreads=2)
+    plugin = SchedulerProfilePlugin(types.SimpleNamespace(workers={"tcp://a": worker}, tasks={}), "client")
+    plugin.set_time = lambda now: clock.__setitem__(0, now)
+    return plugin
+
+
+def test_a_thread_waits_while_there_are_unfinished_tasks(plugin):
+    plugin.set_time(10)
+    for key in ("sum-1", "sum-2"):
+        plugin.transition(key, "released", "processing")
+    plugin.transition("sum-1", "processing", "memory", **task_message(11, 12))
+    plugin.set_time(15)
+    plugin.transition("sum-2", "processing", "memory", **task_message(14, 15))
+    plugin.set_time(100)  # the kernel computes
+    plugin.transition("sum-3", "released", "processing")
+    plugin.set_time(102)
+    plugin.transition("sum-3", "processing", "memory", **task_message(100.5, 102))
+    record = plugin.record()
+    assert record.operations["sum"].waiting == pytest.approx(1 + 2 + 0.5)
+    assert record.operations["sum"].seconds == pytest.approx(3.5)
+    assert record.active == pytest.approx(5 + 2)
+    assert record.workers["tcp://a"].threads == 2
+    assert record.unfinished == 0
+
+
+def test_transfers_and_spilling_are_no_waiting(plugin):
+    plugin.set_time(0)
+    plugin.transition("sum-1", "released", "processing")
+    others = [
+        {"action": "transfer", "start": 0.5, "stop": 2.5, "source": "tcp://b"},
+        {"action": "disk-write", "start": 4, "stop": 4.5},
+    ]
+    plugin.transition("sum-1", "processing", "memory", **task_message(3, 4, others=others[::-1]))
+    operation = plugin.record().operations["sum"]
+    assert (operation.between_workers, operation.spilling, operation.seconds) == (2, 0.5, 1)
+
+
+def test_tasks_that_fail_and_tasks_that_go_on_are_known(plugin):
+    for key in ("sum-1", "sum-2", "sum-3"):
+        plugin.transition(key, "released", "processing")
+    plugin.transition("sum-1", "processing", "erred", **task_message(0, 4))
+    plugin.transition("sum-2", "processing", "erred", cause="sum-1")
+    plugin.set_time(6)
+    record = plugin.record()
+    assert record.operations["sum"].tasks == 1
+    assert (record.unfinished, record.active) == (1, 6)

@@ -1,0 +1,98 @@
+"""The metrics on Jupyter Server's /metrics."""
+
+import threading
+
+import pytest
+from helpers import fake_gpu_environment, wait_until
+from managers import with_manager
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from jupyter_gpudask.errors import ClusterLostError, GpuHeldError
+from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.server.clusters.cluster import KernelCluster
+from jupyter_gpudask.server.metrics.monitor import Monitor
+from jupyter_gpudask.server.metrics.prometheus import PrometheusMetrics
+
+
+def samples(text):
+    """The value of each of our samples, by name and values of labels in alphabetical order."""
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("gpudask_")
+    }
+
+
+def with_metrics(use):
+    registry = CollectorRegistry()
+
+    async def run(manager):
+        metrics = PrometheusMetrics(manager, Monitor(manager), registry)
+        use(manager, lambda: samples(generate_latest(registry).decode()))
+        metrics.close()
+        assert generate_latest(registry) == b""
+        assert manager._observers == []
+
+    with_manager(run)
+
+
+def test_each_change_of_a_status_is_counted_once():
+    def use(manager, read):
+        for kernel_id, error in [("a", GpuHeldError("GPU 0 is in use.")), ("b", ClusterLostError("It was killed."))]:
+            cluster = manager.clusters[kernel_id] = KernelCluster(kernel_id, ClusterSpec(), manager._on_change)
+            assert read()["gpudask_clusters", "starting"] == 1
+            if kernel_id == "b":
+                cluster._set_status("ready")
+                cluster._notify()  # the state of its workers has changed
+            cluster.fail(error)
+            cluster._notify()
+        values = read()
+        assert values["gpudask_clusters", "failed"] == 2
+        assert values["gpudask_clusters", "ready"] == values["gpudask_clusters", "starting"] == 0
+        assert values["gpudask_cluster_start_seconds_count",] == 1
+        assert values["gpudask_cluster_failures_total", "GpuHeldError"] == 1
+        assert values["gpudask_cluster_failures_total", "ClusterLostError"] == 1
+
+    with_metrics(use)
+
+
+def test_a_request_from_another_thread_gets_the_last_readings():
+    def use(_, read):
+        values = {}
+        thread = threading.Thread(target=lambda: values.update(read()))
+        thread.start()
+        thread.join()
+        assert values["gpudask_clusters", "ready"] == 0
+
+    with_metrics(use)
+
+
+@pytest.mark.cluster
+def test_the_server_reports_held_gpus_and_their_use(own_server):
+    server = own_server(environment=fake_gpu_environment())
+    kernel = server.kernel("a.ipynb")
+    assert server.start(kernel, engine="cuda", gpus=1, workers=None)["status"] == "ready"
+
+    def read():
+        return samples(server.fetch("metrics", prefix="").text.decode())
+
+    def held(values):
+        return {key[1]: value for key, value in values.items() if key[0] == "gpudask_gpus_held"}
+
+    wait_until(lambda: any(key[:2] == ("gpudask_gpu_holders", "1") for key in read()))
+    values = read()
+    by_gpu = {key[:2]: value for key, value in values.items()}
+    assert by_gpu["gpudask_gpu_holders", "0"] == 1
+    assert by_gpu["gpudask_gpu_holders", "1"] == 0
+    assert by_gpu["gpudask_gpu_utilization_ratio", "0"] == 0.37
+    assert by_gpu["gpudask_gpu_memory_used_bytes", "0"] == 2**30
+    assert by_gpu["gpudask_gpu_memory_total_bytes", "0"] == 140 * 2**30
+    assert values["gpudask_cluster_start_seconds_count",] == 1
+    assert held(values) == {"busy": 0, "idle": 1}
+
+    kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start\nimport time")
+    kernel.ok("sleeping = started.client.submit(time.sleep, 60)\nNone")
+    wait_until(lambda: held(read()) == {"busy": 1, "idle": 0})
+    assert server.fetch("metrics", headers={}, prefix="").status == 403
