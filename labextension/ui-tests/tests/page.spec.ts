@@ -89,7 +89,7 @@ test.describe('with a cluster', () => {
       0,
       'code',
       '%load_ext jupyter_gpudask\nstarted = %gpudask start\n' +
-        'started.client.submit(print, "a line of a task").result()'
+        'started.client.run(print, "a line of a task")'
     );
     await page.notebook.runCell(0);
     await page.menu.openLocator('Kernel>GPU Dask Cluster');
