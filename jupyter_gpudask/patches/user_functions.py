@@ -19,8 +19,8 @@ from dask.utils import funcname
 from ..fallback.twins import with_twin
 from ..inspection.arguments import bind
 from ..inspection.placement import can_move, place_of, to_host
-from ..overlay.config_overlay import current_record
 from ..inspection.transfers import TO_GPU, TO_HOST, transfer
+from ..overlay.config_overlay import current_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
