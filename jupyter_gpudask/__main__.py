@@ -1,5 +1,7 @@
 """``python -m jupyter_gpudask script.py [arguments]``: run a script for NumPy and pandas on the GPUs, unchanged.
 
+``python -m jupyter_gpudask worker ADDRESS`` starts workers for a scheduler; see `jupyter_gpudask.worker.command`.
+
 The script runs as with ``python script.py``: it is ``__main__``, and has its own ``sys.argv``, exit status and
 tracebacks. All of it runs inside `jupyter_gpudask.gpu`.
 """
@@ -42,6 +44,7 @@ def parse_arguments(arguments: list[str]) -> tuple[str, list[str], dict[str, Any
     parser.add_argument("--array", choices=("cupy", "numpy"), default="cupy")
     parser.add_argument("--dataframe", choices=("cudf", "pandas"), default="cudf")
     parser.add_argument("--to-host", action="store_true", help="convert results to NumPy and pandas")
+    parser.add_argument("--fallback", choices=("error", "host", "strict"), help="for what CuPy or cuDF lack")
     for flag, option in start_options().items():
         if flag.startswith("--") and not option.value_is_optional and not option.is_repeatable:
             parser.add_argument(flag, dest=option.field, metavar=option.metavar, help=option.help.replace("%", "%%"))
@@ -118,4 +121,9 @@ def _from_script(traceback: TracebackType | None, path: str) -> TracebackType | 
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["worker"]:
+        from .worker.command import main
+
+        main()
+        sys.exit()
     sys.exit(run_script(*parse_arguments(sys.argv[1:])))

@@ -156,6 +156,28 @@ class ClusterExistsError(GpuDaskError):
         super().__init__(reason, fix)
 
 
+class ConnectError(GpuDaskError):
+    """The kernel cannot be connected to a scheduler that somebody else started; nothing was changed there."""
+
+
+class NotOwnedError(GpuDaskError):
+    """The command needs a cluster that this kernel has started, and it is connected to one of somebody else.
+
+    Parameters
+    ----------
+    address
+        The address of the scheduler.
+    what
+        What is refused, as a sentence.
+    """
+
+    def __init__(self, address: str, what: str) -> None:
+        super().__init__(
+            f"This kernel is connected to {address}, which somebody else started. {what}",
+            "Type: %gpudask disconnect, then %gpudask start for a cluster of this kernel.",
+        )
+
+
 class NoClusterError(GpuDaskError):
     """The command needs a cluster, and this kernel has none."""
 
@@ -212,6 +234,33 @@ class MixedBackendsError(CodeError, TypeError):
             if movable
             else "Create a GPU collection from it in the cell: da.asarray, da.from_array or dd.from_pandas.",
         )
+
+
+class NotOnGpuError(CodeError):
+    """A cell with ``--strict`` uses an operation that CuPy or cuDF lack.
+
+    Parameters
+    ----------
+    operation
+        The name of the function.
+    layer
+        The name of the Dask collection that it computes.
+    words
+        What the GPU library said.
+    line
+        The line of the user's code; 0 if it is not known.
+    """
+
+    def __init__(self, operation: str, layer: str, words: str, line: int = 0) -> None:
+        self.operation, self.layer, self.words, self.line = operation, layer, words, line
+        where = f" (line {line})" if line else ""
+        super().__init__(
+            f"{operation}{where} cannot run on the GPU: {words.rstrip('. ')}.",
+            "To run it on the CPU, leave out --strict and type: %config GpuDask.fallback = 'host'",
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str, int]]:
+        return NotOnGpuError, (self.operation, self.layer, self.words, self.line)
 
 
 class PatchError(GpuDaskError):

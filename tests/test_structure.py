@@ -50,13 +50,13 @@ ALLOWED = {
     },
     # In the Jupyter server.
     "server": {"launcher", "machine", "protocol", "_version"},
-    "__main__": {"session", "protocol"},
+    "__main__": {"session", "worker", "protocol"},
     "__init__": {"magics", "session", "server", "_version"},
 }
 
 # Libraries, and the only places that may name them.
 ONLY = {
-    "dask_cuda": ["supervisor/engines/cuda.py"],
+    "dask_cuda": ["supervisor/engines/cuda.py", "worker/command.py"],
     "cupy": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/"],
     "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
     "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],

@@ -31,7 +31,14 @@ def cancel_unfinished(client: Client, before: set[Any]) -> list[StuckWorker]:
     # An error here must not hide the interrupt; if the cluster is lost there is nothing to stop.
     with suppress(Exception):
         run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
-        stuck = client.sync(run_on_scheduler, cancel_tasks, keys, _STOP_TIMEOUT, callback_timeout=_RESPONSE_TIMEOUT)
+        stuck = client.sync(
+            run_on_scheduler,
+            cancel_tasks,
+            keys,
+            _STOP_TIMEOUT,
+            only_client=client.id if getattr(client, "is_joined", False) else None,
+            callback_timeout=_RESPONSE_TIMEOUT,
+        )
     with suppress(Exception):
         client.sync(_release, client, keys, callback_timeout=max(0.1, end - time.monotonic()))
     return stuck

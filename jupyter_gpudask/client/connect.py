@@ -47,10 +47,18 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
             tls_client_cert=credentials.certificate,
             tls_client_key=credentials.key,
         )
+    client = connect_to(ready.address, security, set_as_default=set_as_default, timeout=timeout)
+    client.is_on_gpus = ready.engine == "cuda"
+    return client
+
+
+def connect_to(
+    address: str, security: Security | None, *, set_as_default: bool = True, timeout: float = 30.0
+) -> KernelClient:
+    """Connect a client to the scheduler at `address`; `security` is `None` for a protocol without TLS."""
     logging.getLogger("distributed.client").addFilter(_is_error)
     with shorten_logs():
-        client = KernelClient(ready.address, security=security, set_as_default=set_as_default, timeout=timeout)
-    client.is_on_gpus = ready.engine == "cuda"
+        client = KernelClient(address, security=security, set_as_default=set_as_default, timeout=timeout)
     loop: Any = client.loop
     loop.asyncio_loop.set_exception_handler(_handle_loop_exception)
     return client

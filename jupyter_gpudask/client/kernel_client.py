@@ -10,8 +10,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import NotOnGpuError
+from ..fallback.log import fallback_log
 from ..overlay.config_overlay import current_record
 from ..overlay.thread_context import in_context_of_cell
+from ..scheduler.graph_router import UPDATE_GRAPH
+from ..scheduler.joined_client import JOINED_UPDATE_GRAPH
 from .lost_results import explain_loss
 from .optimizing_client import OptimizingClient
 
@@ -38,9 +42,12 @@ class KernelClient(OptimizingClient):
         How its cluster ended, as a sentence; empty while it runs.
     around_waits
         Returns a context manager that is entered around each call that blocks.
+    is_joined
+        Whether somebody else started its cluster, which it then shares with other clients.
     """
 
     end: str = ""
+    is_joined: bool = False
     around_waits: Callable[[], AbstractContextManager[None]] = staticmethod(nullcontext)
 
     def sync(self, func: Any, *args: Any, asynchronous: bool | None = None, **kwargs: Any) -> Any:
@@ -58,12 +65,16 @@ class KernelClient(OptimizingClient):
         try:
             with self.around_waits():
                 return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
+        except NotOnGpuError as error:
+            refusal = NotOnGpuError(error.operation, error.layer, error.words, fallback_log.line_of(error.layer))
         except Exception as error:
             _hide_frames_of_workers(error.__traceback__)
-            loss = self._explain(error)
+            refusal, loss = None, self._explain(error)
             copied = _copy_without_frames(error, self) if loss is None else None
             if loss is None and copied is None:
                 raise
+        if refusal is not None:
+            raise refusal
         if loss is not None:
             raise loss from None
         assert copied is not None
@@ -95,6 +106,11 @@ class KernelClient(OptimizingClient):
         from ..patches.result_size import check_what_was_computed
 
         return check_what_was_computed(OptimizingClient.gather, self, *args, **kwargs)
+
+    def _send_to_scheduler(self, msg: Any) -> None:
+        if self.is_joined and self.is_on_gpus and msg["op"] == UPDATE_GRAPH:
+            msg = msg | {"op": JOINED_UPDATE_GRAPH}
+        super()._send_to_scheduler(msg)
 
     def _explain(self, error: Exception) -> ResultsLostError | None:
         """The error to raise instead, if results are lost."""

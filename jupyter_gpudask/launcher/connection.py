@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProtocolError
@@ -80,6 +80,11 @@ class ClusterConnection:
         self._reading: asyncio.Task[None] | None = None
 
     @property
+    def is_owned(self) -> bool:
+        """True: the cluster ends with the process that started it."""
+        return True
+
+    @property
     def running(self) -> bool:
         """Whether the cluster is running."""
         return not (self._ended or self._closing)
@@ -125,6 +130,12 @@ class ClusterConnection:
             The cluster has ended, or did not respond.
         """
         return (await self._ask(Reset(), StateReport)).state
+
+    async def check_libraries(self, names: Sequence[str]) -> None:
+        """Check nothing: the workers have the environment of the kernel."""
+
+    async def leave(self) -> None:
+        """Do nothing: the cluster is closed afterwards."""
 
     def watch(self, interval: float, on_state: StateCallback | None = None) -> None:
         """Call `on_state` with the state every `interval` seconds; 0 stops that."""

@@ -11,16 +11,34 @@ from typing import Any, Literal, NoReturn
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
 
-COMMANDS = ("start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs", "on", "off")
+COMMANDS = (
+    "start",
+    "stop",
+    "restart",
+    "scale",
+    "status",
+    "gpus",
+    "free",
+    "doctor",
+    "logs",
+    "on",
+    "off",
+    "fallbacks",
+    "connect",
+    "disconnect",
+)
 """The commands of ``%gpudask``."""
 
 ARRAYS = ("cupy", "numpy")
 DATAFRAMES = ("cudf", "pandas")
 
-CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--profile", "--report", "--compare")
+CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile", "--report", "--compare")
 """The options of ``%%gpudask``."""
 
-ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host")
+CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
+"""The options of ``%gpudask connect``."""
+
+ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile")
 """Those that ``%gpudask on`` takes."""
 
 _HELP_COLUMN, _HELP_WIDTH = 23, 110
@@ -35,7 +53,8 @@ class LineArguments:
     command
         One of `COMMANDS`.
     options
-        The options of the cluster that were given, by field of `ClusterSpec`.
+        The options of the cluster that were given, by field of `ClusterSpec`; of ``connect``, the arguments of
+        `jupyter_gpudask.session.joined.target.parse_target`.
     lines
         The value of ``--lines``.
     number
@@ -62,6 +81,13 @@ class CellArguments:
     profile: bool
     report: str | None
     compare: bool
+    strict: bool
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The GPU libraries that the workers need."""
+        frames = ("cudf", "dask_cudf") if self.dataframe == "cudf" else ()
+        return ("cupy", *frames) if self.array == "cupy" else frames
 
 
 class _Parser(MagicArgumentParser):
@@ -99,7 +125,7 @@ def parse_line(line: str) -> LineArguments:
     if command == "on":
         check_on_options(rest)
         return LineArguments(command, {}, 0, None, rest.strip())
-    return _parse_command(line)
+    return _parse_connect(line) if command == "connect" else _parse_command(line)
 
 
 def _parse_command(line: str) -> LineArguments:
@@ -125,13 +151,31 @@ def _parse_command(line: str) -> LineArguments:
         raise UsageError(f"%gpudask {command} does not take a number. Leave it out.")
     if given and command not in ("start", "restart"):
         raise UsageError(f"%gpudask {command} does not take options of a cluster. Use them with %gpudask start.")
+    return LineArguments(command, _completed(given), lines, number)
+
+
+def _completed(given: dict[str, Any]) -> dict[str, Any]:
+    """The options with the values that they have if they are typed without one."""
     if "workers" in given:  # from --cpu, with or without a number
         given["engine"] = "cpu"
         if not given["workers"]:
             del given["workers"]
     if "dashboard" in given:
         given["dashboard"] = given["dashboard"] or "yes"
-    return LineArguments(command, given, lines, number)
+    return given
+
+
+def _parse_connect(line: str) -> LineArguments:
+    parser = _Parser("%gpudask")
+    parser.add_argument("command")
+    parser.add_argument("address", nargs="?")
+    for option in CONNECT_OPTIONS:
+        parser.add_argument(option)
+    given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
+    command = given.pop("command")
+    if ("address" in given) == ("scheduler_file" in given):
+        raise UsageError("Give an address or --scheduler-file. Type: %gpudask connect tcp://HOST:8786")
+    return LineArguments(command, given, lines=0, number=None)
 
 
 def parse_cell(line: str) -> CellArguments:
@@ -150,6 +194,7 @@ def parse_cell(line: str) -> CellArguments:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--report")
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--strict", action="store_true")
     given = _parsed(parser, line)
     for other in ("report", "profile"):
         if given["compare"] and given[other]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
-from .arguments import ARRAYS, CELL_OPTIONS, COMMANDS, DATAFRAMES, ON_OPTIONS
+from .arguments import ARRAYS, CELL_OPTIONS, COMMANDS, CONNECT_OPTIONS, DATAFRAMES, ON_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
 
 _CELL_VALUES = {"--array": ARRAYS, "--dataframe": DATAFRAMES}
-_CELL_FLAGS = frozenset({"--to-host", "--profile", "--compare"})  # these take no value
+_CELL_FLAGS = frozenset({"--to-host", "--strict", "--profile", "--compare"})  # these take no value
 _PRIORITY = 1000
 _MAGIC = re.compile(r"\s*(?:(?:[\w\s,.*()\[\]]+=\s*)?(?P<sign>%{1,2}))?gpudask\s(?P<rest>.*)", re.DOTALL)
 
@@ -69,7 +69,7 @@ def _line_words(before: list[str]) -> Iterable[str]:
     last, options = before[-1] if before else "", start_options()
     if last in options and not options[last].value_is_optional:
         return options[last].words
-    if last == "--lines":
+    if last in ("--lines", *CONNECT_OPTIONS):
         return ()
     command = next((word for word in before if word in COMMANDS), None)
     if command == "on":
@@ -84,12 +84,11 @@ def _command_words(command: str | None, before: list[str]) -> Iterable[str]:
 
     if command is None:
         return COMMANDS
-    if command == "logs":
-        return [] if "--lines" in before else ["--lines"]
     if command in ("start", "restart"):
         options = start_options().items()
         return [flag for flag, option in options if flag not in before or option.is_repeatable]
-    return []
+    flags = {"logs": ("--lines",), "connect": CONNECT_OPTIONS}.get(command, ())
+    return [flag for flag in flags if flag not in before]
 
 
 def _collections(namespace: Mapping[str, Any]) -> list[str]:

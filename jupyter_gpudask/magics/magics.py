@@ -12,13 +12,12 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 from IPython.display import display
 
-from ..errors import GpuDaskError
+from ..errors import GpuDaskError, NotOwnedError
 from ..session.session import process_session
 from .arguments import CellArguments, LineArguments, check_on_options, parse_cell, parse_line, start_help
 from .cell.automatic import AutomaticCells, describe_on, source_of_cell
 from .cell.context import cell_context
 from .cell.context_stack import CellContextStack
-from .cell.price import Price
 from .cell.transform import CellTransformer, restore_source
 from .compare.run import compare_runs
 from .completion import make_matcher
@@ -105,7 +104,10 @@ class GpuDaskMagics(Magics):
             %gpudask on                        run every cell that uses Dask as if %%gpudask stood above it
             %gpudask on --to-host              the same, with options of %%gpudask
             %gpudask off                       end that
+            %gpudask fallbacks                 what has run on the CPU, because CuPy or cuDF lack it
             %gpudask stop                      close the cluster and release the GPUs
+            %gpudask connect tcp://HOST:8786   use a cluster that somebody else started; tls://... --security FILE
+            %gpudask disconnect                leave it as it was
 
         The value of ``start`` has the Dask client as ``client``; it is also Dask's default client.
         """
@@ -141,6 +143,7 @@ class GpuDaskMagics(Magics):
         --to-host         convert results to NumPy and pandas
         --compare         also run the cell on the CPU, with copies of the variables, and compare times and results
         --profile         show what each operation cost on the cluster, and advice
+        --strict          refuse operations that CuPy or cuDF lack, instead of computing them on the CPU
         --report FILE     write Dask's performance report of the cell to an HTML file
         """
         # Only for cells that `CellTransformer` has not rewritten: in an exported script, or run by other code.
@@ -176,7 +179,9 @@ class GpuDaskMagics(Magics):
         with _as_usage_errors():
             parsed = parse_cell(arguments)
             cluster = self._cluster_for_cell()
-            comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file)
+            self.session.check_libraries(cluster, parsed.libraries)
+            fallback = self.settings.fallback_of(strict=parsed.strict)
+            comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file, fallback=fallback)
             if _should_be_async(body):
                 return comparing
             try:
@@ -203,15 +208,18 @@ class GpuDaskMagics(Magics):
     @contextmanager
     def _cell_context(self, arguments: CellArguments, source: str) -> Iterator[None]:
         cluster = self._cluster_for_cell()
+        if not cluster.is_owned and (arguments.report is not None or arguments.profile):
+            option = "--profile" if arguments.profile else "--report"
+            raise NotOwnedError(cluster.ready.address, f"{option} would measure the tasks of all its users.")
         on_gpus = cluster.ready.engine == "cuda"
-        if not on_gpus and not cluster.stand_in_announced:
+        if on_gpus:
+            self.session.check_libraries(cluster, arguments.libraries)
+        elif not cluster.stand_in_announced:
             cluster.stand_in_announced = True
             why = cluster.ready.stand_in or "The CPU stand-in was requested."
-            display(Note(f"{why} Cells run on the CPU stand-in, with NumPy and pandas."))
-        price = Price.of(self.settings, cluster.ready)
-        with cell_context(
-            self._shell, self.session, cluster, arguments, source, footer=self.settings.footer, price=price
-        ):
+            where = "on the CPU stand-in, " if cluster.is_owned else ""
+            display(Note(f"{why} Cells run {where}with NumPy and pandas."))
+        with cell_context(self._shell, self.session, cluster, arguments, source, settings=self.settings):
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:
@@ -242,7 +250,17 @@ class GpuDaskMagics(Magics):
         cluster, new = self._launch(arguments.options)
         return ClusterView(cluster, None if new else self.session.state())
 
+    def _connect(self, arguments: LineArguments) -> View:
+        return ClusterView(self.session.connect(arguments.options, lambda: None))
+
+    def _disconnect(self, _: LineArguments) -> View:
+        address = self.session.disconnect()
+        if address:
+            return Note(f"Disconnected from {address}.")
+        return Note("This kernel is not connected to a cluster of somebody else.")
+
     def _stop(self, _: LineArguments) -> View:
+        self.session.require_owned("It is not stopped from here.")
         return Note("The cluster is closed." if self.session.stop() else "There was no cluster.")
 
     def _restart(self, arguments: LineArguments) -> View:
@@ -289,6 +307,11 @@ class GpuDaskMagics(Magics):
         from .commands.free import free
 
         return free(self.session)
+
+    def _fallbacks(self, _: LineArguments) -> View:
+        from .commands.fallbacks import list_fallbacks
+
+        return list_fallbacks()
 
     def _logs(self, arguments: LineArguments) -> View:
         return LogsView(self.session.log(max(1, min(arguments.lines, 10_000))))

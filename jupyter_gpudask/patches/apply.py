@@ -89,12 +89,13 @@ class Patches:
                 raise
             self._done.add((process, on_cpu))
 
-    def undo(self) -> None:
-        """Undo every change that was made in this process."""
+    def undo(self, process: Process | None = None) -> None:
+        """Undo every change that was made in this process, or only those of the rows of `process`."""
         with self._lock:
-            for name in reversed(list(self._applied)):
+            kept = {row.name for row in self._rows if process is not None and row.process != process}
+            for name in reversed([name for name in self._applied if name not in kept]):
                 self._undo(name)
-            self._done.clear()
+            self._done = {done for done in self._done if process is not None and done[0] != process}
 
     def _undo(self, name: str) -> None:
         for undo in reversed(self._applied.pop(name, [])):

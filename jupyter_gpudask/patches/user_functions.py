@@ -16,9 +16,11 @@ from dask.base import is_dask_collection, normalize_token
 from dask.sizeof import sizeof
 from dask.utils import funcname
 
+from ..fallback.twins import with_twin
 from ..inspection.arguments import bind
 from ..inspection.placement import can_move, place_of, to_host
 from ..inspection.transfers import TO_GPU, TO_HOST, transfer
+from ..overlay.config_overlay import current_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +81,8 @@ def map_user_function(original: Callable[..., Any], /, *args: Any, **kwargs: Any
     function: Any = args[0] if args else kwargs.get("func")
     if not _is_of_the_user(function) or not any(map(_is_on_gpu, [*args, *kwargs.values()])):
         return original(*args, **kwargs)
-    moving = ResultsAt(function)
+    record = current_record()
+    moving = ResultsAt(with_twin(function) if record is not None and record.fallback == "host" else function)
     if args:
         args = (moving, *args[1:])
     else:

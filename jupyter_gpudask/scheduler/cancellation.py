@@ -36,9 +36,9 @@ class StuckWorker:
     tasks
         Keys of the tasks.
     outcome
-        ``restarted``: its nanny restarts it. ``busy``: it also runs tasks that are wanted, or has no nanny; the
-        cancelled tasks end when they return to Python. ``silent``: it does not respond, and is restarted after
-        `UNRESPONSIVE_TIMEOUT` seconds.
+        ``restarted``: its nanny restarts it. ``busy``: it also runs tasks that are wanted, or has no nanny, or belongs
+        to a cluster of others; the cancelled tasks end when they return to Python. ``silent``: it does not respond, and
+        is restarted after `UNRESPONSIVE_TIMEOUT` seconds.
     recomputed
         Number of its results that Dask recomputes when they are needed.
     lost
@@ -52,7 +52,9 @@ class StuckWorker:
     lost: tuple[str, ...] = ()
 
 
-async def cancel_tasks(keys: Collection[Any], limit: float, dask_scheduler: Any) -> list[StuckWorker]:
+async def cancel_tasks(
+    keys: Collection[Any], limit: float, dask_scheduler: Any, only_client: str | None = None
+) -> list[StuckWorker]:
     """Release `keys` for all clients, and stop their tasks that are running.
 
     Unlike ``distributed.Client.cancel`` it accepts keys between which there are tasks that no client wants.
@@ -65,6 +67,9 @@ async def cancel_tasks(keys: Collection[Any], limit: float, dask_scheduler: Any)
         Seconds to wait for running tasks.
     dask_scheduler
         Set by Dask's ``run_on_scheduler``.
+    only_client
+        The id of a client of a cluster that it shares with others: `keys` are released for this client only, and no
+        worker is restarted.
 
     Returns
     -------
@@ -74,8 +79,9 @@ async def cancel_tasks(keys: Collection[Any], limit: float, dask_scheduler: Any)
     await _wait_for_submissions(dask_scheduler)
     assigned = assigned_tasks(dask_scheduler)
     for client, wanted in _wanted_by(dask_scheduler, keys).items():
-        dask_scheduler.client_releases_keys(keys=wanted, client=client, stimulus_id=_STIMULUS)
-    return await stop_released_tasks(dask_scheduler, assigned, limit)
+        if only_client in (None, client):
+            dask_scheduler.client_releases_keys(keys=wanted, client=client, stimulus_id=_STIMULUS)
+    return await stop_released_tasks(dask_scheduler, assigned, limit, restart=only_client is None)
 
 
 def assigned_tasks(scheduler: Any) -> dict[str, set[Any]]:
@@ -83,7 +89,9 @@ def assigned_tasks(scheduler: Any) -> dict[str, set[Any]]:
     return {address: {task.key for task in worker.processing} for address, worker in scheduler.workers.items()}
 
 
-async def stop_released_tasks(scheduler: Any, assigned: Mapping[str, set[Any]], limit: float) -> list[StuckWorker]:
+async def stop_released_tasks(
+    scheduler: Any, assigned: Mapping[str, set[Any]], limit: float, *, restart: bool = True
+) -> list[StuckWorker]:
     """Interrupt released tasks, and restart the workers whose tasks do not end in time.
 
     A worker that also runs tasks that are wanted is not restarted. Restarts may continue after this has returned.
@@ -96,11 +104,13 @@ async def stop_released_tasks(scheduler: Any, assigned: Mapping[str, set[Any]], 
         The result of `assigned_tasks` before the release.
     limit
         Seconds to wait.
+    restart
+        Whether workers may be restarted.
     """
     addresses = [address for address in assigned if address in scheduler.workers]
     answers = await asyncio.gather(*(_interrupt(scheduler, address, limit) for address in addresses))
     stuck = [
-        await _handle_response(scheduler, address, answer, assigned[address])
+        await _handle_response(scheduler, address, answer, assigned[address], restart=restart)
         for address, answer in zip(addresses, answers, strict=True)
     ]
     return [worker for worker in stuck if worker is not None]
@@ -134,17 +144,20 @@ async def _interrupt(scheduler: Any, address: str, limit: float) -> dict[str, An
 
 
 async def _handle_response(
-    scheduler: Any, address: str, answer: dict[str, Any] | None, assigned: set[Any]
+    scheduler: Any, address: str, answer: dict[str, Any] | None, assigned: set[Any], *, restart: bool
 ) -> StuckWorker | None:
     worker = scheduler.workers.get(address)
     if worker is None:
         return None
     if answer is None:
-        return _restart_later(scheduler, worker, assigned - {task.key for task in worker.processing})
+        released = assigned - {task.key for task in worker.processing}
+        if not restart:
+            return StuckWorker(str(worker.name), tuple(sorted(map(str, released))[:1]), "busy") if released else None
+        return _restart_later(scheduler, worker, released)
     tasks = tuple(answer["cancelled"])
     if not tasks:
         return None
-    if answer["others"] or not worker.nanny:
+    if answer["others"] or not worker.nanny or not restart:
         return StuckWorker(str(worker.name), tasks, "busy")
     recomputed, lost = _sole_results(worker)
     _restart(scheduler, worker)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from distributed.protocol.serialize import Serialized
     from distributed.scheduler import WorkerState
 
+UPDATE_GRAPH = "update-graph"
+"""The operation with which Dask's clients submit graphs."""
+
 _RETRY_INTERVAL = 0.05
 
 
@@ -34,9 +37,9 @@ class GraphRouter:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
-    def install(self) -> None:
-        """Register the handler."""
-        self._scheduler.stream_handlers["update-graph"] = self.update_graph
+    def install(self, operation: str = UPDATE_GRAPH) -> None:
+        """Register the handler of `operation`; by default of Dask's own, which every client uses."""
+        self._scheduler.stream_handlers[operation] = self.update_graph
 
     async def update_graph(self, *, client: str, expr_ser: Serialized, keys: Collection[Any], **message: Any) -> None:
         """Handle a submitted graph; see `distributed.Scheduler.update_graph`."""

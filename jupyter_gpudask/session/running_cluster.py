@@ -1,4 +1,4 @@
-"""A running cluster, as the kernel sees it: the connection to its supervisor, and a Dask client."""
+"""A running cluster, as the kernel sees it: its control, and a Dask client."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ if TYPE_CHECKING:
 
     from ..client.kernel_client import KernelClient
     from ..client.worker_calls import CellMetrics
-    from ..launcher.cluster_process import ClusterProcess
     from ..protocol import ClusterSpec, Ready
-    from .attach import ServerCluster
+    from .contract import ClusterControl
 
 
 @dataclass
@@ -22,21 +21,26 @@ class RunningCluster:
     Attributes
     ----------
     process
-        The connection to the supervisor.
+        The control of the cluster: over its supervisor, or a scheduler that somebody else started.
     client
         The Dask client.
     stand_in_announced
         Whether a cell has said that the cluster is the CPU stand-in.
     """
 
-    process: ServerCluster | ClusterProcess
+    process: ClusterControl
     client: KernelClient
     stand_in_announced: bool = False
 
     @property
     def ready(self) -> Ready:
-        """What the supervisor reported when the cluster was up."""
+        """What was reported when the cluster was up."""
         return self.process.ready
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether this kernel or its server started the cluster; other clusters are left as they were."""
+        return self.process.is_owned
 
     @property
     def spec(self) -> ClusterSpec:
@@ -67,8 +71,12 @@ class RunningCluster:
             self.client.wait_until_counted(limit)
 
     def start_cell_metrics(self) -> CellMetrics | None:
-        """Begin to measure device memory and energy of a cell; `None` without GPUs. Does not wait for busy workers."""
-        if self.ready.engine != "cuda" or self.client.status != "running":
+        """Begin to measure device memory and energy of a cell; `None` without GPUs. Does not wait for busy workers.
+
+        Nor on a cluster of somebody else: RMM's statistics would change the allocator of its workers, and the energy is
+        that of all its users.
+        """
+        if not self.is_owned or self.ready.engine != "cuda" or self.client.status != "running":
             return None
         from ..client.worker_calls import CellMetrics
 

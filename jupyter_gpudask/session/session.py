@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterExistsError, ClusterLostError, ClusterStartError, NoClusterError
+from ..errors import ClusterExistsError, ClusterLostError, ClusterStartError, NoClusterError, NotOwnedError
 from .event_loop import EventLoopThread
 from .launch import attach, import_path, launch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..launcher.cluster_process import ProgressCallback
     from ..protocol import ClusterSpec, ClusterState
@@ -29,7 +29,7 @@ class Session:
         self._loop_thread: EventLoopThread | None = None
         self._cluster: RunningCluster | None = None
         self._loss: ClusterLostError | None = None
-        self._options: dict[str, Any] = {}
+        self._options: dict[str, Any] | None = {}
         self._optimizes = True
         self._lock = threading.RLock()
 
@@ -61,9 +61,16 @@ class Session:
         raise NoClusterError
 
     def pop_loss(self) -> tuple[ClusterLostError, dict[str, Any]] | None:
-        """Why the last cluster was lost, and its options; `None` when called again."""
+        """Why the last cluster was lost, and its options; `None` when called again.
+
+        Raises
+        ------
+        ClusterLostError
+            It was a cluster that somebody else started; no other one is started in its place.
+        """
+        self.require_connection()
         loss, self._loss = self._loss, None
-        return None if loss is None else (loss, self._options)
+        return None if loss is None else (loss, self._options or {})
 
     def start(
         self, options: dict[str, Any], on_progress: ProgressCallback, while_waiting: Callable[[], None]
@@ -98,6 +105,12 @@ class Session:
         spec = ClusterSpec.parse(options)
         with self._lock:
             running = None if self._cluster is None else self.reconnect()
+            if running is not None and not running.is_owned:
+                if options:
+                    raise ClusterExistsError(
+                        f"This kernel is connected to {running.ready.address}.", "Type %gpudask disconnect first."
+                    )
+                return running, False
             if running is not None:
                 given = {name: getattr(spec, name) for name in options if not _is_set_by_server(running, name)}
                 if running.spec.model_copy(update=given) == running.spec:
@@ -110,6 +123,86 @@ class Session:
             if cluster.ready.found:
                 self._set_up_attached(cluster)
             return cluster, not cluster.ready.found
+
+    def connect(self, arguments: dict[str, str], while_waiting: Callable[[], None]) -> RunningCluster:
+        """Connect to a scheduler that somebody else started.
+
+        Parameters
+        ----------
+        arguments
+            The arguments of `session.joined.target.parse_target`.
+        while_waiting
+            Called in this thread ten times a second.
+
+        Raises
+        ------
+        ClusterExistsError
+            The kernel has a cluster, or is connected to one.
+        SpecError, ConnectError
+            The connection is not possible; nothing is left at the scheduler.
+        """
+        from .joined.connect import connect
+
+        with self._lock:
+            running = self._cluster or self._attach()
+            if running is not None:
+                raise ClusterExistsError(
+                    f"This kernel has a cluster at {running.ready.address}.",
+                    f"Type %gpudask {'stop' if running.is_owned else 'disconnect'} first.",
+                )
+            cluster = self._cluster = connect(self._loop, arguments, while_waiting, self._on_lost)
+            cluster.client.optimizes = self._optimizes
+            self._loss = self._options = None
+            return cluster
+
+    def disconnect(self) -> str:
+        """Leave the cluster of somebody else, as it was; returns its address, or an empty text if there is none."""
+        with self._lock:
+            cluster, self._loss = self._cluster, None
+            if cluster is None or cluster.is_owned:
+                return ""
+            self._end(cluster, f"This kernel was disconnected from {cluster.ready.address}.")
+            return cluster.ready.address
+
+    def check_libraries(self, cluster: RunningCluster, names: Sequence[str]) -> None:
+        """Check that the workers have these libraries in the kernel's versions.
+
+        Raises
+        ------
+        BackendUnavailableError
+            They have not.
+        """
+        self._loop.run(cluster.process.check_libraries(names))
+
+    def require_owned(self, what: str) -> None:
+        """Check that no cluster of somebody else is meant.
+
+        Parameters
+        ----------
+        what
+            What is refused for such a cluster, as a sentence.
+
+        Raises
+        ------
+        NotOwnedError
+            The kernel is connected to such a cluster.
+        ClusterLostError
+            The connection to such a cluster was lost.
+        """
+        if self._cluster is not None and not self._cluster.is_owned:
+            raise NotOwnedError(self._cluster.ready.address, what)
+        self.require_connection()
+
+    def require_connection(self) -> None:
+        """Check that no connection to a cluster of somebody else was lost; no other cluster takes its place.
+
+        Raises
+        ------
+        ClusterLostError
+            It was.
+        """
+        if self._options is None and self._loss is not None:
+            raise self._loss
 
     def optimize(self, *, on: bool) -> None:
         """Optimize the graphs of arrays that the kernel's client submits from now on, or leave them to Dask alone."""
@@ -140,7 +233,8 @@ class Session:
         from ..machine.plan import make_plan
         from ..protocol import ClusterSpec
 
-        kept = {} if "profile" in changes else self._options
+        self.require_owned("It cannot be restarted from here.")
+        kept = {} if "profile" in changes else self._options or {}
         if "gpus" in changes or "engine" in changes:  # these switch between the GPUs and the CPU stand-in
             kept = {name: value for name, value in kept.items() if name not in ("engine", "gpus", "workers")}
         options = kept | changes
@@ -161,16 +255,19 @@ class Session:
         """Close the cluster; returns whether there was one."""
         with self._lock:
             cluster = self._cluster or self._attach()
-            self._cluster = self._loss = None
+            self._loss = None
             if cluster is None:
                 return False
-            try:
-                cluster.disconnect(
-                    f"The cluster was stopped at {time.strftime('%H:%M')}; what its workers held is lost.", timeout=2
-                )
-            finally:
-                self._loop.run(cluster.process.close())
+            self._end(cluster, f"The cluster was stopped at {time.strftime('%H:%M')}; what its workers held is lost.")
             return True
+
+    def _end(self, cluster: RunningCluster, sentence: str) -> None:
+        self._cluster = None
+        self._loop.run(cluster.process.leave())
+        try:
+            cluster.disconnect(sentence, timeout=2)
+        finally:
+            self._loop.run(cluster.process.close())
 
     def detach(self) -> None:
         """Close the cluster, unless the Jupyter server holds it: the next kernel with this id attaches to it."""
@@ -211,9 +308,9 @@ class Session:
             raise ClusterStartError(reason, "Type: %gpudask status") from None
 
     def log(self, lines: int) -> dict[str, str]:
-        """The last `lines` lines of the logs of the supervisor and of each worker, by name."""
+        """The last `lines` lines of the logs of the supervisor or the scheduler, and of each worker, by name."""
         process = self.require().process
-        logs = {"supervisor": process.log(lines)}
+        logs = {"supervisor" if process.is_owned else "scheduler": process.log(lines)}
         for worker in self.state().workers:
             logs[worker.name] = self._loop.run(process.worker_log(worker.name, lines))
         return logs
@@ -224,6 +321,11 @@ class Session:
             cluster = self._cluster or self._attach()
             if cluster is None or cluster.client.status == "running":
                 return cluster
+            if not cluster.is_owned:
+                from .joined.cluster import lost_connection
+
+                self._on_lost(lost_connection(cluster.ready.address))
+                return None
             from ..client.connect import connect
 
             try:

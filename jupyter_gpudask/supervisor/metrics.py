@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import GpuUnavailableError
 from ..machine import gpus
-from ..protocol import ClusterState, GpuState, WorkerState
-from ..worker.preload import METRICS
+from ..protocol import ClusterState, GpuState
+from ..scheduler.worker_state import read_worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,8 +48,8 @@ async def read_state(
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
     pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
     workers = [
-        _read_worker(worker, devices, pids.get(str(worker.name)), failures.out_of_memory[str(worker.name)])
-        for worker in scheduler.workers.values()
+        read_worker(worker, devices.get(name), pids.get(name), failures.out_of_memory[name])
+        for name, worker in ((str(worker.name), worker) for worker in scheduler.workers.values())
     ]
     return ClusterState(
         engine=plan.engine,
@@ -82,31 +82,3 @@ def _read_devices(plan: Plan) -> Mapping[str, GpuState]:
 
 def _devices_without_metrics(plan: Plan) -> Mapping[str, GpuState]:
     return {gpu.uuid: GpuState(index=gpu.index, uuid=gpu.uuid, name=gpu.name) for gpu in plan.gpus}
-
-
-def _read_worker(worker: Any, devices: Mapping[str, GpuState], pid: int | None, out_of_memory: int) -> WorkerState:
-    heartbeat = worker.metrics or {}
-    metrics = heartbeat.get(METRICS) or {}
-    gpu = devices.get(str(worker.name))
-    # `executing` is as old as the last heartbeat; tasks cancelled since then no longer run.
-    executing = min(len(worker.executing), len(worker.processing))
-    return WorkerState(
-        name=str(worker.name),
-        pid=pid,
-        gpu_index=None if gpu is None else gpu.index,
-        gpu_uuid=None if gpu is None else gpu.uuid,
-        utilization=None if gpu is None else gpu.utilization,
-        device_memory_used=None if gpu is None else gpu.memory_used,
-        device_memory_total=None if gpu is None else gpu.memory_total,
-        pool_used=metrics.get("pool_used"),
-        pool_size=metrics.get("pool_size"),
-        spilled_to_host=metrics.get("spilled_to_host"),
-        spilled_to_disk=metrics.get("spilled_to_disk"),
-        memory=heartbeat.get("memory"),
-        threads=worker.nthreads,
-        executing=executing,
-        waiting=len(worker.processing) - executing,
-        executed=metrics.get("executed"),
-        out_of_memory=out_of_memory,
-        status=worker.status.name,
-    )

@@ -108,6 +108,10 @@ class InterruptionPlugin(WorkerPlugin):
         self._worker = worker
         worker.handlers[INTERRUPT] = self.interrupt
 
+    def teardown(self, worker: Worker) -> None:
+        """Remove the operation; called by Dask when the plugin is unregistered, or when the worker closes."""
+        worker.handlers.pop(INTERRUPT, None)
+
     async def interrupt(self, limit: float) -> dict[str, Any]:
         """Raise `TaskInterruptedError` in the threads of cancelled tasks, and wait until these tasks end.
 

@@ -65,7 +65,7 @@ class MetricsPlugin(WorkerPlugin):
 def read_metrics(worker: Worker) -> dict[str, int | None]:
     """The metrics in the heartbeat; see `WorkerState` for their meaning."""
     pool_used, pool_size, pool_peak = pool_metrics()
-    to_host, to_disk = _spilled(worker.data)
+    to_host, to_disk = read_spilled(worker.data)
     return {
         "pool_used": pool_used,
         "pool_size": pool_size,
@@ -96,7 +96,7 @@ def take_cell_metrics(dask_worker: Worker) -> tuple[str, int | None, float | Non
     return name, take_peak(), read_energy(name)
 
 
-def _spilled(data: Any) -> tuple[int | None, int | None]:
+def read_spilled(data: Any) -> tuple[int | None, int | None]:
     """Bytes of results that were spilled to host memory, and to disk."""
     if hasattr(data, "device_keys"):  # dask_cuda.device_host_file.DeviceHostFile
         return _spilled_by_dask_cuda(data)

@@ -58,9 +58,15 @@ def free(session: Session) -> FreeView:
         released = cluster.run_on_workers(release_memory, _RESPONSE_TIMEOUT)
         workers = session.state().workers
         sizes = {addresses.get(address, address): size for address, size in released.items()}
-        freed = {f"GPU {worker.gpu_index}": sizes.get(worker.name, 0) for worker in workers}
+        freed = {_gpu_of(worker): sizes.get(worker.name, 0) for worker in workers}
     freed["kernel"] = release_memory()
     return FreeView(freed, workers, pool=cluster is not None and cluster.spec.pool is not None)
+
+
+def _gpu_of(worker: WorkerState) -> str:
+    """The GPU of a worker, with the host if the cluster has several."""
+    host = getattr(worker, "host", "")
+    return f"{host}{' ' if host else ''}GPU {worker.gpu_index}"
 
 
 def _name_of(dask_worker: Any) -> str:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from ...protocol import ClusterState, Ready
+    from ...protocol.joined import Joined
     from ...session.running_cluster import RunningCluster
 
 
@@ -45,6 +46,9 @@ class ClusterView(View):
 
     def _lines(self) -> list[str]:
         lines = [describe_cluster(self._ready, self._state)]
+        joined = _as_joined(self._ready)
+        if joined is not None:
+            return [f"Connected to {lines[0]}", *_lines_of_joined(joined)]
         if self._state is not None:
             lines[0] += ": already running"
         if self._ready.stand_in:
@@ -59,8 +63,27 @@ class ClusterView(View):
         return lines
 
 
+def _lines_of_joined(joined: Joined) -> list[str]:
+    lines = []
+    if joined.stand_in:
+        lines.append(f"{joined.stand_in} Cells run with NumPy and pandas.")
+    if not joined.address.startswith("tls://"):
+        lines.append("This cluster does not use TLS: everyone who can reach its ports can connect to it.")
+    if joined.dashboard:
+        lines.append(f"Dask's dashboard: {joined.dashboard}")
+    return lines
+
+
+def _as_joined(ready: Ready) -> Joined | None:
+    from ...protocol.joined import Joined  # here, because it imports pydantic
+
+    return ready if isinstance(ready, Joined) else None
+
+
 def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
     """Describe a cluster in a few words, such as ``2 × NVIDIA H200`` or ``CPU stand-in, 4 workers``.
+
+    One that somebody else started has its address, such as ``2 GPU workers at tcp://10.0.0.1:8786``.
 
     Parameters
     ----------
@@ -72,6 +95,9 @@ def describe_cluster(ready: Ready, state: ClusterState | None = None) -> str:
     workers, gpus = ready.workers, ready.gpus
     if state is not None and state.workers_wanted:
         workers = state.workers_wanted
+    if _as_joined(ready) is not None:
+        kind = "GPU worker" if ready.engine == "cuda" else "worker"
+        return f"{workers} {kind}{'s' if workers != 1 else ''} at {ready.address}"
     if ready.engine == "cpu":
         return f"CPU stand-in, {workers} worker{'s' if workers != 1 else ''}"
     if not gpus:

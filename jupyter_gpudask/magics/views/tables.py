@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...protocol import ClusterState, GpuState, WorkerState
+    from ...protocol.joined import JoinedState
 
 _DASH = "–"
 
 
 class StatusView(View):
-    """The state of each worker, as a table.
+    """The state of each worker, as a table; of a cluster that somebody else started, grouped by host.
+
+    There the columns ``running`` and ``waiting`` count the tasks of this kernel, and ``others`` those of other clients.
 
     Attributes
     ----------
@@ -31,29 +34,57 @@ class StatusView(View):
         self.state = state
 
     def __str__(self) -> str:
-        return format_table(self._HEADS, self._rows())
+        return "\n".join(filter(None, (format_table(*self._table()), self._counts())))
 
     def to_html(self) -> str:
         """The table."""
-        return html_table(self._HEADS, self._rows())
+        counts = self._counts()
+        return html_table(*self._table()) + (f"<div>{escape(counts)}</div>" if counts else "")
 
-    def _rows(self) -> list[tuple[str, ...]]:
-        return [self._row(number, worker) for number, worker in enumerate(self.state.workers)]
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The heads and the rows."""
+        rows = [_row(number, worker) for number, worker in enumerate(self.state.workers)]
+        joined = _as_joined(self.state)
+        return (self._HEADS, rows) if joined is None else _with_hosts(self._HEADS, rows, joined)
 
-    def _row(self, number: int, worker: WorkerState) -> tuple[str, ...]:
-        spilled = [amount for amount in (worker.spilled_to_host, worker.spilled_to_disk) if amount is not None]
-        return (
-            str(number),
-            _DASH if worker.gpu_index is None else str(worker.gpu_index),
-            _DASH if worker.utilization is None else f"{worker.utilization:.0f} %",
-            _used_of(worker.device_memory_used, worker.device_memory_total),
-            _used_of(worker.pool_used, worker.pool_size),
-            format_bytes(sum(spilled)) if spilled else _DASH,
-            _DASH if worker.memory is None else format_bytes(worker.memory),
-            str(worker.executing),
-            str(worker.waiting),
-            worker.status,
-        )
+    def _counts(self) -> str:
+        joined = _as_joined(self.state)
+        if joined is None:
+            return ""
+        return f"Unfinished tasks: {joined.tasks_unfinished:,} of this kernel, {joined.others_unfinished:,} of others."
+
+
+def _row(number: int, worker: WorkerState) -> tuple[str, ...]:
+    spilled = [amount for amount in (worker.spilled_to_host, worker.spilled_to_disk) if amount is not None]
+    return (
+        str(number),
+        _DASH if worker.gpu_index is None else str(worker.gpu_index),
+        _DASH if worker.utilization is None else f"{worker.utilization:.0f} %",
+        _used_of(worker.device_memory_used, worker.device_memory_total),
+        _used_of(worker.pool_used, worker.pool_size),
+        format_bytes(sum(spilled)) if spilled else _DASH,
+        _DASH if worker.memory is None else format_bytes(worker.memory),
+        str(worker.executing),
+        str(worker.waiting),
+        worker.status,
+    )
+
+
+def _as_joined(state: ClusterState) -> JoinedState | None:
+    from ...protocol.joined import JoinedState
+
+    return state if isinstance(state, JoinedState) else None
+
+
+def _with_hosts(
+    heads: tuple[str, ...], rows: list[tuple[str, ...]], state: JoinedState
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The columns ``host``, which is given once for each host, and ``others``."""
+    wider, last = [], ""
+    for row, worker in zip(rows, state.workers, strict=True):
+        wider.append(("" if worker.host == last else worker.host, *row[:-1], str(worker.others), row[-1]))
+        last = worker.host
+    return ("host", *heads[:-1], "others", heads[-1]), wider
 
 
 class GpusView(View):

@@ -1,0 +1,197 @@
+"""What the client of a kernel adds to a scheduler that somebody else started, and removes when it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from distributed import SchedulerPlugin
+from distributed.protocol.pickle import dumps
+
+from ..protocol import GpuState
+from ..protocol.joined import JoinedState, JoinedWorkerState
+from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
+from ..worker.joined_metrics import DEVICE, JOINED_METRICS_PLUGIN, JoinedMetricsPlugin
+from ..worker.materialize import MATERIALIZE, MaterializePlugin
+from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
+from .graph_router import GraphRouter
+from .worker_state import read_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+JOINED_UPDATE_GRAPH = "gpudask-update-graph"
+"""The operation with which joined clients submit graphs; those of other clients are handled as ever."""
+
+_STIMULUS = "gpudask-leave"
+_UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
+
+_changing = asyncio.Lock()  # of the one scheduler of this process: clients join and leave one after the other
+
+
+class JoinedClientPlugin(SchedulerPlugin):
+    """Counts the tasks of one client, and holds the plugins of the workers while the client is connected.
+
+    The plugins of the workers are shared by all joined clients: the first one registers them, and the last one removes
+    them, also if its process is killed.
+
+    Parameters
+    ----------
+    client
+        The id of the client.
+
+    Attributes
+    ----------
+    tasks
+        The keys of the tasks that the client has submitted and that the scheduler still has.
+    unfinished
+        How many of these are unfinished.
+    """
+
+    def __init__(self, client: str) -> None:
+        self.name = _name(client)
+        self.tasks: set[Any] = set()
+        self.unfinished = 0
+        self.registered: list[str] = []
+        self._client = client
+
+    async def start(self, scheduler: Any) -> None:
+        """Register the plugins of the workers; called by Dask when this plugin is registered."""
+        async with _changing:
+            try:
+                await self._register(scheduler)
+            except BaseException:
+                await _unregister(scheduler, self.registered)
+                raise
+
+    async def _register(self, scheduler: Any) -> None:
+        for name, plugin in {
+            PATCH_PLUGIN: PatchPlugin(),
+            INTERRUPTION_PLUGIN: InterruptionPlugin(),
+            MATERIALIZE: MaterializePlugin(),
+            JOINED_METRICS_PLUGIN: JoinedMetricsPlugin(),
+        }.items():
+            if name in scheduler.worker_plugins:
+                continue
+            self.registered.append(name)
+            register = scheduler.register_worker_plugin
+            answers = await register(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
+            failed = [answer for answer in answers.values() if answer["status"] == "error"]
+            if failed:
+                raise RuntimeError(failed[0]["exception_text"])
+        if self._client not in scheduler.clients:
+            raise RuntimeError("The client has disconnected.")  # nobody would remove the plugins
+        GraphRouter(scheduler).install(JOINED_UPDATE_GRAPH)
+
+    def update_graph(self, scheduler: Any, *, client: str, tasks: Collection[Any], **_: Any) -> None:
+        """Count new tasks; called by Dask for each graph that is submitted."""
+        if client == self._client:
+            new = [key for key in tasks if key not in self.tasks and key in scheduler.tasks]
+            self.tasks.update(new)
+            self.unfinished += sum(scheduler.tasks[key].state in _UNFINISHED for key in new)
+
+    def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
+        """Count a task that becomes finished or unfinished; called by Dask for every transition."""
+        if key in self.tasks:
+            self.unfinished += (finish in _UNFINISHED) - (start in _UNFINISHED)
+            if finish == "forgotten":
+                self.tasks.discard(key)
+
+    def remove_client(self, scheduler: Any, client: str) -> None:
+        """Leave; called by Dask when a client has disconnected, or when its process has ended."""
+        if client == self._client:
+            scheduler._ongoing_background_tasks.call_soon(leave, client, scheduler)  # noqa: SLF001
+
+
+async def leave(client: str, dask_scheduler: Any) -> None:
+    """Release the results of a client, and remove what it has added to the scheduler and the workers.
+
+    Parameters
+    ----------
+    client
+        The id of the client.
+    dask_scheduler
+        Set by Dask's ``run_on_scheduler``.
+    """
+    state = dask_scheduler.clients.get(client)
+    if state is not None:
+        keys = [task.key for task in state.wants_what]
+        dask_scheduler.client_releases_keys(keys=keys, client=client, stimulus_id=_STIMULUS)
+    async with _changing:
+        plugin = dask_scheduler.plugins.pop(_name(client), None)
+        if plugin is None:
+            return
+        others = [other for other in dask_scheduler.plugins.values() if isinstance(other, JoinedClientPlugin)]
+        if others:
+            others[0].registered += plugin.registered
+            return
+        dask_scheduler.stream_handlers.pop(JOINED_UPDATE_GRAPH, None)
+        await _unregister(dask_scheduler, plugin.registered)
+
+
+def worker_names(dask_scheduler: Any) -> dict[str, str]:
+    """The name of each worker, by address."""
+    return {address: str(worker.name) for address, worker in dask_scheduler.workers.items()}
+
+
+def read_joined_state(client: str, dask_scheduler: Any) -> JoinedState:
+    """The state of the cluster for a client; no worker is asked.
+
+    Parameters
+    ----------
+    client
+        The id of the client.
+    dask_scheduler
+        Set by Dask's ``run_on_scheduler``.
+    """
+    plugin: JoinedClientPlugin = dask_scheduler.plugins[_name(client)]
+    workers = [_read_joined_worker(worker, plugin) for worker in dask_scheduler.workers.values()]
+    unfinished = sum(group.states[state] for group in dask_scheduler.task_groups.values() for state in _UNFINISHED)
+    unassigned = [*dask_scheduler.unrunnable, *dask_scheduler.queued]
+    held = {task for task in dask_scheduler.clients[client].wants_what if task.state == "memory"}
+    return JoinedState(
+        engine="cuda" if any(worker.gpu_index is not None for worker in workers) else "cpu",
+        status="ready",
+        time=time.time(),
+        workers=tuple(sorted(workers, key=lambda worker: (worker.host, worker.gpu_index or 0, worker.name))),
+        tasks_waiting=sum(task.key in plugin.tasks for task in unassigned),
+        tasks_unfinished=plugin.unfinished,
+        workers_wanted=len(workers),
+        held=sum(task.get_nbytes() for task in held),
+        others_unfinished=max(0, unfinished - plugin.unfinished),
+    )
+
+
+def _read_joined_worker(worker: Any, plugin: JoinedClientPlugin) -> JoinedWorkerState:
+    own = {task for task in worker.processing if task.key in plugin.tasks}
+    executing = sum(task in own for task in worker.executing)
+    state = read_worker(worker, _gpu_of(worker)).model_copy(
+        update={"executing": executing, "waiting": len(own) - executing}
+    )
+    return JoinedWorkerState(**state.model_dump(), host=worker.host, others=len(worker.processing) - len(own))
+
+
+def _gpu_of(worker: Any) -> GpuState | None:
+    """The GPU of a worker with the metrics that Dask's ``distributed.diagnostics.nvml`` adds to heartbeats."""
+    metrics = worker.metrics or {}
+    device = metrics.get(DEVICE)
+    if device is None:
+        return None
+    return GpuState(
+        **device,
+        memory_total=metrics.get("gpu-memory-total"),
+        memory_used=metrics.get("gpu_memory_used"),
+        utilization=metrics.get("gpu_utilization"),
+    )
+
+
+async def _unregister(scheduler: Any, names: Collection[str]) -> None:
+    for name in names:
+        with suppress(OSError, ValueError):  # a worker that has ended meanwhile; a plugin that somebody has removed
+            await scheduler.unregister_worker_plugin(comm=None, name=name)
+
+
+def _name(client: str) -> str:
+    return f"gpudask-joined {client}"

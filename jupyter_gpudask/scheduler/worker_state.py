@@ -1,0 +1,51 @@
+"""The state of one worker, from what the scheduler knows of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..protocol import WorkerState
+from ..worker.preload import METRICS
+
+if TYPE_CHECKING:
+    from ..protocol import GpuState
+
+
+def read_worker(worker: Any, gpu: GpuState | None, pid: int | None = None, out_of_memory: int = 0) -> WorkerState:
+    """The state of a worker, from its last heartbeat; the worker is not asked.
+
+    Parameters
+    ----------
+    worker
+        A `distributed.scheduler.WorkerState`.
+    gpu
+        Its GPU with the current metrics; `None` on the CPU.
+    pid
+        The process id of the worker.
+    out_of_memory
+        The number of its tasks that ran out of device memory.
+    """
+    heartbeat = worker.metrics or {}
+    metrics = heartbeat.get(METRICS) or {}
+    # `executing` is as old as the last heartbeat; tasks cancelled since then no longer run.
+    executing = min(len(worker.executing), len(worker.processing))
+    return WorkerState(
+        name=str(worker.name),
+        pid=pid,
+        gpu_index=None if gpu is None else gpu.index,
+        gpu_uuid=None if gpu is None else gpu.uuid,
+        utilization=None if gpu is None else gpu.utilization,
+        device_memory_used=None if gpu is None else gpu.memory_used,
+        device_memory_total=None if gpu is None else gpu.memory_total,
+        pool_used=metrics.get("pool_used"),
+        pool_size=metrics.get("pool_size"),
+        spilled_to_host=metrics.get("spilled_to_host"),
+        spilled_to_disk=metrics.get("spilled_to_disk"),
+        memory=heartbeat.get("memory"),
+        threads=worker.nthreads,
+        executing=executing,
+        waiting=len(worker.processing) - executing,
+        executed=metrics.get("executed"),
+        out_of_memory=out_of_memory,
+        status=worker.status.name,
+    )

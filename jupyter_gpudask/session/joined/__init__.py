@@ -1,0 +1,1 @@
+"""Connections of the kernel to clusters that somebody else started."""

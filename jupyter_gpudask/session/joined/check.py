@@ -1,0 +1,123 @@
+"""Check a scheduler before a client connects: does it respond, are the credentials right, do the versions agree."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from distributed.core import rpc
+
+from ...errors import ConnectError
+from .diagnosis import diagnose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from .target import Target
+
+_PACKAGES = ("dask", "distributed", "jupyter_gpudask")
+_DIAGNOSIS_DELAY = 2.0
+
+
+async def check_scheduler(target: Target) -> dict[str, Any]:
+    """Ask a scheduler who it is, and compare its versions and those of its workers with the kernel's.
+
+    Returns
+    -------
+    dict
+        What `distributed.Scheduler.identity` returns.
+
+    Raises
+    ------
+    ConnectError
+        The scheduler does not respond in time, refuses the credentials, has no worker, or has other versions.
+    """
+    try:
+        async with asyncio.timeout(target.timeout):
+            identity, scheduler, workers = await _ask_or_diagnose(target)
+    except TimeoutError:
+        raise ConnectError(
+            f"The scheduler at {target.address} did not respond within {target.timeout:g} s.",
+            "Check that it runs, or give more time with --start-timeout.",
+        ) from None
+    _check_scheduler_file(target, identity)
+    for name, versions in {"the scheduler": scheduler, **workers}.items():
+        _check_versions(name, versions)
+    if not identity["workers"]:
+        raise ConnectError(
+            f"The scheduler at {target.address} has no workers.",
+            f"Start some, and connect again. Type in a shell: python -m jupyter_gpudask worker {target.address}",
+        )
+    return identity
+
+
+async def _ask_or_diagnose(target: Target) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    asking = asyncio.create_task(_ask(target))
+    try:
+        # Dask tries again until the end of the timeout, also where nothing listens.
+        await asyncio.wait({asking}, timeout=_DIAGNOSIS_DELAY)
+        problem = None
+        if not asking.done() or asking.exception() is not None:
+            problem = await diagnose(target)
+        if problem is not None:
+            raise problem
+        await asyncio.wait({asking})
+        error = asking.exception()
+        if error is None:
+            return asking.result()
+        # What is no scheduler can answer anything.
+        reason = f"{type(error).__name__}: {error}".rstrip(".")
+        raise ConnectError(f"The connection to {target.address} failed: {reason}.", "Check the address.")
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+
+async def _ask(target: Target) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    arguments = {} if target.security is None else target.security.get_connection_args("client")
+    scheduler = rpc(target.address, timeout=target.timeout, connection_args=arguments)
+    try:
+        identity = await scheduler.identity()
+        versions = await scheduler.versions(packages=["jupyter_gpudask"])
+        message = {"op": "versions", "packages": ["jupyter_gpudask"]}
+        workers = await scheduler.broadcast(msg=message, on_error="ignore")
+    finally:
+        with contextlib.suppress(Exception):
+            await scheduler.close_rpc()
+    return identity, versions, {f"the worker {address}": found for address, found in workers.items()}
+
+
+def _check_scheduler_file(target: Target, identity: Mapping[str, Any]) -> None:
+    if target.scheduler_id and identity["id"] != target.scheduler_id:
+        raise ConnectError(
+            f"The scheduler file is stale: another scheduler now listens at {target.address}.",
+            "Give the file of the scheduler that runs, or its address.",
+        )
+
+
+def _check_versions(name: str, found: Mapping[str, Any]) -> None:
+    for what, here, there in _differences(found):
+        if there is None:
+            raise ConnectError(
+                f"The environment of {name} has no {what}; the kernel has {what} {here}.",
+                f"Install {what} {here} there, and start it again.",
+            )
+        raise ConnectError(
+            f"The kernel has {what} {here}, and {name} has {what} {there}.",
+            f"Install {what} {here} there, or {what} {there} here.",
+        )
+
+
+def _differences(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
+    """What differs: its name, the version of the kernel, and the other one, `None` if it is missing."""
+    here = ".".join(platform.python_version_tuple()[:2])
+    there = ".".join(str(found["host"]["python"]).split(".")[:2])
+    if here != there:
+        yield "Python", here, there
+    for name in _PACKAGES:
+        other = found["packages"].get(name)
+        if other != version(name):
+            yield name, version(name), other

@@ -1,0 +1,164 @@
+"""A cluster that somebody else started, controlled over this kernel's client alone."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...client import joined
+from ...errors import BackendUnavailableError, ClusterLostError, NotOwnedError
+from ...protocol import ClusterSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from ...client.kernel_client import KernelClient
+    from ...launcher.connection import LostCallback
+    from ...protocol import ClusterState, Ready
+
+_RESPONSE_TIMEOUT = 10.0
+_IMPORT_TIMEOUT = 60.0
+_LEAVE_TIMEOUT = 5.0
+_POLL_INTERVAL = 0.2
+_OTHER_LIBRARIES = "or run the cell with --array numpy --dataframe pandas."
+
+_T = TypeVar("_T")
+
+
+class JoinedCluster:
+    """A `ClusterControl` of a cluster of somebody else.
+
+    Parameters
+    ----------
+    client
+        The Dask client.
+    ready
+        The connection, a `jupyter_gpudask.protocol.joined.Joined`.
+    """
+
+    def __init__(self, client: KernelClient, ready: Ready) -> None:
+        self.client = client
+        self.ready = ready
+        self.spec = ClusterSpec.parse({"engine": ready.engine})
+        self._checked: set[tuple[str, str]] = set()
+        self._leaving = False
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def is_owned(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def running(self) -> bool:
+        """Whether the client is connected."""
+        return self.client.status == "running"
+
+    async def state(self) -> ClusterState:
+        """The current state of the cluster; its counts of tasks are those of this kernel.
+
+        Raises
+        ------
+        ClusterLostError
+            The scheduler did not respond.
+        """
+        state = await self._ask(joined.read_state(self.client))
+        return state.model_copy(update={"engine": self.ready.engine})  # before the first heartbeat with a GPU, too
+
+    async def scale(self, workers: int) -> ClusterState:  # noqa: ARG002 - as the contract says
+        """Refuse.
+
+        Raises
+        ------
+        NotOwnedError
+            Always.
+        """
+        raise NotOwnedError(self.ready.address, "Its workers are started and stopped there.")
+
+    async def check_libraries(self, names: Sequence[str]) -> None:
+        """Check that the workers can compute what the kernel sends; workers that were checked are not asked again.
+
+        Raises
+        ------
+        BackendUnavailableError
+            A worker has no GPU, lacks one of the libraries `names`, or has another version than the kernel.
+        """
+        here = {name: found for name, found in (await asyncio.to_thread(joined.versions_of, names)).items() if found}
+        workers = await self._ask(joined.read_worker_names(self.client))
+        new = [address for address in workers if any((address, name) not in self._checked for name in here)]
+        if not new:
+            return
+        without = await self._ask(joined.workers_without_gpu(self.client, new))
+        if without:
+            raise BackendUnavailableError(
+                f"A GPU cell needs a GPU on every worker, and the worker {without[0]} has none.",
+                f"Use workers with GPUs, {_OTHER_LIBRARIES}",
+            )
+        found = await self._ask(joined.versions_on_workers(self.client, list(here), new), _IMPORT_TIMEOUT)
+        for address, versions in found.items():
+            for name, version in here.items():
+                if versions[name] != version:
+                    there = f"has {name} {versions[name]}" if versions[name] else f"cannot import {name}"
+                    raise BackendUnavailableError(
+                        f"The kernel has {name} {version}, and the worker {address} {there}.",
+                        f"Install the same version there, {_OTHER_LIBRARIES}",
+                    )
+            self._checked |= {(address, name) for name in here}
+
+    async def worker_log(self, worker: str, lines: int = 50) -> str:
+        """The last lines of the log that a worker keeps in memory; empty if there is no such worker."""
+        names = await self._ask(joined.read_worker_names(self.client))
+        address = next((address for address, name in names.items() if name == worker), None)
+        return "" if address is None else await self._ask(joined.worker_log(self.client, address, lines))
+
+    def log(self, lines: int = 200) -> str:
+        """The last lines of the log that the scheduler keeps in memory."""
+        text: str = self.client.sync(joined.scheduler_log, self.client, lines, callback_timeout=_RESPONSE_TIMEOUT)
+        return text
+
+    async def leave(self) -> None:
+        """Remove the plugins and release the results of this kernel, and stop watching the connection."""
+        self._leaving = True
+        if self._watching is not None:
+            self._watching.cancel()
+        if self.running:
+            with suppress(ClusterLostError):
+                await self._ask(joined.leave_cluster(self.client), _LEAVE_TIMEOUT)
+
+    async def close(self) -> None:
+        """Leave the cluster as it is: others use it."""
+
+    async def watch(self, on_lost: LostCallback) -> None:
+        """From now on, call `on_lost` once if the connection ends before `leave`."""
+        self._watching = asyncio.create_task(self._watch(on_lost))
+
+    async def _watch(self, on_lost: LostCallback) -> None:
+        while self.running:
+            await asyncio.sleep(_POLL_INTERVAL)
+        if not self._leaving:
+            on_lost(lost_connection(self.ready.address))
+
+    async def _ask(self, question: Coroutine[Any, Any, _T], limit: float = _RESPONSE_TIMEOUT) -> _T:
+        """Run `question` in the event loop of the client, for at most `limit` seconds."""
+        loop: Any = self.client.loop
+        try:
+            async with asyncio.timeout(limit):
+                return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(question, loop.asyncio_loop))
+        except TimeoutError:
+            raise ClusterLostError(
+                f"The scheduler at {self.ready.address} did not respond within {limit:.0f} s.",
+                "Type: %gpudask disconnect, or wait and try again.",
+            ) from None
+        except (Exception, asyncio.CancelledError) as error:
+            if self.running and not isinstance(error, OSError):
+                raise
+            raise lost_connection(self.ready.address) from None
+
+
+def lost_connection(address: str) -> ClusterLostError:
+    """The error to raise when the connection to a scheduler has ended."""
+    return ClusterLostError(
+        f"The connection to the scheduler at {address} was lost; what this kernel held on its workers is lost.",
+        f"Type: %gpudask connect {address}, or %gpudask start for a cluster of this kernel.",
+    )

@@ -1,0 +1,81 @@
+"""Connect the kernel to a scheduler that somebody else started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...client.joined import connect_joined
+from ...errors import ConnectError
+from ...protocol.joined import Joined
+from ..background_imports import BackgroundImports
+from ..running_cluster import RunningCluster
+from .check import check_scheduler
+from .cluster import JoinedCluster
+from .target import parse_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...client.kernel_client import KernelClient
+    from ...launcher.connection import LostCallback
+    from ..event_loop import EventLoopThread
+    from .target import Target
+
+
+def connect(
+    loop: EventLoopThread, arguments: dict[str, str], while_waiting: Callable[[], None], on_lost: LostCallback
+) -> RunningCluster:
+    """Connect to a scheduler; see `jupyter_gpudask.session.session.Session.connect`.
+
+    Parameters
+    ----------
+    loop
+        Watches the connection.
+    arguments
+        The arguments of `parse_target`.
+    while_waiting
+        Called in this thread ten times a second.
+    on_lost
+        Called in another thread if the connection is lost.
+    """
+    target = parse_target(**arguments)
+    identity = loop.run(check_scheduler(target), while_waiting)
+    client = _connect_client(target)
+    cluster = JoinedCluster(client, _describe(target, identity, on_gpus=client.is_on_gpus))
+    try:
+        imports = BackgroundImports(cluster.spec)
+        imports.on_progress(cluster.ready)
+        imports.wait(while_waiting)
+        loop.run(cluster.watch(on_lost))
+    except BaseException:
+        loop.run(cluster.leave())
+        client.close(timeout=2)
+        raise
+    return RunningCluster(cluster, client)
+
+
+def _connect_client(target: Target) -> KernelClient:
+    try:
+        return connect_joined(target.address, target.security, target.timeout)
+    except Exception as error:  # noqa: BLE001 - whatever Dask or a worker raises
+        reason = f"{type(error).__name__}: {error}".rstrip(".")
+        raise ConnectError(
+            f"The scheduler at {target.address} did not accept this kernel: {reason}.",
+            "Check the logs of the scheduler and of its workers.",
+        ) from None
+
+
+def _describe(target: Target, identity: dict[str, Any], *, on_gpus: bool) -> Joined:
+    port = identity["services"].get("dashboard")
+    host, _ = target.host_and_port
+    return Joined(
+        engine="cuda" if on_gpus else "cpu",
+        stand_in="" if on_gpus else f"The workers of {target.address} have no GPU.",
+        address=target.address,
+        credentials=None,
+        dashboard_port=None,
+        dashboard_token="",
+        dashboard=f"http://{f'[{host}]' if ':' in host else host}:{port}/status" if port else "",
+        workers=len(identity["workers"]),
+        pid=0,
+    )

@@ -1,0 +1,111 @@
+"""Why a connection to a scheduler fails: nothing listens there, it uses TLS or not, or refuses the credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import ssl
+from typing import TYPE_CHECKING, Literal
+
+from ...errors import ConnectError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from .target import Target
+
+_OPEN_TIMEOUT = 2.0
+_READ_TIMEOUT = 2.0
+
+
+async def diagnose(target: Target) -> ConnectError | None:
+    """The error that an attempt of a few seconds shows; `None` if the connection should succeed."""
+    address, (host, port) = target.address, target.host_and_port
+    try:
+        async with asyncio.timeout(_OPEN_TIMEOUT):
+            other = await _protocol_of(host, port)
+    except TimeoutError:
+        return ConnectError(f"The host of {address} does not respond.", "Check the address, and the firewalls.")
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+        return ConnectError(f"{address} cannot be reached: {reason}.", "Check the address, and that a scheduler runs.")
+    if other == "tls" and target.uses_tls:
+        return await _try_credentials(target, host, port)
+    return _mismatch(address, other, target.uses_tls)
+
+
+def _mismatch(address: str, other: str, uses_tls: bool) -> ConnectError | None:
+    match other, uses_tls:
+        case "plain", True:
+            way_out = f"Type: %gpudask connect tcp{address.removeprefix('tls')}"
+            return ConnectError(f"The scheduler at {address} does not use TLS.", way_out)
+        case "tls", False:
+            way_out = f"Type: %gpudask connect tls{address.removeprefix('tcp')} --security FILE"
+            return ConnectError(f"The scheduler at {address} uses TLS.", way_out)
+        case "silent", _:
+            return ConnectError(
+                f"What listens at {address} does not respond.", "Check the address, and that it is a Dask scheduler."
+            )
+    return None
+
+
+async def _try_credentials(target: Target, host: str, port: int) -> ConnectError | None:
+    refusal = await _refusal(target, host, port)
+    if not refusal:
+        return None
+    return ConnectError(
+        f"The credentials of {target.source} are not those of the scheduler at {target.address}: {refusal}.",
+        "Use the certificates with which the scheduler was started.",
+    )
+
+
+async def _protocol_of(host: str, port: int) -> Literal["plain", "tls", "silent"]:
+    """What listens at a port: Dask without TLS, which speaks first, something with TLS, or something else."""
+    async with _connected(host, port) as reader:
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            async with asyncio.timeout(_READ_TIMEOUT):
+                if await reader.read(1):
+                    return "plain"
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(_READ_TIMEOUT), _connected(host, port, trusting):
+            return "tls"
+    except ssl.SSLError as error:  # it may speak TLS, and require a certificate
+        return "silent" if error.reason in ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING") else "tls"
+    except (TimeoutError, OSError):
+        return "silent"
+
+
+async def _refusal(target: Target, host: str, port: int) -> str:
+    """Why TLS with the credentials of `target` fails; empty if it does not."""
+    assert target.security is not None
+    context = target.security.get_connection_args("client")["ssl_context"]
+    try:
+        async with asyncio.timeout(_OPEN_TIMEOUT), _connected(host, port, context) as reader:
+            await reader.read(1)  # since TLS 1.3 a refused certificate shows on the first read
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except ssl.SSLError as error:
+        return (error.reason or str(error)).replace("_", " ").lower()
+    except (TimeoutError, OSError):
+        return ""
+    return ""
+
+
+@contextlib.asynccontextmanager
+async def _connected(
+    host: str, port: int, context: ssl.SSLContext | None = None
+) -> AsyncIterator[asyncio.StreamReader]:
+    try:
+        reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    except BaseException:
+        await asyncio.sleep(0)  # the transport of a failed handshake is closed in the next turn of the event loop
+        raise
+    try:
+        yield reader
+    finally:
+        writer.transport.abort()  # `close` would wait for the other side
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()

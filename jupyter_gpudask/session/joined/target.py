@@ -1,0 +1,146 @@
+"""Which scheduler to connect to, and with which credentials: the arguments of ``%gpudask connect``."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from distributed import Security
+
+from ...errors import ConnectError, SpecError
+from ...protocol.credentials import read_credentials
+
+_ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):([0-9]{1,5})/?")
+_DEFAULT_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """A scheduler.
+
+    Attributes
+    ----------
+    address
+        ``tcp://HOST:PORT`` or ``tls://HOST:PORT``.
+    security
+        The credentials; `None` for ``tcp``.
+    source
+        Where the credentials are from, in words.
+    scheduler_id
+        The id that a scheduler file says the scheduler has; empty without such a file.
+    timeout
+        Seconds until the connection must be there.
+    """
+
+    address: str
+    security: Security | None = field(default=None, repr=False)
+    source: str = ""
+    scheduler_id: str = ""
+    timeout: float = _DEFAULT_TIMEOUT
+
+    @property
+    def host_and_port(self) -> tuple[str, int]:
+        """The host without brackets, and the port."""
+        match = _ADDRESS.fullmatch(self.address)
+        assert match is not None
+        return match[2].strip("[]"), int(match[3])
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self.address.startswith("tls://")
+
+
+def parse_target(
+    address: str = "", *, scheduler_file: str = "", security: str = "", start_timeout: str | float = _DEFAULT_TIMEOUT
+) -> Target:
+    """Validate the arguments of ``%gpudask connect``, and read the files that they name.
+
+    Parameters
+    ----------
+    address
+        The address of the scheduler; empty with `scheduler_file`.
+    scheduler_file
+        The file that ``dask scheduler --scheduler-file`` has written.
+    security
+        A file for `jupyter_gpudask.protocol.credentials.read_credentials`. Without it the credentials for ``tls`` are
+        those of Dask's configuration.
+    start_timeout
+        Seconds until the connection must be there.
+
+    Raises
+    ------
+    SpecError
+        An argument has an invalid value.
+    ConnectError
+        A file cannot be used.
+    """
+    timeout = _parse_timeout(start_timeout)
+    scheduler_id = ""
+    if scheduler_file:
+        address, scheduler_id = _read_scheduler_file(scheduler_file)
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match[3]) < 2**16:
+        raise SpecError("The address", address, "one such as tcp://10.0.0.1:8786 or tls://gpu-host:8786")
+    address = address.rstrip("/")
+    if match[1] == "tcp":
+        if security:
+            raise ConnectError(
+                f"--security {security!r} has credentials for TLS, and {address} does not use TLS.",
+                f"Leave it out, or type: tls{address.removeprefix('tcp')}",
+            )
+        return Target(address, scheduler_id=scheduler_id, timeout=timeout)
+    credentials, source = _read_security(security) if security else (_configured_security(), "Dask's configuration")
+    return Target(address, credentials, source, scheduler_id, timeout)
+
+
+def _parse_timeout(value: str | float) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise SpecError("--start-timeout", value, "seconds above 0 and up to 3600")
+    return seconds
+
+
+def _read_scheduler_file(name: str) -> tuple[str, str]:
+    """The address and the id of the scheduler."""
+    try:
+        content = json.loads(Path(name).expanduser().read_text())
+    except OSError as error:
+        raise ConnectError(
+            f"The scheduler file {name} cannot be read: {error.strerror}.", "Give the path that dask scheduler wrote."
+        ) from None
+    except ValueError:
+        content = None
+    address = content.get("address") if isinstance(content, dict) else None
+    if not isinstance(address, str):
+        raise ConnectError(
+            f"{name} is not a scheduler file.", "Give the path of dask scheduler --scheduler-file, or an address."
+        )
+    return address, str(content.get("id", ""))
+
+
+def _read_security(name: str) -> tuple[Security, str]:
+    credentials = read_credentials(name)
+    security = Security(
+        require_encryption=True,
+        tls_ca_file=credentials.ca,
+        tls_client_cert=credentials.certificate,
+        tls_client_key=credentials.key,
+    )
+    return security, name
+
+
+def _configured_security() -> Security:
+    security: Any = Security(require_encryption=True)
+    if not (security.tls_ca_file and security.tls_client_cert):
+        raise ConnectError(
+            "A tls:// address needs credentials, and Dask's configuration has none.", "Type: --security FILE"
+        )
+    found: Security = security
+    return found

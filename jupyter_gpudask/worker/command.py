@@ -1,0 +1,83 @@
+"""``python -m jupyter_gpudask worker``: workers on this machine for a scheduler on any machine."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from ..errors import GpuDaskError
+from ..installation import pip_install
+from ..protocol.credentials import read_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ROLES = ("worker", "client")  # of a worker that is also a client of tasks
+_PRELOAD = ("--preload", "jupyter_gpudask.worker.preload")
+# As the workers of a local cluster: one allocator for CuPy and cuDF, and one task with the resource GPU at a time.
+_GPU_OPTIONS = ("--pre-import", "cupy,cudf,dask_cudf", "--set-rmm-allocator-for-libs", "cupy")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run workers until they are interrupted or terminated.
+
+    Parameters
+    ----------
+    arguments
+        The arguments of the command line, by default those of this process.
+    """
+    parser = argparse.ArgumentParser(prog="python -m jupyter_gpudask", allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True)
+    worker = commands.add_parser(
+        "worker",
+        help="start a worker for each GPU of this machine",
+        epilog="Other options are those of dask cuda worker, with --cpu those of dask worker.",
+        allow_abbrev=False,
+    )
+    worker.add_argument("address", nargs="?", help="the scheduler, such as tls://10.0.0.1:8786")
+    worker.add_argument("--scheduler-file", metavar="FILE", help="the file that dask scheduler has written")
+    worker.add_argument("--security", metavar="FILE", help="a file with the TLS credentials ca, certificate and key")
+    worker.add_argument("--cpu", action="store_true", help="a worker without a GPU")
+    given, others = parser.parse_known_args(arguments)
+    if (given.address is None) == (given.scheduler_file is None):
+        worker.error("Give an address or --scheduler-file.")
+    scheduler = [given.address] if given.address else ["--scheduler-file", given.scheduler_file]
+    try:
+        command = _dask_worker() if given.cpu else _dask_cuda_worker()
+        if given.security:
+            _configure_tls(given.security)
+    except GpuDaskError as error:
+        parser.exit(1, f"{error}\n")
+    options = (*_PRELOAD, "--resources", "GPU=1", *(() if given.cpu else _GPU_OPTIONS))
+    command([*scheduler, *options, *others], prog_name="python -m jupyter_gpudask worker")
+
+
+def _dask_worker() -> Any:
+    from distributed.cli.dask_worker import main
+
+    return main
+
+
+def _dask_cuda_worker() -> Any:
+    try:
+        from dask_cuda.cli import worker
+    except ImportError as error:
+        raise GpuDaskError(
+            f"dask-cuda cannot be imported: {error}.", f"Type: {pip_install('cu13')}, or add --cpu."
+        ) from None
+    return worker
+
+
+def _configure_tls(file: str) -> None:
+    """Set the credentials in Dask's configuration, which nannies pass on to their workers through a pipe."""
+    import dask.config
+
+    credentials = read_credentials(file)
+    dask.config.set(
+        {
+            "distributed.comm.tls.ca-file": credentials.ca,
+            "distributed.comm.require-encryption": True,
+            **{f"distributed.comm.tls.{role}.cert": credentials.certificate for role in _ROLES},
+            **{f"distributed.comm.tls.{role}.key": credentials.key for role in _ROLES},
+        }
+    )

@@ -1,0 +1,54 @@
+"""Metrics of the workers of a cluster that somebody else started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from distributed import WorkerPlugin
+
+from ..errors import GpuUnavailableError
+from ..machine.gpus import visible_gpus
+from .preload import METRICS, read_spilled
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+JOINED_METRICS_PLUGIN = "gpudask-joined-metrics"
+"""The name of the plugin."""
+
+DEVICE = "gpudask-device"
+"""The name of the metric with the GPU of a worker; Dask's own metrics have its utilization and memory."""
+
+
+class JoinedMetricsPlugin(WorkerPlugin):
+    """Adds the worker's GPU to its heartbeat, and spilled bytes and the number of tasks run, if it does not send them.
+
+    Unlike `MetricsPlugin` it has no metrics of RMM, because measuring them changes the allocator of the worker.
+    """
+
+    def setup(self, worker: Worker) -> None:
+        """Add the metrics; called by Dask when the worker starts, or when the plugin is registered."""
+        device = first_device()
+        worker.metrics[DEVICE] = lambda _: device
+        worker.metrics.setdefault(METRICS, read_without_pool)
+
+    def teardown(self, worker: Worker) -> None:
+        """Remove the metrics; called by Dask when the plugin is unregistered."""
+        worker.metrics.pop(DEVICE, None)
+        if worker.metrics.get(METRICS) is read_without_pool:
+            del worker.metrics[METRICS]
+
+
+def first_device() -> dict[str, Any] | None:
+    """Index, UUID and product name of the GPU that is device 0 of this process; `None` without a GPU."""
+    try:
+        gpu = next(iter(visible_gpus()), None)
+    except GpuUnavailableError:
+        return None
+    return None if gpu is None else {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name}
+
+
+def read_without_pool(worker: Worker) -> dict[str, int | None]:
+    """The metrics of `jupyter_gpudask.worker.preload.read_metrics`, without those of RMM."""
+    to_host, to_disk = read_spilled(worker.data)
+    return {"spilled_to_host": to_host, "spilled_to_disk": to_disk, "executed": worker.state.executed_count}

@@ -1,0 +1,46 @@
+"""The environment of a worker: its host, its GPU, and the releases of the libraries that a cell needs."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .joined_metrics import first_device
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+async def examine_libraries(names: Sequence[str]) -> dict[str, str]:
+    """Import libraries, in a thread, and return their versions.
+
+    Parameters
+    ----------
+    names
+        Names of modules.
+
+    Returns
+    -------
+    dict
+        The version of each module, by name; of one that cannot be imported the empty string.
+    """
+    return await asyncio.to_thread(versions_of, names)
+
+
+def versions_of(names: Sequence[str]) -> dict[str, str]:
+    """Import libraries, and return their versions; see `examine_libraries`."""
+    return {name: _version(name) for name in names}
+
+
+def _version(name: str) -> str:
+    try:
+        module: Any = importlib.import_module(name)
+    except Exception:  # noqa: BLE001 - a library that fails in any way cannot be used
+        return ""
+    return str(getattr(module, "__version__", "of an unknown version"))
+
+
+async def has_gpu() -> bool:
+    """Whether this process sees a GPU."""
+    return await asyncio.to_thread(first_device) is not None

@@ -1,0 +1,236 @@
+"""A connection that is not possible: one sentence each, within the start timeout, and nothing is left."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import struct
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+from distributed import Security
+from helpers import command_line, fake_gpu_environment, wait_until
+from others import OthersCluster
+
+from jupyter_gpudask.errors import ConnectError, SpecError
+from jupyter_gpudask.protocol.credentials import read_credentials
+from jupyter_gpudask.session.joined.check import check_scheduler
+from jupyter_gpudask.session.joined.target import parse_target
+from jupyter_gpudask.session.session import Session
+
+
+@contextlib.contextmanager
+def listening(answer):
+    """A server on a port of this machine that runs `answer` with each connection; its address."""
+    server = socket.create_server(("127.0.0.1", 0))
+    kept = []
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                kept.append(connection)
+                with contextlib.suppress(OSError):
+                    answer(connection)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join(10)
+        for connection in kept:
+            connection.close()
+
+
+def check(**arguments):
+    return asyncio.run(check_scheduler(parse_target(**arguments)))
+
+
+@pytest.fixture(scope="module")
+def credentials(tmp_path_factory):
+    """Two sets of temporary credentials, as files of --security: with PEM texts, and with paths."""
+    pytest.importorskip("cryptography")
+    folder = tmp_path_factory.mktemp("credentials")
+    for name in ("ours", "theirs"):
+        security = Security.temporary()
+        texts = {"ca": security.tls_ca_file, "certificate": security.tls_client_cert, "key": security.tls_client_key}
+        (folder / f"{name}.json").write_text(json.dumps(texts))
+        for key, text in texts.items():
+            (folder / f"{name}-{key}.pem").write_text(text)
+        paths = "".join(f"{key}: {name}-{key}.pem\n" for key in texts)
+        (folder / f"{name}.yaml").write_text(paths)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"address": "gpu-host"}, "The address 'gpu-host' is not allowed: give one such as tcp://10.0.0.1:8786"),
+        ({"address": "tcp://gpu-host"}, "The address 'tcp://gpu-host' is not allowed"),
+        ({"address": "tcp://gpu-host:99999"}, "The address 'tcp://gpu-host:99999' is not allowed"),
+        ({"address": "ucx://gpu-host:8786"}, "The address 'ucx://gpu-host:8786' is not allowed"),
+        ({"address": "tcp://user:secret@host:1"}, "The address 'tcp://user:secret@host:1' is not allowed"),
+        (
+            {"address": "tcp://h:1", "start_timeout": "soon"},
+            "--start-timeout 'soon' is not allowed: give seconds above 0",
+        ),
+        ({"scheduler_file": "/no/file.json"}, "The scheduler file /no/file.json cannot be read: No such file"),
+        ({"address": "tls://h:1"}, "A tls:// address needs credentials, and Dask's configuration has none."),
+        ({"address": "tls://h:1", "security": "/no/file"}, "The file /no/file of --security cannot be read: No such"),
+    ],
+)
+def test_arguments_that_are_wrong_are_one_sentence(arguments, sentence):
+    with pytest.raises((SpecError, ConnectError)) as raised:
+        parse_target(**arguments)
+    assert str(raised.value).startswith(sentence)
+
+
+def test_the_files_of_credentials_are_checked_and_never_shown(tmp_path, credentials):
+    file = tmp_path / "bad.yaml"
+    for content, sentence in {
+        "ca: [SECRET": "does not have the texts ca, certificate, key.",
+        "ca: SECRET": "does not have the texts ca, certificate, key.",
+        "ca: a.pem\ncertificate: b\nkey: c": "The file a.pem of --security cannot be read: No such file or directory.",
+    }.items():
+        file.write_text(content)
+        with pytest.raises(ConnectError) as raised:
+            parse_target("tls://h:1", security=str(file))
+        assert sentence in str(raised.value)
+        assert "SECRET" not in str(raised.value)
+    with pytest.raises(ConnectError, match=r"does not use TLS\. Leave it out, or type: tls://h:1"):
+        parse_target("tcp://h:1", security=str(credentials / "ours.json"))
+    text = parse_target("tls://h:1", security=str(credentials / "ours.json"))
+    assert "PRIVATE" in text.security.tls_client_key
+    assert "PRIVATE" not in repr(text) + repr(text.security)
+    path = parse_target("tls://h:1", security=str(credentials / "ours.yaml"))
+    assert path.security.tls_client_key == text.security.tls_client_key
+
+
+def test_a_scheduler_file_that_is_none_is_one_sentence(tmp_path):
+    file = tmp_path / "scheduler.json"
+    for content in ("", "[]", "{}", '{"address": 3}'):
+        file.write_text(content)
+        with pytest.raises(ConnectError, match="is not a scheduler file"):
+            parse_target(scheduler_file=str(file))
+
+
+def test_an_address_where_nothing_listens_is_one_sentence():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    began = time.monotonic()
+    with pytest.raises(ConnectError, match=f"tcp://127.0.0.1:{port} cannot be reached: .*refused"):
+        check(address=f"tcp://127.0.0.1:{port}")
+    assert time.monotonic() - began < 20  # not the whole start timeout
+    with pytest.raises(ConnectError, match=r"tcp://no-such-host\.invalid:1 cannot be reached: "):
+        check(address="tcp://no-such-host.invalid:1")
+
+
+@pytest.mark.parametrize("answer", [lambda _: None, lambda connection: connection.close()], ids=["hangs", "closes"])
+def test_what_accepts_connections_and_is_no_scheduler_is_one_sentence(answer):
+    with listening(answer) as address, pytest.raises(ConnectError) as raised:
+        check(address=address, start_timeout=30)
+    assert str(raised.value).startswith(f"What listens at {address} does not respond.")
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (struct.pack("<Q", 100), r"The scheduler at tcp://\S+ did not respond within 4 s\."),
+        (bytes(8), r"The connection to tcp://\S+ failed: "),
+    ],
+    ids=["part of a message", "no message"],
+)
+def test_what_speaks_and_then_hangs_is_one_sentence_within_the_timeout(said, sentence):
+    with listening(lambda connection: connection.sendall(said)) as address:
+        began = time.monotonic()
+        with pytest.raises(ConnectError, match=sentence):
+            check(address=address, start_timeout=4)
+        assert time.monotonic() - began < 20
+
+
+@pytest.fixture(scope="module")
+def tls(credentials, tmp_path_factory):
+    """A scheduler with TLS and our credentials, with one worker on the CPU."""
+    ca, certificate, key = (str(credentials / f"ours-{name}.pem") for name in ("ca", "certificate", "key"))
+    options = ("--tls-ca-file", ca, "--tls-cert", certificate, "--tls-key", key)
+    cluster = OthersCluster(tmp_path_factory.mktemp("tls"), "--protocol", "tls", *options)
+    yield cluster
+    cluster.close()
+
+
+@pytest.mark.cluster
+def test_credentials_that_do_not_fit_are_one_sentence(tls, credentials):
+    plain = tls.address.replace("tls://", "tcp://")
+    with pytest.raises(ConnectError) as raised:
+        check(address=plain)
+    assert (
+        str(raised.value) == f"The scheduler at {plain} uses TLS. Type: %gpudask connect {tls.address} --security FILE"
+    )
+    with pytest.raises(ConnectError) as raised:
+        check(address=tls.address, security=str(credentials / "theirs.json"))
+    assert f"are not those of the scheduler at {tls.address}: " in str(raised.value)
+    with pytest.raises(ConnectError, match=r"has no workers\. .*python -m jupyter_gpudask worker tls://"):
+        check(address=tls.address, security=str(credentials / "ours.yaml"))
+
+
+@pytest.mark.cluster
+def test_workers_that_our_command_starts_are_joined_over_tls_and_left(tls, credentials):
+    options = ("--security", str(credentials / "ours.json"), "--name", "one")
+    command = (sys.executable, "-m", "jupyter_gpudask", "worker", tls.address, *options)
+    worker = tls.run(*command, environment=fake_gpu_environment(FAKE_GPUS="1"))
+    wait_until(lambda: worker.poll() is not None or has_workers(tls.address, credentials), 60)
+    session = Session()
+    cluster = session.connect({"address": tls.address, "security": str(credentials / "ours.yaml")}, lambda: None)
+    try:
+        assert cluster.ready.engine == "cuda"
+        assert cluster.client.submit(sum, (1, 2)).result(timeout=30) == 3
+        wait_until(lambda: session.state().workers[0].gpu_index == 0, 30)
+        (worker,) = session.state().workers
+        assert (worker.utilization, worker.device_memory_total, worker.host) == (37.0, 140 * 2**30, "127.0.0.1")
+        assert worker.pool_used is not None, "a worker with our preload reports its pool"
+        commands = [" ".join(command_line(process)) for process in psutil.process_iter()]
+        secrets = read_credentials(str(credentials / "ours.json"))
+        assert not [line for line in commands if any(text in line for text in (secrets.ca, secrets.key))]
+        assert "PRIVATE" not in "".join(path.read_text() for path in tls.folder.glob("*.log"))
+        assert "PRIVATE" not in repr(cluster.ready) + repr(vars(session))
+    finally:
+        assert session.disconnect() == tls.address
+    assert session.cluster is None
+
+
+def has_workers(address, credentials):
+    with contextlib.suppress(ConnectError):
+        return bool(check(address=address, security=str(credentials / "ours.json")))
+    return False
+
+
+@pytest.mark.cluster
+def test_a_stale_file_another_version_and_a_tls_address_without_tls_are_one_sentence(tmp_path, credentials):
+    preload = tmp_path / "pretend.py"
+    preload.write_text(
+        "import distributed.versions\nfrom importlib.metadata import version\n"
+        "distributed.versions.version = lambda name: '2025.1.0' if name == 'distributed' else version(name)\n"
+    )
+    cluster = OthersCluster(tmp_path, "--preload", str(preload))
+    try:
+        with pytest.raises(ConnectError) as raised:
+            check(scheduler_file=str(cluster.file))
+        assert "and the scheduler has distributed 2025.1.0" in str(raised.value)
+        stale = tmp_path / "stale.json"
+        stale.write_text(json.dumps({"address": cluster.address, "id": "Scheduler-of-yesterday"}))
+        with pytest.raises(ConnectError, match="The scheduler file is stale: another scheduler now listens at tcp://"):
+            check(scheduler_file=str(stale))
+        secure = cluster.address.replace("tcp://", "tls://")
+        with pytest.raises(ConnectError) as raised:
+            check(address=secure, security=str(credentials / "ours.json"))
+        assert str(raised.value).startswith(
+            f"The scheduler at {secure} does not use TLS. Type: %gpudask connect tcp://"
+        )
+    finally:
+        cluster.close()

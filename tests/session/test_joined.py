@@ -1,0 +1,248 @@
+"""A kernel that joins a cluster which somebody else started, with pretend GPUs: it is used, and left as it was."""
+
+import os
+import re
+import time
+
+import pytest
+from distributed import Client, Event
+from helpers import Kernel, fake_gpu_environment, wait_until
+from others import OthersCluster
+
+from jupyter_gpudask.client.joined import connect_joined
+
+pytestmark = pytest.mark.cluster
+
+CELL = "%%gpudask --dataframe pandas"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A scheduler that cannot import CuPy, and two workers with a GPU each."""
+    cluster = OthersCluster(tmp_path_factory.mktemp("others"))
+    try:
+        for index in "01":
+            environment = fake_gpu_environment(cupy=True, CUDA_VISIBLE_DEVICES=index)
+            cluster.add_worker(f"gpu-{index}", environment=environment)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture(scope="module")
+def other(cluster):
+    """Another user of the cluster."""
+    with Client(cluster.address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
+def workers(client):
+    return client.scheduler_info(-1)["workers"].values()
+
+
+def snapshot(client):
+    """What a scheduler and its workers have of plugins, operations and metrics."""
+
+    def of_scheduler(dask_scheduler):
+        return (
+            sorted(name for name in dask_scheduler.plugins if "gpudask" in name),
+            sorted(dask_scheduler.worker_plugins),
+            sorted(dask_scheduler.nanny_plugins),
+            sorted(dask_scheduler.stream_handlers),
+            sorted(dask_scheduler.handlers),
+            sorted(map(str, dask_scheduler.tasks)),
+        )
+
+    def of_worker(dask_worker):
+        import sys
+
+        import distributed.worker
+
+        function = distributed.worker._run_task_simple
+        plugins = sorted(name for name in dask_worker.plugins if not name.startswith("functools"))
+        path = [folder for folder in sys.path if "dask-scratch-space" not in folder]
+        return plugins, sorted(dask_worker.handlers), sorted(dask_worker.metrics), function.__module__, path
+
+    return client.run_on_scheduler(of_scheduler), client.run(of_worker)
+
+
+@pytest.fixture(scope="module")
+def before(other):
+    return snapshot(other)
+
+
+@pytest.fixture(scope="module")
+def kernel(before):  # noqa: ARG001 - taken before the kernel connects
+    kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS="2"))
+    try:
+        kernel.ok("%load_ext jupyter_gpudask\nimport cupy, dask.array as da, distributed, os, time")
+        yield kernel
+    finally:
+        kernel.shutdown()
+
+
+@pytest.fixture
+def joined(kernel, cluster):
+    """The kernel, connected."""
+    kernel.ok("%gpudask disconnect")
+    connected = kernel.ok(f"connected = %gpudask connect {cluster.address}\nconnected")
+    assert connected.value.startswith(f"Connected to 2 GPU workers at {cluster.address}")
+    kernel.ok("client = connected.client")
+    return kernel
+
+
+def test_a_cell_computes_on_cupy_without_a_scheduler_that_has_it(joined, other):
+    reply = joined.ok(f"{CELL}\nx = da.ones((40, 40), chunks=10)\ntype(x.sum().compute()), float(x.sum().compute())")
+    assert reply.value == "(cupy.ndarray, 1600.0)"
+    assert re.match(r"CuPy and pandas on 2 GPU workers at tcp://127\.0\.0\.1:\d+ · .* · \d+ tasks", reply.displayed[-1])
+    assert joined.ok("type(da.ones(3).compute())").value == "numpy.ndarray"
+    assert not any(other.run_on_scheduler(lambda: [name for name in __import__("sys").modules if name == "cupy"]))
+
+
+def test_status_groups_by_host_and_tells_own_tasks_from_those_of_others(joined, other):
+    gate = Event("gate", client=other)
+    waiting = other.map(lambda n, gate=gate: gate.wait() and n, range(3))
+    joined.ok("mine = client.submit(lambda: distributed.Event('gate').wait())")
+    try:
+        processing = lambda: sum(map(len, other.processing().values()))  # noqa: E731
+        wait_until(lambda: processing() == 4, 30)
+        wait_until(lambda: all("gpudask-device" in worker["metrics"] for worker in workers(other)), 30)
+        shown = joined.ok("state = %gpudask status\nprint(state)").printed
+        assert "Unfinished tasks: 1 of this kernel, 3 of others." in shown
+        heads, first, second, *_ = shown.splitlines()
+        assert heads.split()[:3] == ["host", "worker", "GPU"]
+        assert first.split()[:5] == ["127.0.0.1", "0", "0", "37", "%"]
+        assert second.split()[:4] == ["1", "1", "37", "%"]  # the host is given once
+        counts = "[(worker.executing + worker.waiting, worker.others) for worker in state.state.workers]"
+        own, others = zip(*eval(joined.ok(counts).value), strict=True)  # noqa: S307
+        assert (sum(own), sum(others)) == (1, 3)
+        assert joined.ok("{worker.device_memory_total for worker in state.state.workers}").value == str({140 * 2**30})
+    finally:
+        gate.set()
+    assert other.gather(waiting) == [0, 1, 2]
+    joined.ok("mine.result()")
+    gate.clear()
+
+
+def test_commands_that_need_no_supervisor_work(joined):
+    joined.ok("client.run(lambda dask_worker: __import__('logging').getLogger('distributed.worker').error('a mark'))")
+    logs = joined.ok("logs = %gpudask logs\nlogs.logs").value
+    assert "'scheduler'" in logs
+    assert logs.count("a mark") == 2
+    assert "127.0.0.1 GPU 0" in joined.ok("freed = %gpudask free\nfreed.freed").value
+    versions = joined.ok("report = %gpudask doctor\n[f for f in report.findings if f.subject == 'versions']").value
+    assert "The kernel and 2 workers have the same versions." in versions
+    assert joined.ok("again = %gpudask start\nagain.client is client").value == "True"
+    compared = joined.ok(f"{CELL} --compare\ntotal = da.ones(8, chunks=4).sum().compute()")
+    assert "2 GPU workers at tcp://" in compared.value + "".join(compared.displayed)
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("%gpudask scale 1", "Its workers are started and stopped there."),
+        ("%gpudask restart", "It cannot be restarted from here."),
+        ("%gpudask stop", "It is not stopped from here."),
+        ("%%gpudask --report out.html\n1", "--report would measure the tasks of all its users."),
+        ("%%gpudask --profile\n1", "--profile would measure the tasks of all its users."),
+        ("%gpudask start --gpus 1", "Type %gpudask disconnect first."),
+        ("%gpudask connect tcp://127.0.0.1:1", "Type %gpudask disconnect first."),
+    ],
+)
+def test_what_needs_a_cluster_of_ones_own_is_refused(joined, cluster, code, sentence):
+    reply = joined.run(code)
+    assert reply.error == "UsageError"
+    assert cluster.address in reply.error_value
+    assert sentence in reply.error_value
+
+
+def test_an_interrupt_cancels_own_tasks_only_and_restarts_no_worker(joined, other):
+    gate = Event("interrupted", client=other)
+    shared = other.submit(gate.wait, key="shared")
+    wait_until(lambda: sum(map(len, other.processing().values())) == 1, 30)
+    pids = other.run(os.getpid)
+    joined.ok("from distributed import Future\nsame = Future('shared', client=client)")
+    joined.ok("def forever():\n    while True: time.sleep(0.01)")
+    message = joined.client.execute(f"{CELL}\nclient.submit(forever).result()")
+    wait_until(lambda: sum(map(len, other.processing().values())) == 2, 30)
+    joined.interrupt()
+    wait_until(lambda: not other.processing() or sum(map(len, other.processing().values())) == 1, 30)
+    reply = joined.client.get_shell_msg(timeout=30)
+    assert reply["parent_header"]["msg_id"] == message
+    assert reply["content"]["ename"] == "KeyboardInterrupt"
+    assert shared.status == "pending"
+    gate.set()
+    assert shared.result(timeout=30) is True
+    assert other.run(os.getpid) == pids
+    assert joined.ok(f"{CELL}\nfloat(da.ones(4).sum().compute())").value == "4.0"
+
+
+def test_a_worker_that_is_killed_comes_back_and_what_it_held_is_computed_again(joined, other):
+    joined.ok(f"{CELL}\nkept = da.ones((40, 40), chunks=10).persist()\ndistributed.wait(kept)")
+    first = next(iter(other.run(os.getpid)))
+    with pytest.raises(Exception):  # noqa: B017, PT011 - the worker ends while it is asked
+        other.run(os._exit, 1, workers=[first])
+    assert joined.ok(f"{CELL}\nfloat(kept.sum().compute())").value == "1600.0"
+    other.wait_for_workers(2, timeout=60)
+
+
+def test_disconnect_leaves_the_cluster_as_it_was_and_others_go_on(joined, other, cluster, before):
+    joined.ok(f"{CELL}\nheld = da.ones((4, 4), chunks=2).persist()\ndistributed.wait(held)")
+    joined.ok("number = client.submit(abs, -1)\nnumber.result()")
+    result = other.submit(sum, (1, 2))
+    second = connect_joined(cluster.address, None, 30)
+    try:
+        during = snapshot(other)
+        assert [len([name for name in during[0][0] if "joined" in name])] == [2]
+        shown = joined.ok("%gpudask disconnect").value
+        assert shown == f"Disconnected from {cluster.address}."
+        assert len(snapshot(other)[0][0]) == 1
+        assert second.run(lambda dask_worker: "gpudask-patches" in dask_worker.plugins).popitem()[1]
+    finally:
+        second.close()  # without leaving, as a process that is killed
+    result.result()
+    result.release()
+    del result
+    wait_until(lambda: snapshot(other)[0] == before[0], 30)
+    after = snapshot(other)[1]
+    assert sorted(map(str, after.values())) == sorted(map(str, before[1].values()))
+    reply = joined.run("number.result()")
+    assert reply.error == "ResultsLostError"
+    assert f"This kernel was disconnected from {cluster.address}." in reply.error_value
+
+
+def test_a_worker_with_another_cupy_is_refused_before_the_first_task(joined, other, cluster, tmp_path):
+    package = tmp_path / "cupy"
+    package.mkdir()
+    (package / "__init__.py").write_text("__version__ = '13.0.0'\nclass ndarray: pass")
+    environment = fake_gpu_environment(CUDA_VISIBLE_DEVICES="0", FAKE_GPU_PACKAGES="")
+    environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"
+    worker = cluster.add_worker("old", environment=environment)
+    try:
+        other.wait_for_workers(3, timeout=60)
+        tasks = len(other.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks)))
+        reply = joined.run(f"{CELL}\nda.ones(3).compute()")
+        assert re.search(r"The kernel has cupy 14.2.0, and the worker tcp://\S+ has cupy 13.0.0.", reply.error_value)
+        assert len(other.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))) == tasks
+        assert joined.ok("%%gpudask --array numpy --dataframe pandas\nint(da.ones(3).sum().compute())").value == "3"
+    finally:
+        worker.terminate()
+        wait_until(lambda: len(other.scheduler_info()["workers"]) == 2, 60)
+
+
+def test_a_scheduler_that_goes_away_in_a_cell_is_one_sentence_and_nothing_takes_its_place(joined, cluster):
+    lost = (
+        f"The connection to the scheduler at {cluster.address} was lost; what this kernel held on its workers is lost."
+    )
+    code = f"import threading\nthreading.Timer(0.5, os.kill, ({cluster.scheduler.pid}, 9)).start()\n"
+    reply = joined.run(f"{CELL}\n{code}client.submit(time.sleep, 300).result()", timeout=60)
+    assert reply.error == "ResultsLostError"
+    assert lost in reply.error_value
+    for code in ("%%gpudask\n1", "%gpudask status", "%gpudask restart"):
+        reply = joined.run(code)
+        assert (reply.error, lost in reply.error_value) == ("UsageError", True)
+    began = time.monotonic()
+    reply = joined.run(f"%gpudask connect {cluster.address}")
+    assert f"{cluster.address} cannot be reached: " in reply.error_value
+    assert time.monotonic() - began < 30
