@@ -20,6 +20,7 @@ from jupyter_gpudask.protocol.credentials import read_credentials
 from jupyter_gpudask.session.joined.check import check_scheduler
 from jupyter_gpudask.session.joined.target import parse_target
 from jupyter_gpudask.session.session import Session
+from jupyter_gpudask.worker.command import main as start_workers
 
 
 @contextlib.contextmanager
@@ -110,6 +111,24 @@ def test_the_files_of_credentials_are_checked_and_never_shown(tmp_path, credenti
     assert "PRIVATE" not in repr(text) + repr(text.security)
     path = parse_target("tls://h:1", security=str(credentials / "ours.yaml"))
     assert path.security.tls_client_key == text.security.tls_client_key
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["worker"], 2, "Give an address or --scheduler-file."),
+        (
+            ["worker", "tls://h:1", "--cpu", "--security", "/no/file"],
+            1,
+            "The file /no/file of --security cannot be read",
+        ),
+    ],
+)
+def test_the_arguments_of_a_worker_that_are_wrong_are_one_sentence(arguments, status, sentence, capsys):
+    with pytest.raises(SystemExit) as raised:
+        start_workers(arguments)
+    assert raised.value.code == status
+    assert sentence in capsys.readouterr().err
 
 
 def test_a_scheduler_file_that_is_none_is_one_sentence(tmp_path):

@@ -210,6 +210,8 @@ def test_disconnect_leaves_the_cluster_as_it_was_and_others_go_on(joined, other,
     reply = joined.run("number.result()")
     assert reply.error == "ResultsLostError"
     assert f"This kernel was disconnected from {cluster.address}." in reply.error_value
+    again = joined.ok(f"%gpudask connect --scheduler-file {cluster.file}").value
+    assert again.startswith(f"Connected to 2 GPU workers at {cluster.address}")
 
 
 def test_a_worker_without_this_package_starts_and_gets_no_task_of_the_kernel(joined, other, cluster):
