@@ -25,8 +25,18 @@ test('a cluster on the CPU is started with options, monitored and stopped', asyn
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Runs on').selectOption('cpu');
   await dialog.getByLabel('Threads').fill('many');
+  await dialog.getByLabel('Host memory').fill('lots');
+  await expect(dialog.locator('code')).toHaveText(
+    '%gpudask start --cpu --threads many --memory-limit lots'
+  );
+  const form = dialog.locator('.jp-GpuDask-form');
+  const before = await form.boundingBox();
   await dialog.getByRole('button', { name: 'Start' }).click();
-  await expect(dialog.getByRole('alert')).toContainText('1 to 256');
+  await expect(dialog.getByRole('alert')).toContainText([
+    "Threads 'many' is not allowed: give a whole number from 1 to 256",
+    "Host memory 'lots' is not allowed"
+  ]);
+  expect((await form.boundingBox())?.height).toBe(before?.height);
   await expect(dialog.getByLabel('Threads')).toHaveAttribute(
     'aria-invalid',
     'true'
@@ -34,6 +44,7 @@ test('a cluster on the CPU is started with options, monitored and stopped', asyn
   await page.screenshot({ path: testInfo.outputPath('refused.png') });
 
   await dialog.getByLabel('Threads').fill('1');
+  await dialog.getByLabel('Host memory').fill('');
   await dialog.getByLabel('Workers').fill('2');
   await dialog.getByRole('button', { name: 'Start' }).click();
   await expect(dialog).toBeHidden();
