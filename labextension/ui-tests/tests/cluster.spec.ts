@@ -11,7 +11,7 @@ import {
   submitTasks
 } from './helpers';
 
-test.describe.configure({ timeout: 120000 });
+test.describe.configure({ timeout: 180000 });
 
 test.beforeEach(async ({ page, request, tmpPath }) => {
   await openAnalysis(page, request, tmpPath);
@@ -155,4 +155,17 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   await expect(dashboard.locator('canvas').first()).toBeVisible({
     timeout: 30000
   });
+
+  // The plots of the setting are opened beside the notebook, and those that are open are kept.
+  await panel.getByRole('button', { name: 'Plots: analysis.ipynb' }).click();
+  await expect(
+    page.getByRole('tab', { name: 'GPU Memory: analysis.ipynb' })
+  ).toBeVisible({ timeout: 30000 });
+  await expect(
+    page.getByRole('tab', { name: 'Task Stream: analysis.ipynb' })
+  ).toHaveCount(1);
+  const progress = page.locator('iframe[title="Progress: analysis.ipynb"]');
+  await expect(progress).toBeVisible();
+  await expect(page.locator('.jp-NotebookPanel')).toBeVisible();
+  await page.screenshot({ path: testInfo.outputPath('layout.png') });
 });
