@@ -40,7 +40,7 @@ async def check_scheduler(target: Target) -> dict[str, Any]:
             identity, scheduler, workers = await _ask_or_diagnose(target)
     except TimeoutError:
         raise ConnectError(
-            f"The scheduler at {target.address} did not respond within {target.timeout:g} s.",
+            f"The scheduler at {target.address}, or one of its workers, did not respond within {target.timeout:g} s.",
             "Check that it runs, or give more time with --start-timeout.",
         ) from None
     _check_scheduler_file(target, identity)
@@ -59,9 +59,7 @@ async def _ask_or_diagnose(target: Target) -> tuple[dict[str, Any], dict[str, An
     try:
         # Dask tries again until the end of the timeout, also where nothing listens.
         await asyncio.wait({asking}, timeout=_DIAGNOSIS_DELAY)
-        problem = None
-        if not asking.done() or asking.exception() is not None:
-            problem = await diagnose(target)
+        problem = None if asking.done() else await diagnose(target, is_slow=True)
         if problem is not None:
             raise problem
         await asyncio.wait({asking})
@@ -70,7 +68,8 @@ async def _ask_or_diagnose(target: Target) -> tuple[dict[str, Any], dict[str, An
             return asking.result()
         # What is no scheduler can answer anything.
         reason = f"{type(error).__name__}: {error}".rstrip(".")
-        raise ConnectError(f"The connection to {target.address} failed: {reason}.", "Check the address.")
+        problem = await diagnose(target, is_slow=False)
+        raise problem or ConnectError(f"The connection to {target.address} failed: {reason}.", "Check the address.")
     finally:
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
