@@ -67,6 +67,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--array", default="cupy", choices=["cupy", "numpy"])
     parser.add_argument("--dataframe", default="cudf", choices=["cudf", "pandas"])
     parser.add_argument("--backend", choices=["numpy"], help="short for --array numpy --dataframe pandas")
+    parser.add_argument("--fallback", default="error", choices=["error", "host"], help="for what CuPy or cuDF lack")
     parser.add_argument("--module", help="a package whose docstrings to run instead, on stock Dask and with ours")
     parser.add_argument("--only", default="", metavar="PREFIX", help="of the names of docstrings")
     parser.add_argument("--show", action="store_true", help="print the examples as they are run, and run nothing")
@@ -87,12 +88,16 @@ def main() -> None:
         print("\n".join("\n".join([f"# {each.name}", *translated(each)]) for each in docstrings))
         return
     backends = {"array": arguments.array, "dataframe": arguments.dataframe}
-    first, second = Side("stock", **backends) if arguments.module else Side("cpu"), Side("gpu", **backends)
+    first, second = (
+        Side("stock", **backends) if arguments.module else Side("cpu"),
+        Side("gpu", **backends, fallback=arguments.fallback),
+    )
     began = time.perf_counter()
     rows = run_all(docstrings, first, second, processes=arguments.processes)
     report = {
         **header(),
         "backends": backends,
+        "fallback": arguments.fallback,
         "runs": [first.name, second.name],
         "seconds": round(time.perf_counter() - began, 1),
         "counts": counts(rows),

@@ -236,6 +236,33 @@ class MixedBackendsError(CodeError, TypeError):
         )
 
 
+class NotOnGpuError(CodeError):
+    """A cell with ``--strict`` uses an operation that CuPy or cuDF lack.
+
+    Parameters
+    ----------
+    operation
+        The name of the function.
+    layer
+        The name of the Dask collection that it computes.
+    words
+        What the GPU library said.
+    line
+        The line of the user's code; 0 if it is not known.
+    """
+
+    def __init__(self, operation: str, layer: str, words: str, line: int = 0) -> None:
+        self.operation, self.layer, self.words, self.line = operation, layer, words, line
+        where = f" (line {line})" if line else ""
+        super().__init__(
+            f"{operation}{where} cannot run on the GPU: {words.rstrip('. ')}.",
+            "To run it on the CPU, leave out --strict and type: %config GpuDask.fallback = 'host'",
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str, int]]:
+        return NotOnGpuError, (self.operation, self.layer, self.words, self.line)
+
+
 class PatchError(GpuDaskError):
     """A change of another library does not fit the version that is installed; nothing was changed."""
 

@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .collect import Docstring
 from .execute import Outcome, run_examples
@@ -42,6 +42,8 @@ class Side:
     """``"cpu"``, ``"gpu"``: the switch of this project, or ``"stock"``: only Dask's settings."""
     array: str = "numpy"
     dataframe: str = "pandas"
+    fallback: Literal["error", "host", "strict"] = "error"
+    """What happens to an operation that CuPy or cuDF lack."""
 
 
 class RunError(Exception):
@@ -154,7 +156,9 @@ def _switched(side: Side) -> Iterator[None]:
         with dask.config.set({"array.backend": side.array, "dataframe.backend": side.dataframe}):
             yield
     else:
+        from jupyter_gpudask.overlay.cell_record import CellRecord
         from jupyter_gpudask.switch.context import switched_to
 
-        with switched_to(side.array, side.dataframe):
+        record = None if side.fallback == "error" else CellRecord(fallback=side.fallback)
+        with switched_to(side.array, side.dataframe, record):
             yield

@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import NotOnGpuError
+from ..fallback.log import fallback_log
 from ..overlay.config_overlay import current_record
 from ..overlay.thread_context import in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
@@ -63,12 +65,16 @@ class KernelClient(OptimizingClient):
         try:
             with self.around_waits():
                 return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
+        except NotOnGpuError as error:
+            refusal = NotOnGpuError(error.operation, error.layer, error.words, fallback_log.line_of(error.layer))
         except Exception as error:
             _hide_frames_of_workers(error.__traceback__)
-            loss = self._explain(error)
+            refusal, loss = None, self._explain(error)
             copied = _copy_without_frames(error, self) if loss is None else None
             if loss is None and copied is None:
                 raise
+        if refusal is not None:
+            raise refusal
         if loss is not None:
             raise loss from None
         assert copied is not None

@@ -6,10 +6,10 @@ from typing import Any
 
 from ..graph.optimize import ArrayOptimizer, with_optimizer
 from ..graph.subtrees import ClusterSize
-from .counting_client import CountingClient
+from .fallback_client import FallbackClient
 
 
-class OptimizingClient(CountingClient):
+class OptimizingClient(FallbackClient):
     """A `distributed.Client` that sends graphs of arrays with an optimizer in the place of Dask's.
 
     Attributes

@@ -74,7 +74,7 @@ def ancestors(collection: Any) -> frozenset[str]:
     """Names of all collections that `collection` is computed from, its own included."""
     if isinstance(collection, Array):
         return frozenset(collection.dask.layers)
-    if hasattr(collection, "expr"):
+    if hasattr(type(collection), "_meta") and hasattr(collection, "expr"):  # a Delayed object has every attribute
         return frozenset(part._name for part in collection.expr.walk())  # noqa: SLF001
     return frozenset()
 

@@ -23,6 +23,7 @@ COMMANDS = (
     "logs",
     "on",
     "off",
+    "fallbacks",
     "connect",
     "disconnect",
 )
@@ -31,13 +32,13 @@ COMMANDS = (
 ARRAYS = ("cupy", "numpy")
 DATAFRAMES = ("cudf", "pandas")
 
-CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--profile", "--report", "--compare")
+CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile", "--report", "--compare")
 """The options of ``%%gpudask``."""
 
 CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
 """The options of ``%gpudask connect``."""
 
-ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host")
+ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile")
 """Those that ``%gpudask on`` takes."""
 
 _HELP_COLUMN, _HELP_WIDTH = 23, 110
@@ -73,12 +74,6 @@ class LineArguments:
 class CellArguments:
     """The arguments of ``%%gpudask``."""
 
-    @property
-    def libraries(self) -> tuple[str, ...]:
-        """The GPU libraries that the workers need."""
-        frames = ("cudf", "dask_cudf") if self.dataframe == "cudf" else ()
-        return ("cupy", *frames) if self.array == "cupy" else frames
-
     array: Literal["cupy", "numpy"]
     dataframe: Literal["cudf", "pandas"]
     move: tuple[str, ...]
@@ -86,6 +81,13 @@ class CellArguments:
     profile: bool
     report: str | None
     compare: bool
+    strict: bool
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The GPU libraries that the workers need."""
+        frames = ("cudf", "dask_cudf") if self.dataframe == "cudf" else ()
+        return ("cupy", *frames) if self.array == "cupy" else frames
 
 
 class _Parser(MagicArgumentParser):
@@ -192,6 +194,7 @@ def parse_cell(line: str) -> CellArguments:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--report")
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--strict", action="store_true")
     given = _parsed(parser, line)
     for other in ("report", "profile"):
         if given["compare"] and given[other]:

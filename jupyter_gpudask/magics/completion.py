@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
 
 _CELL_VALUES = {"--array": ARRAYS, "--dataframe": DATAFRAMES}
-_CELL_FLAGS = frozenset({"--to-host", "--profile", "--compare"})  # these take no value
+_CELL_FLAGS = frozenset({"--to-host", "--strict", "--profile", "--compare"})  # these take no value
 _PRIORITY = 1000
 _MAGIC = re.compile(r"\s*(?:(?:[\w\s,.*()\[\]]+=\s*)?(?P<sign>%{1,2}))?gpudask\s(?P<rest>.*)", re.DOTALL)
 

@@ -18,7 +18,6 @@ from .arguments import CellArguments, LineArguments, check_on_options, parse_cel
 from .cell.automatic import AutomaticCells, describe_on, source_of_cell
 from .cell.context import cell_context
 from .cell.context_stack import CellContextStack
-from .cell.price import Price
 from .cell.transform import CellTransformer, restore_source
 from .compare.run import compare_runs
 from .completion import make_matcher
@@ -105,6 +104,7 @@ class GpuDaskMagics(Magics):
             %gpudask on                        run every cell that uses Dask as if %%gpudask stood above it
             %gpudask on --to-host              the same, with options of %%gpudask
             %gpudask off                       end that
+            %gpudask fallbacks                 what has run on the CPU, because CuPy or cuDF lack it
             %gpudask stop                      close the cluster and release the GPUs
             %gpudask connect tcp://HOST:8786   use a cluster that somebody else started; tls://... --security FILE
             %gpudask disconnect                leave it as it was
@@ -143,6 +143,7 @@ class GpuDaskMagics(Magics):
         --to-host         convert results to NumPy and pandas
         --compare         also run the cell on the CPU, with copies of the variables, and compare times and results
         --profile         show what each operation cost on the cluster, and advice
+        --strict          refuse operations that CuPy or cuDF lack, instead of computing them on the CPU
         --report FILE     write Dask's performance report of the cell to an HTML file
         """
         # Only for cells that `CellTransformer` has not rewritten: in an exported script, or run by other code.
@@ -179,7 +180,8 @@ class GpuDaskMagics(Magics):
             parsed = parse_cell(arguments)
             cluster = self._cluster_for_cell()
             self.session.check_libraries(cluster, parsed.libraries)
-            comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file)
+            fallback = self.settings.fallback_of(strict=parsed.strict)
+            comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file, fallback=fallback)
             if _should_be_async(body):
                 return comparing
             try:
@@ -217,10 +219,7 @@ class GpuDaskMagics(Magics):
             why = cluster.ready.stand_in or "The CPU stand-in was requested."
             where = "on the CPU stand-in, " if cluster.is_owned else ""
             display(Note(f"{why} Cells run {where}with NumPy and pandas."))
-        price = Price.of(self.settings, cluster.ready)
-        with cell_context(
-            self._shell, self.session, cluster, arguments, source, footer=self.settings.footer, price=price
-        ):
+        with cell_context(self._shell, self.session, cluster, arguments, source, settings=self.settings):
             yield
 
     def _cluster_for_cell(self) -> RunningCluster:
@@ -308,6 +307,11 @@ class GpuDaskMagics(Magics):
         from .commands.free import free
 
         return free(self.session)
+
+    def _fallbacks(self, _: LineArguments) -> View:
+        from .commands.fallbacks import list_fallbacks
+
+        return list_fallbacks()
 
     def _logs(self, arguments: LineArguments) -> View:
         return LogsView(self.session.log(max(1, min(arguments.lines, 10_000))))

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from traitlets import Bool, Float, Unicode
+from typing import TYPE_CHECKING
+
+from traitlets import Bool, Enum, Float, Unicode
 from traitlets.config import Configurable
+
+from ..overlay.cell_record import DEFAULT_FALLBACK
+
+if TYPE_CHECKING:
+    from ..overlay.cell_record import Fallback
 
 
 class MagicsSettings(Configurable):
@@ -11,6 +18,11 @@ class MagicsSettings(Configurable):
 
     footer = Bool(
         default_value=True, help="Whether to show a line under each %%gpudask cell that used the cluster."
+    ).tag(config=True)
+    fallback = Enum(
+        ("error", "host"),
+        default_value=DEFAULT_FALLBACK,
+        help="What happens to an operation that CuPy or cuDF lack: its error is raised, or it is computed on the host.",
     ).tag(config=True)
     on = Bool(
         default_value=False, help="Whether every cell that uses Dask runs as if %%gpudask stood above it: %gpudask on."
@@ -28,6 +40,12 @@ class MagicsSettings(Configurable):
         help="What a GPU costs per hour, for the cost of each cell; 0 for the price that the Jupyter server has set.",
     ).tag(config=True)
     currency = Unicode("USD", help="The currency of the price.").tag(config=True)
+
+    def fallback_of(self, *, strict: bool) -> Fallback:
+        """The fallback of a cell with or without ``--strict``."""
+        if strict:
+            return "strict"
+        return "host" if self.fallback == "host" else "error"
 
 
 # The class name is the configuration section: `%config GpuDask.footer = False`.

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
+
+Fallback = Literal["error", "host", "strict"]
+
+DEFAULT_FALLBACK: Fallback = "error"
+"""What happens to an operation that CuPy or cuDF lack, unless the user has chosen."""
 
 
 @dataclass
@@ -17,8 +23,17 @@ class CellRecord:
         Collections that were computed on the CPU: name -> line that computed them.
     moved_for_result
         Names of collections on GPUs whose blocks were converted only to return their results on the host.
+    fallback
+        What happens to an operation that CuPy or cuDF lack: ``"error"`` raises the library's error, ``"host"`` computes
+        it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`.
     """
 
     to_host: bool = False
     on_host: dict[str, int] = field(default_factory=dict)
     moved_for_result: set[str] = field(default_factory=set)
+    fallback: Fallback = DEFAULT_FALLBACK
+
+    @property
+    def watches(self) -> bool:
+        """Whether operations that CuPy or cuDF lack are noticed."""
+        return self.fallback != "error"

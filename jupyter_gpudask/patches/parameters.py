@@ -5,6 +5,7 @@ PARAMETERS = {
     "cudf.core.groupby.groupby:_Grouping._handle_label": "self by",
     "dask._collections:new_collection": "expr",
     "dask.array.backends:array_creation_dispatch.register_backend": "name backend",
+    "dask.array.core:apply_infer_dtype": "func args kwargs funcname suggest_dtype nout",
     "dask.array.core:concatenate": "seq axis allow_unknown_chunksizes",
     "dask.array.core:elemwise": "op *args out where dtype name **kwargs",
     "dask.array.core:map_blocks": "func *args name token dtype chunks drop_axis new_axis enforce_ndim meta **kwargs",
@@ -67,6 +68,7 @@ PARAMETERS = {
     ),
     "dask.dataframe.dask_expr._expr:Expr.idxmax": "self skipna numeric_only split_every",
     "dask.dataframe.dask_expr._expr:Expr.idxmin": "self skipna numeric_only split_every",
+    "dask.dataframe.dask_expr._expr:emulate": "func *args udf **kwargs",
     "dask.dataframe.dask_expr._indexing:LocIndexer._loc": "self iindexer cindexer",
     "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",
     "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine": "engine meta",
@@ -100,6 +102,10 @@ PARAMETERS = {
     ),
     "dask.dataframe:to_datetime": "arg errors dayfirst yearfirst utc format exact unit origin cache",
     "dask.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
+    "dask.local:get_async": (
+        "submit num_workers dsk result cache get_id rerun_exceptions_locally pack_exception raise_exception callbacks "
+        "dumps loads chunksize **kwargs"
+    ),
     "dask_cudf._expr.groupby:GroupBy.aggregate": "self arg fused **kwargs",
     "distributed.worker:_run_task_simple": "task data time_delay",
     "threading:Thread.start": "self",

@@ -314,6 +314,23 @@ PATCHES = (
         requires=_DASK,
     ),
     Patch(
+        "fallback to the host",  # before "block metadata", which knows functions that must not be called
+        (
+            _code("dask.array.utils:compute_meta", "host_fallback:infer_metadata"),
+            _code("dask.array.core:apply_infer_dtype", "host_fallback:infer_metadata"),
+            _code("dask.dataframe.dask_expr._expr:emulate", "host_fallback:infer_metadata"),
+            _code("dask.local:get_async", "host_fallback:run_locally"),
+            _attribute("dask.array:Array.__new__", "host_fallback:note_array"),
+            _code("dask._collections:new_collection", "host_fallback:build_frame"),
+        ),
+        process="kernel",
+        reason="Where CuPy or cuDF lack a function, Dask fails. With GpuDask.fallback = 'host' the function gets host "
+        "copies of the blocks, for metadata too.",
+        upstream="To file with Dask: 'a hook around the functions of tasks, and around the inference of metadata'.",
+        test="fallback/test_host_fallback.py::test_what_cupy_lacks_is_computed_on_the_host",
+        requires=_DASK,
+    ),
+    Patch(
         "block metadata",
         (
             _attribute("dask.array:Array.__new__", "arrays.block_meta:make_array"),

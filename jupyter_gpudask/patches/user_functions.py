@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask.array import Array
 from dask.base import is_dask_collection, normalize_token
+from dask.sizeof import sizeof
 from dask.utils import funcname
 
+from ..fallback.twins import with_twin
 from ..inspection.arguments import bind
 from ..inspection.placement import can_move, place_of, to_host
+from ..inspection.transfers import TO_GPU, TO_HOST, transfer
+from ..overlay.config_overlay import current_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +52,11 @@ class ResultsAt:
         result = self.function(*args, **kwargs)
         if self.place is None or place_of(result) in (self.place, None):
             return result
-        return to_host(result) if self.place == "host" else _to_gpu(result)
+        if self.place == "host":
+            with transfer(TO_HOST, sizeof(result)):
+                return to_host(result)
+        with transfer(TO_GPU, sizeof(result)):
+            return _to_gpu(result)
 
     def __dask_tokenize__(self) -> Any:
         return normalize_token(self.function)
@@ -73,7 +81,8 @@ def map_user_function(original: Callable[..., Any], /, *args: Any, **kwargs: Any
     function: Any = args[0] if args else kwargs.get("func")
     if not _is_of_the_user(function) or not any(map(_is_on_gpu, [*args, *kwargs.values()])):
         return original(*args, **kwargs)
-    moving = ResultsAt(function)
+    record = current_record()
+    moving = ResultsAt(with_twin(function) if record is not None and record.fallback == "host" else function)
     if args:
         args = (moving, *args[1:])
     else:

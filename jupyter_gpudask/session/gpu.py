@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
+    from ..overlay.cell_record import Fallback
+
 _NOTES = {
     "cupy": 'CuPy does not support everything that NumPy does. To compute arrays with NumPy, use gpu(array="numpy").',
     "cudf": "cuDF does not support everything that pandas does. To compute dataframes with pandas, "
@@ -36,16 +38,18 @@ class GpuSwitch(ContextDecorator):
         array: Literal["cupy", "numpy"],
         dataframe: Literal["cudf", "pandas"],
         to_host: bool,
+        fallback: Fallback | None,
         options: dict[str, Any],
     ) -> None:
         self._array, self._dataframe, self._to_host, self._options = array, dataframe, to_host, options
+        self._fallback = fallback
         self._entered = threading.local()  # several threads may use the same object
 
     def __enter__(self) -> Client:
         session = process_session()
         session.require_connection()
         cluster, new = session.start(self._options, lambda _: None, lambda: None)
-        from ..overlay.cell_record import CellRecord
+        from ..overlay.cell_record import DEFAULT_FALLBACK, CellRecord
         from ..switch.context import switched_to
         from ..switch.default_client import default_client
 
@@ -58,9 +62,12 @@ class GpuSwitch(ContextDecorator):
             why = cluster.ready.stand_in or "The CPU stand-in was requested."
             warnings.warn(f"{why} This runs on the CPU stand-in, with NumPy and pandas.", stacklevel=3)
         backends = (self._array, self._dataframe) if on_gpus else ("numpy", "pandas")
+        record = CellRecord(to_host=self._to_host)
+        if on_gpus:
+            record.fallback = self._fallback or DEFAULT_FALLBACK
         with ExitStack() as stack:
             stack.enter_context(default_client.computing_on(cluster.client))
-            stack.enter_context(switched_to(*backends, CellRecord(to_host=self._to_host)))
+            stack.enter_context(switched_to(*backends, record))
             self._entered.__dict__.setdefault("stacks", []).append(stack.pop_all())
         return cluster.client
 
@@ -105,7 +112,7 @@ class GpuSwitch(ContextDecorator):
             return await coroutine
 
     def _recreate_cm(self) -> GpuSwitch:
-        return GpuSwitch(self._array, self._dataframe, self._to_host, self._options)
+        return GpuSwitch(self._array, self._dataframe, self._to_host, self._fallback, self._options)
 
 
 def gpu(
@@ -113,6 +120,7 @@ def gpu(
     array: Literal["cupy", "numpy"] = "cupy",
     dataframe: Literal["cudf", "pandas"] = "cudf",
     to_host: bool = False,
+    fallback: Fallback | None = None,
     **options: Any,
 ) -> GpuSwitch:
     """Run Dask code for NumPy and pandas on the GPUs: what ``%%gpudask`` does, for scripts.
@@ -139,6 +147,10 @@ def gpu(
         The library for new Dask dataframes.
     to_host
         Whether results are converted to NumPy and pandas.
+    fallback
+        What happens to an operation that CuPy or cuDF lack: ``"error"`` raises the library's error, ``"host"`` computes
+        it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`. `None` is the default of this
+        release, ``"error"``.
     options
         Options of the cluster: the fields of `jupyter_gpudask.protocol.ClusterSpec`, such as ``gpus=2`` or
         ``pool="0.8"``.
@@ -153,4 +165,4 @@ def gpu(
     jupyter_gpudask.errors.GpuDaskError
         On entry: the cluster did not start, or runs with other options, or a backend is not available.
     """
-    return GpuSwitch(array, dataframe, to_host, options)
+    return GpuSwitch(array, dataframe, to_host, fallback, options)

@@ -22,7 +22,7 @@ export namespace CommandIDs {
 
   export const restart = 'gpudask:restart';
 
-  /** Show the last lines of the logs. */
+  /** Open the tab with the last lines of the logs. */
   export const showLogs = 'gpudask:show-logs';
 
   /** Open the Dask dashboard. */

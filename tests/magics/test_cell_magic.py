@@ -269,10 +269,11 @@ def test_help_shows_usage_with_examples(gpu_kernel):
         assert all(part in text for part in expected)
 
 
-COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs"]
+COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs", "on", "off", "fallbacks"]
+COMMANDS += ["connect", "disconnect"]
 START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
 START += ["--share", "--protocol", "--resources", "--environment", "--start-timeout", "--dashboard", "--profile"]
-CELL = ["--array", "--dataframe", "--move", "--to-host", "--profile", "--report", "--compare"]
+CELL = ["--array", "--dataframe", "--move", "--to-host", "--strict", "--profile", "--report", "--compare"]
 
 
 @pytest.mark.parametrize(
@@ -289,6 +290,8 @@ CELL = ["--array", "--dataframe", "--move", "--to-host", "--profile", "--report"
         ("%gpudask start --cpu --memory-limit ", ["auto", "none"]),
         ("%gpudask restart --dashboard --share=", ["yes", "no"]),
         ("%gpudask logs --", ["--lines"]),
+        ("%gpudask on --array numpy --", ["--dataframe", "--move", "--to-host", "--strict", "--profile"]),
+        ("%gpudask on --move ", ["all"]),
         ("  %gpudask re", ["restart"]),
         ("cluster = %gpudask st", ["start", "stop", "status"]),
         ("cluster = %gpudask start --sp", ["--spilling", "--spill-threshold"]),

@@ -40,6 +40,38 @@ def test_cells_are_switched_until_they_are_not(kernel):
     assert kernel.ok(cell).value == "numpy.ndarray"
 
 
+HOST_ONLY = """
+import numpy as np
+def host_only(block):
+    return np.sort(np.asarray(block))
+x = da.arange(6, chunks=2)
+y = x.map_blocks(host_only)
+"""
+
+
+def test_what_cupy_lacks_runs_on_the_cpu_if_wanted_and_the_footer_says_so(kernel):
+    assert kernel.run(f"%%gpudask --dataframe pandas{HOST_ONLY}").error == "ValueError"
+    assert kernel.ok("%gpudask fallbacks").value == "Nothing has run on the CPU because CuPy or cuDF lack it."
+    kernel.ok('%config GpuDask.fallback = "host"')
+    try:
+        reply = kernel.ok(f"%%gpudask --dataframe pandas{HOST_ONLY}type((y + 1).compute()), int(y.sum().compute())")
+        assert reply.value == "(cupy.ndarray, 15)"
+        assert reply.displayed[-1].endswith("on the CPU: host_only (line 6), 6 blocks")
+        quiet = kernel.ok("%%gpudask --dataframe pandas\nint((da.arange(6, chunks=2) + 1).sum().compute())")
+        assert (quiet.value, "on the CPU" in quiet.displayed[-1]) == ("21", False)
+        table = kernel.ok("listed = %gpudask fallbacks\nlisted").value
+        assert re.search(r"host_only +6 +6 +\d+\.\d\d +TypeError: Implicit conversion to a NumPy array", table)
+        assert kernel.ok("[(row.operation, row.blocks) for row in listed.fallbacks]").value == "[('host_only', 6)]"
+        strict = kernel.run(
+            f"%%gpudask --dataframe pandas --strict{HOST_ONLY.replace('host_only)', 'host_only, dtype=int)')}"
+            "(y + 2).compute()"
+        )
+        assert strict.error == "NotOnGpuError"
+        assert strict.error_value.startswith("host_only (line 6) cannot run on the GPU: TypeError: Implicit conversion")
+    finally:
+        kernel.ok('%config GpuDask.fallback = "error"')
+
+
 def test_the_blocks_on_the_workers_are_cupy(kernel):
     kernel.ok("%%gpudask --dataframe pandas\nkept = da.random.normal(size=(40, 40), chunks=20).persist()")
     kernel.ok("from distributed import wait; wait(kept)")

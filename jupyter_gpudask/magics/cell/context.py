@@ -10,6 +10,7 @@ from IPython.core.displayhook import DisplayHook
 from ..views.base import show_note
 from .footer import Footer
 from .interrupt import cancel_on_interrupt
+from .price import Price
 from .report import report_to
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
     from ..arguments import CellArguments
-    from .price import Price
+    from ..settings import MagicsSettings
 
 _HINTS = {
     "cupy": "This error comes from CuPy, which does not support everything that NumPy does. "
@@ -40,8 +41,7 @@ def cell_context(
     arguments: CellArguments,
     source: str,
     *,
-    footer: bool,
-    price: Price,
+    settings: MagicsSettings,
 ) -> Iterator[None]:
     """Switch Dask to the GPU backends and to `cluster` while a cell runs, and show what the cell did.
 
@@ -55,10 +55,9 @@ def cell_context(
         The arguments of ``%%gpudask``.
     source
         The code of the cell.
-    footer
-        Whether to show a line under the cell.
-    price
-        For the cost in that line.
+    settings
+        Whether to show a line under the cell, with which price, and what happens to operations that the GPU libraries
+        lack.
     """
     # Imported here, because the start of the cluster imports Dask in the background.
     from ...overlay.cell_record import CellRecord
@@ -70,11 +69,13 @@ def cell_context(
     backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
     outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
     record = CellRecord(to_host=arguments.to_host)
+    if on_gpus:
+        record.fallback = settings.fallback_of(strict=arguments.strict)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
         line = None
-        if footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            line = Footer(shell, session, cluster, backends, record.on_host, price=price)
+        if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
+            line = Footer(shell, session, cluster, backends, record, price=Price.of(settings, cluster.ready))
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
         if arguments.profile:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from ...errors import GpuDaskError
+from ...fallback.log import fallback_log
 from ..views.cell import CellProgress, CellSummary
 from ..views.cluster import describe_cluster
 from ..views.output_line import OutputLine
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
+    from ...overlay.cell_record import CellRecord
     from ...protocol import ClusterState
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
@@ -41,8 +44,8 @@ class Footer:
         The kernel's cluster.
     backends
         The array and dataframe backends of the cell.
-    on_host
-        Line numbers of the collections that stayed on the CPU, by name; filled while the cell runs.
+    record
+        What stayed on the CPU; filled while the cell runs.
     price
         For the cost of the cell.
     """
@@ -53,19 +56,20 @@ class Footer:
         session: Session,
         cluster: RunningCluster,
         backends: tuple[str, str],
-        on_host: dict[str, int],
+        record: CellRecord,
         *,
         price: Price,
     ) -> None:
         self._line = OutputLine(shell)
         self._session, self._cluster = session, cluster
-        self._backends, self._on_host, self._price = backends, on_host, price
+        self._backends, self._record, self._price = backends, record, price
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._waiting = 0
 
     def __enter__(self) -> None:
         self._began = time.monotonic()
+        self._blocks_before = fallback_log.blocks.copy() if self._record.watches else None
         self._submitted_before = self._cluster.tasks_submitted
         self._metrics = self._cluster.start_cell_metrics()
 
@@ -133,8 +137,18 @@ class Footer:
             spilled=_spilled(state),
             energy=None if metrics is None else metrics.energy,
             cost=self._price.cost(len(ready.gpus), seconds),
-            on_host=tuple(sorted(self._on_host.items(), key=lambda item: item[1])),
+            on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
+            fallbacks=self._fallbacks(),
         )
+
+    def _fallbacks(self) -> tuple[tuple[str, int, int], ...]:
+        if self._blocks_before is None:
+            return ()
+        counted = fallback_log.blocks_since(self._blocks_before)
+        blocks: Counter[tuple[str, int]] = Counter()
+        for place, number in counted.items():
+            blocks[place.operation, place.line] += number
+        return tuple((operation, line, number) for (operation, line), number in sorted(blocks.items(), key=_by_line))
 
     def _show_live(self) -> None:
         if not self._line.can_change:
@@ -156,6 +170,11 @@ class Footer:
     def _may_show(self) -> bool:
         """Whether the line does not mix with the output of the cell."""
         return self._line.in_notebook or self._waiting > 0
+
+
+def _by_line(item: tuple[tuple[str, int], int]) -> tuple[int, str]:
+    (operation, line), _ = item
+    return line, operation
 
 
 def _spilled(state: ClusterState | None) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from distributed import Client
     from IPython.core.interactiveshell import InteractiveShell
 
+    from ...overlay.cell_record import Fallback
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
     from ..arguments import CellArguments
@@ -63,6 +64,7 @@ async def compare_runs(
     body: str,
     *,
     file: str,
+    fallback: Fallback,
 ) -> ComparisonView:
     """Run a cell on a temporary CPU cluster and then on the GPUs, and compare times and results.
 
@@ -80,6 +82,8 @@ async def compare_runs(
         The code of the cell, in which the ``%%gpudask`` line is a comment or blank.
     file
         The file name of the cell for tracebacks.
+    fallback
+        See `CellRecord`.
 
     Raises
     ------
@@ -110,7 +114,7 @@ async def compare_runs(
     backends = (arguments.array, arguments.dataframe)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
-        stack.enter_context(switched_to(*backends, CellRecord(to_host=arguments.to_host)))
+        stack.enter_context(switched_to(*backends, CellRecord(to_host=arguments.to_host, fallback=fallback)))
         outside = host_collections(body, namespace, backends)
         stack.enter_context(moved(arguments.move, namespace, mentioned=list(outside)))
         where = f"{describe_cluster(cluster.ready, session.state())} with {' and '.join(backends)}"

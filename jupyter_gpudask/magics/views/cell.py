@@ -67,6 +67,8 @@ class CellSummary(View):
         The cost of the cell with its currency.
     on_host
         Names of the collections that stayed on the CPU, with their line numbers.
+    fallbacks
+        Operations that the GPU libraries lack: name, line number, and number of blocks that were computed on the CPU.
     """
 
     libraries: tuple[str, ...]
@@ -79,6 +81,7 @@ class CellSummary(View):
     energy: float | None
     cost: str | None
     on_host: tuple[tuple[str, int], ...]
+    fallbacks: tuple[tuple[str, int, int], ...] = ()
 
     def __str__(self) -> str:
         parts = [
@@ -95,8 +98,10 @@ class CellSummary(View):
             parts.append(format_energy(self.energy))
         if self.cost is not None:
             parts.append(self.cost)
-        if self.on_host:
-            parts.append(f"on the CPU: {', '.join(_describe_collection(name, line) for name, line in self.on_host)}")
+        on_cpu = [_describe_place(name, line) for name, line in self.on_host]
+        on_cpu += [f"{_describe_place(name, line)}, {format_count(n, 'block')}" for name, line, n in self.fallbacks]
+        if on_cpu:
+            parts.append(f"on the CPU: {', '.join(on_cpu)}")
         return " · ".join(parts)
 
     def to_html(self) -> str:
@@ -122,5 +127,5 @@ def _describe_gpu(worker: WorkerState, *, with_host: bool) -> str:
     return f"{host}GPU {worker.gpu_index}{busy}{memory}"
 
 
-def _describe_collection(name: str, line: int) -> str:
+def _describe_place(name: str, line: int) -> str:
     return f"{name} (line {line})" if line else name

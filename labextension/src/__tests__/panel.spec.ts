@@ -67,10 +67,15 @@ function show(translator: ITranslator = nullTranslator): SidePanel {
   current = new CurrentKernel(app.shell);
   gpuDask = { model, current, commands: new CommandRegistry(), trans };
   const actions = new ClusterActions(model, rest, trans);
-  addClusterCommands(gpuDask, async () => actions, {
-    open: () => undefined,
-    openLayout: () => undefined
-  });
+  addClusterCommands(
+    gpuDask,
+    async () => actions,
+    {
+      open: () => undefined,
+      openLayout: () => undefined
+    },
+    () => Promise.resolve()
+  );
   panel = createPanel(gpuDask, translator);
   Widget.attach(panel, document.body);
   return panel;

@@ -13,10 +13,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { clusterDashboard, plotName } from '../dashboard/dashboard';
 import { openPlotPalette } from '../dashboard/plotPalette';
 import { IDashboardViews } from '../dashboard/views';
-import { LogsView } from '../dialogs/logs';
 import { scaleDialog } from '../dialogs/scaleDialog';
 import { startDialog } from '../dialogs/startDialog';
-import { endReason, toProblem, startProblem, errorMessage } from '../errors';
+import { toProblem, startProblem, errorMessage } from '../errors';
 import { ICluster, IProblem } from '../model/api';
 import { GpuDaskModel } from '../model/model';
 import { IPlot, RestClient } from '../model/rest';
@@ -143,22 +142,6 @@ export class ClusterActions {
           this._model.updateCluster(await this._rest.restart(cluster.kernel_id))
       );
     }
-  }
-
-  /** Show the logs of a cluster. */
-  async showLogs(cluster: ICluster): Promise<void> {
-    const trans = this._trans;
-    await this._try(trans.__('The logs could not be loaded'), async () => {
-      const logs =
-        cluster.status === 'ready'
-          ? await this._rest.logs(cluster.kernel_id)
-          : { supervisor: endReason(cluster, trans).log };
-      await showDialog({
-        title: trans.__('Logs of the cluster of %1', cluster.name),
-        body: new LogsView(logs, cluster.state?.workers ?? [], trans),
-        buttons: [Dialog.okButton({ label: trans.__('Close') })]
-      });
-    });
   }
 
   /** Open the plots of the setting `defaultLayout`, as far as the cluster has them. */

@@ -46,11 +46,13 @@ export const KERNEL_ARGS = {
  * @param gpuDask - the shared service
  * @param actions - loads the actions when a command is first executed
  * @param views - opens dashboards
+ * @param showLogs - opens the logs of a cluster
  */
 export function addClusterCommands(
   gpuDask: IGpuDask,
   actions: () => Promise<ClusterActions>,
-  views: IDashboardViews
+  views: IDashboardViews,
+  showLogs: (cluster: ICluster) => Promise<void>
 ): void {
   const { model, current, commands, trans } = gpuDask;
 
@@ -174,7 +176,7 @@ export function addClusterCommands(
     CommandIDs.showLogs,
     ['ready', 'failed', 'closed'],
     { label: trans.__('Show Cluster Logs'), icon: listIcon },
-    async cluster => (await actions()).showLogs(cluster)
+    showLogs
   );
   add(
     CommandIDs.openDashboard,

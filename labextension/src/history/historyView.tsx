@@ -2,11 +2,12 @@ import React, { useCallback, useMemo, useRef, useState } from 'react';
 
 import { ConnectionNotice } from '../components/connectionNotice';
 import { useGpuDask } from '../components/context';
+import { download } from '../components/download';
 import { Notice } from '../components/notice';
 import { IChart } from './charts/chart';
 import { lineStyle, lineStyles } from './charts/lineStyles';
 import { IRange } from './charts/plot';
-import { download, toCsv, toPng } from './exports';
+import { toCsv, toPng } from './exports';
 import { GroupView } from './groupView';
 import { HistoryToolbar } from './historyToolbar';
 import {

@@ -11,6 +11,7 @@ import { addClusterCommands } from '../cluster/commands';
 import { CommandIDs } from '../commandIDs';
 import { dashboardArgs, parseDashboard } from '../dashboard/dashboard';
 import { DashboardPages, DashboardTabs } from '../dashboard/views';
+import { ICluster } from '../model/api';
 import { RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
 
@@ -48,7 +49,21 @@ export const commands: JupyterFrontEndPlugin<void> = {
     const tabs = new DashboardTabs(gpuDask, app.shell, baseUrl);
     // Notebook 7 shows one document in a page: it has no tabs.
     const views = labShell ? tabs : new DashboardPages(baseUrl);
-    addClusterCommands(gpuDask, actions, views);
+    const showLogs = async (cluster: ICluster): Promise<void> => {
+      const { LogsTab, logsId } = await import('../logs/tab');
+      const id = logsId(cluster);
+      // The down area of Notebook 7 is below its document.
+      const area = labShell ? 'main' : 'down';
+      if (![...app.shell.widgets(area)].some(widget => widget.id === id)) {
+        const rest = new RestClient(serverSettings);
+        app.shell.add(new LogsTab(gpuDask, rest, cluster), area, {
+          type: 'GPU Dask',
+          mode: 'split-bottom'
+        });
+      }
+      app.shell.activateById(id);
+    };
+    addClusterCommands(gpuDask, actions, views, showLogs);
     app.commands.addCommand(CommandIDs.restoreDashboard, {
       describedBy: { args: NO_ARGS },
       isVisible: () => false,

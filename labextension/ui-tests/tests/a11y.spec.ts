@@ -94,8 +94,8 @@ test.describe('there is no serious violation', () => {
     await page.goto();
     await page.sidebar.openTab('jupyter-gpudask-panel');
     await page.getByRole('button', { name: 'Logs: train.ipynb' }).click();
-    await expect(page.getByRole('dialog')).toContainText('Traceback');
-    await expectNoObstacles(page, '.jp-Dialog-content');
+    await expect(page.locator('.jp-GpuDask-logs')).toContainText('Traceback');
+    await expectNoObstacles(page, '.jp-GpuDask-logs');
   });
 });
 

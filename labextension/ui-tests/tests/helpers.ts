@@ -80,6 +80,11 @@ export async function chooseAction(card: Locator, item: string): Promise<void> {
   await card.page().getByRole('menuitem', { name: item }).click();
 }
 
+/** The tab with the logs of the cluster of a notebook. */
+export function logsTab(page: Page, name = 'analysis.ipynb'): Locator {
+  return page.getByRole('tabpanel', { name: `Logs: ${name}` });
+}
+
 /** Open a notebook analysis.ipynb with an idle kernel, and the panel. */
 export async function openAnalysis(
   page: IJupyterLabPageFixture,

@@ -7,6 +7,7 @@ import {
   clusterCard,
   clusterOnServer,
   gpuDaskPanel,
+  logsTab,
   openAnalysis,
   startOnCpu
 } from './helpers';
@@ -31,9 +32,7 @@ test('notifications report killed workers and clusters, with actions', async ({
   );
   await page.screenshot({ path: testInfo.outputPath('worker.png') });
   await toast.getByRole('button', { name: 'Logs' }).click();
-  const dialog = page.getByRole('dialog');
-  await expect(dialog).toContainText('was killed by signal 9');
-  await dialog.getByRole('button', { name: 'Close' }).click();
+  await expect(logsTab(page)).toContainText('was killed by signal 9');
   await expect(toast).toBeHidden();
 
   // The card shows it while the panel is visible; otherwise there is a notification.

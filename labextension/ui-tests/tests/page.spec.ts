@@ -8,6 +8,7 @@ import {
   clusterCard,
   expectBothSections,
   gpuDaskPanel,
+  logsTab,
   openAnalysis,
   startOnCpu
 } from './helpers';
@@ -84,14 +85,34 @@ test.describe('with a cluster', () => {
   test('it is in the Kernel menu, and stopped by a shortcut', async ({
     page
   }, testInfo) => {
+    await page.notebook.setCell(
+      0,
+      'code',
+      '%load_ext jupyter_gpudask\nstarted = %gpudask start\n' +
+        'started.client.run(print, "a line of a task")'
+    );
+    await page.notebook.runCell(0);
     await page.menu.openLocator('Kernel>GPU Dask Cluster');
     await page.screenshot({ path: testInfo.outputPath('menu.png') });
     await page.menu.clickMenuItem('Kernel>GPU Dask Cluster>Show Cluster Logs');
-    const dialog = page.getByRole('dialog');
-    await expect(dialog).toContainText('Scheduler');
-    await dialog.getByRole('button', { name: 'Close' }).click();
-    await expect(dialog).toBeHidden();
+    const logs = logsTab(page);
+    await expect(logs).toContainText('Scheduler');
+    await expect(logs).toContainText('a line of a task');
+    await page.screenshot({ path: testInfo.outputPath('logs.png') });
+    await logs
+      .getByRole('combobox', { name: 'Worker' })
+      .selectOption('Worker 1');
+    await expect(logs.locator('pre')).toHaveCount(1);
+    await logs.getByLabel('Search').fill('this is in no line');
+    await expect(logs.locator('pre')).toHaveText('No line matches.');
+    await logs.getByLabel('Search').fill('');
+    const saved = page.waitForEvent('download');
+    await logs.getByRole('button', { name: 'Download' }).click();
+    expect((await saved).suggestedFilename()).toBe(
+      'Logs of analysis.ipynb.txt'
+    );
 
+    await page.activity.activateTab('analysis.ipynb');
     await page.keyboard.press('Control+Alt+Shift+x');
     await expect(clusterCard(page)).toBeHidden({ timeout: 20000 });
   });

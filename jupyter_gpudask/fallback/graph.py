@@ -1,0 +1,104 @@
+"""Graphs whose tasks fall back to the host."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import TYPE_CHECKING, Any
+
+from dask._task_spec import NestedContainer, Task, _execute_subgraph, convert_legacy_graph
+
+from ..graph.program import Program
+from .host_call import HostFallback
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dask._task_spec import GraphNode
+
+_OF_FUSION = re.compile(r"(_\.\d+)+$")  # what Dask adds to the name of a collection inside a fused task
+
+
+def with_fallback(graph: Mapping[Any, Any], *, refuse: bool = False) -> dict[Any, GraphNode]:
+    """The same graph, in which the functions of blocks and partitions fall back to the host.
+
+    Tasks of `dask.delayed` and of futures, whose keys are strings, stay as they are: their functions may have side
+    effects.
+
+    Parameters
+    ----------
+    graph
+        A task graph, as Dask has optimized it.
+    refuse
+        As for `HostFallback`.
+    """
+    wrapper = _Wrapper(refuse=refuse)
+    nodes = convert_legacy_graph(dict(graph))
+    return {key: wrapper.node(node, key) if isinstance(key, tuple) else node for key, node in nodes.items()}
+
+
+class _Wrapper:
+    """Wraps the functions of one graph; equal functions of a layer stay one object, which is pickled once."""
+
+    def __init__(self, *, refuse: bool) -> None:
+        self._refuse = refuse
+        self._wrapped: dict[tuple[int, str], HostFallback] = {}
+
+    def node(self, node: Any, key: Any) -> Any:
+        """A node of a graph, or an argument of a task, which belongs to the task `key`."""
+        if isinstance(node, Task):
+            return self._task(node, key)
+        return node
+
+    def _task(self, task: Any, key: Any) -> Any:
+        changed = copy.copy(task)
+        changed._token = changed._repr = None  # noqa: SLF001 - the cached ones describe the original
+        if task.func is _execute_subgraph:
+            inner, *others = task.args
+            changed.args = (self._fused(inner), *others)
+            return changed
+        if isinstance(task.func, Program):
+            steps = self._fused({step.key: step for step, _ in task.func.steps})
+            changed.func = Program([(steps[step.key], last) for step, last in task.func.steps], task.func.inputs)
+            return changed
+        changed.args = tuple(self.node(arg, key) for arg in task.args)
+        changed.kwargs = {name: self.node(arg, key) for name, arg in (task.kwargs or {}).items()}
+        if not isinstance(task, NestedContainer):
+            name = str(key[0] if isinstance(key, tuple) else key)
+            changed.func = self._function(task.func, _OF_FUSION.sub("", name))
+        return changed
+
+    def _fused(self, tasks: Mapping[Any, Any]) -> dict[Any, Any]:
+        """The tasks inside a fused one. Where some are named by blocks, a string is the name of a delayed function."""
+        has_blocks = any(isinstance(key, tuple) for key in tasks)
+        return {
+            key: task if has_blocks and isinstance(key, str) else self.node(task, key) for key, task in tasks.items()
+        }
+
+    def _function(self, function: Any, layer: str) -> HostFallback:
+        place = id(function), layer
+        if place not in self._wrapped:
+            self._wrapped[place] = HostFallback(function, layer, refuse=self._refuse)
+        return self._wrapped[place]
+
+
+class WithFallback:
+    """An expression as a client submits it, whose graph falls back to the host.
+
+    Parameters
+    ----------
+    expression
+        The expression, optimized.
+    refuse
+        As for `HostFallback`.
+    """
+
+    def __init__(self, expression: Any, *, refuse: bool = False) -> None:
+        self._expression = expression
+        self._refuse = refuse
+
+    def __dask_graph__(self) -> dict[Any, GraphNode]:
+        return with_fallback(self._expression.__dask_graph__(), refuse=self._refuse)
+
+    def __dask_annotations__(self) -> Any:
+        return self._expression.__dask_annotations__()

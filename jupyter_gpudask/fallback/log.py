@@ -1,0 +1,125 @@
+"""What has run on the host in place of a GPU: reported by the worker that ran it, and kept in the kernel."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TOPIC = "gpudask-fallback"
+"""The topic of the events that workers log."""
+
+_MOST_LINES = 100_000
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """One block that was computed on the host.
+
+    Attributes
+    ----------
+    operation
+        The name of the function.
+    layer
+        The name of the collection that the task belongs to.
+    words
+        The error in which the GPU library said that it lacks the operation.
+    seconds
+        The time on the host, with the copies of the data.
+    """
+
+    operation: str
+    layer: str
+    words: str
+    seconds: float
+
+
+class Place(NamedTuple):
+    """What the blocks of an operation have in common; `line` is 0 if it is not known."""
+
+    operation: str
+    line: int
+    words: str
+
+
+class FallbackLog:
+    """What has run on the host in this process and, in the kernel, in its workers.
+
+    Attributes
+    ----------
+    blocks
+        The number of blocks, by `Place`.
+    seconds
+        Their time, likewise.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: Counter[Place] = Counter()
+        self.seconds: Counter[Place] = Counter()
+        self._lines: dict[str, tuple[int, object]] = {}
+        self._lock = threading.Lock()
+
+    def note_line(self, layer: str, line: int, cell: object) -> None:
+        """Remember the line of the user's code that made the collection `layer`.
+
+        Of one cell the first line counts, because Dask may create a collection again; a later cell replaces it.
+
+        Parameters
+        ----------
+        layer
+            The name of the collection.
+        line
+            Its line.
+        cell
+            Any object that stands for the cell.
+        """
+        with self._lock:
+            if len(self._lines) >= _MOST_LINES:
+                del self._lines[next(iter(self._lines))]
+            if self._lines.get(layer, (0, None))[1] is not cell:
+                self._lines[layer] = line, cell
+
+    def line_of(self, layer: str) -> int:
+        """The line of the user's code that made the collection `layer`; 0 if it is not known."""
+        return self._lines.get(layer, (0, None))[0]
+
+    def add(self, fallback: Fallback) -> None:
+        """Count one block."""
+        place = Place(fallback.operation, self.line_of(fallback.layer), fallback.words)
+        with self._lock:
+            self.blocks[place] += 1
+            self.seconds[place] += fallback.seconds  # type: ignore[assignment]
+
+    def add_collection(self, place: Place, blocks: int) -> None:
+        """Count a collection that is computed on the host as a whole, whose time is not measured."""
+        with self._lock:
+            self.blocks[place] += blocks
+
+    def on_event(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        """Count what a worker has reported, as an event of `TOPIC`."""
+        self.add(Fallback(**{field.name: event[1][field.name] for field in fields(Fallback)}))  # distributed adds some
+
+    def blocks_since(self, before: Counter[Place]) -> Counter[Place]:
+        """The blocks that were counted after `blocks` was copied to `before`."""
+        with self._lock:
+            return self.blocks - before
+
+
+def report(fallback: Fallback) -> None:
+    """Report a block to the kernel from one of its workers; in the kernel itself, count it."""
+    from distributed import get_worker  # here, because the magics import this module at once
+
+    try:
+        worker = get_worker()
+    except ValueError:
+        fallback_log.add(fallback)
+    else:
+        worker.log_event(TOPIC, asdict(fallback))
+
+
+fallback_log = FallbackLog()
+"""The log of this process."""

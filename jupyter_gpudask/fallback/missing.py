@@ -1,0 +1,76 @@
+"""Which errors mean that a GPU library lacks something that NumPy or pandas has.
+
+The patterns were collected from the docstring examples of Dask that fail on an H200
+(benchmarks/results/2026-11-21-docstring-examples-h200.json).
+"""
+
+from __future__ import annotations
+
+import re
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from ..errors import GpuDaskError
+from ..inspection.placement import is_type_of_gpu
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+POSSIBLE = (TypeError, ValueError, NotImplementedError, AttributeError, RuntimeError)
+"""Classes of such errors; Numba has classes of its own."""
+
+_LIBRARIES = ("cupy", "cupyx", "cudf", "dask_cudf", "pylibcudf")
+_OF_NUMPY = re.compile(
+    r"no implementation found for '.*' on types that implement __array_function__: \[.*(cupy|cudf)"
+    r"|operand type\(s\) all returned NotImplemented from __array_ufunc__"
+    r"|(Argument '.*' has incorrect type|unexpected keyword|does not support|Unsupported).*cupy"
+    r"|cannot determine Numba type of <class '(cupy|cudf)"
+)
+_OF_CUDF = re.compile("^CUDF failure")
+_OF_METADATA = re.compile("Failed to generate metadata|Metadata inference failed|An error occurred while calling the")
+_LENGTH = 200
+
+
+def words_of_lack(error: BaseException) -> str:
+    """The words in which a GPU library says that it lacks something; empty for every other error.
+
+    Errors of memory and of the device are never a lack. Of a `RuntimeError` only `NotImplementedError`, and cuDF's
+    errors about its input, are one. An error that the user's code raises is none either: what counts is where the error
+    was raised, not which functions are on the stack.
+    """
+    if isinstance(error, GpuDaskError | MemoryError):
+        return ""
+    text = str(error)
+    if not isinstance(error, POSSIBLE):
+        is_lack = type(error).__module__.partition(".")[0] == "numba" and bool(_OF_NUMPY.search(text))
+    elif isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError):
+        is_lack = type(error) is RuntimeError and bool(_OF_CUDF.search(text))
+    elif isinstance(error, AttributeError) and _is_of_library(error.obj):
+        is_lack = True
+    else:
+        is_lack = _raised_in(error.__traceback__) in _LIBRARIES or bool(_OF_NUMPY.search(text))
+    return f"{type(error).__name__}: {text}".splitlines()[0][:_LENGTH] if is_lack else ""
+
+
+def words_behind(error: BaseException) -> str:
+    """As `words_of_lack`, also for an error of Dask that says that metadata cannot be inferred for such an error."""
+    words = words_of_lack(error)
+    if words or not _OF_METADATA.match(str(error)):
+        return words
+    causes = [cause for cause in (error.__cause__, error.__context__) if cause is not None]
+    return next(filter(None, map(words_behind, causes)), "")
+
+
+def _is_of_library(owner: object) -> bool:
+    if isinstance(owner, ModuleType):
+        return owner.__name__.partition(".")[0] in _LIBRARIES
+    return is_type_of_gpu(type(owner))
+
+
+def _raised_in(traceback: TracebackType | None) -> str:
+    """The package whose code raised the error."""
+    name = ""
+    while traceback is not None:
+        name = traceback.tb_frame.f_globals.get("__name__", "")
+        traceback = traceback.tb_next
+    return name.partition(".")[0]

@@ -1,0 +1,126 @@
+"""The fallback to the host in the kernel: metadata, local schedulers, and the lines of the user's code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dask._expr import Expr
+
+from ..errors import NotOnGpuError
+from ..fallback.graph import with_fallback
+from ..fallback.host_call import HostFallback
+from ..fallback.log import Place, fallback_log
+from ..fallback.missing import words_behind
+from ..inspection.arguments import bind, first_argument
+from ..inspection.placement import place_of, place_of_partitions, results_to_host, to_gpu, to_host
+from ..inspection.user_code import user_line
+from ..overlay.config_overlay import current_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..overlay.cell_record import CellRecord
+
+
+def infer_metadata(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As a function of Dask that calls its first argument with metadata; here that falls back to the host."""
+    __tracebackhide__ = True
+    record = current_record()
+    if record is None or record.fallback != "host" or not args:
+        return original(*args, **kwargs)
+    return original(HostFallback(args[0]), *args[1:], **kwargs)
+
+
+def run_locally(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.local.get_async`, which the synchronous and the threaded scheduler call."""
+    __tracebackhide__ = True
+    record = current_record()
+    if record is None or not record.watches:
+        return original(*args, **kwargs)
+    call = bind(original, args, kwargs)
+    graph = call.arguments["dsk"]
+    graph = graph.__dask_graph__() if hasattr(graph, "__dask_graph__") else graph
+    call.arguments["dsk"] = with_fallback(graph, refuse=record.fallback == "strict")
+    return original(*call.args, **call.kwargs)
+
+
+def note_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.Array`; remembers which line of the user's code made the array."""
+    __tracebackhide__ = True
+    array = original(*args, **kwargs)
+    record = current_record()
+    if record is not None and record.watches:
+        _note_line(array.name, record)
+    return array
+
+
+def build_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``new_collection``; if cuDF lacks the metadata of an expression, its input dataframes are moved to the host.
+
+    Each worker moves the partitions that it has, and the result of each back to its GPU. It also remembers which line
+    of the user's code made the dataframe.
+    """
+    __tracebackhide__ = True
+    record = current_record()
+    if record is None or not record.watches:
+        return original(*args, **kwargs)
+    try:
+        collection = original(*args, **kwargs)
+    except Exception as error:
+        words = words_behind(error)
+        if not words:
+            raise
+        failure = error
+    else:
+        _note_line(collection.expr._name, record)  # noqa: SLF001
+        return collection
+    expression = first_argument(original, args, kwargs)
+    line, operation = user_line(), type(expression).__name__
+    try:
+        if record.fallback == "strict":
+            raise NotOnGpuError(operation, expression._name, words, line)  # noqa: SLF001
+        on_host = expression_on_host(expression, original)
+        if on_host is None:
+            raise failure
+    finally:
+        del failure
+    collection = original(on_host)
+    fallback_log.add_collection(Place(operation, line, words), collection.npartitions)
+    return _frame_to_gpu(collection)
+
+
+def expression_on_host(expression: Any, make_collection: Callable[..., Any]) -> Any:
+    """The expression with its input dataframes moved to the host; `None` if none of them is on the GPU.
+
+    Parameters
+    ----------
+    expression
+        An expression of dataframes.
+    make_collection
+        Dask's ``new_collection``.
+    """
+    if all(place_of_partitions(part) != "gpu" for part in expression.dependencies()):
+        return None
+    operands = [
+        to_host(make_collection(operand)).expr
+        if isinstance(operand, Expr) and place_of_partitions(operand) == "gpu"
+        else results_to_host(operand)
+        for operand in expression.operands
+    ]
+    return type(expression)(*operands)
+
+
+def _frame_to_gpu(collection: Any) -> Any:
+    """The collection on the GPU, unless cuDF cannot hold it."""
+    if place_of(collection) != "host":
+        return collection
+    try:
+        return to_gpu(collection)
+    except Exception as error:
+        if not words_behind(error):
+            raise
+    return collection
+
+
+def _note_line(name: str, record: CellRecord) -> None:
+    fallback_log.note_line(name, user_line(), record)

@@ -1,0 +1,45 @@
+import { filterRecords, parseLog } from '../logs/records';
+
+const LOG = `2026-11-22 08:00:00,123 - distributed.worker - INFO - Starting
+a line that a task has printed
+2026-11-22 08:00:01,000 - distributed.worker - WARNING - Compute Failed
+Key: x-1
+Traceback (most recent call last):
+  File "a.py", line 1
+ValueError: no
+ERROR:jupyter_gpudask.supervisor:lost
+`;
+
+const texts = (level: 'INFO' | 'WARNING' | 'ERROR' | null, text = '') =>
+  filterRecords(parseLog(LOG), { level, text }).map(
+    record => record.text.split('\n')[0]
+  );
+
+describe('the records of a log', () => {
+  it('have the levels of Dask and Python; details belong to their warning', () => {
+    const records = parseLog(LOG);
+    expect(records.map(({ level }) => level)).toEqual([
+      'INFO',
+      null,
+      'WARNING',
+      'ERROR'
+    ]);
+    expect(records[2].text).toContain('Compute Failed\nKey: x-1\nTraceback ');
+    expect(records[2].text).toMatch(/ValueError: no$/);
+    expect(parseLog('')).toEqual([]);
+  });
+
+  it('are filtered by level', () => {
+    expect(texts(null)).toHaveLength(4);
+    expect(texts('WARNING')).toEqual([
+      '2026-11-22 08:00:01,000 - distributed.worker - WARNING - Compute Failed',
+      'ERROR:jupyter_gpudask.supervisor:lost'
+    ]);
+    expect(texts('ERROR')).toHaveLength(1);
+  });
+
+  it('are searched in any case, also in further lines', () => {
+    expect(texts(null, 'VALUEERROR')).toHaveLength(1);
+    expect(texts(null, 'nowhere')).toEqual([]);
+  });
+});

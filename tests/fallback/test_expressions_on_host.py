@@ -1,0 +1,121 @@
+"""A dataframe operation whose metadata cuDF lacks runs on the host as a whole; cuDF is a class of that name here."""
+
+import pandas as pd
+import pytest
+from dask._expr import Expr
+
+from jupyter_gpudask.errors import NotOnGpuError
+from jupyter_gpudask.fallback.log import Place, fallback_log
+from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.patches.host_fallback import build_frame
+
+
+class Frame:
+    """Stands for `cudf.DataFrame`."""
+
+    __module__ = "cudf.core.dataframe"
+
+
+class Source(Expr):
+    """An input, whose metadata are those of its device."""
+
+    _parameters = ["device"]  # noqa: RUF012 - as in Dask
+
+    @property
+    def _meta(self):
+        return Frame() if self.device == "gpu" else pd.DataFrame({"a": [1]})
+
+
+class Median(Expr):
+    """An operation that pandas has; the class decides what cuDF says."""
+
+    _parameters = ["frame", "window"]  # noqa: RUF012 - as in Dask
+    error = None
+
+    def dependencies(self):
+        return [self.frame]
+
+    @property
+    def _meta(self):
+        if type(self.frame._meta) is Frame:
+            exec("raise error", {"__name__": "cudf.core.window", "error": self.error})  # noqa: S102
+        return self.frame._meta
+
+
+class Missing(Median):
+    error = NotImplementedError("Rolling.median() is not yet implemented")
+
+
+class Wrong(Median):
+    error = ZeroDivisionError("of the user")
+
+
+class Collection:
+    """As Dask's, with the methods that are used here."""
+
+    npartitions = 3
+
+    def __init__(self, expr):
+        self.expr = expr
+        assert self._meta is not None
+
+    @property
+    def _meta(self):
+        return self.expr._meta
+
+    def __dask_graph__(self):
+        return {}
+
+    def to_backend(self, name):
+        return Collection(Source("gpu" if name == "cudf" else "host"))
+
+
+def new_collection(expr):
+    return Collection(expr)
+
+
+@pytest.fixture
+def cell():
+    overlays = []
+
+    def enter(fallback):
+        overlays.append(Overlay({"array": "cupy", "dataframe": "cudf"}, CellRecord(fallback=fallback)))
+        overlays[-1].enter()
+
+    yield enter
+    for overlay in overlays:
+        overlay.leave()
+
+
+def test_it_is_computed_on_the_host_and_its_result_is_on_the_gpu(cell):
+    cell("host")
+    before = fallback_log.blocks.copy()
+    result = build_frame(new_collection, Missing(Source("gpu"), 3))
+    assert type(result._meta) is Frame
+    ((place, blocks),) = fallback_log.blocks_since(before).items()
+    assert (place.operation, place.words, blocks) == (
+        "Missing",
+        "NotImplementedError: Rolling.median() is not yet implemented",
+        3,
+    )
+    assert isinstance(place, Place)
+
+
+@pytest.mark.parametrize("fallback", ["host", "strict"])
+def test_any_other_error_is_raised(cell, fallback):
+    cell(fallback)
+    with pytest.raises(ZeroDivisionError, match="of the user"):
+        build_frame(new_collection, Wrong(Source("gpu"), 3))
+
+
+def test_by_default_the_error_of_the_library_is_raised(cell):
+    cell("error")
+    with pytest.raises(NotImplementedError, match="not yet implemented"):
+        build_frame(new_collection, Missing(Source("gpu"), 3))
+
+
+def test_strict_refuses_it(cell):
+    cell("strict")
+    with pytest.raises(NotOnGpuError, match=r"Missing .*cannot run on the GPU: NotImplementedError: Rolling.median"):
+        build_frame(new_collection, Missing(Source("gpu"), 3))

@@ -1,0 +1,338 @@
+"""What CuPy lacks is computed on the host, block by block, and nothing else is."""
+
+import functools
+import gc
+import pickle
+import threading
+import weakref
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from device import MARKS, cupy
+
+from jupyter_gpudask.client.kernel_client import KernelClient
+from jupyter_gpudask.errors import NotOnGpuError
+from jupyter_gpudask.fallback.host_call import HostFallback
+from jupyter_gpudask.fallback.log import fallback_log
+from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.overlay.cell_record import DEFAULT_FALLBACK, CellRecord
+from jupyter_gpudask.switch.context import switched_to
+from jupyter_gpudask.switch.default_client import default_client
+
+pytestmark = MARKS
+
+NUMBERS = np.array([[4.0, np.nan, 1.0, 7.0], [2.0, 9.0, np.nan, 3.0], [5.0, 6.0, 8.0, 0.0]])
+
+
+def host_only(block, factor=1):
+    """As functions of SciPy, Numba and scikit-learn: they need NumPy's array."""
+    return np.asarray(block, dtype=float) * factor
+
+
+def block_id_only(block, block_info=None):
+    assert block_info is not None
+    return np.asarray(block) + block_info[0]["array-location"][0][0]
+
+
+@pytest.fixture
+def cell():
+    """A context for a cell with a fallback; the log of what has run on the host in it."""
+
+    def enter(fallback="host"):
+        before = fallback_log.blocks.copy()
+        stack.enter_context(switched_to("cupy", "pandas", CellRecord(fallback=fallback)))
+        stack.enter_context(dask.config.set(scheduler="sync"))
+        return lambda: {place.operation: blocks for place, blocks in fallback_log.blocks_since(before).items()}
+
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        yield enter
+
+
+def array():
+    return da.from_array(NUMBERS, chunks=(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected", "name"),
+    [
+        (lambda x: x.map_blocks(host_only), NUMBERS, "host_only"),
+        (lambda x: x.map_blocks(host_only, dtype=float), NUMBERS, "host_only"),
+        (lambda x: x.map_blocks(functools.partial(host_only, factor=2)), NUMBERS * 2, "host_only"),
+        (lambda x: x.map_blocks(lambda block: np.asarray(block) + 1), NUMBERS + 1, "lambda"),
+        (lambda x: da.blockwise(host_only, "ij", x, "ij", dtype=float), NUMBERS, "host_only"),
+        (lambda x: x.map_overlap(host_only, depth=1, boundary="none"), NUMBERS, "host_only"),
+        (
+            lambda x: da.apply_gufunc(host_only, "()->()", x, vectorize=False, output_dtypes=float),
+            NUMBERS,
+            "host_only",
+        ),
+        (
+            lambda x: da.reduction(
+                x,
+                lambda block, axis, keepdims: np.nansum(np.asarray(block), axis=axis, keepdims=keepdims),
+                lambda block, axis, keepdims: np.nansum(block, axis=axis, keepdims=keepdims),
+                dtype=float,
+            ),
+            np.nansum(NUMBERS),
+            None,
+        ),
+        (lambda x: da.nanquantile(x.rechunk((3, 2)), 0.5, axis=0), np.nanquantile(NUMBERS, 0.5, axis=0), None),
+        (da.spacing, np.spacing(NUMBERS), "spacing"),
+        (lambda x: (x + 1).map_blocks(host_only)[:, ::2] * 2, (NUMBERS + 1)[:, ::2] * 2, "host_only"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:All-NaN")
+def test_what_cupy_lacks_is_computed_on_the_host(cell, operation, expected, name):
+    log = cell()
+    result = operation(array()).compute()
+    assert type(result) is cupy.ndarray
+    np.testing.assert_allclose(result.get(), expected)
+    assert sum(log().values()) > 0
+    assert name is None or name in log()
+
+
+def test_each_block_is_counted_with_its_line_and_the_words_of_the_library(cell):
+    before = fallback_log.blocks.copy()
+    cell()
+    names = {"__name__": "__main__", "array": array, "host_only": host_only}
+    code = "x = array()\n\nmapped = x.map_blocks(host_only, dtype=float)\nmapped.sum()"
+    exec(compile(code, "cell", "exec"), names)  # noqa: S102 - as a cell of a notebook
+    names["mapped"].compute()
+    ((place, blocks),) = fallback_log.blocks_since(before).items()
+    assert (place.operation, place.line, blocks) == ("host_only", 3, 4)
+    assert place.words.startswith("TypeError: Implicit conversion to a NumPy array is not allowed.")
+    assert fallback_log.seconds[place] > 0
+
+
+def test_the_metadata_is_where_the_blocks_are(cell):
+    cell()
+    mapped = array().map_blocks(host_only)
+    assert place_of(mapped) == "gpu"
+    assert {place_of(block.compute()) for block in mapped.blocks} == {"gpu"}
+    texts = array().map_blocks(lambda block: np.asarray(block).astype(str))
+    assert place_of(texts.compute()) == "host"
+
+
+def test_what_no_gpu_can_hold_stays_on_the_host_and_so_does_what_is_computed_from_it(cell):
+    cell()
+    objects = da.frompyfunc(lambda a: a + 1, 1, 1)(array())
+    for collection in (objects, objects.astype(float)):
+        assert (place_of(collection), type(collection.compute())) == ("host", np.ndarray)
+    np.testing.assert_array_equal(objects.astype(float).compute(), NUMBERS + 1)
+
+
+def test_a_function_gets_the_arguments_that_dask_passes_by_name(cell):
+    cell()
+    result = array().map_blocks(block_id_only, dtype=float).compute()
+    np.testing.assert_array_equal(result.get(), np.add(NUMBERS, [[0], [0], [2]]))
+
+
+def test_what_cupy_has_runs_on_the_gpu_and_nothing_is_counted(cell):
+    log = cell()
+    assert float((array()[:, ::3] + 1).sum().compute()) == 27
+    assert float(array().map_blocks(lambda block: block * 2)[0, 0].compute()) == 8
+    assert log() == {}
+
+
+def test_by_default_the_error_of_the_library_is_raised(cell):
+    assert DEFAULT_FALLBACK == "error"
+    log = cell(DEFAULT_FALLBACK)
+    with pytest.raises(TypeError, match="Implicit conversion"):
+        array().map_blocks(host_only, dtype=float).compute()
+    with pytest.raises(ValueError, match="`dtype` inference failed"):
+        array().map_blocks(host_only)
+    assert log() == {}
+
+
+def test_strict_refuses_in_one_sentence_with_operation_and_line(cell):
+    log = cell("strict")
+    mapped = array().map_blocks(host_only, dtype=float)
+    with pytest.raises(NotOnGpuError) as refusal:
+        mapped.compute()
+    assert refusal.value.operation == "host_only"
+    assert fallback_log.line_of(refusal.value.layer) > 0
+    assert "host_only cannot run on the GPU: TypeError: Implicit conversion" in str(refusal.value)
+    assert log() == {}
+
+
+CALLS = []
+
+
+def fails(block):
+    if block.size:
+        CALLS.append(1)
+        raise ValueError(f"no block of {block.shape}")
+    return block
+
+
+def fails_on_the_host_too(block):
+    return np.asarray(block).no_such_attribute
+
+
+def fails_in_its_own_words(block):
+    if block.size:
+        CALLS.append(1)
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+    return block
+
+
+def runs_out_of_memory(block):
+    if block.size:
+        CALLS.append(1)
+        raise MemoryError("Out of memory allocating 8 bytes")
+    return block
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "text"),
+    [
+        (fails, ValueError, r"no block of \(2, 2\)"),
+        (fails_in_its_own_words, TypeError, "Implicit conversion"),
+        (runs_out_of_memory, MemoryError, "Out of memory"),
+    ],
+)
+def test_an_error_of_the_user_is_raised_and_the_function_does_not_run_again(cell, function, error, text):
+    log = cell()
+    CALLS.clear()
+    with pytest.raises(error, match=text):
+        array()[:2, :2].map_blocks(function, dtype=float).compute()
+    assert (len(CALLS), log()) == (1, {})
+
+
+def test_what_fails_on_the_cpu_too_raises_the_error_of_the_cpu_alone(cell):
+    log = cell()
+    with pytest.raises(AttributeError, match=r"'numpy.ndarray' object has no attribute") as failure:
+        array().map_blocks(fails_on_the_host_too, dtype=float).compute()
+    assert failure.value.__cause__ is None
+    assert failure.value.__context__ is None
+    assert log() == {}
+
+
+def test_a_function_for_gpus_alone_raises_the_first_error(cell):
+    def for_gpus(block):
+        if type(block) is np.ndarray:
+            return cupy.ones(2) + block
+        return cupy.asarray(np.asarray(block))
+
+    cell()
+    with pytest.raises(TypeError, match="Implicit conversion"):
+        array().map_blocks(for_gpus, dtype=float).compute()
+
+
+def changes_its_block(block):
+    CALLS.append(type(block))
+    block += 1
+    return np.asarray(block)
+
+
+def test_a_function_that_changes_its_block_before_it_fails_does_so_once(cell):
+    cell()
+    CALLS.clear()
+    x = array() + 5
+    result = x.map_blocks(changes_its_block, dtype=float, meta=x._meta).compute()
+    np.testing.assert_array_equal(result.get(), NUMBERS + 6)
+    # The other blocks are not tried on the GPU.
+    assert [cupy.ndarray, *[np.ndarray] * 4] == CALLS
+
+
+def test_delayed_functions_run_once(cell):
+    cell()
+    CALLS.clear()
+
+    @dask.delayed
+    def with_side_effects(block):
+        CALLS.append(1)
+        return np.asarray(block)
+
+    with pytest.raises(TypeError, match="Implicit conversion"):
+        with_side_effects(array().to_delayed()[0, 0]).compute()
+    assert len(CALLS) == 1
+
+
+def test_threads_of_a_local_scheduler_fall_back_too(cell):
+    log = cell()
+    with dask.config.set(scheduler="threads"):
+        array().map_blocks(host_only, dtype=float).compute()
+    assert log() == {"host_only": 4}
+
+
+def test_outside_of_a_cell_nothing_is_changed(cell):
+    log = cell()
+    mapped = array().map_blocks(host_only, dtype=float)
+    done = []
+
+    def compute():
+        with pytest.raises(TypeError, match="Implicit conversion"):
+            mapped.compute(scheduler="sync")
+        done.append(1)
+
+    import contextvars
+
+    thread = threading.Thread(target=contextvars.Context().run, args=(compute,))
+    contextvars.Context().run(thread.start)
+    thread.join(60)
+    assert (done, log()) == ([1], {})
+
+
+def test_a_failed_attempt_keeps_no_block_alive():
+    class Marked(cupy.ndarray):
+        pass
+
+    block = cupy.ones(3)
+    alive = weakref.ref(block)
+    gc.disable()
+    try:
+        HostFallback(host_only)(block)
+        del block
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_it_has_the_name_the_token_and_the_signature_of_the_function_and_travels():
+    from dask.base import tokenize
+    from dask.utils import funcname, has_keyword
+
+    wrapped = HostFallback(block_id_only, "layer", refuse=True)
+    copied = pickle.loads(pickle.dumps(wrapped))  # noqa: S301 - our own
+    assert (copied.function, copied.layer, copied.refuse) == (block_id_only, "layer", True)
+    assert tokenize(wrapped) == tokenize(block_id_only)
+    assert (funcname(wrapped), has_keyword(wrapped, "block_info")) == ("block_id_only", True)
+
+
+def test_nested_arguments_and_results_are_moved():
+    def several(blocks, *, options):
+        np.asarray(options["weights"])
+        return {"sum": sum(map(np.asarray, blocks)), "text": "a", "scalar": np.float64(2)}
+
+    result = HostFallback(several)([cupy.ones(2), cupy.ones(2)], options={"weights": cupy.ones(2)})
+    assert result["sum"].tolist() == [2, 2]
+    assert [type(part) for part in result.values()] == [cupy.ndarray, str, cupy.ndarray]
+
+
+@pytest.mark.cluster
+def test_a_client_submits_the_fallback_and_receives_what_ran_on_the_host():
+    with (
+        KernelClient(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0") as client,
+        default_client.computing_on(client),
+    ):
+        before = fallback_log.blocks.copy()
+        with switched_to("cupy", "pandas", CellRecord(fallback="host")):
+            x = array()
+            result = (x.map_blocks(host_only, dtype=float) + 1)[:, 0].sum().compute()
+            assert (type(result), float(result)) == (cupy.ndarray, 14)
+            kept = x.map_blocks(host_only, dtype=float).persist()
+            assert float(kept[0, 0].compute()) == 4
+        counted = fallback_log.blocks_since(before)
+        assert {place.operation for place in counted} == {"host_only"}
+        assert sum(counted.values()) == 2 + 4
+        with switched_to("cupy", "pandas", CellRecord(fallback="strict")):
+            mapped = (array() + 3).map_blocks(host_only, dtype=float)
+            with pytest.raises(NotOnGpuError, match=r"host_only \(line \d+\) cannot run on the GPU"):
+                mapped.compute()
+        with switched_to("cupy", "pandas", CellRecord()), pytest.raises(TypeError, match="Implicit conversion"):
+            (array() + 4).map_blocks(host_only, dtype=float).compute()

@@ -1,0 +1,136 @@
+"""Which errors mean that a GPU library lacks something, and the twins of SciPy's functions."""
+
+import functools
+import re
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from device import MARKS, cupy
+
+from jupyter_gpudask.fallback.missing import words_of_lack
+from jupyter_gpudask.fallback.twins import PACKAGES, Twins, with_twin
+from jupyter_gpudask.overlay.cell_record import DEFAULT_FALLBACK
+
+pytestmark = MARKS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "what-runs-where.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (np.asarray, "TypeError: Implicit conversion"),
+        (lambda x: np.nanquantile(x, 0.5), "TypeError: no implementation found for 'numpy.nanquantile'"),
+        (np.spacing, "TypeError: operand type(s) all returned NotImplemented from __array_ufunc__"),
+        (lambda x: x + np.ones(3), "TypeError: Unsupported type <class 'numpy.ndarray'>"),
+        (lambda x: x.astype("U3"), "TypeError: Unsupported dtype"),
+        (lambda x: x.newbyteorder, "AttributeError: 'cupy.ndarray' object has no attribute 'newbyteorder'"),
+        (lambda x: cupy.nanquantile, "AttributeError: module 'cupy' has no attribute 'nanquantile'"),
+        (lambda x: x.reshape(7), ""),
+        (lambda x: [].missing, ""),
+        (lambda x: int("a"), ""),
+        (lambda x: 1 / 0, ""),
+    ],
+)
+def test_a_lack_is_told_from_other_errors(function, words):
+    with pytest.raises(Exception) as failure:  # noqa: PT011 - of any class
+        function(cupy.ones(3))
+    found = words_of_lack(failure.value)
+    assert found.startswith(words)
+    assert bool(found) == bool(words) or isinstance(failure.value, ValueError)  # CuPy's own about shapes: tried again
+
+
+def raised_in(module, error):
+    """The error, as code of that module raises it."""
+    scope = {"__name__": module, "error": error}
+    with pytest.raises(type(error)) as failure:
+        eval("raises()", {"raises": lambda: exec("raise error", scope)})  # noqa: S102, S307 - gives it a stack frame
+    return failure.value
+
+
+# Of benchmarks/results/2026-11-21-docstring-examples-h200.json.
+@pytest.mark.parametrize(
+    ("module", "error"),
+    [
+        ("cupy._core.core", TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`")),
+        ("cupy._indexing", TypeError("unravel_index() got an unexpected keyword argument 'shape'")),
+        ("cupy._core", ValueError("Unsupported dtype timedelta64[D]")),
+        ("cupy", NotImplementedError("Callable functions are not supported currently")),
+        ("cudf.core.indexed_frame", ValueError("UDFs using **kwargs are not yet supported.")),
+        ("cudf.core.indexed_frame", ValueError("user defined function compilation failed.")),
+        ("cudf.core.series", NotImplementedError("The limit keyword is not supported")),
+        ("cudf.core.frame", AttributeError("DataFrame object has no attribute sem")),
+        ("cudf.core.column", TypeError("Implicit conversion to a host NumPy array via __array__ is not allowed")),
+        ("dask_cudf._expr", NotImplementedError("axis not yet supported in clip.")),
+        ("pylibcudf.rolling", RuntimeError("CUDF failure at: rolling.cu:55: Unsupported aggregation")),
+    ],
+)
+def test_what_failed_on_a_gpu_for_a_lack_is_one(module, error):
+    assert words_of_lack(raised_in(module, error)).startswith(f"{type(error).__name__}: ")
+
+
+@pytest.mark.parametrize(
+    ("module", "error"),
+    [
+        ("__main__", TypeError("Implicit conversion to a NumPy array is not allowed.")),
+        ("__main__", NotImplementedError("later")),
+        ("analysis", ValueError("cupy has no such thing")),
+        ("numpy.linalg", np.linalg.LinAlgError("Singular matrix")),
+        ("cupy.cuda.memory", MemoryError("Out of memory allocating 8 bytes")),
+        ("cupy.cuda.runtime", RuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")),
+        ("pylibcudf", RuntimeError("CUDA error encountered at: file.cu:1: 700 cudaErrorIllegalAddress")),
+        ("cudf.core.frame", KeyError("result")),
+    ],
+)
+def test_an_error_of_the_user_of_memory_or_of_the_device_is_none(module, error):
+    assert words_of_lack(raised_in(module, error)) == ""
+
+
+def test_an_error_of_numba_about_a_gpu_array_is_a_lack():
+    class TypingError(Exception):
+        __module__ = "numba.core.errors"
+
+    lack = TypingError("non-precise type\ncannot determine Numba type of <class 'cupy.ndarray'>")
+    assert words_of_lack(raised_in("numba.core", lack))
+    assert words_of_lack(raised_in("numba.core", TypingError("cannot unify array and int64"))) == ""
+
+
+def test_the_page_says_what_the_code_does():
+    table = PAGE.partition("### What counts as lacking")[2].partition("\n- ")[0]
+    rows = re.findall(r"^\| (?:`(\w+)`|an error of Numba) \| (.*) \|$", table, re.MULTILINE)
+    assert len(rows) == 5
+    for name, examples in rows:
+        kind = getattr(__builtins__, name, None) if not isinstance(__builtins__, dict) else __builtins__.get(name)
+        for text in re.findall("`([^`]+)`", examples):
+            error = kind(text) if kind else type("TypingError", (Exception,), {"__module__": "numba"})(text)
+            assert words_of_lack(raised_in("cudf.core", error)), text
+    assert f'| `"{DEFAULT_FALLBACK}"` |' in next(line for line in PAGE.splitlines() if "This is the default." in line)
+    assert f"Functions of {', '.join(f'`{name}`' for name in PACKAGES[:3])} and `{PACKAGES[3]}`" in PAGE
+
+
+def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
+    def gaussian_filter(image, sigma):
+        return type(image), "on the host", sigma
+
+    def twin(image, sigma):
+        return type(image), "on the GPU", sigma
+
+    def other(image, size):
+        return image, size
+
+    scipy = types.SimpleNamespace(gaussian_filter=gaussian_filter, median_filter=other)
+    cupyx = types.SimpleNamespace(gaussian_filter=twin, median_filter=lambda image, size, mode: None)
+    for name in ("scipy", "cupyx", "cupyx.scipy"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, "scipy.ndimage", scipy)
+    monkeypatch.setitem(sys.modules, "cupyx.scipy.ndimage", cupyx)
+    function = with_twin(gaussian_filter)
+    assert type(function) is Twins
+    assert function(cupy.ones(2), 1) == (cupy.ndarray, "on the GPU", 1)
+    assert function(np.ones(2), 1) == (np.ndarray, "on the host", 1)
+    assert with_twin(functools.partial(gaussian_filter, sigma=2))(cupy.ones(2)) == (cupy.ndarray, "on the GPU", 2)
+    assert with_twin(other) is other
+    assert with_twin(len) is len
