@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from distributed.core import rpc
+from distributed.comm.core import connect
+from distributed.core import send_recv
 
 from ...errors import ConnectError
 from .diagnosis import diagnose
@@ -77,15 +77,15 @@ async def _ask_or_diagnose(target: Target) -> tuple[dict[str, Any], dict[str, An
 
 async def _ask(target: Target) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     arguments = {} if target.security is None else target.security.get_connection_args("client")
-    scheduler = rpc(target.address, timeout=target.timeout, connection_args=arguments)
+    # Not a `distributed.rpc`, which closes its connection some time after it is closed.
+    comm = await connect(target.address, timeout=target.timeout, **arguments)
     try:
-        identity = await scheduler.identity()
-        versions = await scheduler.versions(packages=["jupyter_gpudask"])
+        identity = await send_recv(comm, op="identity")
+        versions = await send_recv(comm, op="versions", packages=["jupyter_gpudask"])
         message = {"op": "versions", "packages": ["jupyter_gpudask"]}
-        workers = await scheduler.broadcast(msg=message, on_error="ignore")
+        workers = await send_recv(comm, op="broadcast", msg=message, on_error="ignore")
     finally:
-        with contextlib.suppress(Exception):
-            await scheduler.close_rpc()
+        comm.abort()
     return identity, versions, {f"the worker {address}": found for address, found in workers.items()}
 
 

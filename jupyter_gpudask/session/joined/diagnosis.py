@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _OPEN_TIMEOUT = 10.0
 _TLS_TIMEOUT = 5.0
-_READ_TIMEOUT = 1.0
+_READ_TIMEOUT = 2.0
 
 # The reasons of OpenSSL for an answer that is no TLS; they differ between its releases.
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"})
