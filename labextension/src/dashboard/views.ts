@@ -47,11 +47,13 @@ export class DashboardTabs implements IDashboardViews {
     const notebook = this._notebookOf(cluster);
     let place: IPlace = { mode: 'split-right', ref: notebook?.id };
     for (const plot of plots) {
-      const tab = this._find(plot) ?? (await this._add(plot, place));
-      place = { mode: 'split-bottom', ref: tab.id };
-      if (!tab.isVisible) {
-        this._shell.activateById(tab.id);
+      const open = this._find(plot);
+      if (open && !open.isVisible) {
+        // It may be behind the notebook.
+        this._shell.add(open, 'main', { ...place });
       }
+      const tab = open ?? (await this._add(plot, place));
+      place = { mode: 'split-bottom', ref: tab.id };
     }
     if (notebook) {
       this._shell.activateById(notebook.id);
