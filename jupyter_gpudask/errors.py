@@ -40,7 +40,14 @@ class SpecError(GpuDaskError):
         The invalid value.
     allowed
         The valid values, in words.
+
+    Attributes
+    ----------
+    others
+        The errors of other options that were given with it.
     """
+
+    others: tuple[SpecError, ...] = ()
 
     def __init__(self, option: str, value: object, allowed: str) -> None:
         self.option = option

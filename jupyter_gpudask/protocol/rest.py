@@ -33,12 +33,15 @@ class Problem(_Answer):
         The name of the class in `jupyter_gpudask.errors`; empty for other errors.
     field
         The field of the request body that is wrong; may be empty.
+    others
+        The other fields that are wrong.
     """
 
     message: str
     fix: str = ""
     kind: str = ""
     field: str = ""
+    others: tuple[Problem, ...] = ()
 
 
 class GpuUser(_Answer):

@@ -214,8 +214,10 @@ class ClusterSpec(BaseModel):
         try:
             spec = cls.model_validate(options, strict=strict)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise cls._spec_error(str(first["loc"][0]), options) from None
+            names = dict.fromkeys(str(each["loc"][0]) for each in error.errors(include_url=False))
+            first, *others = (cls._spec_error(name, options) for name in names)
+            first.others = tuple(others)
+            raise first from None
         if spec.engine == "cpu" and spec.gpus != "all":
             raise OptionConflictError("--gpus", "--gpus and --cpu are mutually exclusive.", "Leave one of them out.")
         if spec.engine != "cpu" and spec.workers is not None:

@@ -32,16 +32,22 @@ export function replaceOptionNames(
 /** Convert any error to a problem with a message, a fix and, if known, the field that caused it. */
 export function toProblem(error: unknown, trans: TranslationBundle): IProblem {
   if (error instanceof ResponseError) {
-    const { message, fix, kind, field } = error.problem;
-    return {
-      message: replaceOptionNames(message, trans, field),
-      fix: replaceOptionNames(fix, trans),
-      kind,
-      field
-    };
+    return withLabels(error.problem, trans);
   }
   const message = error instanceof Error ? error.message : String(error);
   return { message, fix: '', kind: '', field: '' };
+}
+
+/** A problem with the labels of the panel's fields, and those of other fields. */
+function withLabels(problem: IProblem, trans: TranslationBundle): IProblem {
+  const { message, fix, kind, field, others = [] } = problem;
+  return {
+    message: replaceOptionNames(message, trans, field),
+    fix: replaceOptionNames(fix, trans),
+    kind,
+    field,
+    others: others.map(each => withLabels(each, trans))
+  };
 }
 
 /** The message and the fix of an error. */

@@ -126,3 +126,13 @@ def test_the_documented_protocol_has_every_field_and_its_example_is_valid():
     for model in (*get_args(Command), *get_args(Event), GpuState, WorkerState, WorkerExit, ClusterState):
         for name in set(model.model_fields) - {"type"}:
             assert f"`{name}`" in tables, (model, name)
+
+
+def test_every_option_with_an_invalid_value_is_reported():
+    with pytest.raises(SpecError) as raised:
+        ClusterSpec.parse({"pool": "lots", "threads": "many", "spilling": "dask", "gpus": ""})
+    others = {other.option for other in raised.value.others}
+    assert {raised.value.option} | others == {"--gpus", "--pool", "--threads"}
+    with pytest.raises(SpecError) as raised:
+        ClusterSpec.parse({"threads": 0})
+    assert raised.value.others == ()

@@ -131,7 +131,13 @@ def _parse_number(text: str) -> int | float:
 
 def _problem(error: BaseException | None, status: int) -> Problem:
     if isinstance(error, SpecError):
-        return Problem(message=error.reason, fix=error.fix, kind="SpecError", field=field_of(error.option))
+        return Problem(
+            message=error.reason,
+            fix=error.fix,
+            kind="SpecError",
+            field=field_of(error.option),
+            others=tuple(_problem(other, status) for other in error.others),
+        )
     if isinstance(error, GpuDaskError):
         return Problem(message=error.reason, fix=error.fix, kind=type(error).__name__)
     if isinstance(error, ValidationError):

@@ -151,6 +151,32 @@ describe('a refused start', () => {
     expect(requests).toEqual(['GET', 'POST', 'GET']);
   });
 
+  it('marks every field that was refused', async () => {
+    const problem = (field: string): object => ({
+      message: `--${field} is not allowed:`,
+      fix: 'give less.',
+      kind: 'SpecError',
+      field
+    });
+    const refused = { ...problem('threads'), others: [problem('pool')] };
+    const actions = actionsOn(({ method }) =>
+      method === 'GET'
+        ? new Response(OFFER)
+        : new Response(JSON.stringify(refused), { status: 422 })
+    );
+    const starting = actions.start('kernel-1', 'analysis.ipynb');
+    await waitForDialog();
+    await rendered();
+    const alerts = document.querySelectorAll('[role="alert"]');
+    expect(Array.from(alerts, node => node.textContent)).toEqual([
+      'Threads is not allowed: give less.',
+      // The dialog for a machine without a GPU has no field for it.
+      'Memory pool is not allowed: give less.'
+    ]);
+    await dismissDialog();
+    await starting;
+  });
+
   it('shows an error if no option is the reason', async () => {
     const actions = actionsOn(({ method }) =>
       method === 'GET'

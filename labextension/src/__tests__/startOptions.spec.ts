@@ -1,5 +1,5 @@
-import { initialOptions, toSpec } from '../dialogs/startOptions';
-import { IProfileList } from '../model/api';
+import { initialOptions, toMagic, toSpec } from '../dialogs/startOptions';
+import { IProfileList, SpecRequest } from '../model/api';
 import { cluster, gpu } from './fakeServer';
 
 const PROFILES: IProfileList = { profiles: [], default: cluster().spec };
@@ -72,5 +72,30 @@ describe('the request of the start dialog', () => {
       pool: '0.5'
     };
     expect(toSpec(options, [FREE], PROFILES)).toEqual({});
+  });
+});
+
+describe('the line for a notebook', () => {
+  const gpus = [gpu(), gpu({ index: 1, uuid: 'GPU-1' })];
+
+  it.each([
+    [{}, '', '%gpudask start'],
+    [{ engine: 'cpu', workers: 2 }, '', '%gpudask start --cpu 2'],
+    [{ engine: 'cuda' }, '', '%gpudask start --engine cuda'],
+    [{ gpus: ['GPU-1'] }, '', '%gpudask start --gpus 1,'],
+    [{ gpus: ['GPU-0', 'GPU-1'] }, '', '%gpudask start --gpus 0,1'],
+    [
+      { gpus: 'all', pool: '20 GB', spill_threshold: 0.5, share: true },
+      '',
+      '%gpudask start --gpus all --pool "20 GB" --spill-threshold 0.5 --share yes'
+    ],
+    [
+      { memory_limit: 'none', protocol: 'ucx' },
+      '',
+      '%gpudask start --memory-limit none --protocol ucx'
+    ],
+    [{}, 'big', '%gpudask start --profile big']
+  ] as const)('has the options %j', (spec, profile, line) => {
+    expect(toMagic(spec as SpecRequest, profile, gpus)).toBe(line);
   });
 });

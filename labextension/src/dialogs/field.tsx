@@ -19,26 +19,33 @@ interface IFieldProps {
 export function Field(props: IFieldProps): JSX.Element {
   const { label, field, problem, hint, children } = props;
   const id = useId();
-  const hasProblem = problem?.field === field;
+  const own = problemOf(field, problem);
   return (
     <div className="jp-GpuDask-field">
       <label htmlFor={id}>{label}</label>
       {children({
         id,
-        'aria-invalid': hasProblem,
+        'aria-invalid': own !== null,
         'aria-describedby': `${id}-hint`
       })}
-      {hasProblem ? (
-        <FieldError id={`${id}-hint`} problem={problem} />
+      {own ? (
+        <FieldError id={`${id}-hint`} problem={own} />
       ) : (
-        hint && (
-          <p id={`${id}-hint`} className="jp-GpuDask-secondary">
-            {hint}
-          </p>
-        )
+        <p id={`${id}-hint`} className="jp-GpuDask-secondary">
+          {hint}
+        </p>
       )}
     </div>
   );
+}
+
+/** The part of a problem that is about a field. */
+export function problemOf(
+  field: string,
+  problem: IProblem | null
+): IProblem | null {
+  const all = problem ? [problem, ...(problem.others ?? [])] : [];
+  return all.find(each => each.field === field) ?? null;
 }
 
 /** The message and the fix of a problem. */

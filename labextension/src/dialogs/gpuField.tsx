@@ -1,9 +1,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId } from 'react';
 
-import { formatUsage, Units } from '../format';
+import { formatBytes, Units } from '../format';
 import { IGpu, IProblem } from '../model/api';
-import { FieldError } from './field';
+import { FieldError, problemOf } from './field';
 import { IStartOptions, isAvailable } from './startOptions';
 
 interface IGpuFieldProps {
@@ -25,7 +25,7 @@ export function GpuField({
   set
 }: IGpuFieldProps): JSX.Element {
   const id = useId();
-  const hasProblem = problem?.field === 'gpus';
+  const own = problemOf('gpus', problem);
   const select = (uuid: string, isSelected: boolean): void => {
     const others = options.gpus.filter(each => each !== uuid);
     set({
@@ -36,7 +36,7 @@ export function GpuField({
   return (
     <fieldset
       className="jp-GpuDask-field"
-      aria-describedby={hasProblem ? `${id}-problem` : undefined}
+      aria-describedby={own ? `${id}-problem` : undefined}
     >
       <legend>{trans.__('GPUs')}</legend>
       {gpus.length === 0 && (
@@ -44,22 +44,32 @@ export function GpuField({
           {trans.__('This machine has no GPU.')}
         </p>
       )}
-      {gpus.map(gpu => (
-        <label key={gpu.uuid} className="jp-GpuDask-gpuOption">
-          <input
-            type="checkbox"
-            checked={options.gpus.includes(gpu.uuid)}
-            disabled={!isAvailable(gpu, options.share)}
-            onChange={event => select(gpu.uuid, event.target.checked)}
-          />
-          <span>
-            {gpu.index} {gpu.name}
-          </span>
-          <span className="jp-GpuDask-secondary">
-            {gpuUsage(gpu, units, trans)}
-          </span>
-        </label>
-      ))}
+      <div className="jp-GpuDask-gpuOptions">
+        {gpus.map(gpu => (
+          <label key={gpu.uuid} className="jp-GpuDask-gpuOption">
+            <input
+              type="checkbox"
+              checked={options.gpus.includes(gpu.uuid)}
+              disabled={!isAvailable(gpu, options.share)}
+              onChange={event => select(gpu.uuid, event.target.checked)}
+            />
+            <span>
+              {gpu.index} {gpu.name}
+            </span>
+            <span className="jp-GpuDask-secondary">
+              {freeMemory(gpu, units, trans)}
+            </span>
+            {gpu.holders.length > 0 && (
+              <span className="jp-GpuDask-secondary jp-GpuDask-gpuHolders">
+                {trans.__(
+                  'held by %1',
+                  gpu.holders.map(holder => holder.name).join(', ')
+                )}
+              </span>
+            )}
+          </label>
+        ))}
+      </div>
       {gpus.length > 0 && (
         <label className="jp-GpuDask-gpuOption">
           <input
@@ -70,22 +80,15 @@ export function GpuField({
           <span>{trans.__('Share with other clusters that share GPUs')}</span>
         </label>
       )}
-      {hasProblem && <FieldError id={`${id}-problem`} problem={problem} />}
+      {own && <FieldError id={`${id}-problem`} problem={own} />}
     </fieldset>
   );
 }
 
-/** The clusters that hold a GPU, or its used or free memory. */
-function gpuUsage(gpu: IGpu, units: Units, trans: TranslationBundle): string {
-  if (gpu.holders.length > 0) {
-    const names = gpu.holders.map(holder => holder.name).join(', ');
-    return trans.__('held by %1', names);
-  }
-  if (gpu.memory_used === null || gpu.memory_total === null) {
-    return trans.__('free');
-  }
+/** The free memory of a GPU. */
+function freeMemory(gpu: IGpu, units: Units, trans: TranslationBundle): string {
   const { memory_used: used, memory_total: total } = gpu;
-  return gpu.users.length > 0 || gpu.hidden_use
-    ? trans.__('%1 in use', formatUsage(used, total, trans, units))
-    : trans.__('%1 free', formatUsage(total - used, total, trans, units));
+  return used === null || total === null
+    ? ''
+    : trans.__('%1 free', formatBytes(total - used, units));
 }

@@ -1,11 +1,13 @@
+import { Clipboard } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
+import { copyIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { formatAmount, Units } from '../format';
 import { IGpu, IProblem, IProfileList } from '../model/api';
 import { Field, FieldError } from './field';
 import { GpuField } from './gpuField';
-import { IStartOptions } from './startOptions';
+import { IStartOptions, toMagic, toSpec } from './startOptions';
 
 interface IStartFormProps {
   options: IStartOptions;
@@ -23,7 +25,11 @@ export function StartForm(props: IStartFormProps): JSX.Element {
   const { options, profiles, problem, trans, onChange } = props;
   const set = (changes: Partial<IStartOptions>): void =>
     onChange({ ...options, ...changes });
-  const hasField = problem !== null && isShown(problem.field, options);
+  const hidden = problem
+    ? [problem, ...(problem.others ?? [])].filter(
+        each => !isShown(each.field, options)
+      )
+    : [];
   return (
     <div className="jp-GpuDask-form">
       {profiles.profiles.length > 0 && (
@@ -45,7 +51,10 @@ export function StartForm(props: IStartFormProps): JSX.Element {
         </Field>
       )}
       {!options.profile && <Options {...props} set={set} />}
-      {problem && !hasField && <FieldError problem={problem} />}
+      {hidden.map(each => (
+        <FieldError key={each.field} problem={each} />
+      ))}
+      <MagicLine {...props} />
     </div>
   );
 }
@@ -80,65 +89,106 @@ function Options(props: IOptionsProps): JSX.Element {
         )}
       </Field>
       {!isCpu && <GpuField {...props} />}
-      {isCpu && (
-        <TextField
-          {...common}
-          label={trans.__('Workers')}
-          name="workers"
-          field="workers"
-          placeholder={defaultText(trans.__('based on the number of cores'))}
-        />
-      )}
-      {!isCpu && (
-        <TextField
-          {...common}
-          label={trans.__('Memory pool')}
-          name="pool"
-          field="pool"
-          placeholder={defaultText(formatAmount(profiles.default.pool, units))}
-          hint={trans.__(
-            'A fraction such as 0.5, a size such as 20GB, or none'
-          )}
-        />
-      )}
-      {!isCpu && (
-        <Field label={trans.__('Spilling')} field="spilling" problem={problem}>
-          {aria => (
-            <select
-              {...aria}
-              value={options.spilling}
-              onChange={event => set({ spilling: event.target.value })}
-            >
-              <option value="">{defaultText(profiles.default.spilling)}</option>
-              <option value="dask">{trans.__('Dask (task results)')}</option>
-              <option value="cudf">{trans.__('cuDF (buffers)')}</option>
-              <option value="off">{trans.__('off')}</option>
-            </select>
-          )}
-        </Field>
-      )}
-      {!isCpu && options.spilling !== 'off' && (
-        <TextField
-          {...common}
-          label={trans.__('Spill above')}
-          name="spillThreshold"
-          field="spill_threshold"
-          placeholder={defaultText(
-            formatAmount(profiles.default.spill_threshold, units)
-          )}
-          hint={trans.__('A fraction of device memory, a size, or none')}
-        />
-      )}
-      <TextField
-        {...common}
-        label={trans.__('Threads')}
-        name="threads"
-        field="threads"
-        placeholder={defaultText(
-          profiles.default.threads?.toString() ??
-            (isCpu ? trans.__('based on the number of cores') : '1')
+      <div className="jp-GpuDask-columns">
+        {isCpu && (
+          <TextField
+            {...common}
+            label={trans.__('Workers')}
+            name="workers"
+            field="workers"
+            placeholder={defaultText(trans.__('based on the number of cores'))}
+          />
         )}
-      />
+        {!isCpu && (
+          <TextField
+            {...common}
+            label={trans.__('Memory pool')}
+            name="pool"
+            field="pool"
+            placeholder={defaultText(
+              formatAmount(profiles.default.pool, units)
+            )}
+            hint={trans.__(
+              'A fraction such as 0.5, a size such as 20GB, or none'
+            )}
+          />
+        )}
+        {!isCpu && (
+          <Field
+            label={trans.__('Spilling')}
+            field="spilling"
+            problem={problem}
+          >
+            {aria => (
+              <select
+                {...aria}
+                value={options.spilling}
+                onChange={event => set({ spilling: event.target.value })}
+              >
+                <option value="">
+                  {defaultText(profiles.default.spilling)}
+                </option>
+                <option value="dask">{trans.__('Dask (task results)')}</option>
+                <option value="cudf">{trans.__('cuDF (buffers)')}</option>
+                <option value="off">{trans.__('off')}</option>
+              </select>
+            )}
+          </Field>
+        )}
+        {!isCpu && options.spilling !== 'off' && (
+          <TextField
+            {...common}
+            label={trans.__('Spill above')}
+            name="spillThreshold"
+            field="spill_threshold"
+            placeholder={defaultText(
+              formatAmount(profiles.default.spill_threshold, units)
+            )}
+            hint={trans.__('A fraction of device memory, a size, or none')}
+          />
+        )}
+        <TextField
+          {...common}
+          label={trans.__('Threads')}
+          name="threads"
+          field="threads"
+          placeholder={defaultText(
+            profiles.default.threads?.toString() ??
+              (isCpu ? trans.__('based on the number of cores') : '1')
+          )}
+        />
+        <TextField
+          {...common}
+          label={trans.__('Host memory')}
+          name="memoryLimit"
+          field="memory_limit"
+          placeholder={defaultText(
+            formatAmount(profiles.default.memory_limit, units)
+          )}
+          hint={trans.__('Of each worker: a fraction, a size, none or auto')}
+        />
+        {!isCpu && (
+          <Field
+            label={trans.__('Protocol')}
+            field="protocol"
+            problem={problem}
+          >
+            {aria => (
+              <select
+                {...aria}
+                value={options.protocol}
+                onChange={event => set({ protocol: event.target.value })}
+              >
+                <option value="">
+                  {defaultText(profiles.default.protocol)}
+                </option>
+                <option value="tcp">{trans.__('TCP, with TLS')}</option>
+                <option value="ucx">{trans.__('UCX, without TLS')}</option>
+              </select>
+            )}
+          </Field>
+        )}
+      </div>
     </>
   );
 }
@@ -148,7 +198,7 @@ interface ITextFieldProps {
   problem: IProblem | null;
   set: (changes: Partial<IStartOptions>) => void;
   label: string;
-  name: 'workers' | 'threads' | 'pool' | 'spillThreshold';
+  name: 'workers' | 'threads' | 'pool' | 'spillThreshold' | 'memoryLimit';
   field: string;
   placeholder: string;
   hint?: string;
@@ -173,7 +223,29 @@ function TextField(props: ITextFieldProps): JSX.Element {
   );
 }
 
-const GPU_FIELDS = ['gpus', 'pool', 'spilling', 'spill_threshold'];
+/** The line that starts the same cluster in a notebook. */
+function MagicLine(props: IStartFormProps): JSX.Element {
+  const { options, gpus, profiles, trans } = props;
+  const spec = toSpec(options, gpus, profiles);
+  const line = toMagic(spec, options.profile, gpus);
+  return (
+    <div className="jp-GpuDask-magic">
+      <span className="jp-GpuDask-secondary">{trans.__('In a notebook:')}</span>
+      <code className="jp-GpuDask-magicLine">{line}</code>
+      <button
+        type="button"
+        className="jp-GpuDask-button jp-mod-icon"
+        aria-label={trans.__('Copy the line')}
+        title={trans.__('Copy the line')}
+        onClick={() => Clipboard.copyToSystem(line)}
+      >
+        <copyIcon.react tag="span" aria-hidden="true" />
+      </button>
+    </div>
+  );
+}
+
+const GPU_FIELDS = ['gpus', 'pool', 'spilling', 'spill_threshold', 'protocol'];
 
 /** Whether the form shows a field. */
 function isShown(field: string, options: IStartOptions): boolean {
@@ -181,7 +253,7 @@ function isShown(field: string, options: IStartOptions): boolean {
     return field === 'profile';
   }
   if (options.engine === 'cpu') {
-    return ['engine', 'workers', 'threads'].includes(field);
+    return ['engine', 'workers', 'threads', 'memory_limit'].includes(field);
   }
-  return ['engine', 'threads', ...GPU_FIELDS].includes(field);
+  return ['engine', 'threads', 'memory_limit', ...GPU_FIELDS].includes(field);
 }

@@ -22,6 +22,8 @@ export interface IStartOptions {
   pool: string;
   spillThreshold: string;
   spilling: string;
+  memoryLimit: string;
+  protocol: string;
   share: boolean;
 }
 
@@ -64,6 +66,8 @@ export function initialOptions(
       profiles.default.spill_threshold
     ),
     spilling: toText(spec.spilling, profiles.default.spilling),
+    memoryLimit: toText(spec.memory_limit, profiles.default.memory_limit),
+    protocol: toText(spec.protocol, profiles.default.protocol),
     share
   };
 }
@@ -115,6 +119,12 @@ export function toSpec(
   if (!isCpu && options.spilling) {
     spec.spilling = options.spilling;
   }
+  if (options.memoryLimit) {
+    spec.memory_limit = parseNumber(options.memoryLimit);
+  }
+  if (!isCpu && options.protocol) {
+    spec.protocol = options.protocol;
+  }
   if (options.share !== profiles.default.share) {
     spec.share = options.share;
   }
@@ -125,4 +135,46 @@ export function toSpec(
 function parseNumber(text: string): number | string {
   const number = Number(text);
   return text.trim() && Number.isFinite(number) ? number : text.trim();
+}
+
+/**
+ * The line that starts the same cluster in a notebook.
+ *
+ * @param spec - the options of the request
+ * @param profile - the name of the profile, or empty
+ * @param gpus - the GPUs of the machine, whose indices are shorter than their UUIDs
+ */
+export function toMagic(
+  spec: SpecRequest,
+  profile: string,
+  gpus: IGpu[]
+): string {
+  const indexOf = (name: unknown): unknown =>
+    gpus.find(gpu => gpu.uuid === name)?.index ?? name;
+  const words = ['%gpudask start'];
+  const { engine, workers, gpus: chosen, share, ...others } = spec;
+  if (profile) {
+    words.push(`--profile ${profile}`);
+  }
+  if (engine === 'cpu') {
+    words.push(workers ? `--cpu ${workers}` : '--cpu');
+  } else if (engine) {
+    words.push(`--engine ${engine}`);
+  }
+  if (Array.isArray(chosen)) {
+    // A single number would be a count.
+    const list = chosen.map(indexOf).join(',');
+    words.push(`--gpus ${chosen.length === 1 ? `${list},` : list}`);
+  } else if (chosen) {
+    words.push(`--gpus ${chosen}`);
+  }
+  Object.entries(others).forEach(([name, value]) => {
+    const text = String(value);
+    const quoted = /\s/.test(text) ? `"${text}"` : text;
+    words.push(`--${name.replace(/_/g, '-')} ${quoted}`);
+  });
+  if (share !== undefined) {
+    words.push(`--share ${share ? 'yes' : 'no'}`);
+  }
+  return words.join(' ');
 }

@@ -74,7 +74,9 @@ export type IProfile = Omit<Schemas['Profile'], 'spec'> & {
 export type IProfileList = { profiles: IProfile[]; default: IClusterSpec };
 
 /** The body of an error response. */
-export type IProblem = Schemas['Problem'];
+export type IProblem = Omit<Schemas['Problem'], 'others'> & {
+  others?: IProblem[];
+};
 
 /** The metrics of a GPU in a sample. */
 export type IGpuMetrics = Pick<

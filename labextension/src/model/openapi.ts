@@ -708,6 +708,8 @@ export type components = {
      *         The name of the class in `jupyter_gpudask.errors`; empty for other errors.
      *     field
      *         The field of the request body that is wrong; may be empty.
+     *     others
+     *         The other fields that are wrong.
      */
     Problem: {
       /** Message */
@@ -727,6 +729,11 @@ export type components = {
        * @default
        */
       field: string;
+      /**
+       * Others
+       * @default []
+       */
+      others: components['schemas']['Problem'][];
     };
     /**
      * Profile

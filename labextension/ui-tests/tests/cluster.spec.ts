@@ -11,7 +11,7 @@ import {
   submitTasks
 } from './helpers';
 
-test.describe.configure({ timeout: 120000 });
+test.describe.configure({ timeout: 180000 });
 
 test.beforeEach(async ({ page, request, tmpPath }) => {
   await openAnalysis(page, request, tmpPath);
@@ -25,8 +25,18 @@ test('a cluster on the CPU is started with options, monitored and stopped', asyn
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Runs on').selectOption('cpu');
   await dialog.getByLabel('Threads').fill('many');
+  await dialog.getByLabel('Host memory').fill('lots');
+  await expect(dialog.locator('code')).toHaveText(
+    '%gpudask start --cpu --threads many --memory-limit lots'
+  );
+  const form = dialog.locator('.jp-GpuDask-form');
+  const before = await form.boundingBox();
   await dialog.getByRole('button', { name: 'Start' }).click();
-  await expect(dialog.getByRole('alert')).toContainText('1 to 256');
+  await expect(dialog.getByRole('alert')).toContainText([
+    "Threads 'many' is not allowed: give a whole number from 1 to 256",
+    "Host memory 'lots' is not allowed"
+  ]);
+  expect((await form.boundingBox())?.height).toBe(before?.height);
   await expect(dialog.getByLabel('Threads')).toHaveAttribute(
     'aria-invalid',
     'true'
@@ -34,6 +44,7 @@ test('a cluster on the CPU is started with options, monitored and stopped', asyn
   await page.screenshot({ path: testInfo.outputPath('refused.png') });
 
   await dialog.getByLabel('Threads').fill('1');
+  await dialog.getByLabel('Host memory').fill('');
   await dialog.getByLabel('Workers').fill('2');
   await dialog.getByRole('button', { name: 'Start' }).click();
   await expect(dialog).toBeHidden();
@@ -144,4 +155,17 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   await expect(dashboard.locator('canvas').first()).toBeVisible({
     timeout: 30000
   });
+
+  // The plots of the setting are opened beside the notebook, and those that are open are kept.
+  await panel.getByRole('button', { name: 'Plots: analysis.ipynb' }).click();
+  await expect(
+    page.getByRole('tab', { name: 'GPU Memory: analysis.ipynb' })
+  ).toBeVisible({ timeout: 30000 });
+  await expect(
+    page.getByRole('tab', { name: 'Task Stream: analysis.ipynb' })
+  ).toHaveCount(1);
+  const progress = page.locator('iframe[title="Progress: analysis.ipynb"]');
+  await expect(progress).toBeVisible();
+  await expect(page.locator('.jp-NotebookPanel')).toBeVisible();
+  await page.screenshot({ path: testInfo.outputPath('layout.png') });
 });
