@@ -34,7 +34,7 @@ ALLOWED = {
     "patches": {"fallback", "random_numbers", "inspection", "overlay"},
     "switch": {"patches", "inspection", "overlay"},
     # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
-    "profiling": {"graph", "worker"},
+    "profiling": {"graph", "worker", "inspection"},
     "session": {"launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
     "magics": {
         "session",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..errors import ResultsLostError
 
 _PACKAGE = Path(__file__).parents[1]
-_ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("graph", "profiling", "worker"))
+_ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph", "patches", "profiling", "worker"))
 """Folders whose functions call those of the user on workers."""
 
 _REASON_TIMEOUT = 2.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from dask._task_spec import NestedContainer, Task, _execute_subgraph, convert_legacy_graph
@@ -46,13 +46,12 @@ class _Wrapper:
 
     def node(self, node: Any, key: Any) -> Any:
         """A node of a graph, or an argument of a task, which belongs to the task `key`."""
-        if isinstance(node, Task):
-            return self._task(node, key)
-        return node
+        # Plugins of the scheduler read the tasks of distributed, such as the barrier of a shuffle.
+        is_of_scheduler = type(node).__module__.startswith("distributed")
+        return self._task(node, key) if isinstance(node, Task) and not is_of_scheduler else node
 
     def _task(self, task: Any, key: Any) -> Any:
-        changed = copy.copy(task)
-        changed._token = changed._repr = None  # noqa: SLF001 - the cached ones describe the original
+        changed = _copied(task)
         if task.func is _execute_subgraph:
             inner, *others = task.args
             changed.args = (self._fused(inner), *others)
@@ -61,8 +60,10 @@ class _Wrapper:
             steps = self._fused({step.key: step for step, _ in task.func.steps})
             changed.func = Program([(steps[step.key], last) for step, last in task.func.steps], task.func.inputs)
             return changed
-        changed.args = tuple(self.node(arg, key) for arg in task.args)
-        changed.kwargs = {name: self.node(arg, key) for name, arg in (task.kwargs or {}).items()}
+        if any(isinstance(arg, Task) for arg in task.args):
+            changed.args = tuple(self.node(arg, key) for arg in task.args)
+        if task.kwargs:
+            changed.kwargs = {name: self.node(arg, key) for name, arg in task.kwargs.items()}
         if not isinstance(task, NestedContainer):
             name = str(key[0] if isinstance(key, tuple) else key)
             changed.func = self._function(task.func, _OF_FUSION.sub("", name))
@@ -80,6 +81,21 @@ class _Wrapper:
         if place not in self._wrapped:
             self._wrapped[place] = HostFallback(function, layer, refuse=self._refuse)
         return self._wrapped[place]
+
+
+def _copied(task: Any) -> Any:
+    """A copy of a task, without what it has cached; `copy.copy` takes ten times as long."""
+    kind: Any = type(task)
+    made = object.__new__(kind)
+    for slot in _slots_of(kind):
+        setattr(made, slot, getattr(task, slot, None))
+    made._token = made._repr = None
+    return made
+
+
+@cache
+def _slots_of(kind: type[Task]) -> tuple[str, ...]:
+    return tuple(kind.get_all_slots())
 
 
 class WithFallback:

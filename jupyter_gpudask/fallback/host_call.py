@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from .log import Fallback, report
 from .missing import words_of_lack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index)
 _LIBRARIES = frozenset({"_operator", "builtins", "cudf", "cupy", "dask", "dask_cudf", "numpy", "operator", "pandas"})
@@ -122,7 +123,8 @@ class HostFallback:
         if self.refuse:
             raise NotOnGpuError(self.operation, self.layer, words) from None
         began = time.perf_counter()
-        is_array = _has_type_of((self.function, args, kwargs), "cupy")
+        given = self.function, args, kwargs
+        kinds = {package for package in ("cupy", "cudf") if _has_type_of(given, package)}
         try:
             result = on_host(self.function)(*results_to_host(args), **results_to_host(kwargs))
         except Exception as error:
@@ -132,12 +134,12 @@ class HostFallback:
         if isinstance(result, Exception) and words_of_lack(result):  # the function itself is for GPUs only
             raise failure or result
         lacking.note((self.layer, self.__name__), words)
-        result = to_gpu(result, scalars=is_array)
+        result = to_gpu(result, kinds)
         if self.layer:
             report(Fallback(self.operation, self.layer, words, time.perf_counter() - began))
         return result
 
-    @property
+    @cached_property
     def _is_of_the_user(self) -> bool:
         """Whether the function may change its blocks; functions of Dask and of these libraries do not."""
         function = self.function
@@ -202,25 +204,26 @@ def _has_type_of(value: Any, package: str) -> bool:
     return owner is not None and is_type_of_gpu(type(owner)) and type(owner).__module__.startswith(package)
 
 
-def to_gpu(result: Any, *, scalars: bool = False) -> Any:
+def to_gpu(result: Any, kinds: Collection[str]) -> Any:
     """A result of the host, moved to the GPU as far as the GPU library can hold it.
 
     Parameters
     ----------
     result
         A result, or a tuple, list or dictionary of results.
-    scalars
-        Whether scalars of NumPy become arrays without dimensions, as CuPy returns them.
+    kinds
+        The libraries of the function's arguments. With ``"cupy"``, scalars of NumPy become arrays without dimensions,
+        as CuPy returns them; only with ``"cudf"`` do dataframes of pandas become dataframes of cuDF.
     """
     if type(result) is dict:
-        return {key: to_gpu(value, scalars=scalars) for key, value in result.items()}
+        return {key: to_gpu(value, kinds) for key, value in result.items()}
     if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return type(result)(*(to_gpu(value, scalars=scalars) for value in result))
+        return type(result)(*(to_gpu(value, kinds) for value in result))
     if type(result) in (list, tuple):
-        return type(result)(to_gpu(value, scalars=scalars) for value in result)
-    if type(result) is np.ndarray or (scalars and isinstance(result, np.generic)):
+        return type(result)(to_gpu(value, kinds) for value in result)
+    if type(result) is np.ndarray or ("cupy" in kinds and isinstance(result, np.generic)):
         return _array_to_gpu(result)
-    return _frame_to_gpu(result) if isinstance(result, _PANDAS) else result
+    return _frame_to_gpu(result) if "cudf" in kinds and isinstance(result, _PANDAS) else result
 
 
 def _array_to_gpu(array: Any) -> Any:

@@ -38,7 +38,7 @@ CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--
 CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
 """The options of ``%gpudask connect``."""
 
-ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict")
+ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile")
 """Those that ``%gpudask on`` takes."""
 
 _HELP_COLUMN, _HELP_WIDTH = 23, 110
@@ -74,12 +74,6 @@ class LineArguments:
 class CellArguments:
     """The arguments of ``%%gpudask``."""
 
-    @property
-    def libraries(self) -> tuple[str, ...]:
-        """The GPU libraries that the workers need."""
-        frames = ("cudf", "dask_cudf") if self.dataframe == "cudf" else ()
-        return ("cupy", *frames) if self.array == "cupy" else frames
-
     array: Literal["cupy", "numpy"]
     dataframe: Literal["cudf", "pandas"]
     move: tuple[str, ...]
@@ -88,6 +82,12 @@ class CellArguments:
     report: str | None
     compare: bool
     strict: bool
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The GPU libraries that the workers need."""
+        frames = ("cudf", "dask_cudf") if self.dataframe == "cudf" else ()
+        return ("cupy", *frames) if self.array == "cupy" else frames
 
 
 class _Parser(MagicArgumentParser):

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask.array import Array
 from dask.base import is_dask_collection, normalize_token
+from dask.sizeof import sizeof
 from dask.utils import funcname
 
 from ..fallback.twins import with_twin
 from ..inspection.arguments import bind
 from ..inspection.placement import can_move, place_of, to_host
+from ..inspection.transfers import TO_GPU, TO_HOST, transfer
 from ..overlay.config_overlay import current_record
 
 if TYPE_CHECKING:
@@ -50,7 +52,11 @@ class ResultsAt:
         result = self.function(*args, **kwargs)
         if self.place is None or place_of(result) in (self.place, None):
             return result
-        return to_host(result) if self.place == "host" else _to_gpu(result)
+        if self.place == "host":
+            with transfer(TO_HOST, sizeof(result)):
+                return to_host(result)
+        with transfer(TO_GPU, sizeof(result)):
+            return _to_gpu(result)
 
     def __dask_tokenize__(self) -> Any:
         return normalize_token(self.function)

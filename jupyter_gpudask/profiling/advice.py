@@ -74,9 +74,17 @@ def moved_from_host(profile: CellProfile) -> str | None:
     total = sum(each.to_gpu_seconds for each in profile.operations.values())
     if operation is None or not profile.seconds or total / profile.seconds < MOVE_SHARE:
         return None
+    share = _percent(total / profile.seconds)
+    if profile.moved:
+        is_one = len(profile.moved) == 1 and profile.moved != ("all",)
+        names = "the collections on the host" if profile.moved == ("all",) else " and ".join(profile.moved)
+        return (
+            f"{share} of the time in tasks went into moving {names} to the GPUs by --move: create "
+            f"{'it' if is_one else 'them'} in the cell."
+        )
     return (
-        f"{_percent(total / profile.seconds)} of the time in tasks went into moving blocks from the host to the GPUs, "
-        f"most of it in {name}: create the collection in the cell, or keep it on the GPUs with persist()."
+        f"{share} of the time in tasks went into moving blocks from the host to the GPUs, most of it in {name}: create "
+        "the collection in the cell, or keep it on the GPUs with persist()."
     )
 
 

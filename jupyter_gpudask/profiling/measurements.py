@@ -165,6 +165,8 @@ class CellProfile:
         Bytes moved between workers, and written to disk.
     unfinished
         Number of tasks that were unfinished when the cell ended.
+    moved
+        The names after ``--move``.
     silent
         Number of workers that ran tasks and did not report their steps in time.
     """
@@ -178,6 +180,7 @@ class CellProfile:
     spilled: int = 0
     unfinished: int = 0
     silent: int = 0
+    moved: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:

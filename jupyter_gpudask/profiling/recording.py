@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from .measurements import CellProfile
 
-_START_TIMEOUT = 3.0
-_STOP_TIMEOUT = 5.0
+_START_TIMEOUT = 6.0
+_STOP_TIMEOUT = 10.0
 
 
 class Recording:

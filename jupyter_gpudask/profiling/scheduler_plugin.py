@@ -15,7 +15,7 @@ from .operations import operation_of
 from .worker_plugin import PROFILE_PLUGIN, WorkerProfilePlugin
 
 _UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
-_WORKER_TIMEOUT = 1.5
+_WORKER_TIMEOUT = 4.0
 _MOVES = frozenset({"disk-write", "disk-read"})
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from dask.sizeof import sizeof
 from distributed import WorkerPlugin
+from distributed.metrics import context_meter
 
+from ..inspection.transfers import TO_GPU, TO_HOST
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from .gpu_clock import GpuClock
 from .measurements import Operation, WorkerRecord
@@ -77,7 +79,8 @@ class WorkerProfilePlugin(WorkerPlugin):
         """As ``original(task, ...)``, which calls the task; here step by step."""
         run = _TaskSteps(task, self._clock)
         try:
-            return original(run, *args, **kwargs)
+            with context_meter.add_callback(run.on_metric):
+                return original(run, *args, **kwargs)
         finally:
             run.end()
             with self._lock:
@@ -100,6 +103,7 @@ class _TaskSteps:
         self._order: list[tuple[str, str]] = []
         self._events: list[Any] = []
         self._last = 0.0
+        self._moves: Operation | None = None  # of the step that runs
 
     def __call__(self, values: Mapping[Any, Any]) -> Any:
         if self._clock is not None:
@@ -132,7 +136,17 @@ class _TaskSteps:
         self._order.append((self.name, name))
         if self._clock is not None:
             self._events.append(self._clock.record())
-            _count_move(operation, step, values, result, seconds)
+            moves, self._moves = self._moves or _move_of(step, values, result, seconds), None
+            if moves is not None:
+                operation.add(moves)
+
+    def on_metric(self, label: Any, value: float, unit: str) -> None:
+        """Count a move that the function of the step has reported; called by Dask's `context_meter`."""
+        if label not in (TO_GPU, TO_HOST):
+            return
+        moves = self._moves = self._moves or Operation()
+        field = f"{'to_gpu' if label == TO_GPU else 'to_host'}_{unit}"  # in seconds or bytes
+        setattr(moves, field, getattr(moves, field) + value)
 
     def end(self) -> None:
         """Count the time of a step that was not finished."""
@@ -156,21 +170,17 @@ def _is_source(step: Any, values: Mapping[Any, Any]) -> bool:
     return all(str(key).startswith(_ARGUMENT) and not hasattr(values.get(key), "shape") for key in step.dependencies)
 
 
-def _count_move(operation: Operation, step: Any, values: Mapping[Any, Any], result: Any, seconds: float) -> None:
-    """Count a step whose one block is on the host and whose result is on the GPU, or the other way round."""
+def _move_of(step: Any, values: Mapping[Any, Any], result: Any, seconds: float) -> Operation | None:
+    """What a step moves whose one block is on the host and whose result is on the GPU, or the other way round."""
     if len(step.dependencies) != 1:
-        return
+        return None
     (needed,) = step.dependencies
     before, after = values.get(needed), _is_on_gpu(result)
     if before is None or _is_on_gpu(before) == after or not hasattr(before, "ndim") or not hasattr(result, "ndim"):
-        return
-    size = sizeof(result)
+        return None
     if after:
-        operation.to_gpu_seconds += seconds
-        operation.to_gpu_bytes += size
-    else:
-        operation.to_host_seconds += seconds
-        operation.to_host_bytes += size
+        return Operation(to_gpu_seconds=seconds, to_gpu_bytes=sizeof(result))
+    return Operation(to_host_seconds=seconds, to_host_bytes=sizeof(result))
 
 
 def _is_on_gpu(value: Any) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..inspection.transfers import TO_GPU, transfer
+
 HOST_ONLY = ("multinomial", "multivariate_hypergeometric")
 """What no generator of CuPy has: drawn by NumPy on the worker's host, and moved."""
 
@@ -118,9 +120,9 @@ def draw_block(
             return (generator.whole_numbers(span, size) + low).astype(dtype, copy=False)
     if name in (*BOUNDED, *HOST_ONLY):
         wanted = {"dtype": dtype} if name in BOUNDED else {}
-        return cupy.asarray(
-            getattr(generator.on_host(), name)(*map(_to_host, parameters), size=size, **wanted, **options)
-        )
+        drawn = getattr(generator.on_host(), name)(*map(_to_host, parameters), size=size, **wanted, **options)
+        with transfer(TO_GPU, drawn.nbytes):
+            return cupy.asarray(drawn)
     given = [cupy.asarray(value) if _is_array(value) else value for value in parameters]
     single = {"dtype": dtype} if dtype == np.float32 else {}
     return getattr(generator.on_gpu(), _RENAMED.get(name, name))(*given, size=size, **single).astype(dtype, copy=False)
@@ -144,7 +146,8 @@ def choose_block(
     count = population if isinstance(population, int) else len(population)
     if not replace:
         picked = generator.on_host().choice(count, size, replace=False, p=_to_host(chances), **options)
-        index = cupy.asarray(picked)
+        with transfer(TO_GPU, picked.nbytes):
+            index = cupy.asarray(picked)
     elif 0 in size:
         index = cupy.empty(size, "int64")
     elif chances is None:

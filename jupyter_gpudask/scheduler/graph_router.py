@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import dask.config
 from distributed.core import Status, error_message
 
+from ..errors import BackendUnavailableError
 from ..worker.materialize import MATERIALIZE, PickledExpression
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from distributed import Scheduler
     from distributed.protocol.serialize import Serialized
@@ -21,6 +23,7 @@ UPDATE_GRAPH = "update-graph"
 """The operation with which Dask's clients submit graphs."""
 
 _RETRY_INTERVAL = 0.05
+_PLUGIN_TIMEOUT = 10.0
 
 
 class GraphRouter:
@@ -31,11 +34,14 @@ class GraphRouter:
     Parameters
     ----------
     scheduler
-        The scheduler; its workers must have the `MaterializePlugin`.
+        The scheduler.
+    has_plugins
+        Whether a worker has the `MaterializePlugin`; by default all have.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, has_plugins: Callable[[WorkerState], bool] = lambda _: True) -> None:
         self._scheduler = scheduler
+        self._has_plugins = has_plugins
 
     def install(self, operation: str = UPDATE_GRAPH) -> None:
         """Register the handler of `operation`; by default of Dask's own, which every client uses."""
@@ -43,6 +49,14 @@ class GraphRouter:
 
     async def update_graph(self, *, client: str, expr_ser: Serialized, keys: Collection[Any], **message: Any) -> None:
         """Handle a submitted graph; see `distributed.Scheduler.update_graph`."""
+        stranger = await self._worker_without_plugins()
+        if stranger is not None:  # its connection would break when it gets a task of this graph
+            error = BackendUnavailableError(
+                f"The environment of the worker {stranger} has no jupyter_gpudask, or another version of it.",
+                "Install the kernel's version there, or close the worker.",
+            )
+            self._report_error(client, keys, dict(error_message(error, status="failed")))
+            return
         answer = await self._materialize(client, PickledExpression(expr_ser.header, expr_ser.frames).serialized(), keys)
         if answer is None:
             return
@@ -76,6 +90,18 @@ class GraphRouter:
             else:
                 return answer
 
+    async def _worker_without_plugins(self) -> str | None:
+        """The address of a running worker without plugins; whether a new one has them shows its first heartbeat."""
+        end = time.monotonic() + _PLUGIN_TIMEOUT
+        while True:
+            without = [worker.address for worker in self._running() if not self._has_plugins(worker)]
+            if not without or time.monotonic() > end:
+                return next(iter(without), None)
+            await asyncio.sleep(_RETRY_INTERVAL)
+
+    def _running(self) -> list[WorkerState]:
+        return [worker for worker in self._scheduler.workers.values() if worker.status == Status.running]
+
     def _is_connected(self, client: str) -> bool:
         # The scheduler notices a disconnected client only when it reads the next message, after this one.
         stream = self._scheduler.client_comms.get(client)
@@ -83,8 +109,7 @@ class GraphRouter:
 
     def _choose_worker(self) -> WorkerState | None:
         """The running worker with the fewest tasks."""
-        running = [worker for worker in self._scheduler.workers.values() if worker.status == Status.running]
-        return min(running, key=lambda worker: (len(worker.processing), worker.address), default=None)
+        return min(self._running(), key=lambda worker: (len(worker.processing), worker.address), default=None)
 
     def _report_error(self, client: str, keys: Collection[Any], answer: dict[str, Any]) -> None:
         """Report an error to the client as `distributed.Scheduler.update_graph` does."""

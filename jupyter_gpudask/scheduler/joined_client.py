@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from distributed import SchedulerPlugin
-from distributed.protocol.pickle import dumps
 
 from ..protocol import GpuState
 from ..protocol.joined import JoinedState, JoinedWorkerState
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.joined_metrics import DEVICE, JOINED_METRICS_PLUGIN, JoinedMetricsPlugin
 from ..worker.materialize import MATERIALIZE, MaterializePlugin
+from ..worker.optional_plugin import dump_optional
 from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
 from .graph_router import GraphRouter
 from .worker_state import read_worker
@@ -77,13 +77,19 @@ class JoinedClientPlugin(SchedulerPlugin):
                 continue
             self.registered.append(name)
             register = scheduler.register_worker_plugin
-            answers = await register(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
+            answers = await register(comm=None, plugin=dump_optional(plugin), name=name, idempotent=True)
             failed = [answer for answer in answers.values() if answer["status"] == "error"]
             if failed:
                 raise RuntimeError(failed[0]["exception_text"])
         if self._client not in scheduler.clients:
             raise RuntimeError("The client has disconnected.")  # nobody would remove the plugins
-        GraphRouter(scheduler).install(JOINED_UPDATE_GRAPH)
+        if JOINED_UPDATE_GRAPH not in scheduler.stream_handlers:
+            checked = set(scheduler.workers)
+
+            def has_plugins(worker: Any) -> bool:
+                return worker.address in checked or DEVICE in (worker.metrics or {})
+
+            GraphRouter(scheduler, has_plugins).install(JOINED_UPDATE_GRAPH)
 
     def update_graph(self, scheduler: Any, *, client: str, tasks: Collection[Any], **_: Any) -> None:
         """Count new tasks; called by Dask for each graph that is submitted."""

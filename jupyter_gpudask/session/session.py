@@ -158,7 +158,9 @@ class Session:
     def disconnect(self) -> str:
         """Leave the cluster of somebody else, as it was; returns its address, or an empty text if there is none."""
         with self._lock:
-            cluster, self._loss = self._cluster, None
+            cluster = self._cluster
+            if self._options is None:
+                self._loss = None
             if cluster is None or cluster.is_owned:
                 return ""
             self._end(cluster, f"This kernel was disconnected from {cluster.ready.address}.")
@@ -189,9 +191,9 @@ class Session:
         ClusterLostError
             The connection to such a cluster was lost.
         """
+        self.require_connection()
         if self._cluster is not None and not self._cluster.is_owned:
             raise NotOwnedError(self._cluster.ready.address, what)
-        self.require_connection()
 
     def require_connection(self) -> None:
         """Check that no connection to a cluster of somebody else was lost; no other cluster takes its place.
@@ -201,6 +203,8 @@ class Session:
         ClusterLostError
             It was.
         """
+        if self._cluster is not None and not self._cluster.is_owned:
+            self.reconnect()  # notices a loss
         if self._options is None and self._loss is not None:
             raise self._loss
 

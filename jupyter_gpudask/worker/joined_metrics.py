@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
+from distributed.core import Status
 
 from ..errors import GpuUnavailableError
 from ..machine.gpus import visible_gpus
@@ -26,11 +27,13 @@ class JoinedMetricsPlugin(WorkerPlugin):
     Unlike `MetricsPlugin` it has no metrics of RMM, because measuring them changes the allocator of the worker.
     """
 
-    def setup(self, worker: Worker) -> None:
+    async def setup(self, worker: Worker) -> None:
         """Add the metrics; called by Dask when the worker starts, or when the plugin is registered."""
         device = first_device()
         worker.metrics[DEVICE] = lambda _: device
         worker.metrics.setdefault(METRICS, read_without_pool)
+        if worker.status == Status.running:
+            await worker.heartbeat()  # so that the scheduler has the metrics when the client is connected
 
     def teardown(self, worker: Worker) -> None:
         """Remove the metrics; called by Dask when the plugin is unregistered."""

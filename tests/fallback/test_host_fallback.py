@@ -9,6 +9,7 @@ import weakref
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from device import MARKS, cupy
 
@@ -185,6 +186,11 @@ def runs_out_of_memory(block):
         CALLS.append(1)
         raise MemoryError("Out of memory allocating 8 bytes")
     return block
+
+
+def test_a_dataframe_that_a_function_makes_of_an_array_stays_one_of_pandas():
+    result = HostFallback(lambda block: pd.DataFrame({"a": np.asarray(block)}))(cupy.ones(2))
+    assert type(result) is pd.DataFrame
 
 
 @pytest.mark.parametrize(

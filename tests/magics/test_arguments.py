@@ -64,6 +64,8 @@ def test_every_option_is_parsed_into_its_field_and_described(flag):
         ("start --engine cuda --cpu", {"engine": "cpu"}),
         ("restart --dashboard", {"dashboard": "yes"}),
         ("restart --dashboard no --gpus=0,3", {"dashboard": "no", "gpus": "0,3"}),
+        ("connect tls://a:1 --security f", {"address": "tls://a:1", "security": "f"}),
+        ("connect --scheduler-file=f", {"scheduler_file": "f"}),
         ("start --environment A=b --environment C='d e'", {"environment": ["A=b", "C=d e"]}),
     ],
 )
@@ -79,6 +81,10 @@ def test_only_the_options_that_are_typed_are_given(line, options):
         (parse_line, "start '", "The line cannot be parsed: No closing quotation."),
         (parse_line, "scale", "The number of workers is missing. Type: %gpudask scale 2"),
         (parse_line, "stop 3", "%gpudask stop does not take a number. Leave it out."),
+        (parse_line, "connect", "Give an address or --scheduler-file. Type: %gpudask connect tcp://HOST:8786"),
+        (parse_line, "connect tcp://a:1 --scheduler-file f", "Give an address or --scheduler-file."),
+        (parse_line, "connect tcp://a:1 --gpus 2", "Unrecognized arguments: --gpus 2."),
+        (parse_line, "disconnect 3", "%gpudask disconnect does not take a number. Leave it out."),
         (
             parse_line,
             "stop --pool 1",

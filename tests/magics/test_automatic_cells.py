@@ -1,9 +1,15 @@
 """`%gpudask on` without a cluster: which cells are switched, and where the call is added."""
 
 import ast
+import datetime as dt
+import functools
+import math
 import sys
-from types import SimpleNamespace
+from collections import defaultdict
+from types import MappingProxyType, SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import TransformerManager
@@ -16,11 +22,23 @@ SETTINGS = SimpleNamespace(on=True)
 CALL = f"get_ipython().run_line_magic('{AUTOMATIC_MAGIC}', '')"
 
 
-def switched(cell):
+class Anything:
+    """What may use Dask inside."""
+
+
+def anything():
+    return Anything()
+
+
+NAMESPACE = MappingProxyType({"x": Anything(), "y": Anything(), "get_ipython": anything})
+
+
+def switched(cell, namespace=NAMESPACE):
     """The statements of a cell as they run after `%gpudask on`; CALL stands for the call."""
     manager = TransformerManager()
     shell = SimpleNamespace(transform_cell=manager.transform_cell, input_transformers_cleanup=[], ast_transformers=[])
     cell = "".join(CellTransformer(shell).transform(cell.splitlines(keepends=True)))
+    shell.user_ns = namespace
     tree = AutomaticCells(shell, SETTINGS).visit(ast.parse(manager.transform_cell(cell)))
     compile(ast.fix_missing_locations(tree), "cell", "exec")
     return [ast.unparse(statement).replace(CALL, "CALL") for statement in tree.body]
@@ -44,8 +62,8 @@ def test_a_cell_is_switched_at_its_start_or_by_its_own_imports(has_dask):
 
 
 def test_the_first_statements_of_a_module_stay_the_first(has_dask):
-    cell = "'text'\nfrom __future__ import annotations\nimport math"
-    expected = ["'text'", "from __future__ import annotations", "import math"]
+    cell = "'text'\nfrom __future__ import annotations\nimport math, x"
+    expected = ["'text'", "from __future__ import annotations", "import math, x"]
     expected.insert(2 if has_dask else 3, "CALL")
     assert switched(cell) == expected
     assert switched("from __future__ import annotations")[:1] == ["from __future__ import annotations"]
@@ -68,8 +86,57 @@ def test_a_magic_that_runs_a_file_is_switched(monkeypatch):
 
 def test_a_line_keeps_its_number(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask", sys)
-    tree = AutomaticCells(None, SETTINGS).visit(ast.parse("\n\nx = 1\ny = 2"))
+    shell = SimpleNamespace(user_ns={"array": Anything()})
+    tree = AutomaticCells(shell, SETTINGS).visit(ast.parse("\n\nx = array\ny = 2"))
     assert [statement.lineno for statement in tree.body] == [3, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("1 + 1", None),
+        ("import math, os\nlen(str(x))", 1.5),
+        ("x + 1", np.ones(2)),
+        ("x.sum(), print(x)", pd.DataFrame({"a": [1]})),
+        ("x.sqrt(2)", math),
+        ("x(2)", math.sqrt),
+        ("x.isoformat()", dt.date(2024, 1, 1)),
+        ("{**x}", {"a": [1, "b", (None, 2.5)]}),
+    ],
+)
+def test_a_cell_that_cannot_use_dask_is_as_it_was(monkeypatch, cell, value):
+    monkeypatch.setitem(sys.modules, "dask", sys)
+    assert "CALL" not in switched(cell, {"x": value})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Anything(),
+        anything,
+        [1, [Anything()]],
+        {"a": Anything()},
+        functools.partial(anything),
+        defaultdict(list, a=[Anything()]),
+        SimpleNamespace(a=Anything()),
+        np.array([Anything()]),
+        np.vectorize(anything),
+        np.frompyfunc(anything, 0, 1),
+        map(anything, []),
+        [0] * 2000,
+        sys.modules[__name__],
+        exec,
+    ],
+)
+def test_a_cell_that_may_use_dask_is_switched(monkeypatch, value):
+    monkeypatch.setitem(sys.modules, "dask", sys)
+    assert switched("print(x)", {"x": value})[0] == "CALL"
+
+
+@pytest.mark.parametrize("cell", ["import dask", "from analysis import run", "from . import run", "eval('1')"])
+def test_a_cell_that_imports_anything_else_is_switched(monkeypatch, cell):
+    monkeypatch.setitem(sys.modules, "dask", sys)
+    assert switched(cell, {})[0] == "CALL"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +154,7 @@ def test_options_for_one_cell_are_refused(options, sentence):
 
 
 def test_the_other_options_are_kept_as_they_were_typed():
-    line = "--array numpy --dataframe pandas --move all --to-host --strict"
+    line = "--array numpy --dataframe pandas --move all --to-host --strict --profile"
     assert parse_line(f"on {line}").cell == line
     assert all(option in line for option in ON_OPTIONS)
     check_on_options("")

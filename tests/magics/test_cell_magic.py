@@ -290,7 +290,7 @@ CELL = ["--array", "--dataframe", "--move", "--to-host", "--strict", "--profile"
         ("%gpudask start --cpu --memory-limit ", ["auto", "none"]),
         ("%gpudask restart --dashboard --share=", ["yes", "no"]),
         ("%gpudask logs --", ["--lines"]),
-        ("%gpudask on --array numpy --", ["--dataframe", "--move", "--to-host", "--strict"]),
+        ("%gpudask on --array numpy --", ["--dataframe", "--move", "--to-host", "--strict", "--profile"]),
         ("%gpudask on --move ", ["all"]),
         ("  %gpudask re", ["restart"]),
         ("cluster = %gpudask st", ["start", "stop", "status"]),

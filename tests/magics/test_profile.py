@@ -147,6 +147,8 @@ def test_on_gpus_time_and_moves_are_those_of_each_gpu(gpu_kernel):
     assert [row["blocks"] for row in moved] == ["16"]
     assert all(row["GPU time"] for row in found.values())
     assert moved[0]["host ↔ GPU"].endswith("1.2 MiB")
+    found = rows(gpu_kernel.ok(f"{GPU_CELL}\nda.random.multinomial(9, [0.5, 0.5], size=64, chunks=16).sum().compute()"))
+    assert found["multinomial"]["host ↔ GPU"].endswith(", 1.0 KiB")
     assert "GPU 0 busy " in notes(reply)
     assert "GPU 1 busy " in notes(reply)
 

@@ -9,12 +9,12 @@ from jupyter_gpudask.profiling.measurements import CellProfile, Operation, Worke
 TINY = Operation(tasks=2500, sized=2500, nbytes=200_000, seconds=0.2, is_source=True)
 
 
-def profile(*, on_gpus=True, duration=10.0, active=10.0, busy=(9.0, 9.0), transferred=0, **operations):
+def profile(*, on_gpus=True, duration=10.0, active=10.0, busy=(9.0, 9.0), transferred=0, moved=(), **operations):
     workers = tuple(
         WorkerUse(f"GPU {number}", seconds=seconds, gpu_seconds=seconds * on_gpus)
         for number, seconds in enumerate(busy)
     )
-    return CellProfile(duration, active, operations, workers, on_gpus, transferred)
+    return CellProfile(duration, active, operations, workers, on_gpus, transferred, moved=moved)
 
 
 def computed(seconds=10.0, **more):
@@ -40,6 +40,17 @@ HOLDS = {
         (
             "43 % of the time in tasks went into moving blocks from the host to the GPUs, most of it in "
             "to_cupy: create the collection in the cell, or keep it on the GPUs with persist()."
+        ),
+    ),
+    "moved by --move": (
+        profile(sum=computed(5.7), to_cupy=computed(4.3, to_gpu_seconds=4.3), moved=("x",)),
+        "43 % of the time in tasks went into moving x to the GPUs by --move: create it in the cell.",
+    ),
+    "moved by --move all": (
+        profile(sum=computed(5.7), to_cupy=computed(4.3, to_gpu_seconds=4.3), moved=("all",)),
+        (
+            "43 % of the time in tasks went into moving the collections on the host to the GPUs by --move: create them "
+            "in the cell."
         ),
     ),
     "moved to the host": (

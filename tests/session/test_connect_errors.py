@@ -7,7 +7,6 @@ import socket
 import struct
 import sys
 import threading
-import time
 
 import psutil
 import pytest
@@ -20,6 +19,7 @@ from jupyter_gpudask.protocol.credentials import read_credentials
 from jupyter_gpudask.session.joined.check import check_scheduler
 from jupyter_gpudask.session.joined.target import parse_target
 from jupyter_gpudask.session.session import Session
+from jupyter_gpudask.worker.command import main as start_workers
 
 
 @contextlib.contextmanager
@@ -112,6 +112,24 @@ def test_the_files_of_credentials_are_checked_and_never_shown(tmp_path, credenti
     assert path.security.tls_client_key == text.security.tls_client_key
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["worker"], 2, "Give an address or --scheduler-file."),
+        (
+            ["worker", "tls://h:1", "--cpu", "--security", "/no/file"],
+            1,
+            "The file /no/file of --security cannot be read",
+        ),
+    ],
+)
+def test_the_arguments_of_a_worker_that_are_wrong_are_one_sentence(arguments, status, sentence, capsys):
+    with pytest.raises(SystemExit) as raised:
+        start_workers(arguments)
+    assert raised.value.code == status
+    assert sentence in capsys.readouterr().err
+
+
 def test_a_scheduler_file_that_is_none_is_one_sentence(tmp_path):
     file = tmp_path / "scheduler.json"
     for content in ("", "[]", "{}", '{"address": 3}'):
@@ -120,38 +138,38 @@ def test_a_scheduler_file_that_is_none_is_one_sentence(tmp_path):
             parse_target(scheduler_file=str(file))
 
 
-def test_an_address_where_nothing_listens_is_one_sentence():
+def test_an_address_where_nothing_listens_is_one_sentence(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    began = time.monotonic()
     with pytest.raises(ConnectError, match=f"tcp://127.0.0.1:{port} cannot be reached: .*refused"):
         check(address=f"tcp://127.0.0.1:{port}")
-    assert time.monotonic() - began < 20  # not the whole start timeout
-    with pytest.raises(ConnectError, match=r"tcp://no-such-host\.invalid:1 cannot be reached: "):
-        check(address="tcp://no-such-host.invalid:1")
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"address": f"tcp://127.0.0.1:{port}", "id": "Scheduler-1"}))
+    with pytest.raises(ConnectError, match=r"refused\. The scheduler file may be that of a scheduler that has ended\."):
+        check(scheduler_file=str(file))
 
 
-@pytest.mark.parametrize("answer", [lambda _: None, lambda connection: connection.close()], ids=["hangs", "closes"])
-def test_what_accepts_connections_and_is_no_scheduler_is_one_sentence(answer):
-    with listening(answer) as address, pytest.raises(ConnectError) as raised:
-        check(address=address, start_timeout=30)
+def test_what_closes_connections_is_one_sentence():
+    with listening(lambda connection: connection.close()) as address, pytest.raises(ConnectError) as raised:
+        check(address=address, start_timeout=60)
     assert str(raised.value).startswith(f"What listens at {address} does not respond.")
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("said", "seconds", "sentence"),
     [
-        (struct.pack("<Q", 100), r"The scheduler at tcp://\S+ did not respond within 4 s\."),
-        (bytes(8), r"The connection to tcp://\S+ failed: "),
+        (struct.pack("<Q", 100), 4, r"The scheduler at tcp://\S+, or one of its workers, did not respond within 4 s\."),
+        (b"", 4, r"The scheduler at tcp://\S+, or one of its workers, did not respond within 4 s\."),
+        (bytes(8), 60, r"The connection to tcp://\S+ failed: "),
     ],
-    ids=["part of a message", "no message"],
+    ids=["part of a message", "nothing", "no message"],
 )
-def test_what_speaks_and_then_hangs_is_one_sentence_within_the_timeout(said, sentence):
-    with listening(lambda connection: connection.sendall(said)) as address:
-        began = time.monotonic()
-        with pytest.raises(ConnectError, match=sentence):
-            check(address=address, start_timeout=4)
-        assert time.monotonic() - began < 20
+def test_what_hangs_or_is_no_scheduler_is_one_sentence(said, seconds, sentence):
+    with (
+        listening(lambda connection: connection.sendall(said)) as address,
+        pytest.raises(ConnectError, match=sentence),
+    ):
+        check(address=address, start_timeout=seconds)
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +208,6 @@ def test_workers_that_our_command_starts_are_joined_over_tls_and_left(tls, crede
     try:
         assert cluster.ready.engine == "cuda"
         assert cluster.client.submit(sum, (1, 2)).result(timeout=30) == 3
-        wait_until(lambda: session.state().workers[0].gpu_index == 0, 30)
         (worker,) = session.state().workers
         assert (worker.utilization, worker.device_memory_total, worker.host) == (37.0, 140 * 2**30, "127.0.0.1")
         assert worker.pool_used is not None, "a worker with our preload reports its pool"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from distributed import Client, Event
-from helpers import Kernel, fake_gpu_environment, wait_until
+from helpers import FAKE_GPUS, Kernel, fake_gpu_environment, wait_until
 from others import OthersCluster
 
 from jupyter_gpudask.client.joined import connect_joined
@@ -35,10 +35,6 @@ def other(cluster):
     with Client(cluster.address, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=60)
         yield client
-
-
-def workers(client):
-    return client.scheduler_info(-1)["workers"].values()
 
 
 def snapshot(client):
@@ -107,7 +103,6 @@ def test_status_groups_by_host_and_tells_own_tasks_from_those_of_others(joined, 
     try:
         processing = lambda: sum(map(len, other.processing().values()))  # noqa: E731
         wait_until(lambda: processing() == 4, 30)
-        wait_until(lambda: all("gpudask-device" in worker["metrics"] for worker in workers(other)), 30)
         shown = joined.ok("state = %gpudask status\nprint(state)").printed
         assert "Unfinished tasks: 1 of this kernel, 3 of others." in shown
         heads, first, second, *_ = shown.splitlines()
@@ -210,6 +205,29 @@ def test_disconnect_leaves_the_cluster_as_it_was_and_others_go_on(joined, other,
     reply = joined.run("number.result()")
     assert reply.error == "ResultsLostError"
     assert f"This kernel was disconnected from {cluster.address}." in reply.error_value
+    again = joined.ok(f"%gpudask connect --scheduler-file {cluster.file}").value
+    assert again.startswith(f"Connected to 2 GPU workers at {cluster.address}")
+
+
+def test_a_worker_without_this_package_starts_and_gets_no_task_of_the_kernel(joined, other, cluster):
+    environment = fake_gpu_environment(CUDA_VISIBLE_DEVICES="0")
+    environment["PYTHONPATH"] = str(FAKE_GPUS.parent / "without_package")
+    worker = cluster.add_worker("without", environment=environment)
+    try:
+        other.wait_for_workers(3, timeout=60)
+        pids = other.run(os.getpid)
+        reply = joined.run(f"{CELL}\nda.ones(3).compute()")
+        assert re.search(r"The worker tcp://\S+ does not respond, or its environment has no", reply.error_value)
+        reply = joined.run("da.ones(30, chunks=1).sum().compute()")
+        assert reply.error == "BackendUnavailableError"
+        assert re.match(r"The environment of the worker tcp://\S+ has no jupyter_gpudask", reply.error_value)
+        assert other.run(os.getpid) == pids
+        assert len(pids) == 3
+        assert other.submit(sum, (1, 2)).result(timeout=30) == 3
+    finally:
+        worker.terminate()
+        wait_until(lambda: len(other.scheduler_info()["workers"]) == 2, 60)
+    assert joined.ok("int(da.ones(30, chunks=1).sum().compute())").value == "30"
 
 
 def test_a_worker_with_another_cupy_is_refused_before_the_first_task(joined, other, cluster, tmp_path):

@@ -81,7 +81,7 @@ def cell_context(
         if arguments.profile:
             from .profile import profiled
 
-            stack.enter_context(profiled(shell, cluster))
+            stack.enter_context(profiled(shell, cluster, arguments.move))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
         stack.enter_context(cancel_on_interrupt(shell, cluster))

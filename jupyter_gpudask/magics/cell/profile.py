@@ -21,10 +21,19 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def profiled(shell: InteractiveShell, cluster: RunningCluster) -> Iterator[None]:
+def profiled(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str, ...]) -> Iterator[None]:
     """Profile the code in this context, also if it ends with an error or an interrupt; show the profile after it.
 
     A cluster that does not respond does not fail the cell; a note says why there is no profile.
+
+    Parameters
+    ----------
+    shell
+        The shell that runs the cell.
+    cluster
+        The kernel's cluster.
+    moved
+        The names after ``--move``.
     """
     from ...profiling.advice import advice
     from ...profiling.recording import Recording
@@ -49,7 +58,7 @@ def profiled(shell: InteractiveShell, cluster: RunningCluster) -> Iterator[None]
             elif not profile.operations:
                 display(Note("There is nothing to profile: no task of the cell has finished on the cluster."))
             else:
-                shown = _with_names_of_gpus(profile, cluster)
+                shown = replace(_with_names_of_gpus(profile, cluster), moved=moved)
                 display(ProfileView(shown, advice(shown)))
 
 

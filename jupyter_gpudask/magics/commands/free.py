@@ -58,7 +58,8 @@ def free(session: Session) -> FreeView:
         released = cluster.run_on_workers(release_memory, _RESPONSE_TIMEOUT)
         workers = session.state().workers
         sizes = {addresses.get(address, address): size for address, size in released.items()}
-        freed = {_gpu_of(worker): sizes.get(worker.name, 0) for worker in workers}
+        for worker in workers:  # several workers of somebody else may share a GPU
+            freed[_gpu_of(worker)] = freed.get(_gpu_of(worker), 0) + sizes.get(worker.name, 0)
     freed["kernel"] = release_memory()
     return FreeView(freed, workers, pool=cluster is not None and cluster.spec.pool is not None)
 

@@ -28,7 +28,10 @@ class CellProgress(View):
         done = max(0, self.tasks - self.state.tasks_unfinished)
         parts = [f"{done:,} of {format_count(self.tasks, 'task')} done", f"{self.seconds:.0f} s"]
         gpus = [worker for worker in self.state.workers if worker.gpu_index is not None]
-        parts += [_describe_gpu(worker) for worker in gpus[:_MAX_GPUS]]
+        hosts = {
+            getattr(worker, "host", "") for worker in gpus
+        }  # a cluster that somebody else started may have several
+        parts += [_describe_gpu(worker, with_host=len(hosts) > 1) for worker in gpus[:_MAX_GPUS]]
         if len(gpus) > _MAX_GPUS:
             parts.append(f"and {len(gpus) - _MAX_GPUS} more GPUs")
         return " · ".join(parts)
@@ -117,10 +120,11 @@ def format_energy(joules: float) -> str:
     return f"{hours:,.0f} Wh" if hours >= 100 else f"{hours:.2g} Wh"
 
 
-def _describe_gpu(worker: WorkerState) -> str:
+def _describe_gpu(worker: WorkerState, *, with_host: bool) -> str:
+    host = f"{getattr(worker, 'host', '')} " if with_host else ""
     busy = "" if worker.utilization is None else f" {worker.utilization:.0f} %"
     memory = "" if worker.device_memory_used is None else f" {format_bytes(worker.device_memory_used)}"
-    return f"GPU {worker.gpu_index}{busy}{memory}"
+    return f"{host}GPU {worker.gpu_index}{busy}{memory}"
 
 
 def _describe_place(name: str, line: int) -> str:

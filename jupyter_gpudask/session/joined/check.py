@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from distributed.core import rpc
+from distributed.comm.core import connect
+from distributed.core import send_recv
 
 from ...errors import ConnectError
 from .diagnosis import diagnose
@@ -40,7 +40,7 @@ async def check_scheduler(target: Target) -> dict[str, Any]:
             identity, scheduler, workers = await _ask_or_diagnose(target)
     except TimeoutError:
         raise ConnectError(
-            f"The scheduler at {target.address} did not respond within {target.timeout:g} s.",
+            f"The scheduler at {target.address}, or one of its workers, did not respond within {target.timeout:g} s.",
             "Check that it runs, or give more time with --start-timeout.",
         ) from None
     _check_scheduler_file(target, identity)
@@ -59,9 +59,7 @@ async def _ask_or_diagnose(target: Target) -> tuple[dict[str, Any], dict[str, An
     try:
         # Dask tries again until the end of the timeout, also where nothing listens.
         await asyncio.wait({asking}, timeout=_DIAGNOSIS_DELAY)
-        problem = None
-        if not asking.done() or asking.exception() is not None:
-            problem = await diagnose(target)
+        problem = None if asking.done() else await diagnose(target, is_slow=True)
         if problem is not None:
             raise problem
         await asyncio.wait({asking})
@@ -70,7 +68,8 @@ async def _ask_or_diagnose(target: Target) -> tuple[dict[str, Any], dict[str, An
             return asking.result()
         # What is no scheduler can answer anything.
         reason = f"{type(error).__name__}: {error}".rstrip(".")
-        raise ConnectError(f"The connection to {target.address} failed: {reason}.", "Check the address.")
+        problem = await diagnose(target, is_slow=False)
+        raise problem or ConnectError(f"The connection to {target.address} failed: {reason}.", "Check the address.")
     finally:
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
@@ -78,15 +77,15 @@ async def _ask_or_diagnose(target: Target) -> tuple[dict[str, Any], dict[str, An
 
 async def _ask(target: Target) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     arguments = {} if target.security is None else target.security.get_connection_args("client")
-    scheduler = rpc(target.address, timeout=target.timeout, connection_args=arguments)
+    # Not a `distributed.rpc`, which closes its connection some time after it is closed.
+    comm = await connect(target.address, timeout=target.timeout, **arguments)
     try:
-        identity = await scheduler.identity()
-        versions = await scheduler.versions(packages=["jupyter_gpudask"])
+        identity = await send_recv(comm, op="identity")
+        versions = await send_recv(comm, op="versions", packages=["jupyter_gpudask"])
         message = {"op": "versions", "packages": ["jupyter_gpudask"]}
-        workers = await scheduler.broadcast(msg=message, on_error="ignore")
+        workers = await send_recv(comm, op="broadcast", msg=message, on_error="ignore")
     finally:
-        with contextlib.suppress(Exception):
-            await scheduler.close_rpc()
+        comm.abort()
     return identity, versions, {f"the worker {address}": found for address, found in workers.items()}
 
 

@@ -89,13 +89,19 @@ class JoinedCluster:
         new = [address for address in workers if any((address, name) not in self._checked for name in here)]
         if not new:
             return
+        found = await self._ask(joined.versions_on_workers(self.client, list(here), new), _IMPORT_TIMEOUT)
+        silent = [address for address in new if address not in found]
+        if silent:
+            raise BackendUnavailableError(
+                f"The worker {silent[0]} does not respond, or its environment has no jupyter_gpudask.",
+                f"Install it there, {_OTHER_LIBRARIES}",
+            )
         without = await self._ask(joined.workers_without_gpu(self.client, new))
         if without:
             raise BackendUnavailableError(
                 f"A GPU cell needs a GPU on every worker, and the worker {without[0]} has none.",
                 f"Use workers with GPUs, {_OTHER_LIBRARIES}",
             )
-        found = await self._ask(joined.versions_on_workers(self.client, list(here), new), _IMPORT_TIMEOUT)
         for address, versions in found.items():
             for name, version in here.items():
                 if versions[name] != version:

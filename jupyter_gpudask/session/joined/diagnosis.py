@@ -15,24 +15,47 @@ if TYPE_CHECKING:
 
     from .target import Target
 
-_OPEN_TIMEOUT = 2.0
+_OPEN_TIMEOUT = 10.0
+_TLS_TIMEOUT = 5.0
 _READ_TIMEOUT = 2.0
 
+# The reasons of OpenSSL for an answer that is no TLS; they differ between its releases.
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"})
 
-async def diagnose(target: Target) -> ConnectError | None:
-    """The error that an attempt of a few seconds shows; `None` if the connection should succeed."""
+
+async def diagnose(target: Target, *, is_slow: bool) -> ConnectError | None:
+    """The error that an attempt of a few seconds shows; `None` if it shows none.
+
+    Parameters
+    ----------
+    target
+        The scheduler.
+    is_slow
+        Whether it may just be slow: that it does not respond is then no error.
+    """
     address, (host, port) = target.address, target.host_and_port
     try:
         async with asyncio.timeout(_OPEN_TIMEOUT):
             other = await _protocol_of(host, port)
     except TimeoutError:
-        return ConnectError(f"The host of {address} does not respond.", "Check the address, and the firewalls.")
+        return None if is_slow else _silence(address)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
-        return ConnectError(f"{address} cannot be reached: {reason}.", "Check the address, and that a scheduler runs.")
+        file = "The scheduler file may be that of a scheduler that has ended." if target.scheduler_id else ""
+        return ConnectError(
+            f"{address} cannot be reached: {reason}.", file or "Check the address, and that a scheduler runs."
+        )
     if other == "tls" and target.uses_tls:
         return await _try_credentials(target, host, port)
+    if other == "silent":
+        return None if is_slow else _silence(address)
     return _mismatch(address, other, target.uses_tls)
+
+
+def _silence(address: str) -> ConnectError:
+    return ConnectError(
+        f"What listens at {address} does not respond.", "Check the address, and that it is a Dask scheduler."
+    )
 
 
 def _mismatch(address: str, other: str, uses_tls: bool) -> ConnectError | None:
@@ -43,10 +66,6 @@ def _mismatch(address: str, other: str, uses_tls: bool) -> ConnectError | None:
         case "tls", False:
             way_out = f"Type: %gpudask connect tls{address.removeprefix('tcp')} --security FILE"
             return ConnectError(f"The scheduler at {address} uses TLS.", way_out)
-        case "silent", _:
-            return ConnectError(
-                f"What listens at {address} does not respond.", "Check the address, and that it is a Dask scheduler."
-            )
     return None
 
 
@@ -70,10 +89,12 @@ async def _protocol_of(host: str, port: int) -> Literal["plain", "tls", "silent"
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     try:
-        async with asyncio.timeout(_READ_TIMEOUT), _connected(host, port, trusting):
+        async with asyncio.timeout(_TLS_TIMEOUT), _connected(host, port, trusting):
             return "tls"
+    except ssl.SSLEOFError:
+        return "silent"
     except ssl.SSLError as error:  # it may speak TLS, and require a certificate
-        return "silent" if error.reason in ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING") else "tls"
+        return "plain" if error.reason in _NOT_TLS else "tls"
     except (TimeoutError, OSError):
         return "silent"
 

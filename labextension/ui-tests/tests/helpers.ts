@@ -23,7 +23,7 @@ export async function expectBothSections(page: Page): Promise<void> {
   await expect(
     region.getByRole('meter', { name: 'GPU 1 memory' })
   ).toHaveAttribute('aria-valuetext', '1.0 of 140 GiB');
-  await expect(region.getByText('pid 812')).toBeVisible();
+  await expect(region.getByText('pid 812').first()).toBeVisible();
 }
 
 /** Open the command palette and run the command with this label. */
