@@ -14,25 +14,22 @@ from IPython.display import display
 
 from ..errors import GpuDaskError, NotOwnedError
 from ..session.session import process_session
-from .arguments import CellArguments, LineArguments, check_on_options, parse_cell, parse_line, start_help
-from .cell.automatic import AutomaticCells, describe_on, source_of_cell
+from .arguments import CellArguments, check_on_options, parse_cell, parse_line, start_help
+from .cell.automatic import AutomaticCells, source_of_cell
 from .cell.context import cell_context
 from .cell.context_stack import CellContextStack
 from .cell.transform import CellTransformer, restore_source
+from .cluster_access import ClusterAccess
+from .commands.commands import Commands
 from .compare.run import compare_runs
 from .completion import make_matcher
 from .settings import MagicsSettings
-from .views.base import Note, View, show_note
-from .views.cluster import ClusterView, describe_cluster
-from .views.start_progress import StartProgressLine
-from .views.tables import GpusView, LogsView, StatusView
+from .views.base import Note, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from IPython.core.interactiveshell import InteractiveShell
-
-    from ..session.running_cluster import RunningCluster
 
 
 def _line_help() -> str:
@@ -81,6 +78,8 @@ class GpuDaskMagics(Magics):
         self.session.optimize(on=self.settings.optimize)
         self.settings.observe(lambda change: self.session.optimize(on=change["new"]), "optimize")
         self.matcher = make_matcher(shell.user_ns)
+        self._access = ClusterAccess(shell, self.session)
+        self._commands = Commands(shell, self.session, self._access, self.settings)
 
     @no_var_expand
     @line_magic("gpudask")  # type: ignore[arg-type]
@@ -112,9 +111,8 @@ class GpuDaskMagics(Magics):
         The value of ``start`` has the Dask client as ``client``; it is also Dask's default client.
         """
         arguments = parse_line(line)
-        run: Callable[[LineArguments], View] = getattr(self, f"_{arguments.command}")
         with _as_usage_errors():
-            return run(arguments)
+            return self._commands.run(arguments)
 
     gpudask_line.getdoc = _line_help  # type: ignore[assignment]  # IPython calls it for ``%gpudask?``
 
@@ -178,7 +176,7 @@ class GpuDaskMagics(Magics):
         file, source = restore_source(self._shell.user_ns, arguments, body)
         with _as_usage_errors():
             parsed = parse_cell(arguments)
-            cluster = self._cluster_for_cell()
+            cluster = self._access.for_cell()
             self.session.check_libraries(cluster, parsed.libraries)
             fallback = self.settings.fallback_of(strict=parsed.strict)
             comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file, fallback=fallback)
@@ -207,7 +205,7 @@ class GpuDaskMagics(Magics):
 
     @contextmanager
     def _cell_context(self, arguments: CellArguments, source: str) -> Iterator[None]:
-        cluster = self._cluster_for_cell()
+        cluster = self._access.for_cell()
         if not cluster.is_owned and (arguments.report is not None or arguments.profile):
             option = "--profile" if arguments.profile else "--report"
             raise NotOwnedError(cluster.ready.address, f"{option} would measure the tasks of all its users.")
@@ -221,97 +219,3 @@ class GpuDaskMagics(Magics):
             display(Note(f"{why} Cells run {where}with NumPy and pandas."))
         with cell_context(self._shell, self.session, cluster, arguments, source, settings=self.settings):
             yield
-
-    def _cluster_for_cell(self) -> RunningCluster:
-        if self.session.is_unused:  # `start` attaches to a cluster that the Jupyter server holds
-            return self._launch({})[0]
-        running = self.session.reconnect()
-        if running is not None:
-            return running
-        loss = self.session.pop_loss()
-        if loss is None:
-            return self._launch({})[0]
-        error, options = loss
-        display(Note(f"{error.reason} A new cluster is started."))
-        return self._launch(options)[0]
-
-    def _launch(self, options: dict[str, Any]) -> tuple[RunningCluster, bool]:
-        progress = StartProgressLine(self._shell)
-        try:
-            cluster, new = self.session.start(options, progress.on_progress, progress.refresh)
-        except BaseException:
-            progress.fail()
-            raise
-        if new or progress.is_shown:
-            progress.finish(f"{'Started' if new else 'Found'}: {describe_cluster(cluster.ready)}")
-        return cluster, new
-
-    def _start(self, arguments: LineArguments) -> View:
-        cluster, new = self._launch(arguments.options)
-        return ClusterView(cluster, None if new else self.session.state())
-
-    def _connect(self, arguments: LineArguments) -> View:
-        return ClusterView(self.session.connect(arguments.options, lambda: None))
-
-    def _disconnect(self, _: LineArguments) -> View:
-        address = self.session.disconnect()
-        if address:
-            return Note(f"Disconnected from {address}.")
-        return Note("This kernel is not connected to a cluster of somebody else.")
-
-    def _stop(self, _: LineArguments) -> View:
-        self.session.require_owned("It is not stopped from here.")
-        return Note("The cluster is closed." if self.session.stop() else "There was no cluster.")
-
-    def _restart(self, arguments: LineArguments) -> View:
-        options = self.session.restart_options(arguments.options)
-        self.session.stop()
-        return ClusterView(self._launch(options)[0])
-
-    def _scale(self, arguments: LineArguments) -> View:
-        assert arguments.number is not None
-        return StatusView(self.session.scale(arguments.number))
-
-    def _on(self, arguments: LineArguments) -> View:
-        self.settings.on_options, self.settings.on = arguments.cell, True
-        return Note(describe_on(arguments.cell))
-
-    def _off(self, _: LineArguments) -> View:
-        was_on, self.settings.on = self.settings.on, False
-        return Note("Cells run as usual." if was_on else "%gpudask was not on.")
-
-    def _status(self, _: LineArguments) -> View:
-        if self.settings.on:
-            show_note(self._shell, describe_on(self.settings.on_options))
-        state = self.session.state()
-        if not hasattr(self._shell, "kernel"):
-            return StatusView(state)
-        from .views.live_status import LiveStatusView
-
-        return LiveStatusView(state, self.session.state)
-
-    def _gpus(self, _: LineArguments) -> View:
-        from ..machine.gpus import list_gpus
-        from ..machine.leases import LeaseFolder, holders_of
-
-        cluster = self.session.cluster
-        supervisor = None if cluster is None else cluster.ready.pid
-        return GpusView(list_gpus(), holders_of(LeaseFolder().read(), supervisor=supervisor))
-
-    def _doctor(self, _: LineArguments) -> View:
-        from .commands.doctor import examine
-
-        return examine(self.session.reconnect())
-
-    def _free(self, _: LineArguments) -> View:
-        from .commands.free import free
-
-        return free(self.session)
-
-    def _fallbacks(self, _: LineArguments) -> View:
-        from .commands.fallbacks import list_fallbacks
-
-        return list_fallbacks()
-
-    def _logs(self, arguments: LineArguments) -> View:
-        return LogsView(self.session.log(max(1, min(arguments.lines, 10_000))))

@@ -20,7 +20,7 @@ _DASH = "–"
 class StatusView(View):
     """The state of each worker, as a table; of a cluster that somebody else started, grouped by host.
 
-    There the columns ``running`` and ``waiting`` count the tasks of this kernel, and ``others`` those of other clients.
+    There the columns ``running`` and ``assigned`` count the tasks of this kernel, and ``others`` those of other clients.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class StatusView(View):
         The state of the cluster.
     """
 
-    _HEADS = ("worker", "GPU", "busy", "device memory", "pool", "spilled", "memory", "running", "waiting", "status")
+    _HEADS = ("worker", "GPU", "busy", "device memory", "pool", "spilled", "memory", "running", "assigned", "status")
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state

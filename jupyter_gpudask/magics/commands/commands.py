@@ -1,0 +1,114 @@
+"""The commands of ``%gpudask``: what each does and shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..cell.automatic import describe_on
+from ..views.base import Note, View, show_note
+from ..views.cluster import ClusterView
+from ..views.tables import GpusView, LogsView, StatusView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from ...session.session import Session
+    from ..arguments import LineArguments
+    from ..cluster_access import ClusterAccess
+    from ..settings import MagicsSettings
+
+
+class Commands:
+    """Runs the commands; there is a method for each of `magics.arguments.COMMANDS`.
+
+    Parameters
+    ----------
+    shell
+        The shell in which they are typed.
+    session, access
+        The kernel's cluster, and how it is started.
+    settings
+        What ``%config GpuDask`` shows.
+    """
+
+    def __init__(
+        self, shell: InteractiveShell, session: Session, access: ClusterAccess, settings: MagicsSettings
+    ) -> None:
+        self._shell, self._session, self._access, self._settings = shell, session, access, settings
+
+    def run(self, arguments: LineArguments) -> View:
+        """Run a command, and return what it shows."""
+        command: Callable[[LineArguments], View] = getattr(self, f"_{arguments.command}")
+        return command(arguments)
+
+    def _start(self, arguments: LineArguments) -> View:
+        cluster, new = self._access.launch(arguments.options)
+        return ClusterView(cluster, None if new else self._session.state())
+
+    def _connect(self, arguments: LineArguments) -> View:
+        return ClusterView(self._session.connect(arguments.options, lambda: None))
+
+    def _disconnect(self, _: LineArguments) -> View:
+        address = self._session.disconnect()
+        if address:
+            return Note(f"Disconnected from {address}.")
+        return Note("This kernel is not connected to a cluster of somebody else.")
+
+    def _stop(self, _: LineArguments) -> View:
+        self._session.require_owned("It is not stopped from here.")
+        return Note("The cluster is closed." if self._session.stop() else "There was no cluster.")
+
+    def _restart(self, arguments: LineArguments) -> View:
+        options = self._session.restart_options(arguments.options)
+        self._session.stop()
+        return ClusterView(self._access.launch(options)[0])
+
+    def _scale(self, arguments: LineArguments) -> View:
+        assert arguments.number is not None
+        return StatusView(self._session.scale(arguments.number))
+
+    def _on(self, arguments: LineArguments) -> View:
+        self._settings.on_options, self._settings.on = arguments.cell, True
+        return Note(describe_on(arguments.cell))
+
+    def _off(self, _: LineArguments) -> View:
+        was_on, self._settings.on = self._settings.on, False
+        return Note("Cells run as usual." if was_on else "%gpudask was not on.")
+
+    def _status(self, _: LineArguments) -> View:
+        if self._settings.on:
+            show_note(self._shell, describe_on(self._settings.on_options))
+        state = self._session.state()
+        if not hasattr(self._shell, "kernel"):
+            return StatusView(state)
+        from ..views.live_status import LiveStatusView
+
+        return LiveStatusView(state, self._session.state)
+
+    def _gpus(self, _: LineArguments) -> View:
+        from ...machine.gpus import list_gpus
+        from ...machine.leases import LeaseFolder, holders_of
+
+        cluster = self._session.cluster
+        supervisor = None if cluster is None else cluster.ready.pid
+        return GpusView(list_gpus(), holders_of(LeaseFolder().read(), supervisor=supervisor))
+
+    def _doctor(self, _: LineArguments) -> View:
+        from .doctor import examine
+
+        return examine(self._session.reconnect())
+
+    def _free(self, _: LineArguments) -> View:
+        from .free import free
+
+        return free(self._session)
+
+    def _fallbacks(self, _: LineArguments) -> View:
+        from .fallbacks import list_fallbacks
+
+        return list_fallbacks()
+
+    def _logs(self, arguments: LineArguments) -> View:
+        return LogsView(self._session.log(max(1, min(arguments.lines, 10_000))))
