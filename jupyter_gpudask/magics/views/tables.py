@@ -20,7 +20,7 @@ _DASH = "–"
 class StatusView(View):
     """The state of each worker, as a table; of a cluster that somebody else started, grouped by host.
 
-    There the columns ``running`` and ``assigned`` count the tasks of this kernel, and ``others`` those of other clients.
+    There the columns ``running`` and ``assigned`` count the tasks of this kernel, ``others`` those of other clients.
 
     Attributes
     ----------
