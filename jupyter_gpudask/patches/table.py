@@ -153,26 +153,16 @@ PATCHES = (
             Change(f"{_RANDOM}:Generator.choice", f"{_GENERATORS}.generators:choice"),
             Change(f"{_RANDOM}:RandomState.permutation", f"{_GENERATORS}.generators:permutation"),
             Change(f"{_RANDOM}:Generator.permutation", f"{_GENERATORS}.generators:permutation"),
-        ),
-        process="kernel",
-        reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState accepts only numbers where NumPy "
-        "accepts arrays. Dask's choice and permutation use the current configuration instead of the generator's own "
-        "backend.",
-        upstream="https://github.com/cupy/cupy/issues/4557",
-        test="switch/test_random.py::test_meta_blocks_and_result_are_cupy_and_look_as_on_the_cpu",
-        requires=_DASK,
-    ),
-    Patch(
-        "seed of da.random",
-        (
             Change(f"{_RANDOM}:_cached_states", f"{_GENERATORS}.seed:SharedStates", how="value"),
             Change(f"{_RANDOM}:RandomState.seed", f"{_GENERATORS}.seed:seed"),
         ),
         process="kernel",
-        reason="da.random.seed seeds only the generator of the current backend.",
-        upstream="To file with Dask: 'da.random.seed should seed all backends': a seed that is set under NumPy has no "
-        "effect on da.random.random under array.backend=cupy.",
-        test="switch/test_random_streams.py::test_a_seed_counts_inside_and_outside_whichever_it_is_called_in",
+        reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState accepts only numbers where NumPy "
+        "accepts arrays. Dask's choice and permutation use the current configuration instead of the generator's own "
+        "backend, and da.random.seed seeds only the generator of the current backend.",
+        upstream="https://github.com/cupy/cupy/issues/4557; to file with Dask: "
+        "'da.random.seed should seed all backends': a seed that is set under NumPy has no effect on da.random.random under array.backend=cupy.",
+        test="switch/test_random.py::test_meta_blocks_and_result_are_cupy_and_look_as_on_the_cpu",
         requires=_DASK,
     ),
     Patch(
