@@ -161,7 +161,8 @@ PATCHES = (
         "accepts arrays. Dask's choice and permutation use the current configuration instead of the generator's own "
         "backend, and da.random.seed seeds only the generator of the current backend.",
         upstream="https://github.com/cupy/cupy/issues/4557; to file with Dask: "
-        "'da.random.seed should seed all backends': a seed that is set under NumPy has no effect on da.random.random under array.backend=cupy.",
+        "'da.random.seed should seed all backends': a seed "
+        "that is set under NumPy has no effect on da.random.random under array.backend=cupy.",
         test="switch/test_random.py::test_meta_blocks_and_result_are_cupy_and_look_as_on_the_cpu",
         requires=_DASK,
     ),
