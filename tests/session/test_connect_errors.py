@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-import gc
 import json
 import socket
 import struct
 import sys
 import threading
-import warnings
 
 import psutil
 import pytest
@@ -22,15 +20,6 @@ from jupyter_gpudask.session.joined.check import check_scheduler
 from jupyter_gpudask.session.joined.target import parse_target
 from jupyter_gpudask.session.session import Session
 from jupyter_gpudask.worker.command import main as start_workers
-
-
-@pytest.fixture(autouse=True)
-def sockets_of_cancelled_attempts():
-    """Collect the sockets that Tornado leaves open when an attempt to connect is cancelled."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 @contextlib.contextmanager

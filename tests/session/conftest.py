@@ -1,0 +1,26 @@
+"""Fixtures for tests that connect to schedulers from this process."""
+
+import gc
+import warnings
+
+import pytest
+
+
+def collect_sockets():
+    """Collect the sockets that Dask leaves open when an attempt to connect is cancelled."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def sockets_of_a_test():
+    yield
+    collect_sockets()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sockets_of_a_file():
+    """Set up before, and so torn down after, the clusters and clients that the tests of a file share."""
+    yield
+    collect_sockets()
