@@ -139,11 +139,11 @@ y[0, :3] = -1
 y[y > 20] = 0
 y.compute()
 
-# %% a result goes on in Python
+# %% a result is used in Python
 total = float(x.sum().compute())
 f"the sum is {total:.1f}", [total], max(total, 1.0)
 
-# %% a result goes on in NumPy
+# %% a result is used in NumPy
 result = x.mean(axis=0).compute()
 np.asarray(result) + np.ones(6)
 

@@ -139,6 +139,6 @@ dd.read_parquet(_folder).x.sum().compute()
 # %% to NumPy
 np.asarray(df.x), df.x.to_dask_array(lengths=True).mean().compute()
 
-# %% a result goes on in pandas
+# %% a result is used in pandas
 result = df.groupby("name").x.sum().compute()
 pd.to_timedelta(result, unit="s"), result.to_dict()

@@ -48,7 +48,7 @@ class ClusterControl(Protocol):
         """The last lines of the log of the supervisor, or of the scheduler."""
 
     async def leave(self) -> None:
-        """Remove what this kernel has added to a cluster that goes on; called before the client is closed."""
+        """Remove what this kernel has added to a cluster that keeps running; called before the client is closed."""
 
     async def close(self) -> None:
         """Close the cluster if this kernel owns it; called after the client was closed."""

@@ -1,4 +1,4 @@
-"""A task runs step by step, with the same result, and each of its operations is told apart."""
+"""A task runs step by step, with the same result, and its operations are measured separately."""
 
 import dask
 import dask.array as da
