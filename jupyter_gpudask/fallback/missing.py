@@ -49,9 +49,9 @@ def words_of_lack(error: BaseException) -> str:
         is_lack = type(error).__module__.partition(".")[0] == "numba" and bool(_OF_NUMPY.search(text))
     elif isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError):
         is_lack = type(error) is RuntimeError and bool(_OF_CUDF.search(text))
-    elif isinstance(error, AttributeError) and _is_of_library(error.obj):
-        is_lack = True
-    elif _raised_in(error.__traceback__) in _LIBRARIES:
+    elif (isinstance(error, AttributeError) and _is_of_library(error.obj)) or _raised_in(
+        error.__traceback__
+    ) in _LIBRARIES:
         is_lack = True
     else:
         is_lack = bool(_OF_NUMPY.search(text)) or _is_call_of_cupy(error, text)
