@@ -8,7 +8,7 @@ from typing import Literal
 Fallback = Literal["error", "host", "strict"]
 Results = Literal["host", "gpu"]
 
-DEFAULT_FALLBACK: Fallback = "error"
+DEFAULT_FALLBACK: Fallback = "host"
 """What happens to an operation that CuPy or cuDF lack, unless the user has chosen."""
 
 DEFAULT_RESULTS: Results = "host"
@@ -36,7 +36,7 @@ class CellRecord:
     results: Results = "gpu"
     on_host: dict[str, int] = field(default_factory=dict)
     moved_for_result: set[str] = field(default_factory=set)
-    fallback: Fallback = DEFAULT_FALLBACK
+    fallback: Fallback = "error"
 
     @property
     def watches(self) -> bool:

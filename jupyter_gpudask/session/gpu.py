@@ -150,8 +150,8 @@ def gpu(
         the cluster (``"gpu"``), as CuPy and cuDF objects. `None` is the default, ``"host"``.
     fallback
         What happens to an operation that CuPy or cuDF lack: ``"error"`` raises the library's error, ``"host"`` computes
-        it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`. `None` is the default of this
-        release, ``"error"``.
+        it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`. `None` is the default,
+        ``"host"``.
     options
         Options of the cluster: the fields of `jupyter_gpudask.protocol.ClusterSpec`, such as ``gpus=2`` or
         ``pool="0.8"``.

@@ -120,7 +120,7 @@ def test_any_other_error_is_raised(cell, fallback):
         build_frame(new_collection, Wrong(Source("gpu"), 3))
 
 
-def test_by_default_the_error_of_the_library_is_raised(cell):
+def test_the_error_of_the_library_is_raised_if_that_is_set(cell):
     cell("error")
     with pytest.raises(NotImplementedError, match="not yet implemented"):
         build_frame(new_collection, Missing(Source("gpu"), 3))

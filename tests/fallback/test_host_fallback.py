@@ -20,7 +20,7 @@ from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.host_call import HostFallback
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.overlay.cell_record import DEFAULT_FALLBACK, CellRecord
+from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.switch.context import switched_to
 from jupyter_gpudask.switch.default_client import default_client
 
@@ -143,9 +143,8 @@ def test_what_cupy_has_runs_on_the_gpu_and_nothing_is_counted(cell):
     assert log() == {}
 
 
-def test_by_default_the_error_of_the_library_is_raised(cell):
-    assert DEFAULT_FALLBACK == "error"
-    log = cell(DEFAULT_FALLBACK)
+def test_the_error_of_the_library_is_raised_if_that_is_set(cell):
+    log = cell("error")
     with pytest.raises(TypeError, match="Implicit conversion"):
         array().map_blocks(host_only, dtype=float).compute()
     with pytest.raises(ValueError, match="`dtype` inference failed"):

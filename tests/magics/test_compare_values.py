@@ -128,6 +128,7 @@ TIMES = pd.DataFrame({"t": pd.to_datetime(["2020-01-01", "2021-01-01", None])})
         (pd.Index([0, 1]), pd.RangeIndex(2), STRICT_RULES),
         (np.array([2, 1]), np.array([1, 2]), OPEN),
         (FRAME, FRAME.set_axis([7, 8, 9]).iloc[::-1], OPEN),
+        (FRAME.set_index(["a", "b"]).index, FRAME.set_index(["a", "b"]).index, STRICT_RULES),
         (np.zeros(3), np.ones(3), STRICT_RULES.without_values()),
         (np.zeros(3), np.zeros(2), STRICT_RULES.without_values()),
         (FRAME, FRAME.iloc[:0], STRICT_RULES.without_values()),

@@ -94,7 +94,7 @@ def test_an_error_of_the_gpu_library_says_how_to_do_without_it():
     printed, _ = run("""
 import traceback
 try:
-    with jupyter_gpudask.gpu(results="gpu", dataframe="pandas", gpus=1):
+    with jupyter_gpudask.gpu(fallback="error", dataframe="pandas", gpus=1):
         da.ma.masked_equal(da.arange(4, chunks=2), 2).compute()
 except TypeError as error:
     print(traceback.format_exception_only(error)[-1].strip())
