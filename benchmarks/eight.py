@@ -35,12 +35,14 @@ from eight_gpus.witness import VARIABLE, Witness
 from eight_gpus.works import SMALL, Sizes
 from report import header
 
-from jupyter_gpudask.machine.gpus import list_gpus, visible_gpus
+from jupyter_gpudask.errors import GpuUnavailableError
+from jupyter_gpudask.machine.gpus import visible_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SIMULATED = 2
+LOG_LINES = 50
 
 
 def simulate(gpus: int) -> None:
@@ -123,10 +125,11 @@ def run_step(step: Step, command: list[str], limit: float, entry: dict[str, Any]
                 os.killpg(process.pid, signal.SIGKILL)
                 entry["error"] = f"killed after {limit:.0f} s"
             process.wait()
+        lines = log.read_text(errors="replace").splitlines()
         if process.returncode > 0:
-            entry["error"] = f"ended with status {process.returncode}"
+            entry["error"] = lines[-1] if lines else f"ended with status {process.returncode}"
         if "error" in entry:
-            entry["log"] = log.read_text(errors="replace").splitlines()[-25:]
+            entry["log"] = lines[-LOG_LINES:]
     entry["token"] = token
     entry["seconds"] = round(time.monotonic() - began, 1)
 
@@ -191,15 +194,19 @@ def main() -> int:
     options = parse()
     if options.small and "FAKE_GPUS" not in os.environ:
         simulate(options.gpus or SIMULATED)
-    gpus, sizes = list_gpus(), SMALL if options.small else Sizes()
+    try:
+        gpus = visible_gpus()
+    except GpuUnavailableError as error:
+        sys.exit(f"{error} To try it on simulated GPUs, type: {sys.argv[0]} --small")
+    sizes = SMALL if options.small else Sizes()
     options.gpus = options.gpus or len(gpus)
     if options.gpus > len(gpus):
-        sys.exit(f"--gpus {options.gpus} is more than the number of GPUs, {len(gpus)}.")
+        sys.exit(f"--gpus {options.gpus} is more than the number of GPUs, {len(gpus)}: give a smaller one.")
     plan = make_plan(options.gpus, min(gpu.memory_total or 0 for gpu in gpus), sizes.large_join_bytes)
     if options.step:
         step_process.run(next(step for step in plan if step.name == options.step), sizes, options.recording)
         return 0
-    if options.gpus < len(visible_gpus()):
+    if options.gpus < len(gpus):
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in gpus[: options.gpus])
     wanted = [part for part in options.only.split(";") if part]

@@ -22,6 +22,7 @@ START_LIMIT = 120
 OPTIONS: dict[str, dict[str, Any]] = {
     "tls": {"protocol": "tcp"},
     "ucx": {"protocol": "ucx", "pool": 0.5},
+    "ucx without pool": {"protocol": "ucx"},
     "tcp": {},
 }
 
@@ -67,13 +68,13 @@ def _plain_tcp(gpus: int) -> Iterator[None]:
 
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         file = f"{folder}/scheduler.json"
-        place = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--scheduler-file", file]
+        place = ["--host=127.0.0.1", "--dashboard-address=127.0.0.1:0", f"--scheduler-file={file}"]
         chosen = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         chosen["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in visible_gpus()[:gpus])
         unseen = {"CUDA_VISIBLE_DEVICES": ""}
-        stack.enter_context(_running("dask", "scheduler", "--port", "0", *place, cwd=folder, variables=unseen))
-        stack.enter_context(_running("jupyter_gpudask", "worker", *place, cwd=folder, variables=chosen))
+        stack.enter_context(_running("dask", "scheduler", "--port=0", *place, cwd=folder, variables=unseen))
         _wait_for(Path(file))
+        stack.enter_context(_running("jupyter_gpudask", "worker", *place, cwd=folder, variables=chosen))
         with Client(scheduler_file=file, set_as_default=False, timeout=START_LIMIT) as client:
             client.wait_for_workers(gpus, timeout=START_LIMIT)
         session = process_session()

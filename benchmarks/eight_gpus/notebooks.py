@@ -112,11 +112,11 @@ class Recording:
 
     def write(self, file: Path) -> None:
         """Write it as ``benchmarks/record_stream.py`` does."""
-        made = {**header(), "messages": self.messages}
+        made = {name: value for name, value in header().items() if name != "command"} | {"messages": self.messages}
         file.write_text(json.dumps(made, separators=(",", ":")).replace("],[", "],\n[") + "\n")
 
     def busy(self) -> dict[str, float]:
-        """The highest utilization of each GPU, from 0 to 1."""
+        """The highest utilization of each GPU, in percent."""
         highest: dict[str, float] = {}
         for _, message in self.messages:
             for gpu in (message["gpus"] or {}).get("gpus", ()):

@@ -34,7 +34,7 @@ class Step:
     name
         What ``--only`` selects.
     cluster
-        ``by hand``, ``tls``, ``tcp``, ``ucx`` or ``notebooks``.
+        ``by hand``, ``notebooks``, or one of `clusters.OPTIONS`.
     gpus
         The number of GPUs.
     works
@@ -88,12 +88,14 @@ def make_plan(gpus: int, memory: int, large_join_bytes: int) -> list[Step]:
     for count in counts[1:]:
         if count > 1:
             plan += [step(cluster, count, *scaled) for cluster in ("ucx", "tcp")]
+    if gpus > 1:
+        plan.append(step("ucx without pool", gpus, "join"))
     return plan
 
 
 def _seconds(work: str, cluster: str, gpus: int) -> float:
     """With warm-up and repeats; a GB that is sent takes a second of the sender and one of the receiver."""
-    sent = 0 if cluster == "ucx" else 40 / gpus * (1 - 1 / gpus)
+    sent = 0 if cluster.startswith("ucx") else 40 / gpus * (1 - 1 / gpus)
     cell = 28 / gpus + 2 if cluster == "by hand" else 4 / gpus + 0.6
     once = {
         "cell": cell,

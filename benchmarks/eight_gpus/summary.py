@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-TRANSPORTS = ("tls", "tcp", "ucx")
+TRANSPORTS = ("tls", "tcp", "ucx", "ucx without pool")
+RATIOS = (("tls", "tcp"), ("tls", "ucx"), ("ucx without pool", "ucx"))
 
 
 def summarize(steps: dict[str, Any], gpus: int) -> dict[str, Any]:
@@ -23,7 +24,8 @@ def summarize(steps: dict[str, Any], gpus: int) -> dict[str, Any]:
         ``beside_by_hand``: how many times as fast as by hand, on all GPUs, are the start and the cells.
         ``efficiency``: t1 / (n · tn) of each computation, transport and number of GPUs n; t1 is that on one GPU with
         TLS, where nothing is sent between workers.
-        ``transports``: seconds with TLS over those with plain TCP, and those over the seconds with UCX.
+        ``transports``: the seconds with one transport over those with another, of each computation and number of
+        GPUs.
     """
     hand, ours = f"by hand {gpus}", f"tls {gpus}"
     beside: dict[str, float] = {}
@@ -45,17 +47,11 @@ def summarize(steps: dict[str, Any], gpus: int) -> dict[str, Any]:
                 if one and seconds:
                     place = efficiency.setdefault(work, {}).setdefault(transport, {})
                     place[str(count)] = round(one / (count * seconds), 2)
-            tls, tcp, ucx = (found[each] for each in TRANSPORTS)
-            place = transports.setdefault(work, {}).setdefault(str(count), {})
-            if tls and tcp:
-                place["tls_over_tcp"] = round(tls / tcp, 2)
-            if tcp and ucx:
-                place["tcp_over_ucx"] = round(tcp / ucx, 2)
-    return {
-        "beside_by_hand": beside,
-        "efficiency": efficiency,
-        "transports": {work: kept for work, by in transports.items() if (kept := {n: r for n, r in by.items() if r})},
-    }
+            for slow, fast in RATIOS:
+                if found[slow] and found[fast]:
+                    place = transports.setdefault(work, {}).setdefault(str(count), {})
+                    place[f"{slow} over {fast}"] = round(found[slow] / found[fast], 2)
+    return {"beside_by_hand": beside, "efficiency": efficiency, "transports": transports}
 
 
 def _seconds(steps: dict[str, Any], step: str, work: str) -> float | None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 GROUPS = 10_000
 ROW_BYTES = 16
-# Of the tables of a join: a multiple of eight GPUs, and few enough for Dask to shuffle them in one stage.
-JOIN_PARTS = 32
+# Of the tables of a join: two for each of eight GPUs; a shuffle has as many tasks as the square of it.
+JOIN_PARTS = 16
 
 
 @dataclass(frozen=True)
