@@ -47,10 +47,7 @@ class Notebook:
         self.name = f"{name}.ipynb"
         order = {"path": self.name, "name": self.name, "type": "notebook", "kernel": {"name": "python3"}}
         self.kernel_id = server.request("api/sessions", "POST", order)["kernel"]["id"]
-        self._client = BlockingKernelClient(connection_file=str(folder / f"kernel-{self.kernel_id}.json"))
-        self._client.load_connection_file()
-        self._client.start_channels()
-        self._client.wait_for_ready(timeout=LIMIT)
+        self._client = _connect(folder / f"kernel-{self.kernel_id}.json")
 
     def run(self, code: str) -> str:
         """Run a cell; what it prints.
@@ -87,6 +84,23 @@ class Notebook:
     def close(self) -> None:
         """Close the connection; the kernel ends with the server."""
         self._client.stop_channels()
+
+
+def _connect(file: Path) -> BlockingKernelClient:
+    """Connect to a kernel as soon as it responds."""
+    began = time.monotonic()
+    while True:
+        client = BlockingKernelClient(connection_file=str(file))
+        client.load_connection_file()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=LIMIT)
+        except RuntimeError:  # also if a kernel that is starting misses a heartbeat
+            client.stop_channels()
+            if time.monotonic() - began > LIMIT:
+                raise
+        else:
+            return client
 
 
 class Recording:
