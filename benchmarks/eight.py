@@ -28,8 +28,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eight_gpus import step as step_process
 from eight_gpus.plan import Step, make_plan
+from eight_gpus.step import MARK, command
 from eight_gpus.summary import summarize
 from eight_gpus.witness import VARIABLE, Witness
 from eight_gpus.works import SMALL, Sizes
@@ -39,7 +39,7 @@ from jupyter_gpudask.errors import GpuUnavailableError
 from jupyter_gpudask.machine.gpus import visible_gpus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 SIMULATED = 2
 LOG_LINES = 50
@@ -98,26 +98,25 @@ def add(entry: dict[str, Any], found: dict[str, Any]) -> None:
         entry.update(found)
 
 
-def run_step(step: Step, command: list[str], limit: float, entry: dict[str, Any], report: Report) -> None:
-    """Run the process of a step until it ends or is killed after `limit` seconds, and add its results to the report."""
-    began = time.monotonic()
-    token = str(uuid.uuid4())
+def run_step(name: str, line: list[str], environment: Mapping[str, str], limit: float, report: Report) -> None:
+    """Run the command line of a step until it ends or is killed after `limit` seconds, and add what it reports."""
+    entry, began = report.steps[name], time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                command,
+                line,
                 stdout=output,
                 stderr=output,
                 cwd=folder,  # not a checkout, whose folder of the package would be imported
-                env=os.environ | {VARIABLE: token},
+                env=environment,
                 start_new_session=True,
             )
         try:
-            for line in follow(log, process, began + limit):
-                if line.startswith(step_process.MARK):
-                    found = json.loads(line.removeprefix(step_process.MARK))
-                    print(f"{time.monotonic() - began:6.1f} s  {step.name}: {json.dumps(found)}", flush=True)
+            for text in follow(log, process, began + limit):
+                if text.startswith(MARK):
+                    found = json.loads(text.removeprefix(MARK))
+                    print(f"{time.monotonic() - began:6.1f} s  {name}: {json.dumps(found)}", flush=True)
                     add(entry, found)
                     report.write()
         finally:
@@ -130,7 +129,6 @@ def run_step(step: Step, command: list[str], limit: float, entry: dict[str, Any]
             entry["error"] = lines[-1] if lines else f"ended with status {process.returncode}"
         if "error" in entry:
             entry["log"] = lines[-LOG_LINES:]
-    entry["token"] = token
     entry["seconds"] = round(time.monotonic() - began, 1)
 
 
@@ -150,7 +148,7 @@ def follow(log: Path, process: subprocess.Popen[bytes], deadline: float) -> Iter
             time.sleep(0.1)
 
 
-def run_all(plan: list[Step], options: argparse.Namespace, report: Report) -> bool:
+def run_all(plan: list[Step], sizes: Sizes, options: argparse.Namespace, report: Report) -> bool:
     """Run the steps for which there is time; whether all went well and left nothing."""
     end, witness, passed = time.monotonic() + options.seconds, Witness(), True
     for step in plan:
@@ -162,11 +160,10 @@ def run_all(plan: list[Step], options: argparse.Namespace, report: Report) -> bo
                 report.begin(step.name, {"left_out": note})
             continue
         entry = report.begin(step.name, {"gpus": step.gpus, "works": {}, "works_left_out": step.left_out})
-        command = [sys.executable, str(Path(__file__).resolve()), "--step", step.name, "--gpus", str(options.gpus)]
-        command += ["--small"] if options.small else []
-        command += ["--recording", str(options.recording.resolve())] if options.recording else []
-        run_step(step, command, min(left, options.limit or step.limit), entry, report)
-        entry["witness"] = witness.look(entry.pop("token"))
+        line, environment = command(step, sizes, options.recording)
+        environment[VARIABLE] = token = str(uuid.uuid4())
+        run_step(step.name, line, environment, min(left, options.limit or step.limit), report)
+        entry["witness"] = witness.look(token)
         failed = "error" in entry or any("error" in work for work in entry["works"].values())
         passed = passed and not failed and entry["witness"]["nothing_left"]
         outcome = entry.get("error") or ("failed in part" if failed else "done")
@@ -186,7 +183,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, help="kill each step after so many seconds")
     parser.add_argument("--plan", action="store_true", help="only print the steps and their seconds")
     parser.add_argument("--small", action="store_true", help=f"small sizes, on {SIMULATED} simulated GPUs")
-    parser.add_argument("--step", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -203,9 +199,6 @@ def main() -> int:
     if options.gpus > len(gpus):
         sys.exit(f"--gpus {options.gpus} is more than the number of GPUs, {len(gpus)}: give a smaller one.")
     plan = make_plan(options.gpus, min(gpu.memory_total or 0 for gpu in gpus), sizes.large_join_bytes)
-    if options.step:
-        step_process.run(next(step for step in plan if step.name == options.step), sizes, options.recording)
-        return 0
     if options.gpus < len(gpus):
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in gpus[: options.gpus])
@@ -216,8 +209,9 @@ def main() -> int:
     print(f"all of it: about {sum(step.seconds for step in plan):.0f} s; limit: {options.seconds:.0f} s", flush=True)
     if options.plan:
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # which kills the step that runs
     report = Report(options.out, options.gpus)
-    passed = run_all(plan, options, report)
+    passed = run_all(plan, sizes, options, report)
     report.show()
     return int(not passed)
 

@@ -1,6 +1,8 @@
 """benchmarks/eight.py: which steps it plans, what it keeps of a step that fails, and what it concludes."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,13 +15,15 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from eight import Report, follow, run_step
-from eight_gpus.plan import Step, make_plan, repeats
+from eight_gpus import witness
+from eight_gpus.plan import make_plan, repeats
 from eight_gpus.step import MARK
 from eight_gpus.summary import summarize
 from eight_gpus.works import SMALL, WORKS, Sizes
 
+from jupyter_gpudask.protocol import GpuProcess, GpuState
+
 H200, LARGE = 150_000_000_000, Sizes().large_join_bytes
-STEP = Step("tls 2", "tls", 2, ("cell",), {}, 1)
 
 
 @pytest.mark.parametrize(
@@ -102,9 +106,9 @@ def test_results_are_in_the_file_before_a_step_has_failed(tmp_path):
     found = {"work": "cell", "seconds": 1.5}
     code = f"print({MARK!r} + {json.dumps(json.dumps(found))}); print('noise'); raise SystemExit('no more')"
     report = Report(out, 2)
-    entry = report.begin(STEP.name, {"works": {}})
-    run_step(STEP, [sys.executable, "-c", code], 100, entry, report)
-    written = json.loads(out.read_text())["steps"][STEP.name]
+    entry = report.begin("tls 2", {"works": {}})
+    run_step("tls 2", [sys.executable, "-c", code], os.environ, 100, report)
+    written = json.loads(out.read_text())["steps"]["tls 2"]
     assert written["works"] == {"cell": {"seconds": 1.5}}
     assert entry["error"] == "no more"
     assert "noise" in entry["log"]
@@ -112,8 +116,8 @@ def test_results_are_in_the_file_before_a_step_has_failed(tmp_path):
 
 def test_a_step_that_takes_too_long_is_killed(tmp_path):
     report = Report(tmp_path / "report.json", 2)
-    entry = report.begin(STEP.name, {"works": {}})
-    run_step(STEP, ["sleep", "1000"], 0, entry, report)
+    entry = report.begin("tls 2", {"works": {}})
+    run_step("tls 2", ["sleep", "1000"], os.environ, 0, report)
     assert entry["error"] == "killed after 0 s"
 
 
@@ -133,3 +137,39 @@ def test_a_second_run_keeps_the_other_steps_and_refuses_the_file_of_other_gpus(t
     assert Report(out, 2).steps == {"by hand 2": {"start": 3.0}}
     with pytest.raises(SystemExit, match="has results of 2 of the GPUs"):
         Report(out, 4)
+
+
+def gpu(*, memory, pids):
+    processes = tuple(GpuProcess(pid=pid, memory=None) for pid in pids)
+    return GpuState(index=0, uuid="GPU-1", name="NVIDIA H200", memory_used=memory, processes=processes)
+
+
+def test_the_witness_names_and_kills_processes_of_the_step_that_are_left(monkeypatch):
+    monkeypatch.setattr(witness, "list_gpus", list)
+    monkeypatch.setattr(witness, "LIMIT", 0)
+    marked, other = os.environ | {witness.VARIABLE: "this"}, os.environ | {witness.VARIABLE: "other"}
+    with subprocess.Popen(["sleep", "1000"], env=marked) as left, subprocess.Popen(["sleep", "999"], env=other) as kept:
+        seen = witness.Witness().look("this")
+        assert left.wait(10) == -signal.SIGKILL
+        assert kept.poll() is None
+        kept.kill()
+    assert (seen["nothing_left"], seen["processes"]) == (False, [f"{left.pid}: sleep 1000"])
+
+
+@pytest.mark.parametrize(
+    ("after", "left"),
+    [
+        ({"memory": 10**9 + 10**6, "pids": [1]}, {}),
+        ({"memory": 10**9, "pids": [1, 2]}, {"contexts": [2]}),
+        ({"memory": 2 * 10**9, "pids": [1]}, {"more_memory": [10**9]}),
+    ],
+)
+def test_the_witness_compares_contexts_and_device_memory_with_the_beginning(monkeypatch, after, left):
+    state = {"memory": 10**9, "pids": [1]}
+    monkeypatch.setattr(witness, "list_gpus", lambda: [gpu(**state)])
+    monkeypatch.setattr(witness, "LIMIT", 0)
+    watching = witness.Witness()
+    state |= after
+    seen = watching.look("none")
+    del seen["seconds"]
+    assert seen == {"nothing_left": not left, "memory_used": [after["memory"]], **left}

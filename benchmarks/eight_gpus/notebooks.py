@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import statistics
 import tempfile
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from server_loop import TOKEN, Server
 from .plan import NOTEBOOKS
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from .works import Sizes
 
 NAMES = ("fluid-simulation", "taxi-fares", "climate-anomalies", "gene-expression")
@@ -154,16 +157,19 @@ def run_notebooks(gpus: int, sizes: Sizes, recording: Path | None) -> dict[str, 
         notebooks: list[Notebook] = []
         try:
             idle = server.status_times(REQUESTS)
-            notebooks += pool.map(lambda name: Notebook(server, folder, name), NAMES[:count])
+            notebooks += [Notebook(server, folder, name) for name in NAMES[:count]]
             stream = Recording(server)
-            starts = list(pool.map(lambda notebook: notebook.start(share), notebooks))
+            starts = _results([pool.submit(notebook.start, share) for notebook in notebooks])
             held = {each.name: _gpus_of(server, each) for each in notebooks}
             begin = time.time() + 1
             computing = [pool.submit(notebook.compute, begin, side, sizes) for notebook in notebooks]
             time.sleep(max(0, begin + BUSY / 4 - time.time()))
             loaded = server.status_times(REQUESTS)
-            runs = [each.result() for each in computing]
+            runs = _results(computing)
             stream.close()
+        except BaseException:
+            print(server.log.read_text()[-3000:])
+            raise
         finally:
             for notebook in notebooks:
                 notebook.close()
@@ -178,11 +184,18 @@ def run_notebooks(gpus: int, sizes: Sizes, recording: Path | None) -> dict[str, 
         "start": starts,
         "held": held,
         "runs": dict(zip(held, runs, strict=True)),
+        "seconds": {name: round(statistics.median(each), 3) for name, each in zip(held, runs, strict=True)},
         "status_idle": idle,
         "status_loaded": loaded,
         "messages": len(stream.messages),
         "utilization": stream.busy(),
     }
+
+
+def _results(futures: list[Future[Any]]) -> list[Any]:
+    """The results, or the first error after all have ended: a kernel's client cannot be closed while it is in use."""
+    wait(futures)
+    return [each.result() for each in futures]
 
 
 def _gpus_of(server: Server, notebook: Notebook) -> list[str]:

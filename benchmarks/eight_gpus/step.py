@@ -1,25 +1,36 @@
-"""What the process of a step does: start the cluster, and run its computations. Each result is a line on stdout."""
+"""The process of a step: it starts the cluster and runs the computations. Each result is a line on stdout.
+
+This module and what it imports are light: each worker of a cluster set up by hand imports the main module again.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
+import sys
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 from .clusters import OPTIONS, open_cluster
-from .plan import WITHOUT_WARM_UP, repeats
-from .works import WORKS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from .plan import Step
-    from .works import Sizes
+from .plan import WITHOUT_WARM_UP, Step, repeats
+from .works import WORKS, Sizes
 
 MARK = "eight: "
 # The large join is left out if, after the small one, it should take longer.
 LARGE_JOIN_LIMIT = 60.0
+
+
+def command(step: Step, sizes: Sizes, recording: Path | None) -> tuple[list[str], dict[str, str]]:
+    """The command that runs a step, and its environment variables; the arguments are those of `run`."""
+    file = None if recording is None else str(recording.resolve())
+    order = json.dumps({"step": asdict(step), "sizes": asdict(sizes), "recording": file})
+    given = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    path = [str(Path(entry).resolve()) for entry in (Path(__file__).parents[1], *given)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
+    return [sys.executable, "-m", "eight_gpus.step", order], environment
 
 
 def report(**found: Any) -> None:
@@ -76,3 +87,13 @@ def _timed(name: str, sizes: Sizes) -> float:
     began = time.perf_counter()
     WORKS[name](sizes)
     return round(time.perf_counter() - began, 3)
+
+
+def main() -> None:
+    order = json.loads(sys.argv[1])
+    recording = order["recording"]
+    run(Step(**order["step"]), Sizes(**order["sizes"]), None if recording is None else Path(recording))
+
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GROUPS = 10_000
+GROUPS = 1_000
 ROW_BYTES = 16
 # Of the tables of a join: two for each of eight GPUs; a shuffle has as many tasks as the square of it.
 JOIN_PARTS = 16
@@ -101,7 +101,7 @@ def svd(sizes: Sizes) -> None:
 
 
 def group_by(sizes: Sizes) -> None:
-    """Mean by group of a table that the workers make: an integer key with 10,000 values, and a number."""
+    """Mean by group of a table that the workers make: an integer key with 1,000 values, and a number."""
     rows = sizes.group_bytes // ROW_BYTES // sizes.group_parts
     frame = _from_parts(_random_part(sizes, rows, GROUPS), sizes.group_parts)
     means = frame.groupby("key").x.mean().compute()
