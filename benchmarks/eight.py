@@ -205,7 +205,8 @@ def main() -> int:
     wanted = [part for part in options.only.split(";") if part]
     plan = [step for step in plan if not wanted or any(part in step.name for part in wanted)]
     for step in plan:
-        print(f"{step.name:14} about {step.seconds:3.0f} s, killed after {step.limit:3.0f} s  {', '.join(step.works)}")
+        limit = options.limit or step.limit
+        print(f"{step.name:18} about {step.seconds:3.0f} s, killed after {limit:3.0f} s  {', '.join(step.works)}")
     print(f"all of it: about {sum(step.seconds for step in plan):.0f} s; limit: {options.seconds:.0f} s", flush=True)
     if options.plan:
         return 0
