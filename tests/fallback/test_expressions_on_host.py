@@ -1,5 +1,6 @@
 """A dataframe operation whose metadata cuDF lacks runs on the host as a whole; cuDF is a class of that name here."""
 
+import dask.array as da
 import pandas as pd
 import pytest
 from dask._expr import Expr
@@ -61,6 +62,10 @@ class Collection:
         assert self._meta is not None
 
     @property
+    def _name(self):
+        return self.expr._name
+
+    @property
     def _meta(self):
         return self.expr._meta
 
@@ -100,6 +105,12 @@ def test_it_is_computed_on_the_host_and_its_result_is_on_the_gpu(cell):
         3,
     )
     assert isinstance(place, Place)
+
+
+def test_the_line_of_an_expression_of_arrays_is_known(cell):
+    cell("host")
+    array = build_frame(lambda _: da.ones(3), Source("gpu"))
+    assert fallback_log.line_of(array.name) > 0
 
 
 @pytest.mark.parametrize("fallback", ["host", "strict"])

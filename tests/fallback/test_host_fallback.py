@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+from dask.dataframe.rolling import CombinedOutput
 from device import MARKS, cupy
 from helpers import wait_until
 
@@ -66,6 +67,8 @@ def array():
         (lambda x: x.map_blocks(functools.partial(host_only, factor=2)), NUMBERS * 2, "host_only"),
         (lambda x: x.map_blocks(lambda block: np.asarray(block) + 1), NUMBERS + 1, "lambda"),
         (lambda x: da.blockwise(host_only, "ij", x, "ij", dtype=float), NUMBERS, "host_only"),
+        (lambda x: x.rechunk((3, 4)).map_blocks(host_only, dtype=float), NUMBERS, "host_only"),
+        (lambda x: x.sum().map_blocks(host_only, dtype=float), NUMBERS.sum(), "host_only"),
         (lambda x: x.map_overlap(host_only, depth=1, boundary="none"), NUMBERS, "host_only"),
         (
             lambda x: da.apply_gufunc(host_only, "()->()", x, vectorize=False, output_dtypes=float),
@@ -319,6 +322,14 @@ def test_nested_arguments_and_results_are_moved():
     result = HostFallback(several)([cupy.ones(2), cupy.ones(2)], options={"weights": cupy.ones(2)})
     assert result["sum"].tolist() == [2, 2]
     assert [type(part) for part in result.values()] == [cupy.ndarray, str, cupy.ndarray]
+
+
+def test_tuples_of_dask_are_moved():
+    def first(given):
+        return type(given)((np.asarray(given[0]), *given[1:]))
+
+    result = HostFallback(first)(CombinedOutput((cupy.ones(2), 1, None)))
+    assert (type(result), type(result[0]), *result[1:]) == (CombinedOutput, cupy.ndarray, 1, None)
 
 
 @pytest.mark.cluster

@@ -108,7 +108,7 @@ def test_arguments_that_are_wrong_are_one_sentence(parse, line, sentence):
         (parse_line, "start --gpu 2", "--gpus"),
         (parse_line, "start --gpus=2 --pol=3", "--pool"),
         (parse_cell, "--array cuppy", "cupy"),
-        (parse_cell, "--to-hots", "--to-host"),
+        (parse_cell, "--resluts", "--results"),
     ],
 )
 def test_a_word_that_is_nearly_known_is_suggested(parse, line, meant):

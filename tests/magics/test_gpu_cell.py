@@ -192,14 +192,14 @@ def test_what_cannot_be_moved_is_one_sentence_and_nothing_runs(kernel, name, sen
 def test_results_come_as_numpy_if_wanted(kernel, expression):
     kernel.ok("import dask")
     cell = f"x = da.ones(4, chunks=2)\nresult = {expression}\ntype(result), result.sum()"
-    assert kernel.ok(f"{CELL} --to-host\n{cell}").value.startswith("(numpy.ndarray, ")
+    assert kernel.ok(f"{CELL} --results host\n{cell}").value.startswith("(numpy.ndarray, ")
     assert kernel.ok(f"{CELL}\n{cell}").value.startswith("(cupy.ndarray, ")
 
 
 def test_what_is_kept_on_the_workers_stays_on_the_gpus_also_if_results_come_as_numpy(kernel):
     kernel.ok(f"{KINDS}\n")
     assert (
-        kernel.ok(f"{CELL} --to-host\nkept = da.ones(4, chunks=2).persist()\ntype(kept.compute())").value
+        kernel.ok(f"{CELL} --results host\nkept = da.ones(4, chunks=2).persist()\ntype(kept.compute())").value
         == "numpy.ndarray"
     )
     assert kernel.ok("type(kept.compute())").value == "cupy.ndarray"
@@ -211,7 +211,7 @@ def test_a_result_that_does_not_fit_is_refused_before_it_is_computed(kernel):
     assert reply.error == "ResultTooLargeError"
     assert "The result big needs 3.0 GiB on the GPU of this kernel, which has 1.0 GiB free." in reply.error_value
     assert "persist()" in reply.error_value
-    assert "--to-host" in reply.error_value
+    assert "--results host" in reply.error_value
     assert footer(reply) == ""
     assert kernel.ok(f"{CELL}\nfloat(big.sum().compute())").value == "200000000.0"
 
@@ -254,7 +254,9 @@ def test_several_results_that_fit_alone_and_not_together_are_refused(kernel):
 def test_an_array_without_metadata_is_not_taken_for_a_cpu_array(kernel, expression):
     reply = kernel.ok(f"{CELL}\nx = da.random.random(100, chunks=50)\ny = {expression}\ntype((y * 2).sum().compute())")
     assert (reply.value, "on the CPU" in footer(reply)) == ("cupy.ndarray", False)
-    reply = kernel.ok(f"{CELL} --to-host\nx = da.random.random(100, chunks=50)\ny = {expression}\ntype(y.compute())")
+    reply = kernel.ok(
+        f"{CELL} --results host\nx = da.random.random(100, chunks=50)\ny = {expression}\ntype(y.compute())"
+    )
     assert (reply.value, "on the CPU" in footer(reply)) == ("numpy.ndarray", False)
 
 
@@ -267,7 +269,7 @@ def test_a_histogram_may_meet_arrays_of_the_cell(kernel):
 def test_results_come_as_numpy_from_within_containers_too(kernel, result):
     kernel.ok("import dask, pickle")
     cell = f"result = dask.delayed(lambda: {result})().compute()\nb'cupy' in pickle.dumps(result)"
-    assert kernel.ok(f"{CELL} --to-host\n{cell}").value == "False"
+    assert kernel.ok(f"{CELL} --results host\n{cell}").value == "False"
     assert kernel.ok(f"{CELL}\n{cell}").value == "True"
 
 
@@ -413,6 +415,6 @@ def test_a_note_under_an_implicit_conversion_to_numpy_shows_how_to_convert(kerne
     reply = kernel.run(f"{CELL} --array numpy\n{code}")
     assert reply.status == "error"
     hint = "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
-    hint += "to get all results as NumPy and pandas, type: %%gpudask --to-host"
+    hint += "to get all results as NumPy and pandas, type: %%gpudask --results host"
     assert hint in reply.displayed
-    kernel.ok(f"{CELL} --to-host\ncomputed = earlier.compute()\n{code}")
+    kernel.ok(f"{CELL} --results host\ncomputed = earlier.compute()\n{code}")
