@@ -68,11 +68,17 @@ def run_once(work: Any, large: bool) -> float:
     return result.value if isinstance(result, Seconds) else seconds
 
 
-def run_side(options: argparse.Namespace, variables: dict[str, str], side: str, setting: str | None) -> dict[str, Any]:
-    """The seconds of the rows that side `side` runs on the cluster `setting`."""
-    names = [each.name for each in options.selected if side in each.sides and each.cluster == setting]
-    if not names:
-        return {}
+def groups(rows: list[Row]) -> list[list[Row]]:
+    """The rows that run in one process on each side: those of one cluster, and each that needs none alone."""
+    found: dict[str, list[Row]] = {}
+    for each in rows:
+        found.setdefault(each.cluster or each.name, []).append(each)
+    return list(found.values())
+
+
+def run_side(options: argparse.Namespace, variables: dict[str, str], side: str, rows: list[Row]) -> dict[str, Any]:
+    """The seconds of rows that need the same cluster, on side `side`, in a process of their own."""
+    names, setting = [each.name for each in rows], rows[0].cluster
     command = [sys.executable, __file__, "--side", side, "--engine", options.engine, "--repeat", str(options.repeat)]
     command += ["--protocol", options.protocol, *(["--cluster", setting] if setting else []), "--rows", *names]
     found: dict[str, Any] = {}
@@ -90,9 +96,10 @@ def run_side(options: argparse.Namespace, variables: dict[str, str], side: str, 
 def compare(options: argparse.Namespace, variables: dict[str, str]) -> dict[str, Any]:
     """For each row the runs and the median of its sides, and how many times faster ours is than by hand."""
     runs: dict[str, dict[str, Any]] = {}
-    for setting in dict.fromkeys(each.cluster for each in options.selected):
-        for side in dict.fromkeys(side for each in options.selected for side in each.sides):
-            for name, found in run_side(options, variables, side, setting).items():
+    for group in groups(options.selected):
+        for side in dict.fromkeys(side for each in group for side in each.sides):
+            rows = [each for each in group if side in each.sides]
+            for name, found in run_side(options, variables, side, rows).items():
                 runs.setdefault(name, {})[side] = found
     return {name: summary(found) for name, found in runs.items()}
 

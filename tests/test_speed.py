@@ -29,6 +29,13 @@ def test_rows_are_selected_by_parts_of_their_names_and_by_engine():
         speed.select("SDV", "cpu")
 
 
+def test_rows_of_one_cluster_share_a_process_and_a_row_that_starts_its_own_has_one_alone():
+    for group in speed.groups(list(ROWS.values())):
+        assert len({row.cluster for row in group}) == 1
+        assert group[0].cluster is not None or len(group) == 1
+    assert len(speed.groups(list(ROWS.values()))) == len(SETTINGS) + sum(row.cluster is None for row in ROWS.values())
+
+
 def test_the_first_run_is_left_out_and_a_failed_side_has_no_time():
     found = speed.summary({BY_HAND: [9.0, 4.0, 6.0, 5.0], OURS: [9.0, 2.0, 2.5, 3.0]})
     assert found["seconds"] == {BY_HAND: 5.0, OURS: 2.5}

@@ -125,15 +125,26 @@ def _server() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
         try:
             info = runtime / f"jpserver-{process.pid}.json"
             _wait(info.exists)
-            yield json.loads(info.read_text())["url"], process
+            url = json.loads(info.read_text())["url"]
+            _wait(lambda: _answers(url))
+            yield url, process
         finally:
             process.terminate()
             process.wait(60)
 
 
-def _request(url: str, path: str, body: dict[str, Any]) -> Any:
-    headers = {"Authorization": f"token {_TOKEN}"}
-    request = urllib.request.Request(url + path, data=json.dumps(body).encode(), headers=headers, method="POST")
+def _answers(url: str) -> bool:
+    try:
+        _request(url, "api/status")
+    except OSError:
+        return False
+    return True
+
+
+def _request(url: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    """A GET request, or with a `body` a POST request."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url + path, data=data, headers={"Authorization": f"token {_TOKEN}"})
     with urllib.request.urlopen(request, timeout=60) as reply:
         return json.loads(reply.read())
 
