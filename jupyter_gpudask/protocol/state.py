@@ -85,6 +85,8 @@ class WorkerState(_Model):
         Bytes of results spilled from device memory to host memory, and from host memory to disk.
     memory
         Host memory of the process, in bytes.
+    cpu
+        Processor time that the process takes, in percent of one processor.
     threads
         The number of tasks it can run at a time.
     executing, waiting
@@ -109,6 +111,7 @@ class WorkerState(_Model):
     spilled_to_host: int | None = None
     spilled_to_disk: int | None = None
     memory: int | None = None
+    cpu: float | None = None
     threads: int = 1
     executing: int = 0
     waiting: int = 0

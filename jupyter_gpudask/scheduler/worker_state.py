@@ -42,6 +42,7 @@ def read_worker(worker: Any, gpu: GpuState | None, pid: int | None = None, out_o
         spilled_to_host=metrics.get("spilled_to_host"),
         spilled_to_disk=metrics.get("spilled_to_disk"),
         memory=heartbeat.get("memory"),
+        cpu=heartbeat.get("cpu"),
         threads=worker.nthreads,
         executing=executing,
         waiting=len(worker.processing) - executing,

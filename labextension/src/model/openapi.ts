@@ -695,6 +695,41 @@ export type components = {
       notebook: string | null;
     };
     /**
+     * MachineMetrics
+     * @description Metrics of the machine in the history.
+     *
+     *     Attributes
+     *     ----------
+     *     cpu
+     *         The part of the time since the previous sample in which the processors were busy, in percent of all of them.
+     *     memory_used
+     *         Host memory in use, in bytes.
+     *     disk, network
+     *         Traffic of the disks, and of the network, in both directions, in bytes per second since the previous sample.
+     */
+    MachineMetrics: {
+      /**
+       * Cpu
+       * @default null
+       */
+      cpu: number | null;
+      /**
+       * Memory Used
+       * @default null
+       */
+      memory_used: number | null;
+      /**
+       * Disk
+       * @default null
+       */
+      disk: number | null;
+      /**
+       * Network
+       * @default null
+       */
+      network: number | null;
+    };
+    /**
      * Problem
      * @description The error of a request.
      *
@@ -783,6 +818,8 @@ export type components = {
      *         By UUID.
      *     workers
      *         By kernel id, then by worker name.
+     *     machine
+     *         The machine itself.
      */
     Sample: {
       /** Time */
@@ -803,6 +840,15 @@ export type components = {
           [key: string]: components['schemas']['WorkerMetrics'];
         };
       };
+      /**
+       * @default {
+       *       "cpu": null,
+       *       "memory_used": null,
+       *       "disk": null,
+       *       "network": null
+       *     }
+       */
+      machine: components['schemas']['MachineMetrics'];
     };
     /**
      * ScaleCluster
@@ -828,6 +874,8 @@ export type components = {
      *         The clusters that have changed; in the first message, all.
      *     removed
      *         The kernels whose cluster was removed.
+     *     memory_total
+     *         The host memory of the machine, in bytes.
      *     history
      *         The samples since the requested time or since the last message; the newest is last.
      */
@@ -851,6 +899,11 @@ export type components = {
        * @default []
        */
       removed: string[];
+      /**
+       * Memory Total
+       * @default null
+       */
+      memory_total: number | null;
       /**
        * History
        * @default []
@@ -920,6 +973,11 @@ export type components = {
        */
       memory: number | null;
       /**
+       * Cpu
+       * @default null
+       */
+      cpu: number | null;
+      /**
        * Executing
        * @default 0
        */
@@ -957,6 +1015,8 @@ export type components = {
      *         Bytes of results spilled from device memory to host memory, and from host memory to disk.
      *     memory
      *         Host memory of the process, in bytes.
+     *     cpu
+     *         Processor time that the process takes, in percent of one processor.
      *     threads
      *         The number of tasks it can run at a time.
      *     executing, waiting
@@ -1026,6 +1086,11 @@ export type components = {
        * @default null
        */
       memory: number | null;
+      /**
+       * Cpu
+       * @default null
+       */
+      cpu: number | null;
       /**
        * Threads
        * @default 1
