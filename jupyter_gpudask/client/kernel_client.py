@@ -15,12 +15,13 @@ from ..fallback.log import fallback_log
 from ..overlay.config_overlay import current_record
 from ..overlay.thread_context import in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
+from ..scheduler.held_results import RELEASED
 from ..scheduler.joined_client import JOINED_UPDATE_GRAPH
 from .lost_results import explain_loss
 from .optimizing_client import OptimizingClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from ..errors import ResultsLostError
@@ -106,6 +107,12 @@ class KernelClient(OptimizingClient):
         from ..patches.result_size import check_what_was_computed
 
         return check_what_was_computed(OptimizingClient.gather, self, *args, **kwargs)
+
+    def _handle_cancelled_keys(self, keys: Iterable[Any], reason: str | None = None, msg: str | None = None) -> None:
+        super()._handle_cancelled_keys(keys, reason, msg)
+        if reason == RELEASED:  # the same keys may be computed again, with futures that are not cancelled
+            for key in keys:
+                self.futures.pop(key, None)
 
     def _send_to_scheduler(self, msg: Any) -> None:
         if self.is_joined and self.is_on_gpus and msg["op"] == UPDATE_GRAPH:

@@ -93,6 +93,8 @@ class WorkerState(_Model):
         The numbers of tasks that it runs, and that are assigned to it and do not run yet.
     executed
         The number of tasks it has run since it was started.
+    held
+        Bytes of the results on it that clients hold, in device memory or spilled; a copy counts on each worker.
     out_of_memory
         The number of its tasks that ran out of device memory, since the cluster was started.
     status
@@ -116,6 +118,7 @@ class WorkerState(_Model):
     executing: int = 0
     waiting: int = 0
     executed: int | None = None
+    held: int = 0
     out_of_memory: int = 0
     status: str = "running"
 

@@ -108,6 +108,23 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
+  '/clusters/{kernel_id}/release': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /** Release the finished results that clients hold on the workers; unfinished tasks go on. */
+    post: operations['releaseResults'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/clusters/{kernel_id}/logs': {
     parameters: {
       query?: never;
@@ -1023,6 +1040,8 @@ export type components = {
      *         The numbers of tasks that it runs, and that are assigned to it and do not run yet.
      *     executed
      *         The number of tasks it has run since it was started.
+     *     held
+     *         Bytes of the results on it that clients hold, in device memory or spilled; a copy counts on each worker.
      *     out_of_memory
      *         The number of its tasks that ran out of device memory, since the cluster was started.
      *     status
@@ -1111,6 +1130,11 @@ export type components = {
        * @default null
        */
       executed: number | null;
+      /**
+       * Held
+       * @default 0
+       */
+      held: number;
       /**
        * Out Of Memory
        * @default 0
@@ -1614,6 +1638,55 @@ export interface operations {
       };
       /** @description A value in the body is invalid. */
       422: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  releaseResults: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        kernel_id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Release the finished results that clients hold on the workers; unfinished tasks go on. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['ClusterInfo'];
+        };
+      };
+      /** @description The request is not authenticated, or not authorized. */
+      403: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The kernel, cluster or profile does not exist. */
+      404: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The state of the cluster or of the server does not allow this. */
+      409: {
         headers: {
           [name: string]: unknown;
         };
