@@ -214,7 +214,8 @@ def parse_cell(line: str) -> CellArguments:
     for other in ("report", "profile"):
         if given["compare"] and given[other]:
             raise UsageError(f"--compare and --{other} are mutually exclusive. Leave one of them out.")
-    return CellArguments(**given, move=_names(given.pop("move")))
+    move = _names(given.pop("move"))
+    return CellArguments(**given, move=move)
 
 
 def check_on_options(line: str) -> None:
