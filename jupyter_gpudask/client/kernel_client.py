@@ -43,6 +43,8 @@ class KernelClient(OptimizingClient):
         How its cluster ended, as a sentence; empty while it runs.
     around_waits
         Returns a context manager that is entered around each call that blocks.
+    on_interrupt
+        Called when a ``KeyboardInterrupt`` ends a call that blocks, before its futures are released.
     is_joined
         Whether somebody else started its cluster, which it then shares with other clients.
     """
@@ -50,6 +52,7 @@ class KernelClient(OptimizingClient):
     end: str = ""
     is_joined: bool = False
     around_waits: Callable[[], AbstractContextManager[None]] = staticmethod(nullcontext)
+    on_interrupt: Callable[[], None] | None = None
 
     def sync(self, func: Any, *args: Any, asynchronous: bool | None = None, **kwargs: Any) -> Any:
         """Override of Dask's method, through which all blocking calls go.
@@ -66,6 +69,11 @@ class KernelClient(OptimizingClient):
         try:
             with self.around_waits():
                 return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
+        except KeyboardInterrupt:
+            on_interrupt, self.on_interrupt = self.on_interrupt, None
+            if on_interrupt is not None:
+                on_interrupt()
+            raise
         except NotOnGpuError as error:
             refusal = NotOnGpuError(error.operation, error.layer, error.words, fallback_log.line_of(error.layer))
         except Exception as error:

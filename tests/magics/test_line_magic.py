@@ -120,7 +120,7 @@ def test_an_interrupt_of_the_start_leaves_nothing(kernel):
     kernel.ok("%gpudask start --cpu 1")
 
 
-def test_an_interrupt_cancels_the_tasks_of_the_cell_and_no_others(kernel):
+def test_an_interrupt_cancels_the_tasks_of_the_cell_and_no_others(kernel, tmp_path):
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("started = %gpudask start --cpu 1 --threads 2\nclient = started.client\nimport time, dask")
     kernel.ok(
@@ -146,6 +146,18 @@ def test_an_interrupt_cancels_the_tasks_of_the_cell_and_no_others(kernel):
         assert kernel.ok("client.submit(sum, (1, 2), pure=False).result()").value == "3"
         assert time.monotonic() - began < 2
     assert kernel.ok("earlier.result(), running.result()").value == "('kept', None)"
+
+    began = tmp_path / "began"
+    kernel.ok(
+        f"def wait_here(number, before):\n    open({str(began)!r}, 'w').close()\n    dawdle(number)\n"
+        "before = [dask.delayed(abs)(number) for number in range(10)]"
+    )
+    interrupting = threading.Thread(target=lambda: wait_until(began.exists, 30) and kernel.interrupt())
+    interrupting.start()
+    reply = kernel.run("%%gpudask\ndask.compute(*[dask.delayed(wait_here)(number, before) for number in range(50)])")
+    interrupting.join()
+    assert reply.error == "KeyboardInterrupt"
+    assert " · 10 of 60 tasks, 50 cancelled" in reply.displayed[-1]
 
 
 def test_an_interrupt_takes_two_seconds_and_names_the_worker_that_was_restarted(kernel, tmp_path):
