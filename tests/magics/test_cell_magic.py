@@ -269,8 +269,8 @@ def test_help_shows_usage_with_examples(gpu_kernel):
         assert all(part in text for part in expected)
 
 
-COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs", "on", "off", "fallbacks"]
-COMMANDS += ["connect", "disconnect"]
+COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "held", "free", "doctor", "logs"]
+COMMANDS += ["on", "off", "fallbacks", "connect", "disconnect"]
 START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
 START += ["--share", "--protocol", "--resources", "--environment", "--start-timeout", "--dashboard", "--profile"]
 CELL = ["--array", "--dataframe", "--move", "--results", "--strict", "--profile", "--report", "--compare"]
@@ -290,6 +290,8 @@ CELL = ["--array", "--dataframe", "--move", "--results", "--strict", "--profile"
         ("%gpudask start --cpu --memory-limit ", ["auto", "none"]),
         ("%gpudask restart --dashboard --share=", ["yes", "no"]),
         ("%gpudask logs --", ["--lines"]),
+        ("%gpudask held --", ["--release"]),
+        ("%gpudask held --release collection,o", ["other_one"]),
         ("%gpudask on --array numpy --", ["--dataframe", "--move", "--results", "--strict", "--profile"]),
         ("%gpudask on --move ", ["all"]),
         ("  %gpudask re", ["restart"]),

@@ -9,7 +9,7 @@ from IPython.core.displayhook import DisplayHook
 
 from ..views.base import show_note
 from .footer import Footer
-from .interrupt import cancel_on_interrupt
+from .interrupt import Interruption, cancel_on_interrupt
 from .price import Price
 from .report import report_to
 
@@ -70,9 +70,10 @@ def cell_context(
     record = settings.record_of(arguments, on_gpus=on_gpus)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
-        line = None
+        line, interruption = None, Interruption()
         if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            line = Footer(shell, session, cluster, backends, record, price=Price.of(settings, cluster.ready))
+            price = Price.of(settings, cluster.ready)
+            line = Footer(shell, session, cluster, backends, record, interruption=interruption, price=price)
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
         if arguments.profile:
@@ -81,7 +82,7 @@ def cell_context(
             stack.enter_context(profiled(shell, cluster, arguments.move))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
-        stack.enter_context(cancel_on_interrupt(shell, cluster))
+        stack.enter_context(cancel_on_interrupt(shell, cluster, interruption))
         stack.enter_context(switched_to(*backends, record))
         if on_gpus:
             gone = stack.enter_context(moved(arguments.move, shell.user_ns, mentioned=list(outside)))
