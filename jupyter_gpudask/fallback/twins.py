@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dask.base import normalize_token
 from dask.utils import funcname
 
-from .host_call import has_gpu_data
+from .values import has_gpu_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,6 +4,7 @@ PARAMETERS = {
     "concurrent.futures:ThreadPoolExecutor.submit": "self fn *args **kwargs",
     "cudf.core.groupby.groupby:_Grouping._handle_label": "self by",
     "dask._collections:new_collection": "expr",
+    "dask.array._reductions_generic:partial_reduce": "func x split_every keepdims dtype name reduced_meta",
     "dask.array.backends:array_creation_dispatch.register_backend": "name backend",
     "dask.array.core:apply_infer_dtype": "func args kwargs funcname suggest_dtype nout",
     "dask.array.core:concatenate": "seq axis allow_unknown_chunksizes",

@@ -308,7 +308,8 @@ PATCHES = (
         "fallback to the host",  # before "block metadata", which knows functions that must not be called
         (
             _code("dask.array.utils:compute_meta", "host_fallback:infer_metadata"),
-            _code("dask.array.core:apply_infer_dtype", "host_fallback:infer_metadata"),
+            _code("dask.array.core:apply_infer_dtype", "host_fallback:infer_dtype"),
+            _code("dask.array._reductions_generic:partial_reduce", "host_fallback:reduce_blocks"),
             _code("dask.dataframe.dask_expr._expr:emulate", "host_fallback:infer_metadata"),
             _code("dask.local:get_async", "host_fallback:run_locally"),
             _attribute("dask.array:Array.__new__", "host_fallback:note_array"),
