@@ -1,6 +1,9 @@
 """A dataframe operation whose metadata cuDF lacks runs on the host as a whole; cuDF is a class of that name here."""
 
+from types import SimpleNamespace
+
 import dask.array as da
+import dask.dataframe as dd
 import pandas as pd
 import pytest
 from dask._expr import Expr
@@ -9,6 +12,7 @@ from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.log import Place, fallback_log
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.patches import creation
 from jupyter_gpudask.patches.host_fallback import build_frame
 
 
@@ -130,3 +134,19 @@ def test_strict_refuses_it(cell):
     cell("strict")
     with pytest.raises(NotOnGpuError, match=r"Missing .*cannot run on the GPU: NotImplementedError: Rolling.median"):
         build_frame(new_collection, Missing(Source("gpu"), 3))
+
+
+@pytest.mark.parametrize(("fallback", "stays"), [("host", True), ("error", False)])
+def test_a_dataframe_whose_dtypes_cudf_lacks_stays_on_the_host(cell, monkeypatch, fallback, stays):
+    def to_gpu(frame):
+        exec("raise error", {"__name__": "cudf.core.column", "error": NotImplementedError("PeriodDtype")})  # noqa: S102
+
+    monkeypatch.setattr(creation, "dataframe_creation_dispatch", SimpleNamespace(backend="cudf"))
+    monkeypatch.setattr(creation, "to_gpu", to_gpu)
+    cell(fallback)
+    months = pd.DataFrame({"month": pd.period_range("2020-01", periods=4, freq="M")})
+    if stays:
+        assert creation.create_frame(dd.from_pandas, months, npartitions=2).compute().equals(months)
+    else:
+        with pytest.raises(NotImplementedError, match="PeriodDtype"):
+            creation.create_frame(dd.from_pandas, months, npartitions=2)
