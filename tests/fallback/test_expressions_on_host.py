@@ -112,8 +112,9 @@ def test_it_is_computed_on_the_host_and_its_result_is_on_the_gpu(cell):
 
 
 def test_the_line_of_an_expression_of_arrays_is_known(cell):
+    array = da.ones(3)
     cell("host")
-    array = build_frame(lambda _: da.ones(3), Source("gpu"))
+    build_frame(lambda _: array, Source("gpu"))
     assert fallback_log.line_of(array.name) > 0
 
 
@@ -138,7 +139,7 @@ def test_strict_refuses_it(cell):
 
 @pytest.mark.parametrize(("fallback", "stays"), [("host", True), ("error", False)])
 def test_a_dataframe_whose_dtypes_cudf_lacks_stays_on_the_host(cell, monkeypatch, fallback, stays):
-    def to_gpu(frame):
+    def to_gpu(_):
         exec("raise error", {"__name__": "cudf.core.column", "error": NotImplementedError("PeriodDtype")})  # noqa: S102
 
     monkeypatch.setattr(creation, "dataframe_creation_dispatch", SimpleNamespace(backend="cudf"))
