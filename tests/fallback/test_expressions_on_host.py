@@ -10,9 +10,11 @@ from dask._expr import Expr
 
 from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.log import Place, fallback_log
+from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.overlay.config_overlay import Overlay
 from jupyter_gpudask.patches import creation
+from jupyter_gpudask.patches.frames.methods import call_method
 from jupyter_gpudask.patches.host_fallback import build_frame
 
 
@@ -79,6 +81,15 @@ class Collection:
     def to_backend(self, name):
         return Collection(Source("gpu" if name == "cudf" else "host"))
 
+    def corr(self, other=None, *, min_periods=1):
+        if place_of(self) == "gpu":
+            error = NotImplementedError("min_periods is currently not supported.")
+            exec("raise error", {"__name__": "cudf.core.dataframe", "error": error})  # noqa: S102
+        assert other is None or place_of(other) == "host"
+        if min_periods < 0:
+            raise ValueError("min_periods must not be negative")
+        return self
+
 
 def new_collection(expr):
     return Collection(expr)
@@ -135,6 +146,31 @@ def test_strict_refuses_it(cell):
     cell("strict")
     with pytest.raises(NotOnGpuError, match=r"Missing .*cannot run on the GPU: NotImplementedError: Rolling.median"):
         build_frame(new_collection, Missing(Source("gpu"), 3))
+
+
+@pytest.mark.parametrize("others", [(), (Collection(Source("gpu")),)])
+def test_a_method_that_cudf_lacks_runs_on_the_host(cell, others):
+    cell("host")
+    before = fallback_log.blocks.copy()
+    assert place_of(call_method(Collection.corr, Collection(Source("gpu")), *others)) == "gpu"
+    ((place, blocks),) = fallback_log.blocks_since(before).items()
+    assert (place.operation, blocks) == ("corr", 3)
+    assert place.line > 0
+    with pytest.raises(ValueError, match="must not be negative"):  # what pandas says
+        call_method(Collection.corr, Collection(Source("gpu")), min_periods=-1)
+
+
+@pytest.mark.parametrize(
+    ("fallback", "error", "text"),
+    [
+        ("error", NotImplementedError, "min_periods"),
+        ("strict", NotOnGpuError, r"corr \(line \d+\) cannot run on the GPU"),
+    ],
+)
+def test_a_method_that_cudf_lacks_is_refused_if_that_is_set(cell, fallback, error, text):
+    cell(fallback)
+    with pytest.raises(error, match=text):
+        call_method(Collection.corr, Collection(Source("gpu")))
 
 
 @pytest.mark.parametrize(("fallback", "stays"), [("host", True), ("error", False)])
