@@ -90,7 +90,7 @@ class KernelClient(OptimizingClient):
         raise copied
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
-        """As Dask's; in a GPU cell with the cell's ``--to-host``, and refused if the kernel's GPU cannot hold it."""
+        """As Dask's; in a GPU cell with the cell's ``--results``, and refused if the kernel's GPU cannot hold it."""
         __tracebackhide__ = True
         if current_record() is None:
             return super().compute(*args, **kwargs)

@@ -22,8 +22,8 @@ _OF_FUSION = re.compile(r"(_\.\d+)+$")  # what Dask adds to the name of a collec
 def with_fallback(graph: Mapping[Any, Any], *, refuse: bool = False) -> dict[Any, GraphNode]:
     """The same graph, in which the functions of blocks and partitions fall back to the host.
 
-    Tasks of `dask.delayed` and of futures, whose keys are strings, stay as they are: their functions may have side
-    effects.
+    Tasks of `dask.delayed` and of futures, whose keys are strings, stay as they are, also inside a fused task: their
+    functions may have side effects.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def with_fallback(graph: Mapping[Any, Any], *, refuse: bool = False) -> dict[Any
     """
     wrapper = _Wrapper(refuse=refuse)
     nodes = convert_legacy_graph(dict(graph))
-    return {key: wrapper.node(node, key) if isinstance(key, tuple) else node for key, node in nodes.items()}
+    return {key: wrapper.outer_node(node, key) for key, node in nodes.items()}
 
 
 class _Wrapper:
@@ -44,6 +44,12 @@ class _Wrapper:
         self._refuse = refuse
         self._wrapped: dict[tuple[int, str], HostFallback] = {}
 
+    def outer_node(self, node: Any, key: Any) -> Any:
+        """A node of the graph. If its key is a string, it may contain blocks, as that of a result of one block does."""
+        if isinstance(key, tuple):
+            return self.node(node, key)
+        return self._fused(node, blocks_only=True) if isinstance(node, Task) and _is_fused(node) else node
+
     def node(self, node: Any, key: Any) -> Any:
         """A node of a graph, or an argument of a task, which belongs to the task `key`."""
         # Plugins of the scheduler read the tasks of distributed, such as the barrier of a shuffle.
@@ -51,15 +57,9 @@ class _Wrapper:
         return self._task(node, key) if isinstance(node, Task) and not is_of_scheduler else node
 
     def _task(self, task: Any, key: Any) -> Any:
+        if _is_fused(task):
+            return self._fused(task)
         changed = _copied(task)
-        if task.func is _execute_subgraph:
-            inner, *others = task.args
-            changed.args = (self._fused(inner), *others)
-            return changed
-        if isinstance(task.func, Program):
-            steps = self._fused({step.key: step for step, _ in task.func.steps})
-            changed.func = Program([(steps[step.key], last) for step, last in task.func.steps], task.func.inputs)
-            return changed
         if any(isinstance(arg, Task) for arg in task.args):
             changed.args = tuple(self.node(arg, key) for arg in task.args)
         if task.kwargs:
@@ -69,11 +69,21 @@ class _Wrapper:
             changed.func = self._function(task.func, _OF_FUSION.sub("", name))
         return changed
 
-    def _fused(self, tasks: Mapping[Any, Any]) -> dict[Any, Any]:
+    def _fused(self, task: Any, *, blocks_only: bool = False) -> Any:
+        changed = _copied(task)
+        if isinstance(task.func, Program):
+            steps = self._inner({step.key: step for step, _ in task.func.steps}, blocks_only=blocks_only)
+            changed.func = Program([(steps[step.key], last) for step, last in task.func.steps], task.func.inputs)
+        else:
+            inner, *others = task.args
+            changed.args = (self._inner(inner, blocks_only=blocks_only), *others)
+        return changed
+
+    def _inner(self, tasks: Mapping[Any, Any], *, blocks_only: bool) -> dict[Any, Any]:
         """The tasks inside a fused one. Where some are named by blocks, a string is the name of a delayed function."""
-        has_blocks = any(isinstance(key, tuple) for key in tasks)
+        blocks_only = blocks_only or any(isinstance(key, tuple) for key in tasks)
         return {
-            key: task if has_blocks and isinstance(key, str) else self.node(task, key) for key, task in tasks.items()
+            key: task if blocks_only and isinstance(key, str) else self.node(task, key) for key, task in tasks.items()
         }
 
     def _function(self, function: Any, layer: str) -> HostFallback:
@@ -81,6 +91,10 @@ class _Wrapper:
         if place not in self._wrapped:
             self._wrapped[place] = HostFallback(function, layer, refuse=self._refuse)
         return self._wrapped[place]
+
+
+def _is_fused(task: Any) -> bool:
+    return task.func is _execute_subgraph or isinstance(task.func, Program)
 
 
 def _copied(task: Any) -> Any:

@@ -32,14 +32,15 @@ COMMANDS = (
 
 ARRAYS = ("cupy", "numpy")
 DATAFRAMES = ("cudf", "pandas")
+RESULTS = ("host", "gpu")
 
-CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile", "--report", "--compare")
+CELL_OPTIONS = ("--array", "--dataframe", "--move", "--results", "--strict", "--profile", "--report", "--compare")
 """The options of ``%%gpudask``."""
 
 CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
 """The options of ``%gpudask connect``."""
 
-ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile")
+ON_OPTIONS = ("--array", "--dataframe", "--move", "--results", "--strict", "--profile")
 """Those that ``%gpudask on`` takes."""
 
 _HELP_COLUMN, _HELP_WIDTH = 23, 110
@@ -81,7 +82,7 @@ class CellArguments:
     array: Literal["cupy", "numpy"]
     dataframe: Literal["cudf", "pandas"]
     move: tuple[str, ...]
-    to_host: bool
+    results: Literal["host", "gpu"] | None
     profile: bool
     report: str | None
     compare: bool
@@ -205,7 +206,7 @@ def parse_cell(line: str) -> CellArguments:
     parser.add_argument("--array", choices=ARRAYS, default="cupy")
     parser.add_argument("--dataframe", choices=DATAFRAMES, default="cudf")
     parser.add_argument("--move", default="")
-    parser.add_argument("--to-host", action="store_true")
+    parser.add_argument("--results", choices=RESULTS)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--report")
     parser.add_argument("--compare", action="store_true")

@@ -273,7 +273,7 @@ COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "held", "free
 COMMANDS += ["on", "off", "fallbacks", "connect", "disconnect"]
 START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
 START += ["--share", "--protocol", "--resources", "--environment", "--start-timeout", "--dashboard", "--profile"]
-CELL = ["--array", "--dataframe", "--move", "--to-host", "--strict", "--profile", "--report", "--compare"]
+CELL = ["--array", "--dataframe", "--move", "--results", "--strict", "--profile", "--report", "--compare"]
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ CELL = ["--array", "--dataframe", "--move", "--to-host", "--strict", "--profile"
         ("%gpudask logs --", ["--lines"]),
         ("%gpudask held --", ["--release"]),
         ("%gpudask held --release collection,o", ["other_one"]),
-        ("%gpudask on --array numpy --", ["--dataframe", "--move", "--to-host", "--strict", "--profile"]),
+        ("%gpudask on --array numpy --", ["--dataframe", "--move", "--results", "--strict", "--profile"]),
         ("%gpudask on --move ", ["all"]),
         ("  %gpudask re", ["restart"]),
         ("cluster = %gpudask st", ["start", "stop", "status"]),
@@ -301,8 +301,9 @@ CELL = ["--array", "--dataframe", "--move", "--to-host", "--strict", "--profile"
         ("gpudask sto", ["stop"]),
         ("%%gpudask --", CELL),
         ("%%gpudask ", CELL),
-        ("%%gpudask --to-host --co", ["--compare"]),
+        ("%%gpudask --strict --co", ["--compare"]),
         ("%%gpudask --array ", ["cupy", "numpy"]),
+        ("%%gpudask --results ", ["host", "gpu"]),
         ("%%gpudask --array=c", ["cupy"]),
         ("%%gpudask --move ", ["all", "collection", "other_one"]),
         ("%%gpudask --move collection,o", ["other_one"]),

@@ -29,7 +29,7 @@ _HINTS = {
     "cudf": "This error comes from cuDF, which does not support everything that pandas does. "
     "To run the cell with pandas, type: %%gpudask --dataframe pandas",
     "result": "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
-    "to get all results as NumPy and pandas, type: %%gpudask --to-host",
+    "to get all results as NumPy and pandas, type: %%gpudask --results host",
 }
 
 
@@ -56,11 +56,10 @@ def cell_context(
     source
         The code of the cell.
     settings
-        Whether to show a line under the cell, with which price, and what happens to operations that the GPU libraries
-        lack.
+        Whether to show a line under the cell, with which price, where results are, and what happens to operations that
+        the GPU libraries lack.
     """
     # Imported here, because the start of the cluster imports Dask in the background.
-    from ...overlay.cell_record import CellRecord
     from ...switch.context import switched_to
     from ...switch.default_client import default_client
     from ...switch.moving import host_collections, moved
@@ -68,9 +67,7 @@ def cell_context(
     on_gpus = cluster.ready.engine == "cuda"
     backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
     outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
-    record = CellRecord(to_host=arguments.to_host)
-    if on_gpus:
-        record.fallback = settings.fallback_of(strict=arguments.strict)
+    record = settings.record_of(arguments, on_gpus=on_gpus)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
         line, interruption = None, Interruption()
