@@ -31,6 +31,7 @@ class Session:
         self._loss: ClusterLostError | None = None
         self._options: dict[str, Any] | None = {}
         self._optimizes = True
+        self._is_automatic = False
         self._lock = threading.RLock()
 
     @property
@@ -117,8 +118,8 @@ class Session:
                     return running, False
                 raise ClusterExistsError
             # The server may already hold a cluster for this kernel; then it returns that one.
-            cluster = self._cluster = launch(self._loop, spec, on_progress, while_waiting, self._on_lost)
-            cluster.client.optimizes = self._optimizes
+            cluster = launch(self._loop, spec, on_progress, while_waiting, self._on_lost)
+            self._take(cluster)
             self._loss, self._options = None, options
             if cluster.ready.found:
                 self._set_up_attached(cluster)
@@ -150,8 +151,8 @@ class Session:
                     f"This kernel has a cluster at {running.ready.address}.",
                     f"Type %gpudask {'stop' if running.is_owned else 'disconnect'} first.",
                 )
-            cluster = self._cluster = connect(self._loop, arguments, while_waiting, self._on_lost)
-            cluster.client.optimizes = self._optimizes
+            cluster = connect(self._loop, arguments, while_waiting, self._on_lost)
+            self._take(cluster)
             self._loss = self._options = None
             return cluster
 
@@ -214,6 +215,13 @@ class Session:
             self._optimizes = on
             if self._cluster is not None:
                 self._cluster.client.optimizes = on
+
+    def report_automatic(self, *, on: bool) -> None:
+        """Report whether every cell runs as if ``%%gpudask`` stood above it; the notebook's toolbar shows it."""
+        with self._lock:
+            self._is_automatic = on
+            if self._cluster is not None:
+                self._loop.run(self._cluster.process.report_automatic(on=on))
 
     @contextmanager
     def temporary_cluster(self, spec: ClusterSpec) -> Iterator[RunningCluster]:
@@ -352,10 +360,17 @@ class Session:
     def _attach(self) -> RunningCluster | None:
         cluster = attach(self._loop, self._on_lost)
         if cluster is not None:
-            self._cluster, self._loss = cluster, None
-            cluster.client.optimizes = self._optimizes
+            self._take(cluster)
+            self._loss = None
             self._set_up_attached(cluster)
         return cluster
+
+    def _take(self, cluster: RunningCluster) -> None:
+        """Use a cluster, with the settings of this session."""
+        self._cluster = cluster
+        cluster.client.optimizes = self._optimizes
+        if self._is_automatic:
+            self._loop.run(cluster.process.report_automatic(on=True))
 
     def _set_up_attached(self, cluster: RunningCluster) -> None:
         """Give a cluster that another kernel or the server started this kernel's import path, and keep its options."""
