@@ -3,297 +3,154 @@
 python benchmarks/speed.py --engine cpu --out benchmarks/results/NAME.json
 python benchmarks/speed.py --engine cuda --out benchmarks/results/NAME.json
 python benchmarks/speed.py --engine cuda --only "2 TB;SVD"
+CUDA_VISIBLE_DEVICES=3 python benchmarks/speed.py --engine cuda --only Parquet
 
 By hand is a `dask_cuda.LocalCUDACluster` with ``pre_import="cudf,cupy"`` and Dask's backends set around the code, or
-without a GPU a `distributed.LocalCluster` with one worker of one thread. Each side runs in a process of its own, one
-after the other; each row once to warm up, and then `--repeat` times. The table has the median, and the ratio.
+without a GPU a `distributed.LocalCluster` with one worker of one thread. Some rows have a side of another kind: a loop
+with no Dask, a plain cell, or a server's standby supervisor. The rows are in `workloads/`.
+
+Each side runs in a process of its own, one after the other; each row once to warm up, and then `--repeat` times. The
+table has the median, and by hand over ours. Files and leases are in a folder of the run's own, so that several runs can
+use different GPUs of a machine at the same time; Parquet files stay in the folder ``SPEED_DATA`` if that is set.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from workloads import arrays, empty_cell, first_result, frames
+from workloads.clusters import cluster, environment
+from workloads.table import BY_HAND, OURS, ROWS, Row, Seconds
 
 MARK = "speed: "
-ROWS: dict[str, Callable[[bool], Any]] = {}
-LIMIT = 540
+START = "start of the cluster"
+WORKLOADS = (arrays, frames, first_result, empty_cell)  # each adds its rows
 
 
-def row(name: str) -> Callable[[Callable[[bool], Any]], Callable[[bool], Any]]:
-    """A computation under `name`; it is given whether it runs on GPUs, where it is larger, and waits for its result."""
-
-    def add(function: Callable[[bool], Any]) -> Callable[[bool], Any]:
-        ROWS[name] = function
-        return function
-
-    return add
-
-
-@row("normal numbers, 2 TB on GPUs and 200 MB on the CPU: (x + 1)[::2, ::2].sum()")
-def seed_cell(large: bool) -> Any:
-    import dask.array as da
-
-    size, chunk = (500_000, 10_000) if large else (5_000, 100)
-    x = da.random.normal(10, 1, size=(size, size), chunks=(chunk, chunk))
-    return (x + 1)[::2, ::2].sum().compute()
+def select(only: str, engine: str) -> list[Row]:
+    """The rows whose name has one of the parts in `only`, with ``;`` between them, and that run on this engine."""
+    wanted = [part for part in only.split(";") if part]
+    rows = [each for each in ROWS.values() if not wanted or any(part in each.name for part in wanted)]
+    rows = [each for each in rows if engine == "cuda" or not each.needs_gpu]
+    if not rows:
+        raise SystemExit(f"--only {only!r} names no row for --engine {engine}. The rows are:\n" + "\n".join(ROWS))
+    return rows
 
 
-@row("the same with RandomState(RandomState=cupy.random.RandomState)")
-def seed_cell_verbatim(large: bool) -> Any:
-    import dask.array as da
-
-    if not large:
-        return None
-    import cupy
-
-    rs = da.random.RandomState(RandomState=cupy.random.RandomState)
-    x = rs.normal(10, 1, size=(500_000, 500_000), chunks=(10_000, 10_000))
-    return (x + 1)[::2, ::2].sum().compute()
-
-
-def _normal(large: bool) -> Any:
-    import dask.array as da
-
-    size, chunk = (200_000, 10_000) if large else (4_000, 200)
-    return da.random.normal(10, 1, size=(size, size), chunks=(chunk, chunk))
-
-
-@row("mean")
-def mean(large: bool) -> Any:
-    return _normal(large).mean().compute()
-
-
-@row("standard deviation")
-def standard_deviation(large: bool) -> Any:
-    return _normal(large).std().compute()
-
-
-@row("2,500 tiny tasks: da.ones((2500, 10), chunks=(1, 10)).sum()")
-def tiny_tasks(_: bool) -> Any:
-    import dask.array as da
-
-    return da.ones((2500, 10), chunks=(1, 10)).sum().compute()
-
-
-@row("(x + x.T)[1:, 1:].mean(axis=0).sum() in 400 blocks")
-def transposed(large: bool) -> Any:
-    import dask.array as da
-
-    size, chunk = (40_000, 2_000) if large else (4_000, 200)
-    x = da.random.random((size, size), chunks=(chunk, chunk))
-    return (x + x.T)[1:, 1:].mean(axis=0).sum().compute()
-
-
-@row("2,500 blocks of 1 MB persisted, five element-wise steps each")
-def element_wise(_: bool) -> Any:
-    import dask.array as da
-    from distributed import wait
-
-    x = da.ones((2500 * 125, 1000), chunks=(125, 1000)).persist()
-    wait(x)
+def measure(options: argparse.Namespace) -> None:
+    """Run rows on one side, on one cluster, and print the seconds of each run."""
+    large = options.engine == "cuda"
     start = time.perf_counter()
-    y = (((x + 1) * 2 - 3) ** 2 / 4).persist()
-    wait(y)
-    return time.perf_counter() - start
-
-
-@row("SVD")
-def svd(large: bool) -> Any:
-    import dask.array as da
-
-    rows, chunk, columns = (1_000_000, 20_000, 1_000) if large else (20_000, 500, 50)
-    _, s, _ = da.linalg.svd(da.random.random((rows, columns), chunks=(chunk, columns)))
-    return s.compute()
-
-
-@row("Dask's documentation: y = x + x.T; y[::2, 5000:].mean(axis=1)")
-def documented_slices(large: bool) -> Any:
-    import dask.array as da
-
-    size, chunk = (100_000, 5_000) if large else (10_000, 500)
-    x = da.random.random((size, size), chunks=(chunk, chunk))
-    return (x + x.T)[::2, 5000:].mean(axis=1).compute()
-
-
-@row("Dask's documentation: anomaly from the mean of a time axis, then its largest value")
-def anomaly(large: bool) -> Any:
-    import dask.array as da
-
-    days, points, chunk = (20_000, 200_000, 50) if large else (2_000, 500, 5)
-    x = da.random.random((days, points), chunks=(chunk, points))
-    return abs(x - 0.5).max(axis=1).mean().compute()
-
-
-@row("Dask's documentation: histogram")
-def histogram(large: bool) -> Any:
-    import dask.array as da
-
-    x = da.random.random(2_000_000_000 if large else 2_000_000, chunks=1_000_000 if large else 2_000)
-    return da.histogram(x, bins=100, range=(0, 1))[0].compute()
-
-
-_PARTS = 16
-
-
-def _parquet(large: bool) -> str:
-    """A folder of Parquet files, made once."""
-    import numpy as np
-    import pandas as pd
-
-    folder = Path(os.environ["SPEED_DATA"]) / ("large" if large else "small")
-    if not folder.exists():
-        folder.mkdir(parents=True)
-        count = (80_000_000 if large else 400_000) // _PARTS
-        for part in range(_PARTS):
-            rng = np.random.default_rng(part)
-            frame = pd.DataFrame(
-                {"key": rng.integers(0, 10_000, count), "x": rng.random(count), "y": rng.random(count)}
-            )
-            frame.to_parquet(folder / f"part-{part:02}.parquet")
-    return str(folder)
-
-
-@row("Parquet: mean by group")
-def group_by(large: bool) -> Any:
-    import dask.dataframe as dd
-
-    return dd.read_parquet(_parquet(large)).groupby("key").x.mean().compute()
-
-
-@row("Parquet: merge")
-def merge(large: bool) -> Any:
-    import dask.dataframe as dd
-
-    frame = dd.read_parquet(_parquet(large))
-    means = frame.groupby("key").y.mean().rename("mean").reset_index()
-    return frame.merge(means, on="key").x.sum().compute()
-
-
-@row("Parquet: sort")
-def sort(large: bool) -> Any:
-    import dask.dataframe as dd
-
-    return dd.read_parquet(_parquet(large)).sort_values("x").head(10)
-
-
-@contextmanager
-def by_hand(engine: str) -> Iterator[None]:
-    import dask
-    from distributed import Client
-
-    with ExitStack() as stack:
-        if engine == "cuda":
-            from dask_cuda import LocalCUDACluster
-
-            cluster = stack.enter_context(LocalCUDACluster(pre_import="cudf,cupy", dashboard_address=":0"))
-            stack.enter_context(dask.config.set({"array.backend": "cupy", "dataframe.backend": "cudf"}))
-        else:
-            from distributed import LocalCluster
-
-            cluster = stack.enter_context(LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0"))
-        stack.enter_context(Client(cluster))
-        yield
-
-
-@contextmanager
-def ours(engine: str) -> Iterator[None]:
-    import warnings
-
-    import jupyter_gpudask
-
-    warnings.filterwarnings("ignore", message=".*CPU stand-in")
-    options = {"engine": "cuda"} if engine == "cuda" else {"engine": "cpu", "workers": 1, "threads": 1}
-    with jupyter_gpudask.gpu(**options):
-        yield
-
-
-def measure(side: str, engine: str, names: list[str], repeat: int) -> None:
-    """Run the rows on one side, and print the seconds of each run."""
-    start = time.perf_counter()
-    with (by_hand if side == "by hand" else ours)(engine):
-        print(MARK + json.dumps(["start", [time.perf_counter() - start]]), flush=True)
-        for name in names:
-            seconds = []
+    with cluster(options.side, options.cluster, options.engine, options.protocol):
+        if options.cluster == "whole" and options.side in (BY_HAND, OURS):
+            print(MARK + json.dumps([START, [time.perf_counter() - start]]), flush=True)
+        for name in options.rows:
             try:
-                for _ in range(repeat + 1):
-                    begun = time.perf_counter()
-                    result = ROWS[name](engine == "cuda")
-                    own = isinstance(result, float) and "persisted" in name  # it has measured a part of itself
-                    seconds.append(result if own else time.perf_counter() - begun)
-                    del result
+                seconds = [run_once(ROWS[name].sides[options.side], large) for _ in range(options.repeat + 1)]
             except Exception as error:  # noqa: BLE001 - reported in the table
                 print(MARK + json.dumps([name, f"{type(error).__name__}: {error}"]), flush=True)
             else:
                 print(MARK + json.dumps([name, seconds]), flush=True)
 
 
-def run_side(side: str, options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+def run_once(work: Any, large: bool) -> float:
+    start = time.perf_counter()
+    result = work(large)
+    seconds = time.perf_counter() - start
+    return result.value if isinstance(result, Seconds) else seconds
+
+
+def groups(rows: list[Row]) -> list[list[Row]]:
+    """The rows that run in one process on each side: those of one cluster, and each that needs none alone."""
+    found: dict[str, list[Row]] = {}
+    for each in rows:
+        found.setdefault(each.cluster or each.name, []).append(each)
+    return list(found.values())
+
+
+def run_side(options: argparse.Namespace, variables: dict[str, str], side: str, rows: list[Row]) -> dict[str, Any]:
+    """The seconds of rows that need the same cluster, on side `side`, in a process of their own."""
+    names, setting = [each.name for each in rows], rows[0].cluster
     command = [sys.executable, __file__, "--side", side, "--engine", options.engine, "--repeat", str(options.repeat)]
-    command += ["--only", ";".join(names)]
+    command += ["--protocol", options.protocol, *(["--cluster", setting] if setting else []), "--rows", *names]
     found: dict[str, Any] = {}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables)
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith(MARK):
             name, seconds = json.loads(line.removeprefix(MARK))
             found[name] = seconds
             print(f"{side}: {name}: {seconds}", file=sys.stderr, flush=True)
-    process.wait()
-    return found
+    status = process.wait()
+    return dict.fromkeys(names, f"The process ended with status {status}.") | found
 
 
-def compare(options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
-    """The medians of both sides, and how many times faster ours is."""
-    sides = {side: run_side(side, options, names) for side in ("by hand", "jupyter_gpudask")}
-    table: dict[str, Any] = {}
-    for name in ("start", *names):
-        entry: dict[str, Any] = {"runs": {side: found.get(name) for side, found in sides.items()}}
-        medians = {
-            side: statistics.median(runs[1:] or runs) for side, runs in entry["runs"].items() if isinstance(runs, list)
-        }
-        entry["seconds"] = medians
-        if len(medians) == 2 and medians["jupyter_gpudask"]:
-            entry["ratio"] = round(medians["by hand"] / medians["jupyter_gpudask"], 2)
-        table[name] = entry
-    return table
+def compare(options: argparse.Namespace, variables: dict[str, str]) -> dict[str, Any]:
+    """For each row the runs and the median of its sides, and how many times faster ours is than by hand."""
+    runs: dict[str, dict[str, Any]] = {}
+    for group in groups(options.selected):
+        for side in dict.fromkeys(side for each in group for side in each.sides):
+            rows = [each for each in group if side in each.sides]
+            for name, found in run_side(options, variables, side, rows).items():
+                runs.setdefault(name, {})[side] = found
+    return {name: summary(found) for name, found in runs.items()}
 
 
-def main() -> None:
+def summary(runs: dict[str, Any]) -> dict[str, Any]:
+    """The runs of one row with their medians, without the first run, and the ratio of the two main sides."""
+    lists = {side: found for side, found in runs.items() if isinstance(found, list)}
+    medians = {side: statistics.median(found[1:] or found) for side, found in lists.items()}
+    entry: dict[str, Any] = {"runs": runs, "seconds": medians}
+    if BY_HAND in medians and medians.get(OURS):
+        entry["ratio"] = round(medians[BY_HAND] / medians[OURS], 2)
+    return entry
+
+
+def print_table(table: dict[str, Any]) -> None:
+    for name, entry in table.items():
+        sides = [f"{side} {_seconds(entry['seconds'].get(side))}" for side in entry["runs"]]
+        print(f"{name:90} {entry.get('ratio', ''):>6}  {', '.join(sides)}")
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "failed"
+    return f"{value:.2f} s" if value >= 0.1 else f"{1000 * value:.2f} ms"
+
+
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--only", default="", help="parts of the names of rows, separated by ;")
+    parser.add_argument("--gpus", type=int, help="use the first GPUS of the visible GPUs; without it, all of them")
+    parser.add_argument("--protocol", choices=["tcp", "ucx"], default="tcp", help="of both clusters with GPUs")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--side", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    wanted = [part for part in options.only.split(";") if part]
-    names = [name for name in ROWS if not wanted or any(part in name for part in wanted)]
-    if options.engine == "cpu":
-        names = [name for name in names if "cupy" not in name]
+    for name in ("--side", "--cluster"):
+        parser.add_argument(name, help=argparse.SUPPRESS)
+    parser.add_argument("--rows", nargs="*", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse()
     if options.side:
-        measure(options.side, options.engine, names, options.repeat)
+        measure(options)
         return
     from report import header, publish
 
+    options.selected = select(options.only, options.engine)
     with tempfile.TemporaryDirectory() as folder:
-        os.environ.setdefault("SPEED_DATA", folder)
-        table = compare(options, names)
-    for name, entry in table.items():
-        seconds = entry["seconds"]
-        cells = [f"{seconds[side]:8.2f}" if side in seconds else "  failed" for side in entry["runs"]]
-        print(f"{name:90} {cells[0]} {cells[1]} {entry.get('ratio', ''):>6}")
+        table = compare(options, environment(Path(folder), options.gpus))
+    print_table(table)
     publish(header() | {"rows": table}, options.out, hide="rows")
 
 

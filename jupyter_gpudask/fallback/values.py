@@ -10,7 +10,7 @@ import pandas as pd
 from dask.utils import funcname, key_split, typename
 from tlz import compose
 
-from ..inspection.placement import can_move, is_type_of_gpu, results_to_host
+from ..inspection.placement import can_move, is_plain_tuple, is_type_of_gpu, results_to_host
 from .missing import words_of_lack
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def copied(value: Any) -> Any:
     """A value with copies of its arrays and dataframes."""
     if type(value) is dict:
         return {key: copied(part) for key, part in value.items()}
-    if type(value) in (list, tuple):
+    if type(value) is list or is_plain_tuple(value):
         return type(value)(map(copied, value))
     if isinstance(value, np.ndarray) or typename(type(value)) == "cupy.ndarray":
         return value.copy(order="K")
@@ -115,7 +115,7 @@ def to_gpu(result: Any, kinds: Collection[str]) -> Any:
         return {key: to_gpu(value, kinds) for key, value in result.items()}
     if isinstance(result, tuple) and hasattr(result, "_fields"):
         return type(result)(*(to_gpu(value, kinds) for value in result))
-    if type(result) in (list, tuple):
+    if type(result) is list or is_plain_tuple(result):
         return type(result)(to_gpu(value, kinds) for value in result)
     if type(result) is np.ndarray or ("cupy" in kinds and isinstance(result, np.generic)):
         return _array_to_gpu(result)

@@ -67,11 +67,19 @@ def results_to_host(result: Any) -> Any:
     """A result as NumPy and pandas, including the contents of nested tuples, lists, sets and dicts."""
     if type(result) is dict:
         return {key: results_to_host(value) for key, value in result.items()}
-    if type(result) in (list, tuple, set):
+    if type(result) in (list, set) or is_plain_tuple(result):
         return type(result)(map(results_to_host, result))
     if isinstance(result, tuple) and hasattr(result, "_fields"):
         return type(result)(*map(results_to_host, result))
     return to_host(result)
+
+
+def is_plain_tuple(value: Any) -> bool:
+    """Whether its type takes the elements in one iterable: a tuple, or one of Dask's own that only has another name."""
+    kind = type(value)
+    return kind is tuple or (
+        issubclass(kind, tuple) and kind.__module__.startswith("dask.") and "_fields" not in kind.__dict__
+    )
 
 
 def ancestors(collection: Any) -> frozenset[str]:

@@ -20,6 +20,7 @@ from ..protocol import (
     Progress,
     Ready,
     Refused,
+    Release,
     Rename,
     Reset,
     Scale,
@@ -130,6 +131,16 @@ class ClusterConnection:
             The cluster has ended, or did not respond.
         """
         return (await self._ask(Reset(), StateReport)).state
+
+    async def release(self) -> ClusterState:
+        """Release the finished results that clients hold on the workers; unfinished tasks go on.
+
+        Raises
+        ------
+        ClusterLostError
+            The cluster has ended, or did not respond.
+        """
+        return (await self._ask(Release(), StateReport)).state
 
     async def check_libraries(self, names: Sequence[str]) -> None:
         """Check nothing: the workers have the environment of the kernel."""

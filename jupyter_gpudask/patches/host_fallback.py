@@ -13,7 +13,7 @@ from ..fallback.log import Place, fallback_log
 from ..fallback.missing import words_behind, words_of_lack
 from ..fallback.values import operation_of
 from ..inspection.arguments import bind, first_argument
-from ..inspection.placement import place_of, place_of_partitions, results_to_host, to_gpu, to_host
+from ..inspection.placement import name_of, place_of, place_of_partitions, results_to_host, to_gpu, to_host
 from ..inspection.user_code import user_line
 from ..overlay.config_overlay import current_record
 
@@ -121,7 +121,7 @@ def build_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
             raise
         failure = error
     else:
-        _note_line(collection.expr._name, record)  # noqa: SLF001
+        _note_line(name_of(collection), record)  # an array, for `values`
         return collection
     expression = first_argument(original, args, kwargs)
     line, operation = user_line(), type(expression).__name__

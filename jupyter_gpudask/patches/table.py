@@ -425,7 +425,7 @@ PATCHES = (
         ),
         process="kernel",
         reason="A Client receives the graph of a computation, not its collections. Whether a result fits in the memory "
-        "of the kernel's GPU, and the conversion of blocks for --to-host, must be decided before the graph is built. "
+        "of the kernel's GPU, and the conversion of results to the host, must be decided before the graph is built. "
         "The other changes are in the client class KernelClient.",
         upstream="To file with Dask: 'let a Client see the collections of dask.compute, as it does those of "
         "dask.persist'.",

@@ -96,6 +96,12 @@ class Reset(_Command):
     type: Literal["reset"] = "reset"
 
 
+class Release(_Command):
+    """Release the finished results that clients hold on the workers; unfinished tasks go on."""
+
+    type: Literal["release"] = "release"
+
+
 class Rename(_Command):
     """Change the name under which the GPUs are held; it has no answer."""
 
@@ -109,7 +115,7 @@ class Close(_Command):
     type: Literal["close"] = "close"
 
 
-Command = Start | SendState | Watch | SendLogs | Scale | Reset | Rename | Close
+Command = Start | SendState | Watch | SendLogs | Scale | Reset | Release | Rename | Close
 
 _commands: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])
 

@@ -214,6 +214,11 @@ class _ClusterCommands:
         await self._cluster.reset()
         return await self._state()
 
+    async def release(self) -> ClusterState:
+        """Release the finished results: a command of the protocol, which kernels of this package do not send."""
+        await self._cluster.release()
+        return await self._state()
+
     async def log(self, worker: str, lines: int) -> str:
         return (await self._manager.get(self._cluster.kernel_id).logs(lines)).get(worker, "")
 

@@ -1,5 +1,6 @@
 """A dataframe operation whose metadata cuDF lacks runs on the host as a whole; cuDF is a class of that name here."""
 
+import dask.array as da
 import pandas as pd
 import pytest
 from dask._expr import Expr
@@ -61,6 +62,10 @@ class Collection:
         assert self._meta is not None
 
     @property
+    def _name(self):
+        return self.expr._name
+
+    @property
     def _meta(self):
         return self.expr._meta
 
@@ -102,6 +107,12 @@ def test_it_is_computed_on_the_host_and_its_result_is_on_the_gpu(cell):
     assert isinstance(place, Place)
 
 
+def test_the_line_of_an_expression_of_arrays_is_known(cell):
+    cell("host")
+    array = build_frame(lambda _: da.ones(3), Source("gpu"))
+    assert fallback_log.line_of(array.name) > 0
+
+
 @pytest.mark.parametrize("fallback", ["host", "strict"])
 def test_any_other_error_is_raised(cell, fallback):
     cell(fallback)
@@ -109,7 +120,7 @@ def test_any_other_error_is_raised(cell, fallback):
         build_frame(new_collection, Wrong(Source("gpu"), 3))
 
 
-def test_by_default_the_error_of_the_library_is_raised(cell):
+def test_the_error_of_the_library_is_raised_if_that_is_set(cell):
     cell("error")
     with pytest.raises(NotImplementedError, match="not yet implemented"):
         build_frame(new_collection, Missing(Source("gpu"), 3))

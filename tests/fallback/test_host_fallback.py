@@ -12,6 +12,7 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+from dask.dataframe.rolling import CombinedOutput
 from device import MARKS, cupy
 from helpers import wait_until
 
@@ -20,7 +21,7 @@ from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.host_call import HostFallback
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.overlay.cell_record import DEFAULT_FALLBACK, CellRecord
+from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.switch.context import switched_to
 from jupyter_gpudask.switch.default_client import default_client
 
@@ -69,6 +70,8 @@ def array():
         (lambda x: x.map_blocks(functools.partial(host_only, factor=2)), NUMBERS * 2, "host_only"),
         (lambda x: x.map_blocks(lambda block: np.asarray(block) + 1), NUMBERS + 1, "lambda"),
         (lambda x: da.blockwise(host_only, "ij", x, "ij", dtype=float), NUMBERS, "host_only"),
+        (lambda x: x.rechunk((3, 4)).map_blocks(host_only, dtype=float), NUMBERS, "host_only"),
+        (lambda x: x.sum().map_blocks(host_only, dtype=float), NUMBERS.sum(), "host_only"),
         (lambda x: x.map_overlap(host_only, depth=1, boundary="none"), NUMBERS, "host_only"),
         (
             lambda x: da.apply_gufunc(host_only, "()->()", x, vectorize=False, output_dtypes=float),
@@ -143,9 +146,8 @@ def test_what_cupy_has_runs_on_the_gpu_and_nothing_is_counted(cell):
     assert log() == {}
 
 
-def test_by_default_the_error_of_the_library_is_raised(cell):
-    assert DEFAULT_FALLBACK == "error"
-    log = cell(DEFAULT_FALLBACK)
+def test_the_error_of_the_library_is_raised_if_that_is_set(cell):
+    log = cell("error")
     with pytest.raises(TypeError, match="Implicit conversion"):
         array().map_blocks(host_only, dtype=float).compute()
     with pytest.raises(ValueError, match="`dtype` inference failed"):
@@ -394,6 +396,14 @@ def test_nested_arguments_and_results_are_moved():
     result = HostFallback(several)([cupy.ones(2), cupy.ones(2)], options={"weights": cupy.ones(2)})
     assert result["sum"].tolist() == [2, 2]
     assert [type(part) for part in result.values()] == [cupy.ndarray, str, cupy.ndarray]
+
+
+def test_tuples_of_dask_are_moved():
+    def first(given):
+        return type(given)((np.asarray(given[0]), *given[1:]))
+
+    result = HostFallback(first)(CombinedOutput((cupy.ones(2), 1, None)))
+    assert (type(result), type(result[0]), *result[1:]) == (CombinedOutput, cupy.ndarray, 1, None)
 
 
 @pytest.mark.cluster

@@ -57,6 +57,7 @@ def raised_in(module, error):
     [
         ("cupy._core.core", TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`")),
         ("cupy._indexing", TypeError("unravel_index() got an unexpected keyword argument 'shape'")),
+        ("dask.array.routines", TypeError("unravel_index() got an unexpected keyword argument 'shape'")),
         ("cupy._core", ValueError("Unsupported dtype timedelta64[D]")),
         ("cupy", NotImplementedError("Callable functions are not supported currently")),
         ("cudf.core.indexed_frame", ValueError("UDFs using **kwargs are not yet supported.")),
@@ -76,6 +77,7 @@ def test_what_failed_on_a_gpu_for_a_lack_is_one(module, error):
     ("module", "error"),
     [
         ("__main__", TypeError("Implicit conversion to a NumPy array is not allowed.")),
+        ("__main__", TypeError("my_function() got an unexpected keyword argument 'shape'")),
         ("__main__", NotImplementedError("later")),
         ("analysis", ValueError("cupy has no such thing")),
         ("numpy.linalg", np.linalg.LinAlgError("Singular matrix")),

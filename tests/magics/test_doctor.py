@@ -26,6 +26,9 @@ def test_a_machine_without_a_driver_gets_a_problem_with_what_to_do(kernel):
     reply = kernel.ok("examined = %gpudask doctor\nexamined")
     assert "1 problem found." in reply.value
     assert "This machine has no NVIDIA driver." in reply.html[-1]
+    assert 'aria-label="problem">✗</span>' in reply.html[-1]
+    assert "<code>Type: %gpudask start</code>" in reply.html[-1]
+    assert reply.value.splitlines()[-1].startswith("State at 20")
     found = findings(kernel)
     assert found["driver"][0] == "problem"
     assert found["cluster"] == ("note", "This kernel has none.", "Type: %gpudask start")

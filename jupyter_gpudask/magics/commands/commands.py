@@ -100,6 +100,11 @@ class Commands:
 
         return examine(self._session.reconnect())
 
+    def _held(self, arguments: LineArguments) -> View:
+        from .held import held
+
+        return held(self._shell, self._session, arguments.release)
+
     def _free(self, _: LineArguments) -> View:
         from .free import free
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distributed import Client
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ...overlay.cell_record import Fallback
+    from ...overlay.cell_record import CellRecord
     from ...session.running_cluster import RunningCluster
     from ..arguments import CellArguments
     from .rules import Comparison
@@ -62,7 +62,7 @@ async def compare_runs(
     body: str,
     *,
     file: str,
-    fallback: Fallback,
+    record: CellRecord,
 ) -> ComparisonView:
     """Run a cell on a temporary CPU cluster and then on the GPUs, and compare times and results.
 
@@ -80,8 +80,8 @@ async def compare_runs(
         The code of the cell, in which the ``%%gpudask`` line is a comment or blank.
     file
         The file name of the cell for tracebacks.
-    fallback
-        See `CellRecord`.
+    record
+        Where results are, and what happens to operations that the GPU libraries lack.
 
     Raises
     ------
@@ -91,7 +91,6 @@ async def compare_runs(
     __tracebackhide__ = True
     if cluster.ready.engine != "cuda":
         raise ComparisonError("--compare needs GPUs, and this cluster is the CPU stand-in.", "Leave it out.")
-    from ...overlay.cell_record import CellRecord
     from ...protocol import ClusterSpec
     from ...session.launch import temporary_cluster
     from ...switch.context import switched_to
@@ -114,7 +113,7 @@ async def compare_runs(
     backends = (arguments.array, arguments.dataframe)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
-        stack.enter_context(switched_to(*backends, CellRecord(to_host=arguments.to_host, fallback=fallback)))
+        stack.enter_context(switched_to(*backends, record))
         outside = host_collections(body, namespace, backends)
         stack.enter_context(moved(arguments.move, namespace, mentioned=list(outside)))
         where = f"{describe_cluster(cluster.ready, cluster.state())} with {' and '.join(backends)}"

@@ -204,6 +204,16 @@ class KernelCluster:
         """
         self.state = await self._running_process().reset()
 
+    async def release(self) -> None:
+        """Release the finished results that clients hold on the workers; unfinished tasks go on.
+
+        Raises
+        ------
+        ClusterLostError
+            The cluster is not ready, or does not respond.
+        """
+        self.state = await self._running_process().release()
+
     async def logs(self, lines: int = 200) -> dict[str, str]:
         """The last lines of the logs, by worker name, and ``supervisor``, which is also kept for a failed cluster."""
         process = self.process

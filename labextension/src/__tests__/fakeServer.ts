@@ -43,6 +43,7 @@ const EMPTY: IStreamMessage = {
   gpus: { gpus: [], reason: '', fix: '' },
   clusters: [],
   removed: [],
+  memory_total: 256 * 2 ** 30,
   history: []
 };
 
@@ -153,10 +154,12 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
           spilled_to_host: 2 * GIB,
           spilled_to_disk: GIB,
           memory: GIB,
+          cpu: 42,
           threads: 1,
           executing: 4,
           waiting: 1,
           executed: 20,
+          held: 0,
           out_of_memory: 0,
           status: 'running'
         }

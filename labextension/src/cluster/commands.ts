@@ -5,6 +5,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import {
   addIcon,
+  clearIcon,
   copyIcon,
   launchIcon,
   listIcon,
@@ -21,6 +22,7 @@ import { plotsIcon, scaleIcon } from '../icons';
 import { ClusterStatus, ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import type { ClusterActions } from './actions';
+import { resultBytes } from './summary';
 
 /** The arguments of the cluster commands. */
 export const KERNEL_ARGS = {
@@ -171,6 +173,19 @@ export function addClusterCommands(
     ['ready', 'failed', 'closed'],
     { label: trans.__('Restart Cluster'), icon: refreshIcon },
     async cluster => (await actions()).restart(cluster)
+  );
+  add(
+    CommandIDs.release,
+    ['ready'],
+    {
+      label: trans.__('Release Results…'),
+      caption: trans.__(
+        'Release the results that the notebook holds on the workers'
+      ),
+      icon: clearIcon
+    },
+    async cluster => (await actions()).release(cluster),
+    cluster => resultBytes(cluster) > 0
   );
   add(
     CommandIDs.showLogs,

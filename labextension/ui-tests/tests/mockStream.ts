@@ -57,6 +57,7 @@ function workerMetrics(time: number, index: number): object {
     spilled_to_host: index % 4 === 1 ? 3 * GIB : 0,
     spilled_to_disk: 0,
     memory: Math.round((2 + wave(time, index)) * GIB),
+    cpu: Math.round(100 * wave(time / 2, index + 1)),
     executing: 1 + (index % 4),
     waiting: Math.round(20 * wave(time, index)),
     executed: Math.round(20 * (time - START) + 40 * wave(time, index))
@@ -86,7 +87,13 @@ function sample(scene: IScene, time: number): object {
     gpus: Object.fromEntries(
       numbers(scene.gpus).map(index => [uuid(index), gpuMetrics(time, index)])
     ),
-    workers: scene.workers ? { played: Object.fromEntries(workers) } : {}
+    workers: scene.workers ? { played: Object.fromEntries(workers) } : {},
+    machine: {
+      cpu: Math.round(40 + 50 * wave(time, 3)),
+      memory_used: Math.round((200 + 300 * wave(time / 5, 4)) * GIB),
+      disk: Math.round(3 * wave(time, 5) * GIB),
+      network: 0
+    }
   };
 }
 
@@ -175,6 +182,7 @@ function message(scene: IScene, tick: number, past: number): string {
     gpus: gpuList(scene, time),
     clusters: scene.workers === null ? [] : [clusterOf(scene, time)],
     removed: [],
+    memory_total: 1024 * GIB,
     history: numbers(seconds).map(back =>
       sample(scene, time - (seconds - 1) + back)
     )

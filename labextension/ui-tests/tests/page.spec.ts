@@ -56,7 +56,7 @@ test.describe('with a cluster', () => {
       'code',
       'len(client.scheduler_info()["workers"])'
     );
-    await page.notebook.runCell(1);
+    await page.notebook.runCell(0);
     await page.notebook.runCell(2);
     await expect(
       page.locator('.jp-Notebook .jp-OutputArea-output').last()
@@ -153,6 +153,19 @@ test.describe('with a cluster', () => {
     await item.getByTitle('Stop Cluster').click();
     await expectConfirmation();
     await expect(item).toBeVisible();
+
+    await page.sidebar.openTab('jupyter-gpudask-panel');
+    await chooseAction(card, 'Release Results…');
+    await expect(dialog).toContainText('Its workers hold 100 MiB of results (');
+    await page.screenshot({ path: testInfo.outputPath('release.png') });
+    await dialog.getByRole('button', { name: 'Release' }).click();
+    await expect(card).not.toContainText('of results', { timeout: 20000 });
+    await page.notebook.setCell(0, 'code', 'kept[0].result()');
+    await page.notebook.runCell(0);
+    await expect(page.locator('.jp-OutputArea-output').last()).toContainText(
+      'Run the cells again that made the results.'
+    );
+    await page.screenshot({ path: testInfo.outputPath('released.png') });
   });
 
   test('the shortcut moves the focus to the panel and back to the cell', async ({

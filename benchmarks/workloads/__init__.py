@@ -1,0 +1,1 @@
+"""The rows of `speed.py`: what is computed, on which cluster, and by which sides."""
