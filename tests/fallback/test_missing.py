@@ -123,8 +123,13 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     def other(image, size):
         return image, size
 
-    scipy = types.SimpleNamespace(gaussian_filter=gaussian_filter, median_filter=other)
-    cupyx = types.SimpleNamespace(gaussian_filter=twin, median_filter=lambda image, size, mode: None)
+    def zoom(image, zoom, order=3):
+        return image, zoom, order
+
+    scipy = types.SimpleNamespace(gaussian_filter=gaussian_filter, median_filter=other, zoom=zoom)
+    cupyx = types.SimpleNamespace(
+        gaussian_filter=twin, median_filter=lambda image, size, mode: None, zoom=lambda image, zoom, order=1: None
+    )
     for name in ("scipy", "cupyx", "cupyx.scipy"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     monkeypatch.setitem(sys.modules, "scipy.ndimage", scipy)
@@ -135,4 +140,5 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     assert function(np.ones(2), 1) == (np.ndarray, "on the host", 1)
     assert with_twin(functools.partial(gaussian_filter, sigma=2))(cupy.ones(2)) == (cupy.ndarray, "on the GPU", 2)
     assert with_twin(other) is other
+    assert with_twin(zoom) is zoom, "another default gives another result"
     assert with_twin(len) is len
