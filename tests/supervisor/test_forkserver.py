@@ -111,7 +111,9 @@ def cluster():
         finally:
             await asyncio.to_thread(client.close, 1)
 
-    environment = fake_gpu_environment(cupy=True, CUDA_DEVICE_ORDER="FASTEST_FIRST", OF_THE_KERNEL="yes")
+    environment = fake_gpu_environment(
+        cupy=True, CUDA_DEVICE_ORDER="FASTEST_FIRST", OF_THE_KERNEL="yes", OF_THE_OPTIONS="no"
+    )
     found.pid, _ = with_cluster(use, {"environment": {"OF_THE_OPTIONS": "yes"}}, environment)
     return found
 

@@ -300,7 +300,7 @@ def test_the_environment_and_the_resources_reach_the_workers():
         return await asyncio.to_thread(run)
 
     options = CPU | {"environment": "COLOUR=green", "resources": "GPU=1", "threads": 3}
-    assert with_cluster(use, options) == [("green", {"GPU": 1.0}, 3)]
+    assert with_cluster(use, options, environment={**os.environ, "COLOUR": "blue"}) == [("green", {"GPU": 1.0}, 3)]
 
 
 def test_no_lease_is_given_back_while_a_process_of_the_cluster_may_hold_its_gpu(monkeypatch):
