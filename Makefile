@@ -78,6 +78,7 @@ bench: $(VENV)/.installed ## time computations on the CPU stand-in, beside a pla
 
 bench-gpu: $(VENV)/.installed ## time computations on the GPUs, beside a LocalCUDACluster set up by hand
 	$(VENV)/bin/python benchmarks/speed.py --engine cuda
+	$(VENV)/bin/python benchmarks/eight.py
 
 docs: $(VENV)/.docs-tools ## build the documentation as a website into site/
 	$(VENV)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs jupyter_gpudask labextension/src tests ./benchmarks binder

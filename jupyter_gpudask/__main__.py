@@ -43,7 +43,7 @@ def parse_arguments(arguments: list[str]) -> tuple[str, list[str], dict[str, Any
     )
     parser.add_argument("--array", choices=("cupy", "numpy"), default="cupy")
     parser.add_argument("--dataframe", choices=("cudf", "pandas"), default="cudf")
-    parser.add_argument("--to-host", action="store_true", help="convert results to NumPy and pandas")
+    parser.add_argument("--results", choices=("host", "gpu"), help="where the results of compute() are")
     parser.add_argument("--fallback", choices=("error", "host", "strict"), help="for what CuPy or cuDF lack")
     for flag, option in start_options().items():
         if flag.startswith("--") and not option.value_is_optional and not option.is_repeatable:

@@ -291,7 +291,7 @@ class ResultTooLargeError(CodeError, MemoryError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            reason, "Keep it on the workers with persist() instead of compute(), or type: %%gpudask --to-host"
+            reason, "Keep it on the workers with persist() instead of compute(), or type: %%gpudask --results host"
         )
 
 

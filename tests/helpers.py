@@ -34,7 +34,8 @@ def fake_gpu_environment(*, cupy: bool = False, **settings: str) -> dict[str, st
     """
     folders = [str(FAKE_GPUS), str(FAKE_CUPY) if cupy else "", os.environ.get("PYTHONPATH", "")]
     path = os.pathsep.join(filter(None, folders))
-    return {**os.environ, "PYTHONPATH": path, **settings}
+    visible = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}  # real GPUs
+    return {**visible, "PYTHONPATH": path, **settings}
 
 
 def pids_of_session(session: int) -> list[int]:
@@ -185,10 +186,13 @@ class Kernel:
 
 @contextmanager
 def kernel_with_cupy(gpus: int, **settings: str):
-    """A kernel with a cluster on so many GPUs that are not there, and with the stand-in for CuPy."""
+    """A kernel with a cluster on so many GPUs that are not there, and with the stand-in for CuPy.
+
+    Its cells leave their results on the GPU, so that tests see what computed them.
+    """
     kernel = Kernel(fake_gpu_environment(cupy=True, FAKE_GPUS=str(gpus), **settings))
     try:
-        kernel.ok("%load_ext jupyter_gpudask")
+        kernel.ok("%load_ext jupyter_gpudask\n%config GpuDask.results = 'gpu'")
         kernel.ok("import cupy, dask.array as da\nstarted = %gpudask start\nclient = started.client")
         yield kernel
     finally:

@@ -33,7 +33,7 @@ if not has_gpus():
 def gpu():
     """A kernel with a cluster on one real GPU."""
     kernel = Kernel()
-    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("%load_ext jupyter_gpudask\n%config GpuDask.results = 'gpu'")
 
     def start(options="--gpus 1"):
         kernel.ok(f"started = %gpudask start {options}\nclient = started.client", timeout=120)
@@ -253,7 +253,7 @@ def test_results_that_do_not_fit_are_refused(gpu):
     reply = kernel.run("%%gpudask\nframe = dd.from_pandas(data, npartitions=4)\nframe.compute()")
     assert reply.error == "ResultTooLargeError"
     assert "The result frame needs" in reply.error_value
-    assert kernel.ok("%%gpudask --to-host\ntype(frame.compute()).__module__[:6]").value == "'pandas'"
+    assert kernel.ok("%%gpudask --results host\ntype(frame.compute()).__module__[:6]").value == "'pandas'"
 
 
 def test_frames_from_outside_are_named_moved_and_refused_beside_others(gpu):
@@ -308,7 +308,7 @@ def test_a_cell_of_arrays_and_frames_agrees_on_both(gpu):
 def test_scripts_switch_too(run_python):
     printed = run_python(
         "import dask.array as da, dask.dataframe as dd, jupyter_gpudask\n"
-        "with jupyter_gpudask.gpu(gpus=1):\n"
+        "with jupyter_gpudask.gpu(gpus=1, results='gpu'):\n"
         "    print(type(da.ones(3).compute()).__module__)\n"
         "    print(type(dd.from_dict({'a': [1]}, npartitions=1).compute()).__module__)\n"
         "print(type(da.ones(3).compute()).__module__)\n"

@@ -15,7 +15,7 @@ if not has_gpus():
 @pytest.fixture(scope="module")
 def kernel():
     kernel = Kernel()
-    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("%load_ext jupyter_gpudask\n%config GpuDask.results = 'gpu'")
     kernel.ok("started = %gpudask start --gpus 1\nclient = started.client", timeout=120)
     kernel.ok("%%gpudask\nimport cupy, numpy as np, dask.array as da, dask.dataframe as dd, pandas as pd")
     yield kernel
@@ -75,5 +75,5 @@ def test_xarray_computes_on_the_gpus_and_gives_numpy_where_it_is_asked_to(kernel
     )
     assert reply.value == "(True, [79999.5, 31999800.0, 46188.022])"
     refused = kernel.run("%%gpudask\nx.mean().compute().sum().values")
-    assert (refused.status, any("--to-host" in text for text in refused.displayed)) == ("error", True)
-    assert kernel.ok("%%gpudask --to-host\nfloat(x.mean().compute().sum().values)").value == "79999.5"
+    assert (refused.status, any("--results host" in text for text in refused.displayed)) == ("error", True)
+    assert kernel.ok("%%gpudask --results host\nfloat(x.mean().compute().sum().values)").value == "79999.5"

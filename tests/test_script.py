@@ -76,8 +76,10 @@ def test_a_script_that_is_not_there_is_one_sentence(capsys):
 
 
 def test_the_options_before_the_script_are_those_of_the_switch_and_the_others_its_own():
-    parsed = program.parse_arguments(["--gpus", "2", "--to-host", "--pool", "0.5", "job.py", "--gpus", "7", "-x"])
-    options = {"array": "cupy", "dataframe": "cudf", "to_host": True, "gpus": "2", "pool": "0.5"}
+    parsed = program.parse_arguments(
+        ["--gpus", "2", "--results", "gpu", "--pool", "0.5", "job.py", "--gpus", "7", "-x"]
+    )
+    options = {"array": "cupy", "dataframe": "cudf", "results": "gpu", "gpus": "2", "pool": "0.5"}
     assert parsed == ("job.py", ["--gpus", "7", "-x"], options)
 
 
@@ -97,6 +99,8 @@ def test_a_plain_script_computes_on_gpus(tmp_path):
         "jupyter_gpudask",
         "--dataframe",
         "pandas",
+        "--results",
+        "gpu",
         "--gpus",
         "1",
         str(tmp_path / "job.py"),

@@ -15,12 +15,13 @@ from ..fallback.log import fallback_log
 from ..overlay.config_overlay import current_record
 from ..overlay.thread_context import in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
+from ..scheduler.held_results import RELEASED
 from ..scheduler.joined_client import JOINED_UPDATE_GRAPH
 from .lost_results import explain_loss
 from .optimizing_client import OptimizingClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from ..errors import ResultsLostError
@@ -42,6 +43,8 @@ class KernelClient(OptimizingClient):
         How its cluster ended, as a sentence; empty while it runs.
     around_waits
         Returns a context manager that is entered around each call that blocks.
+    on_interrupt
+        Called when a ``KeyboardInterrupt`` ends a call that blocks, before its futures are released.
     is_joined
         Whether somebody else started its cluster, which it then shares with other clients.
     """
@@ -49,6 +52,7 @@ class KernelClient(OptimizingClient):
     end: str = ""
     is_joined: bool = False
     around_waits: Callable[[], AbstractContextManager[None]] = staticmethod(nullcontext)
+    on_interrupt: Callable[[], None] | None = None
 
     def sync(self, func: Any, *args: Any, asynchronous: bool | None = None, **kwargs: Any) -> Any:
         """Override of Dask's method, through which all blocking calls go.
@@ -65,6 +69,11 @@ class KernelClient(OptimizingClient):
         try:
             with self.around_waits():
                 return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
+        except KeyboardInterrupt:
+            on_interrupt, self.on_interrupt = self.on_interrupt, None
+            if on_interrupt is not None:
+                on_interrupt()
+            raise
         except NotOnGpuError as error:
             refusal = NotOnGpuError(error.operation, error.layer, error.words, fallback_log.line_of(error.layer))
         except Exception as error:
@@ -81,7 +90,7 @@ class KernelClient(OptimizingClient):
         raise copied
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
-        """As Dask's; in a GPU cell with the cell's ``--to-host``, and refused if the kernel's GPU cannot hold it."""
+        """As Dask's; in a GPU cell with the cell's ``--results``, and refused if the kernel's GPU cannot hold it."""
         __tracebackhide__ = True
         if current_record() is None:
             return super().compute(*args, **kwargs)
@@ -106,6 +115,12 @@ class KernelClient(OptimizingClient):
         from ..patches.result_size import check_what_was_computed
 
         return check_what_was_computed(OptimizingClient.gather, self, *args, **kwargs)
+
+    def _handle_cancelled_keys(self, keys: Iterable[Any], reason: str | None = None, msg: str | None = None) -> None:
+        super()._handle_cancelled_keys(keys, reason, msg)
+        if reason == RELEASED:  # the same keys may be computed again, with futures that are not cancelled
+            for key in keys:
+                self.futures.pop(key, None)
 
     def _send_to_scheduler(self, msg: Any) -> None:
         if self.is_joined and self.is_on_gpus and msg["op"] == UPDATE_GRAPH:

@@ -12,11 +12,13 @@ from distributed.client import FutureCancelledError, FuturesCancelledError, futu
 
 from ..errors import ResultsLostError
 from ..inspection.local_variables import local_variables
+from ..scheduler.held_results import RELEASED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LOST = "lost dependencies"  # the reason that Dask gives
+_LOST = {"lost dependencies", RELEASED}
+"""The reasons of futures whose results are lost; the first is Dask's."""
 
 
 def explain_loss(error: BaseException, client: Client) -> ResultsLostError | None:
@@ -32,7 +34,7 @@ def explain_loss(error: BaseException, client: Client) -> ResultsLostError | Non
     end = _end_of(client)
     if end:
         return ResultsLostError(end, "Type: %gpudask start, and run the cells again that made the results.")
-    if _LOST not in _reasons(error):
+    if not _LOST & _reasons(error):
         return None
     lost = {name: _end_of(future.client) for name, future in _lost_variables(client)}
     end = next(filter(None, lost.values()), "")

@@ -19,28 +19,46 @@ if TYPE_CHECKING:
 _OF_FUSION = re.compile(r"(_\.\d+)+$")  # what Dask adds to the name of a collection inside a fused task
 
 
-def with_fallback(graph: Mapping[Any, Any], *, refuse: bool = False) -> dict[Any, GraphNode]:
+def with_fallback(graph: Mapping[Any, Any], *, cell: str = "", refuse: bool = False) -> dict[Any, GraphNode]:
     """The same graph, in which the functions of blocks and partitions fall back to the host.
 
     Tasks of `dask.delayed` and of futures, whose keys are strings, stay as they are: their functions may have side
-    effects.
+    effects. Dask may fuse the only block of an array with such a task; then the functions of the block fall back.
 
     Parameters
     ----------
     graph
         A task graph, as Dask has optimized it.
-    refuse
+    cell, refuse
         As for `HostFallback`.
     """
-    wrapper = _Wrapper(refuse=refuse)
+    wrapper = _Wrapper(cell, refuse=refuse)
     nodes = convert_legacy_graph(dict(graph))
-    return {key: wrapper.node(node, key) if isinstance(key, tuple) else node for key, node in nodes.items()}
+    return {
+        key: wrapper.node(node, key) if isinstance(key, tuple) or _has_blocks(node) else node
+        for key, node in nodes.items()
+    }
+
+
+def _has_blocks(node: GraphNode) -> bool:
+    """Whether tasks of blocks are fused in a task."""
+    return any(isinstance(key, tuple) for key in _fused_tasks(node) or ())
+
+
+def _fused_tasks(node: Any) -> Mapping[Any, GraphNode] | None:
+    """The tasks that are fused in a task, by key; `None` if it is a single one."""
+    function = getattr(node, "func", None)
+    if function is _execute_subgraph:
+        tasks: Mapping[Any, GraphNode] = node.args[0]
+        return tasks
+    return {step.key: step for step, _ in function.steps} if isinstance(function, Program) else None
 
 
 class _Wrapper:
     """Wraps the functions of one graph; equal functions of a layer stay one object, which is pickled once."""
 
-    def __init__(self, *, refuse: bool) -> None:
+    def __init__(self, cell: str, *, refuse: bool) -> None:
+        self._cell = cell
         self._refuse = refuse
         self._wrapped: dict[tuple[int, str], HostFallback] = {}
 
@@ -52,13 +70,13 @@ class _Wrapper:
 
     def _task(self, task: Any, key: Any) -> Any:
         changed = _copied(task)
-        if task.func is _execute_subgraph:
-            inner, *others = task.args
-            changed.args = (self._fused(inner), *others)
-            return changed
-        if isinstance(task.func, Program):
-            steps = self._fused({step.key: step for step, _ in task.func.steps})
-            changed.func = Program([(steps[step.key], last) for step, last in task.func.steps], task.func.inputs)
+        fused = _fused_tasks(task)
+        if fused is not None:
+            inner = self._fused(fused)
+            if isinstance(task.func, Program):
+                changed.func = Program([(inner[step.key], last) for step, last in task.func.steps], task.func.inputs)
+            else:
+                changed.args = (inner, *task.args[1:])
             return changed
         if any(isinstance(arg, Task) for arg in task.args):
             changed.args = tuple(self.node(arg, key) for arg in task.args)
@@ -79,7 +97,7 @@ class _Wrapper:
     def _function(self, function: Any, layer: str) -> HostFallback:
         place = id(function), layer
         if place not in self._wrapped:
-            self._wrapped[place] = HostFallback(function, layer, refuse=self._refuse)
+            self._wrapped[place] = HostFallback(function, layer, cell=self._cell, refuse=self._refuse)
         return self._wrapped[place]
 
 
@@ -105,16 +123,17 @@ class WithFallback:
     ----------
     expression
         The expression, optimized.
-    refuse
+    cell, refuse
         As for `HostFallback`.
     """
 
-    def __init__(self, expression: Any, *, refuse: bool = False) -> None:
+    def __init__(self, expression: Any, *, cell: str = "", refuse: bool = False) -> None:
         self._expression = expression
+        self._cell = cell
         self._refuse = refuse
 
     def __dask_graph__(self) -> dict[Any, GraphNode]:
-        return with_fallback(self._expression.__dask_graph__(), refuse=self._refuse)
+        return with_fallback(self._expression.__dask_graph__(), cell=self._cell, refuse=self._refuse)
 
     def __dask_annotations__(self) -> Any:
         return self._expression.__dask_annotations__()

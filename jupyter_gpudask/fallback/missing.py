@@ -7,8 +7,11 @@ The patterns were collected from the docstring examples of Dask that fail on an 
 from __future__ import annotations
 
 import re
+import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..errors import GpuDaskError
 from ..inspection.placement import is_type_of_gpu
@@ -26,6 +29,7 @@ _OF_NUMPY = re.compile(
     r"|(Argument '.*' has incorrect type|unexpected keyword|does not support|Unsupported).*cupy"
     r"|cannot determine Numba type of <class '(cupy|cudf)"
 )
+_OF_KEYWORD = re.compile(r"^(\w+)\(\) got an unexpected keyword argument")
 _OF_CUDF = re.compile("^CUDF failure")
 _OF_METADATA = re.compile("Failed to generate metadata|Metadata inference failed|An error occurred while calling the")
 _LENGTH = 200
@@ -45,10 +49,12 @@ def words_of_lack(error: BaseException) -> str:
         is_lack = type(error).__module__.partition(".")[0] == "numba" and bool(_OF_NUMPY.search(text))
     elif isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError):
         is_lack = type(error) is RuntimeError and bool(_OF_CUDF.search(text))
-    elif isinstance(error, AttributeError) and _is_of_library(error.obj):
+    elif (isinstance(error, AttributeError) and _is_of_library(error.obj)) or _raised_in(
+        error.__traceback__
+    ) in _LIBRARIES:
         is_lack = True
     else:
-        is_lack = _raised_in(error.__traceback__) in _LIBRARIES or bool(_OF_NUMPY.search(text))
+        is_lack = bool(_OF_NUMPY.search(text)) or _is_call_of_cupy(error, text)
     return f"{type(error).__name__}: {text}".splitlines()[0][:_LENGTH] if is_lack else ""
 
 
@@ -59,6 +65,12 @@ def words_behind(error: BaseException) -> str:
         return words
     causes = [cause for cause in (error.__cause__, error.__context__) if cause is not None]
     return next(filter(None, map(words_behind, causes)), "")
+
+
+def _is_call_of_cupy(error: BaseException, text: str) -> bool:
+    """Whether NumPy has called its function's twin in CuPy, which has other parameters: no code of CuPy has run."""
+    match = _OF_KEYWORD.match(text) if isinstance(error, TypeError) else None
+    return match is not None and hasattr(np, match[1]) and hasattr(sys.modules.get("cupy"), match[1])
 
 
 def _is_of_library(owner: object) -> bool:

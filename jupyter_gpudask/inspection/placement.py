@@ -16,6 +16,8 @@ GPU_BACKENDS = frozenset({"cupy", "cudf"})
 
 _HOST = (np.ndarray, pd.DataFrame, pd.Series, pd.Index)
 _NUMBERS = "biufc"
+_EXTENDED = "gG"
+"""The characters of `numpy.longdouble` and `numpy.clongdouble`."""
 
 
 def place_of(value: Any) -> Place | None:
@@ -39,8 +41,10 @@ def kind_of(value: Any) -> Literal["array", "dataframe"]:
 
 
 def can_move(value: Any) -> bool:
-    """Whether a GPU library supports its dtype: CuPy supports numbers only."""
-    return kind_of(value) == "dataframe" or value.dtype.kind in _NUMBERS
+    """Whether a GPU library supports its dtype: CuPy supports numbers only, without those of extended precision."""
+    if kind_of(value) == "dataframe":
+        return True
+    return value.dtype.kind in _NUMBERS and value.dtype.char not in _EXTENDED
 
 
 def to_gpu(collection: Any) -> Any:
@@ -63,11 +67,19 @@ def results_to_host(result: Any) -> Any:
     """A result as NumPy and pandas, including the contents of nested tuples, lists, sets and dicts."""
     if type(result) is dict:
         return {key: results_to_host(value) for key, value in result.items()}
-    if type(result) in (list, tuple, set):
+    if type(result) in (list, set) or is_plain_tuple(result):
         return type(result)(map(results_to_host, result))
     if isinstance(result, tuple) and hasattr(result, "_fields"):
         return type(result)(*map(results_to_host, result))
     return to_host(result)
+
+
+def is_plain_tuple(value: Any) -> bool:
+    """Whether its type takes the elements in one iterable: a tuple, or one of Dask's own that only has another name."""
+    kind = type(value)
+    return kind is tuple or (
+        issubclass(kind, tuple) and kind.__module__.startswith("dask.") and "_fields" not in kind.__dict__
+    )
 
 
 def ancestors(collection: Any) -> frozenset[str]:

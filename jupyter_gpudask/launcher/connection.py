@@ -20,6 +20,7 @@ from ..protocol import (
     Progress,
     Ready,
     Refused,
+    Release,
     Rename,
     Reset,
     Scale,
@@ -131,8 +132,21 @@ class ClusterConnection:
         """
         return (await self._ask(Reset(), StateReport)).state
 
+    async def release(self) -> ClusterState:
+        """Release the finished results that clients hold on the workers; unfinished tasks go on.
+
+        Raises
+        ------
+        ClusterLostError
+            The cluster has ended, or did not respond.
+        """
+        return (await self._ask(Release(), StateReport)).state
+
     async def check_libraries(self, names: Sequence[str]) -> None:
         """Check nothing: the workers have the environment of the kernel."""
+
+    async def report_automatic(self, *, on: bool) -> None:
+        """Report nothing: only a Jupyter server shows it."""
 
     async def leave(self) -> None:
         """Do nothing: the cluster is closed afterwards."""

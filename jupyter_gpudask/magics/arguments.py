@@ -18,6 +18,7 @@ COMMANDS = (
     "scale",
     "status",
     "gpus",
+    "held",
     "free",
     "doctor",
     "logs",
@@ -31,14 +32,15 @@ COMMANDS = (
 
 ARRAYS = ("cupy", "numpy")
 DATAFRAMES = ("cudf", "pandas")
+RESULTS = ("host", "gpu")
 
-CELL_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile", "--report", "--compare")
+CELL_OPTIONS = ("--array", "--dataframe", "--move", "--results", "--strict", "--profile", "--report", "--compare")
 """The options of ``%%gpudask``."""
 
 CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
 """The options of ``%gpudask connect``."""
 
-ON_OPTIONS = ("--array", "--dataframe", "--move", "--to-host", "--strict", "--profile")
+ON_OPTIONS = ("--array", "--dataframe", "--move", "--results", "--strict", "--profile")
 """Those that ``%gpudask on`` takes."""
 
 _HELP_COLUMN, _HELP_WIDTH = 23, 110
@@ -61,6 +63,8 @@ class LineArguments:
         The number of workers of ``scale``.
     cell
         The options of ``on``, as they were typed.
+    release
+        The variables that ``held`` deletes.
     """
 
     command: str
@@ -68,6 +72,7 @@ class LineArguments:
     lines: int
     number: int | None
     cell: str = ""
+    release: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class CellArguments:
     array: Literal["cupy", "numpy"]
     dataframe: Literal["cudf", "pandas"]
     move: tuple[str, ...]
-    to_host: bool
+    results: Literal["host", "gpu"] | None
     profile: bool
     report: str | None
     compare: bool
@@ -136,6 +141,7 @@ def _parse_command(line: str) -> LineArguments:
     parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
     parser.add_argument("number", nargs="?", type=int)
     parser.add_argument("--lines", default=20, type=int)
+    parser.add_argument("--release", default="")
     for flag, option in start_options().items():
         if option.is_repeatable:
             parser.add_argument(flag, dest=option.field, action="append")
@@ -145,13 +151,23 @@ def _parse_command(line: str) -> LineArguments:
             parser.add_argument(flag, dest=option.field)
     given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
     command, lines, number = given.pop("command"), given.pop("lines"), given.pop("number", None)
+    release = _names(given.pop("release"))
     if command == "scale" and number is None:
         raise UsageError("The number of workers is missing. Type: %gpudask scale 2")
     if command != "scale" and number is not None:
         raise UsageError(f"%gpudask {command} does not take a number. Leave it out.")
+    if command != "held" and release:
+        raise UsageError(
+            f"%gpudask {command} does not take --release. Type: %gpudask held --release {','.join(release)}"
+        )
     if given and command not in ("start", "restart"):
         raise UsageError(f"%gpudask {command} does not take options of a cluster. Use them with %gpudask start.")
-    return LineArguments(command, _completed(given), lines, number)
+    return LineArguments(command, _completed(given), lines, number, release=release)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _completed(given: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +206,7 @@ def parse_cell(line: str) -> CellArguments:
     parser.add_argument("--array", choices=ARRAYS, default="cupy")
     parser.add_argument("--dataframe", choices=DATAFRAMES, default="cudf")
     parser.add_argument("--move", default="")
-    parser.add_argument("--to-host", action="store_true")
+    parser.add_argument("--results", choices=RESULTS)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--report")
     parser.add_argument("--compare", action="store_true")
@@ -199,8 +215,8 @@ def parse_cell(line: str) -> CellArguments:
     for other in ("report", "profile"):
         if given["compare"] and given[other]:
             raise UsageError(f"--compare and --{other} are mutually exclusive. Leave one of them out.")
-    names = tuple(name.strip() for name in given.pop("move").split(",") if name.strip())
-    return CellArguments(**given, move=names)
+    move = _names(given.pop("move"))
+    return CellArguments(**given, move=move)
 
 
 def check_on_options(line: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
-from .arguments import ARRAYS, CELL_OPTIONS, COMMANDS, CONNECT_OPTIONS, DATAFRAMES, ON_OPTIONS
+from .arguments import ARRAYS, CELL_OPTIONS, COMMANDS, CONNECT_OPTIONS, DATAFRAMES, ON_OPTIONS, RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
 
-_CELL_VALUES = {"--array": ARRAYS, "--dataframe": DATAFRAMES}
-_CELL_FLAGS = frozenset({"--to-host", "--strict", "--profile", "--compare"})  # these take no value
+_CELL_VALUES = {"--array": ARRAYS, "--dataframe": DATAFRAMES, "--results": RESULTS}
+_CELL_FLAGS = frozenset({"--strict", "--profile", "--compare"})  # these take no value
 _PRIORITY = 1000
 _MAGIC = re.compile(r"\s*(?:(?:[\w\s,.*()\[\]]+=\s*)?(?P<sign>%{1,2}))?gpudask\s(?P<rest>.*)", re.DOTALL)
 
@@ -39,7 +39,7 @@ def make_matcher(namespace: Mapping[str, Any]) -> Callable[[CompletionContext], 
             return {"completions": [], "suppress": False}
         *before, typed = re.split(r"[\s=]+", found["rest"])
         typed = typed.rpartition(",")[2]
-        words = _cell_words(before, namespace) if found["sign"] == "%%" else _line_words(before)
+        words = _cell_words(before, namespace) if found["sign"] == "%%" else _line_words(before, namespace)
         return {
             "completions": [SimpleCompletion(word, type="magic") for word in words if word.startswith(typed)],
             "matched_fragment": typed,
@@ -62,13 +62,15 @@ def _cell_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str
     return [option for option in CELL_OPTIONS if option not in before]
 
 
-def _line_words(before: list[str]) -> Iterable[str]:
+def _line_words(before: list[str], namespace: Mapping[str, Any]) -> Iterable[str]:
     """The words that may follow the arguments `before` of ``%gpudask``."""
     from ..protocol.options import start_options  # here, because it imports pydantic
 
     last, options = before[-1] if before else "", start_options()
     if last in options and not options[last].value_is_optional:
         return options[last].words
+    if last == "--release":
+        return _collections(namespace)
     if last in ("--lines", *CONNECT_OPTIONS):
         return ()
     command = next((word for word in before if word in COMMANDS), None)
@@ -87,7 +89,7 @@ def _command_words(command: str | None, before: list[str]) -> Iterable[str]:
     if command in ("start", "restart"):
         options = start_options().items()
         return [flag for flag, option in options if flag not in before or option.is_repeatable]
-    flags = {"logs": ("--lines",), "connect": CONNECT_OPTIONS}.get(command, ())
+    flags = {"logs": ("--lines",), "held": ("--release",), "connect": CONNECT_OPTIONS}.get(command, ())
     return [flag for flag in flags if flag not in before]
 
 

@@ -77,6 +77,8 @@ class GpuDaskMagics(Magics):
         self.automatic = AutomaticCells(shell, self.settings)
         self.session.optimize(on=self.settings.optimize)
         self.settings.observe(lambda change: self.session.optimize(on=change["new"]), "optimize")
+        self.session.report_automatic(on=self.settings.on)
+        self.settings.observe(lambda change: self.session.report_automatic(on=change["new"]), "on")
         self.matcher = make_matcher(shell.user_ns)
         self._access = ClusterAccess(shell, self.session)
         self._commands = Commands(shell, self.session, self._access, self.settings)
@@ -97,11 +99,12 @@ class GpuDaskMagics(Magics):
             %gpudask scale 2                   scale to two workers
             %gpudask gpus                      the machine's GPUs, and who holds them
             %gpudask logs                      the last lines of the workers' logs; --lines 100 for more
+            %gpudask held                      the results on the workers; --release x,df deletes these variables
             %gpudask free                      release unused device memory
             %gpudask doctor                    check the driver, packages, GPUs and workers
             %gpudask restart                   a new cluster with the same options, changed by those given
             %gpudask on                        run every cell that uses Dask as if %%gpudask stood above it
-            %gpudask on --to-host              the same, with options of %%gpudask
+            %gpudask on --results gpu          the same, with options of %%gpudask
             %gpudask off                       end that
             %gpudask fallbacks                 what has run on the CPU, because CuPy or cuDF lack it
             %gpudask stop                      close the cluster and release the GPUs
@@ -138,7 +141,7 @@ class GpuDaskMagics(Magics):
         --array NAME      cupy (the default) or numpy
         --dataframe NAME  cudf (the default) or pandas
         --move NAMES      move these collections from outside the cell to the GPUs for the cell: x,df or all
-        --to-host         convert results to NumPy and pandas
+        --results gpu     compute() returns CuPy and cuDF objects; host: NumPy and pandas objects
         --compare         also run the cell on the CPU, with copies of the variables, and compare times and results
         --profile         show what each operation cost on the cluster, and advice
         --strict          refuse operations that CuPy or cuDF lack, instead of computing them on the CPU
@@ -177,9 +180,9 @@ class GpuDaskMagics(Magics):
         with _as_usage_errors():
             parsed = parse_cell(arguments)
             cluster = self._access.for_cell()
-            self.session.check_libraries(cluster, parsed.libraries)
-            fallback = self.settings.fallback_of(strict=parsed.strict)
-            comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file, fallback=fallback)
+            cluster.check_libraries(parsed.libraries)
+            record = self.settings.record_of(parsed)
+            comparing = compare_runs(self._shell, cluster, parsed, source, file=file, record=record)
             if _should_be_async(body):
                 return comparing
             try:
@@ -211,7 +214,7 @@ class GpuDaskMagics(Magics):
             raise NotOwnedError(cluster.ready.address, f"{option} would measure the tasks of all its users.")
         on_gpus = cluster.ready.engine == "cuda"
         if on_gpus:
-            self.session.check_libraries(cluster, arguments.libraries)
+            cluster.check_libraries(arguments.libraries)
         elif not cluster.stand_in_announced:
             cluster.stand_in_announced = True
             why = cluster.ready.stand_in or "The CPU stand-in was requested."

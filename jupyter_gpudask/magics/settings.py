@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from traitlets import Bool, Enum, Float, Unicode
 from traitlets.config import Configurable
 
-from ..overlay.cell_record import DEFAULT_FALLBACK
+from ..overlay.cell_record import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
+from .arguments import RESULTS
 
 if TYPE_CHECKING:
-    from ..overlay.cell_record import Fallback
+    from .arguments import CellArguments
 
 
 class MagicsSettings(Configurable):
@@ -24,11 +25,16 @@ class MagicsSettings(Configurable):
         default_value=DEFAULT_FALLBACK,
         help="What happens to an operation that CuPy or cuDF lack: its error is raised, or it is computed on the host.",
     ).tag(config=True)
+    results = Enum(
+        RESULTS,
+        default_value=DEFAULT_RESULTS,
+        help="Where the results of compute() are: on the host, as NumPy and pandas objects, or on the kernel's GPU.",
+    ).tag(config=True)
     on = Bool(
         default_value=False, help="Whether every cell that uses Dask runs as if %%gpudask stood above it: %gpudask on."
     ).tag(config=True)
     on_options = Unicode(
-        default_value="", help="The options of %%gpudask for these cells, such as --to-host --dataframe pandas."
+        default_value="", help="The options of %%gpudask for these cells, such as --results gpu --dataframe pandas."
     ).tag(config=True)
     optimize = Bool(
         default_value=True,
@@ -41,11 +47,12 @@ class MagicsSettings(Configurable):
     ).tag(config=True)
     currency = Unicode("USD", help="The currency of the price.").tag(config=True)
 
-    def fallback_of(self, *, strict: bool) -> Fallback:
-        """The fallback of a cell with or without ``--strict``."""
-        if strict:
-            return "strict"
-        return "host" if self.fallback == "host" else "error"
+    def record_of(self, arguments: CellArguments, *, on_gpus: bool = True) -> CellRecord:
+        """The record of a new cell: its options, and where it has none, these settings."""
+        record = CellRecord(results=arguments.results or ("gpu" if self.results == "gpu" else "host"))
+        if on_gpus:
+            record.fallback = "strict" if arguments.strict else "host" if self.fallback == "host" else "error"
+        return record
 
 
 # The class name is the configuration section: `%config GpuDask.footer = False`.

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
+from uuid import uuid4
 
 Fallback = Literal["error", "host", "strict"]
+Results = Literal["host", "gpu"]
 
-DEFAULT_FALLBACK: Fallback = "error"
+DEFAULT_FALLBACK: Fallback = "host"
 """What happens to an operation that CuPy or cuDF lack, unless the user has chosen."""
+
+DEFAULT_RESULTS: Results = "host"
+"""Where the results of ``compute()`` are, unless the user has chosen."""
 
 
 @dataclass
@@ -17,8 +22,9 @@ class CellRecord:
 
     Attributes
     ----------
-    to_host
-        Whether results are returned as NumPy and pandas objects.
+    results
+        Where the results of ``compute()`` are: on the ``"host"``, as NumPy and pandas objects, or on the kernel's
+        ``"gpu"``, as CuPy and cuDF objects.
     on_host
         Collections that were computed on the CPU: name -> line that computed them.
     moved_for_result
@@ -26,12 +32,15 @@ class CellRecord:
     fallback
         What happens to an operation that CuPy or cuDF lack: ``"error"`` raises the library's error, ``"host"`` computes
         it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`.
+    id
+        The id of the cell: what its tasks report has it.
     """
 
-    to_host: bool = False
+    results: Results = "gpu"
     on_host: dict[str, int] = field(default_factory=dict)
     moved_for_result: set[str] = field(default_factory=set)
-    fallback: Fallback = DEFAULT_FALLBACK
+    fallback: Fallback = "error"
+    id: str = field(default_factory=lambda: uuid4().hex)
 
     @property
     def watches(self) -> bool:

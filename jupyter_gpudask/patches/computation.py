@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from dask.base import get_scheduler, is_dask_collection, unpack_collections
 from dask.dataframe.dask_expr import FrameBase
 from distributed import Client
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
     from ..overlay.cell_record import CellRecord
 
-_RETURN_RESULTS = frozenset({"compute", "head", "tail", "safe_head", "item", "__array__", "__len__"})
+_RETURN_RESULTS = frozenset(
+    {"compute", "head", "tail", "safe_head", "item", "iterrows", "itertuples", "__array__", "__len__"}
+)
 _SEVERAL = (list, tuple, set, frozenset)
 
 
@@ -35,8 +38,13 @@ def _converted(record: CellRecord, collection: Any) -> Any:
     return on_host
 
 
+def _as_on_cpu(result: Any) -> Any:
+    """A converted result, as on the CPU: where NumPy returns a scalar, CuPy returns an array without dimensions."""
+    return result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
+
+
 def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.compute`; a result is converted for ``--to-host``, and refused if the kernel's GPU cannot hold it."""
+    """As `dask.compute`; results are converted for ``--results host``, or refused if they do not fit on the GPU."""
     __tracebackhide__ = True
     record = current_record()
     if record is None:
@@ -47,9 +55,11 @@ def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     collections, repack = unpack_collections(*args, traverse=kwargs.get("traverse", True))
     if not collections:
         return original(*args, **kwargs)
-    if record.to_host:
-        args = repack([_converted(record, collection) for collection in collections])
-        return tuple(results_to_host(result) for result in original(*args, **kwargs))
+    if record.results == "host":
+        converted = [_converted(record, collection) for collection in collections]
+        results = original(*converted, **kwargs)
+        pairs = zip(collections, converted, results, strict=True)
+        return repack([results_to_host(result) if new is old else _as_on_cpu(result) for old, new, result in pairs])
     if any(isinstance(arg, Iterator) for arg in args):
         args = repack(collections)  # the iterators are consumed
     schedule = get_scheduler(scheduler=kwargs.get("scheduler"), collections=collections)
@@ -63,12 +73,12 @@ def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     __tracebackhide__ = True
     record, call = current_record(), bind(original, args, kwargs)
     is_awaited = call.arguments.get("sync", False)
-    if record is None or not (record.to_host or is_awaited):
+    if record is None or not (record.results == "host" or is_awaited):
         return original(*args, **kwargs)
     given, traverse = call.arguments["collections"], call.arguments.get("traverse", True)
     is_one = not isinstance(given, _SEVERAL)
     collections, repack = unpack_collections(*([given] if is_one else given), traverse=traverse)
-    if record.to_host:
+    if record.results == "host":
         collections, is_awaited = [_converted(record, collection) for collection in collections], False
     repacked = repack(collections)
     call.arguments["collections"] = repacked[0] if is_one else list(repacked)

@@ -1,7 +1,20 @@
 """What processes send to each other: the models, as pydantic classes, and the transport. Runs in every process."""
 
 from .cluster_class import ClassProfile, ClusterClass
-from .commands import Close, Command, Rename, Reset, Scale, SendLogs, SendState, Start, Watch, parse_command
+from .commands import (
+    Close,
+    Command,
+    Release,
+    Rename,
+    ReportAutomatic,
+    Reset,
+    Scale,
+    SendLogs,
+    SendState,
+    Start,
+    Watch,
+    parse_command,
+)
 from .events import Answer, Closed, Event, Failed, LogText, Progress, Ready, Refused, StateReport, parse_event
 from .messages import PROTOCOL_VERSION
 from .spec import ClusterSpec
@@ -25,7 +38,9 @@ __all__ = [
     "Progress",
     "Ready",
     "Refused",
+    "Release",
     "Rename",
+    "ReportAutomatic",
     "Reset",
     "Scale",
     "SendLogs",

@@ -96,11 +96,27 @@ class Reset(_Command):
     type: Literal["reset"] = "reset"
 
 
+class Release(_Command):
+    """Release the finished results that clients hold on the workers; unfinished tasks go on."""
+
+    type: Literal["release"] = "release"
+
+
 class Rename(_Command):
     """Change the name under which the GPUs are held; it has no answer."""
 
     type: Literal["rename"] = "rename"
     holder: str
+
+
+class ReportAutomatic(_Command):
+    """Report whether the kernel runs every cell as if ``%%gpudask`` stood above it, by ``%gpudask on``.
+
+    A kernel sends it to its Jupyter server, which shows it in the browser; it has no answer.
+    """
+
+    type: Literal["report_automatic"] = "report_automatic"
+    on: bool
 
 
 class Close(_Command):
@@ -109,7 +125,7 @@ class Close(_Command):
     type: Literal["close"] = "close"
 
 
-Command = Start | SendState | Watch | SendLogs | Scale | Reset | Rename | Close
+Command = Start | SendState | Watch | SendLogs | Scale | Reset | Release | Rename | ReportAutomatic | Close
 
 _commands: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])
 

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import GpuDaskError, ProtocolError
-from . import LogText, Refused, Rename, Reset, Scale, SendLogs, SendState, StateReport, Watch
+from . import LogText, Refused, Release, Rename, Reset, Scale, SendLogs, SendState, StateReport, Watch
 
 if TYPE_CHECKING:
     from . import Answer, ClusterState, Command
@@ -25,6 +25,9 @@ class CommandHandler(Protocol):
 
     async def reset(self) -> ClusterState:
         """Forget every result, task, actor and name."""
+
+    async def release(self) -> ClusterState:
+        """Release the finished results that clients hold."""
 
     async def log(self, worker: str, lines: int) -> str:
         """The last lines of a worker's log."""
@@ -61,6 +64,8 @@ async def _carry_out(command: Command, handler: CommandHandler) -> Answer | None
             return StateReport(answers=command.id, state=await handler.scale(workers))
         case Reset():
             return StateReport(answers=command.id, state=await handler.reset())
+        case Release():
+            return StateReport(answers=command.id, state=await handler.release())
         case SendLogs(worker=worker, lines=lines):
             return LogText(answers=command.id, worker=worker, text=await handler.log(worker, lines))
         case Watch(interval=interval):

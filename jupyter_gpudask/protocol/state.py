@@ -85,12 +85,16 @@ class WorkerState(_Model):
         Bytes of results spilled from device memory to host memory, and from host memory to disk.
     memory
         Host memory of the process, in bytes.
+    cpu
+        Processor time that the process takes, in percent of one processor.
     threads
         The number of tasks it can run at a time.
     executing, waiting
         The numbers of tasks that it runs, and that are assigned to it and do not run yet.
     executed
         The number of tasks it has run since it was started.
+    held
+        Bytes of the results on it that clients hold, in device memory or spilled; a copy counts on each worker.
     out_of_memory
         The number of its tasks that ran out of device memory, since the cluster was started.
     status
@@ -109,10 +113,12 @@ class WorkerState(_Model):
     spilled_to_host: int | None = None
     spilled_to_disk: int | None = None
     memory: int | None = None
+    cpu: float | None = None
     threads: int = 1
     executing: int = 0
     waiting: int = 0
     executed: int | None = None
+    held: int = 0
     out_of_memory: int = 0
     status: str = "running"
 

@@ -30,6 +30,25 @@ class GpuMetrics(_Answer):
     pcie: int | None = None
 
 
+class MachineMetrics(_Answer):
+    """Metrics of the machine in the history.
+
+    Attributes
+    ----------
+    cpu
+        The part of the time since the previous sample in which the processors were busy, in percent of all of them.
+    memory_used
+        Host memory in use, in bytes.
+    disk, network
+        Traffic of the disks, and of the network, in both directions, in bytes per second since the previous sample.
+    """
+
+    cpu: float | None = None
+    memory_used: int | None = None
+    disk: int | None = None
+    network: int | None = None
+
+
 class WorkerMetrics(_Answer):
     """Metrics of a worker in the history; see `WorkerState`."""
 
@@ -38,6 +57,7 @@ class WorkerMetrics(_Answer):
     spilled_to_host: int | None = None
     spilled_to_disk: int | None = None
     memory: int | None = None
+    cpu: float | None = None
     executing: int = 0
     waiting: int = 0
     executed: int | None = None
@@ -54,11 +74,14 @@ class Sample(_Answer):
         By UUID.
     workers
         By kernel id, then by worker name.
+    machine
+        The machine itself.
     """
 
     time: float
     gpus: dict[str, GpuMetrics] = {}
     workers: dict[str, dict[str, WorkerMetrics]] = {}
+    machine: MachineMetrics = MachineMetrics()
 
 
 class StreamMessage(_Answer):
@@ -76,6 +99,8 @@ class StreamMessage(_Answer):
         The clusters that have changed; in the first message, all.
     removed
         The kernels whose cluster was removed.
+    memory_total
+        The host memory of the machine, in bytes.
     history
         The samples since the requested time or since the last message; the newest is last.
     """
@@ -85,4 +110,5 @@ class StreamMessage(_Answer):
     gpus: GpuList | None = None
     clusters: tuple[ClusterInfo, ...] = ()
     removed: tuple[str, ...] = ()
+    memory_total: int | None = None
     history: tuple[Sample, ...] = ()

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..worker.interruption import INTERRUPT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 _STIMULUS = "gpudask-interrupt"
+_UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
 _RESPONSE_MARGIN = 0.2
 """Seconds that a worker has to respond, in addition to its time to interrupt tasks."""
 UNRESPONSIVE_TIMEOUT = 8.0
@@ -82,6 +83,42 @@ async def cancel_tasks(
         if only_client in (None, client):
             dask_scheduler.client_releases_keys(keys=wanted, client=client, stimulus_id=_STIMULUS)
     return await stop_released_tasks(dask_scheduler, assigned, limit, restart=only_client is None)
+
+
+async def count_unfinished(keys: Collection[Any], client: str, dask_scheduler: Any) -> int:
+    """The number of unfinished tasks that `cancel_tasks` would cancel with these keys.
+
+    Parameters
+    ----------
+    keys
+        Keys that the client wants.
+    client
+        The id of the client.
+    dask_scheduler
+        Set by Dask's ``run_on_scheduler``.
+    """
+    await _wait_for_submissions(dask_scheduler)
+    cancelled = set(keys)
+    tasks = [task for key in cancelled if (task := dask_scheduler.tasks.get(key))]
+    kept = [
+        task
+        for state in dask_scheduler.clients.values()
+        for task in state.wants_what
+        if state.client_key != client or task.key not in cancelled
+    ]
+    return len(_unfinished_below(tasks) - _unfinished_below(kept))
+
+
+def _unfinished_below(tasks: Iterable[Any]) -> set[Any]:
+    """The unfinished tasks among `tasks` and all that they depend on."""
+    found: set[Any] = set()
+    open_tasks = [task for task in tasks if task.state in _UNFINISHED]
+    while open_tasks:
+        task = open_tasks.pop()
+        if task not in found:
+            found.add(task)
+            open_tasks += [below for below in task.dependencies if below.state in _UNFINISHED]
+    return found
 
 
 def assigned_tasks(scheduler: Any) -> dict[str, set[Any]]:

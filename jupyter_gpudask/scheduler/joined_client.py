@@ -17,6 +17,7 @@ from ..worker.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.optional_plugin import dump_optional
 from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
 from .graph_router import GraphRouter
+from .held_results import bytes_by_worker, held_results, total_bytes
 from .worker_state import read_worker
 
 if TYPE_CHECKING:
@@ -153,10 +154,13 @@ def read_joined_state(client: str, dask_scheduler: Any) -> JoinedState:
         Set by Dask's ``run_on_scheduler``.
     """
     plugin: JoinedClientPlugin = dask_scheduler.plugins[_name(client)]
-    workers = [_read_joined_worker(worker, plugin) for worker in dask_scheduler.workers.values()]
+    held = held_results([dask_scheduler.clients[client]])
+    sizes = bytes_by_worker(held)
+    workers = [
+        _read_joined_worker(worker, plugin, sizes[address]) for address, worker in dask_scheduler.workers.items()
+    ]
     unfinished = sum(group.states[state] for group in dask_scheduler.task_groups.values() for state in _UNFINISHED)
     unassigned = [*dask_scheduler.unrunnable, *dask_scheduler.queued]
-    held = {task for task in dask_scheduler.clients[client].wants_what if task.state == "memory"}
     return JoinedState(
         engine="cuda" if any(worker.gpu_index is not None for worker in workers) else "cpu",
         status="ready",
@@ -165,15 +169,15 @@ def read_joined_state(client: str, dask_scheduler: Any) -> JoinedState:
         tasks_waiting=sum(task.key in plugin.tasks for task in unassigned),
         tasks_unfinished=plugin.unfinished,
         workers_wanted=len(workers),
-        held=sum(task.get_nbytes() for task in held),
+        held=total_bytes(held),
         others_unfinished=max(0, unfinished - plugin.unfinished),
     )
 
 
-def _read_joined_worker(worker: Any, plugin: JoinedClientPlugin) -> JoinedWorkerState:
+def _read_joined_worker(worker: Any, plugin: JoinedClientPlugin, held: int) -> JoinedWorkerState:
     own = {task for task in worker.processing if task.key in plugin.tasks}
     executing = sum(task in own for task in worker.executing)
-    state = read_worker(worker, _gpu_of(worker)).model_copy(
+    state = read_worker(worker, _gpu_of(worker), held=held).model_copy(
         update={"executing": executing, "waiting": len(own) - executing}
     )
     return JoinedWorkerState(**state.model_dump(), host=worker.host, others=len(worker.processing) - len(own))

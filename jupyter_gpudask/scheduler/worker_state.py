@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from ..protocol import GpuState
 
 
-def read_worker(worker: Any, gpu: GpuState | None, pid: int | None = None, out_of_memory: int = 0) -> WorkerState:
+def read_worker(
+    worker: Any, gpu: GpuState | None, pid: int | None = None, out_of_memory: int = 0, *, held: int = 0
+) -> WorkerState:
     """The state of a worker, from its last heartbeat; the worker is not asked.
 
     Parameters
@@ -24,6 +26,8 @@ def read_worker(worker: Any, gpu: GpuState | None, pid: int | None = None, out_o
         The process id of the worker.
     out_of_memory
         The number of its tasks that ran out of device memory.
+    held
+        Bytes of the results on it that clients hold.
     """
     heartbeat = worker.metrics or {}
     metrics = heartbeat.get(METRICS) or {}
@@ -42,10 +46,12 @@ def read_worker(worker: Any, gpu: GpuState | None, pid: int | None = None, out_o
         spilled_to_host=metrics.get("spilled_to_host"),
         spilled_to_disk=metrics.get("spilled_to_disk"),
         memory=heartbeat.get("memory"),
+        cpu=heartbeat.get("cpu"),
         threads=worker.nthreads,
         executing=executing,
         waiting=len(worker.processing) - executing,
         executed=metrics.get("executed"),
+        held=held,
         out_of_memory=out_of_memory,
         status=worker.status.name,
     )

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from ..overlay.cell_record import Fallback
+    from ..overlay.cell_record import Fallback, Results
 
 _NOTES = {
     "cupy": 'CuPy does not support everything that NumPy does. To compute arrays with NumPy, use gpu(array="numpy").',
     "cudf": "cuDF does not support everything that pandas does. To compute dataframes with pandas, "
     'use gpu(dataframe="pandas").',
     "result": "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
-    "to get all results as NumPy and pandas, use gpu(to_host=True).",
+    'to get all results as NumPy and pandas, use gpu(results="host").',
 }
 _GPU_LIBRARIES = frozenset({"cupy", "cudf"})
 _F = TypeVar("_F", bound="Callable[..., Any]")
@@ -37,11 +37,11 @@ class GpuSwitch(ContextDecorator):
         self,
         array: Literal["cupy", "numpy"],
         dataframe: Literal["cudf", "pandas"],
-        to_host: bool,
+        results: Results | None,
         fallback: Fallback | None,
         options: dict[str, Any],
     ) -> None:
-        self._array, self._dataframe, self._to_host, self._options = array, dataframe, to_host, options
+        self._array, self._dataframe, self._results, self._options = array, dataframe, results, options
         self._fallback = fallback
         self._entered = threading.local()  # several threads may use the same object
 
@@ -49,20 +49,18 @@ class GpuSwitch(ContextDecorator):
         session = process_session()
         session.require_connection()
         cluster, new = session.start(self._options, lambda _: None, lambda: None)
-        from ..overlay.cell_record import DEFAULT_FALLBACK, CellRecord
+        from ..overlay.cell_record import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
         from ..switch.context import switched_to
         from ..switch.default_client import default_client
 
         on_gpus = cluster.ready.engine == "cuda"
         if on_gpus:
-            session.check_libraries(
-                cluster, [name for name in (self._array, self._dataframe) if name in _GPU_LIBRARIES]
-            )
+            cluster.check_libraries([name for name in (self._array, self._dataframe) if name in _GPU_LIBRARIES])
         if new and not on_gpus:
             why = cluster.ready.stand_in or "The CPU stand-in was requested."
             warnings.warn(f"{why} This runs on the CPU stand-in, with NumPy and pandas.", stacklevel=3)
         backends = (self._array, self._dataframe) if on_gpus else ("numpy", "pandas")
-        record = CellRecord(to_host=self._to_host)
+        record = CellRecord(results=self._results or DEFAULT_RESULTS)
         if on_gpus:
             record.fallback = self._fallback or DEFAULT_FALLBACK
         with ExitStack() as stack:
@@ -112,14 +110,14 @@ class GpuSwitch(ContextDecorator):
             return await coroutine
 
     def _recreate_cm(self) -> GpuSwitch:
-        return GpuSwitch(self._array, self._dataframe, self._to_host, self._fallback, self._options)
+        return GpuSwitch(self._array, self._dataframe, self._results, self._fallback, self._options)
 
 
 def gpu(
     *,
     array: Literal["cupy", "numpy"] = "cupy",
     dataframe: Literal["cudf", "pandas"] = "cudf",
-    to_host: bool = False,
+    results: Results | None = None,
     fallback: Fallback | None = None,
     **options: Any,
 ) -> GpuSwitch:
@@ -131,7 +129,7 @@ def gpu(
             x = da.random.random((100_000, 100_000))
             x.mean().compute()
 
-        @jupyter_gpudask.gpu(to_host=True)
+        @jupyter_gpudask.gpu(results="gpu")
         def mean(path):
             return dd.read_parquet(path).mean().compute()
 
@@ -145,12 +143,13 @@ def gpu(
         The library for new Dask arrays.
     dataframe
         The library for new Dask dataframes.
-    to_host
-        Whether results are converted to NumPy and pandas.
+    results
+        Where the results of ``compute()`` are: on the ``"host"``, as NumPy and pandas objects, or on the first GPU of
+        the cluster (``"gpu"``), as CuPy and cuDF objects. `None` is the default, ``"host"``.
     fallback
         What happens to an operation that CuPy or cuDF lack: ``"error"`` raises the library's error, ``"host"`` computes
-        it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`. `None` is the default of this
-        release, ``"error"``.
+        it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`. `None` is the default,
+        ``"host"``.
     options
         Options of the cluster: the fields of `jupyter_gpudask.protocol.ClusterSpec`, such as ``gpus=2`` or
         ``pool="0.8"``.
@@ -165,4 +164,4 @@ def gpu(
     jupyter_gpudask.errors.GpuDaskError
         On entry: the cluster did not start, or runs with other options, or a backend is not available.
     """
-    return GpuSwitch(array, dataframe, to_host, fallback, options)
+    return GpuSwitch(array, dataframe, results, fallback, options)

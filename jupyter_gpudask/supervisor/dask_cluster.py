@@ -17,6 +17,7 @@ from ..machine.leases import HeldLease, LeaseFolder
 from ..machine.plan import Plan, check_pool_fits, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
 from ..scheduler.graph_router import GraphRouter
+from ..scheduler.held_results import release_results
 from ..scheduler.import_path import SchedulerPathPlugin
 from ..scheduler.log_lengths import shorten_logs
 from ..scheduler.retention import SpanRetentionPlugin
@@ -170,6 +171,10 @@ class DaskCluster:
     async def reset(self) -> None:
         """Forget every result, task, actor and name, and keep the workers."""
         await reset(self._cluster.scheduler)
+
+    def release_results(self) -> None:
+        """Release the finished results that clients hold; unfinished tasks go on."""
+        release_results(self._cluster.scheduler)
 
     def rename(self, holder: str) -> None:
         """Change the name under which the GPUs are held; a warning is logged if the lease cannot be written."""

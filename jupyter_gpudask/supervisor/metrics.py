@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..errors import GpuUnavailableError
 from ..machine import gpus
 from ..protocol import ClusterState, GpuState
+from ..scheduler.held_results import bytes_by_worker, held_results, total_bytes
 from ..scheduler.worker_state import read_worker
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ async def read_state(
     scheduler = cluster.scheduler
     order = {gpu.uuid: number for number, gpu in enumerate(plan.gpus)}
     pids = {str(name): getattr(worker, "pid", None) for name, worker in cluster.workers.items()}
+    held = held_results(scheduler.clients.values())
+    sizes = bytes_by_worker(held)
     workers = [
-        read_worker(worker, devices.get(name), pids.get(name), failures.out_of_memory[name])
+        read_worker(worker, devices.get(name), pids.get(name), failures.out_of_memory[name], held=sizes[worker.address])
         for name, worker in ((str(worker.name), worker) for worker in scheduler.workers.values())
     ]
     return ClusterState(
@@ -62,14 +65,9 @@ async def read_state(
         ),
         workers_wanted=len(cluster.plan),
         gpus=tuple(gpu.uuid for gpu in plan.gpus if gpu.uuid in cluster.plan),
-        held=_held_bytes(scheduler),
+        held=total_bytes(held),
         worker_exits=tuple(failures.exits),
     )
-
-
-def _held_bytes(scheduler: Any) -> int:
-    wanted = {task for client in scheduler.clients.values() for task in client.wants_what}
-    return sum(task.get_nbytes() for task in wanted if task.state == "memory")
 
 
 def _read_devices(plan: Plan) -> Mapping[str, GpuState]:

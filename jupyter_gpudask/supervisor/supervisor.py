@@ -160,6 +160,12 @@ class Supervisor:
         await self._cluster.reset()
         return await self.state()
 
+    async def release(self) -> ClusterState:
+        """Release the finished results that clients hold."""
+        self._check_ready()
+        self._cluster.release_results()
+        return await self.state()
+
     async def log(self, worker: str, lines: int) -> str:
         """The last lines of a worker's log."""
         return tail(worker_log(self._directory.logs, worker), lines)

@@ -21,6 +21,8 @@ ALL = "all"
 def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[str, str]) -> dict[str, int]:
     """Collections on the host that the code reads: name -> line of the first use.
 
+    A variable that the code assigns before it reads it is none.
+
     Parameters
     ----------
     source
@@ -34,11 +36,10 @@ def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[
         tree = ast.parse(source)
     except SyntaxError:
         return {}
-    read = sorted(
-        (node.lineno, node.id) for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in namespace
-    )
     found: dict[str, int] = {}
-    for line, name in read:
+    for line, name in _reads(tree.body):
+        if name not in namespace:
+            continue
         value = namespace[name]
         # The class first: attribute access on a user's object may raise any exception.
         is_collection = hasattr(type(value), "_meta") and is_dask_collection(value)
@@ -47,6 +48,23 @@ def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[
             if backend in GPU_BACKENDS:
                 found[name] = line
     return found
+
+
+def _reads(statements: Sequence[ast.stmt]) -> list[tuple[int, str]]:
+    """Line and name of each variable that the statements read from outside, in the order of lines."""
+    found: list[tuple[int, str]] = []
+    assigned: set[str] = set()
+    for statement in statements:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        new = {node for target in targets for node in ast.walk(target) if _is_store(node)}
+        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name) and node not in new]
+        found += sorted((node.lineno, node.id) for node in names if node.id not in assigned)
+        assigned |= {node.id for node in new if isinstance(node, ast.Name)}
+    return found
+
+
+def _is_store(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 @contextmanager

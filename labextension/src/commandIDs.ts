@@ -22,6 +22,9 @@ export namespace CommandIDs {
 
   export const restart = 'gpudask:restart';
 
+  /** Release the results that the kernel holds on the workers. */
+  export const release = 'gpudask:release-results';
+
   /** Open the tab with the last lines of the logs. */
   export const showLogs = 'gpudask:show-logs';
 

@@ -7,6 +7,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from jupyter_gpudask.magics.arguments import CELL_OPTIONS, COMMANDS, parse_cell, parse_line, start_help
+from jupyter_gpudask.magics.settings import MagicsSettings
 from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.protocol.options import field_of, flag_of, start_options
 
@@ -108,7 +109,7 @@ def test_arguments_that_are_wrong_are_one_sentence(parse, line, sentence):
         (parse_line, "start --gpu 2", "--gpus"),
         (parse_line, "start --gpus=2 --pol=3", "--pool"),
         (parse_cell, "--array cuppy", "cupy"),
-        (parse_cell, "--to-hots", "--to-host"),
+        (parse_cell, "--resluts", "--results"),
     ],
 )
 def test_a_word_that_is_nearly_known_is_suggested(parse, line, meant):
@@ -121,3 +122,7 @@ def test_nothing_is_suggested_for_other_words(line):
     with pytest.raises(UsageError) as raised:
         parse_line(line)
     assert "Did you mean" not in str(raised.value)
+
+
+def test_the_page_names_the_default_of_each_setting_that_a_cell_can_override():
+    assert f'The default is `GpuDask.results`, which is `"{MagicsSettings().results}"`.' in DOCS

@@ -269,11 +269,11 @@ def test_help_shows_usage_with_examples(gpu_kernel):
         assert all(part in text for part in expected)
 
 
-COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "free", "doctor", "logs", "on", "off", "fallbacks"]
-COMMANDS += ["connect", "disconnect"]
+COMMANDS = ["start", "stop", "restart", "scale", "status", "gpus", "held", "free", "doctor", "logs"]
+COMMANDS += ["on", "off", "fallbacks", "connect", "disconnect"]
 START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
 START += ["--share", "--protocol", "--resources", "--environment", "--start-timeout", "--dashboard", "--profile"]
-CELL = ["--array", "--dataframe", "--move", "--to-host", "--strict", "--profile", "--report", "--compare"]
+CELL = ["--array", "--dataframe", "--move", "--results", "--strict", "--profile", "--report", "--compare"]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,9 @@ CELL = ["--array", "--dataframe", "--move", "--to-host", "--strict", "--profile"
         ("%gpudask start --cpu --memory-limit ", ["auto", "none"]),
         ("%gpudask restart --dashboard --share=", ["yes", "no"]),
         ("%gpudask logs --", ["--lines"]),
-        ("%gpudask on --array numpy --", ["--dataframe", "--move", "--to-host", "--strict", "--profile"]),
+        ("%gpudask held --", ["--release"]),
+        ("%gpudask held --release collection,o", ["other_one"]),
+        ("%gpudask on --array numpy --", ["--dataframe", "--move", "--results", "--strict", "--profile"]),
         ("%gpudask on --move ", ["all"]),
         ("  %gpudask re", ["restart"]),
         ("cluster = %gpudask st", ["start", "stop", "status"]),
@@ -299,8 +301,9 @@ CELL = ["--array", "--dataframe", "--move", "--to-host", "--strict", "--profile"
         ("gpudask sto", ["stop"]),
         ("%%gpudask --", CELL),
         ("%%gpudask ", CELL),
-        ("%%gpudask --to-host --co", ["--compare"]),
+        ("%%gpudask --strict --co", ["--compare"]),
         ("%%gpudask --array ", ["cupy", "numpy"]),
+        ("%%gpudask --results ", ["host", "gpu"]),
         ("%%gpudask --array=c", ["cupy"]),
         ("%%gpudask --move ", ["all", "collection", "other_one"]),
         ("%%gpudask --move collection,o", ["other_one"]),

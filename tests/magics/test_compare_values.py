@@ -42,6 +42,8 @@ FRAME = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, np.nan, 2.5], "c": ["x", "y", N
         (pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-01")),
         (np.arange(3), np.arange(3.0)),
         (FRAME, FRAME.assign(a=FRAME["a"].astype("int32"))),
+        (np.zeros(2, dtype=[("a", int), ("b", float)]), np.zeros(2, dtype=[("a", int), ("b", float)])),
+        (np.ma.array([(1, 2)], mask=[(0, 1)], dtype="i8,i8"), np.ma.array([(1, 9)], mask=[(0, 1)], dtype="i8,i8")),
     ],
 )
 def test_they_agree(one, other):
@@ -82,12 +84,29 @@ def test_they_agree(one, other):
         ("a", np.ones(2), "a str on the CPU, ndarray on the GPUs"),
         (pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-02"), "2020-01-01"),
         (pd.Series([1, 2, 3]), pd.Series([3, 1, 2]), "column value: 3 of 3 elements differ"),
+        (
+            np.ma.array([(1, 2)], mask=[(0, 1)], dtype="i8,i8"),
+            np.ma.array([(1, 2)], mask=[(1, 1)], dtype="i8,i8"),
+            "field f0: other elements are masked",
+        ),
     ],
 )
 def test_they_differ_and_the_text_says_where(one, other, text):
     agreement = compare(one, other)
     assert agreement.agrees is False
     assert text in agreement.text
+
+
+class Incomparable:
+    def __eq__(self, other):
+        raise TypeError("no")
+
+    __hash__ = None
+
+
+def test_objects_that_refuse_to_be_compared_differ():
+    one, other = (np.array([Incomparable()], dtype=object) for _ in range(2))
+    assert compare(one, other).agrees is False
 
 
 def test_what_cannot_be_compared_is_reported():
@@ -121,6 +140,7 @@ TIMES = pd.DataFrame({"t": pd.to_datetime(["2020-01-01", "2021-01-01", None])})
         (pd.Index([0, 1]), pd.RangeIndex(2), STRICT_RULES),
         (np.array([2, 1]), np.array([1, 2]), OPEN),
         (FRAME, FRAME.set_axis([7, 8, 9]).iloc[::-1], OPEN),
+        (FRAME.set_index(["a", "b"]).index, FRAME.set_index(["a", "b"]).index, STRICT_RULES),
         (np.zeros(3), np.ones(3), STRICT_RULES.without_values()),
         (np.zeros(3), np.zeros(2), STRICT_RULES.without_values()),
         (FRAME, FRAME.iloc[:0], STRICT_RULES.without_values()),

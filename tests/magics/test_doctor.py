@@ -26,6 +26,9 @@ def test_a_machine_without_a_driver_gets_a_problem_with_what_to_do(kernel):
     reply = kernel.ok("examined = %gpudask doctor\nexamined")
     assert "1 problem found." in reply.value
     assert "This machine has no NVIDIA driver." in reply.html[-1]
+    assert 'aria-label="problem">✗</span>' in reply.html[-1]
+    assert "<code>Type: %gpudask start</code>" in reply.html[-1]
+    assert reply.value.splitlines()[-1].startswith("State at 20")
     found = findings(kernel)
     assert found["driver"][0] == "problem"
     assert found["cluster"] == ("note", "This kernel has none.", "Type: %gpudask start")
@@ -51,9 +54,10 @@ def test_each_check_has_a_line(gpu_kernel):
     assert found["versions"] == ("ok", "The kernel and 2 workers have the same versions.", "")
     verdict, text, _ = found["patches"]
     assert verdict == "ok"
-    assert text.startswith("21 changes of other libraries: configuration per cell, ")
+    assert text.startswith("20 changes of other libraries: configuration per cell, ")
     assert text.endswith(
-        "; not needed: Parquet row numbers (cudf is not installed), computed group keys (cudf is not installed)"
+        "; not needed: Parquet row numbers (cudf is not installed), computed group keys (cudf is not installed), "
+        "dataframe methods (cudf is not installed)"
     )
 
 

@@ -49,27 +49,32 @@ y = x.map_blocks(host_only)
 """
 
 
-def test_what_cupy_lacks_runs_on_the_cpu_if_wanted_and_the_footer_says_so(kernel):
+@pytest.fixture
+def without_fallback(kernel):
+    kernel.ok('%config GpuDask.fallback = "error"')
+    yield
+    kernel.ok('%config GpuDask.fallback = "host"')
+
+
+def test_what_cupy_lacks_runs_on_the_cpu_and_the_footer_says_so(kernel):
+    kernel.ok('%config GpuDask.fallback = "error"')
     assert kernel.run(f"%%gpudask --dataframe pandas{HOST_ONLY}").error == "ValueError"
     assert kernel.ok("%gpudask fallbacks").value == "Nothing has run on the CPU because CuPy or cuDF lack it."
     kernel.ok('%config GpuDask.fallback = "host"')
-    try:
-        reply = kernel.ok(f"%%gpudask --dataframe pandas{HOST_ONLY}type((y + 1).compute()), int(y.sum().compute())")
-        assert reply.value == "(cupy.ndarray, 15)"
-        assert reply.displayed[-1].endswith("on the CPU: host_only (line 6), 6 blocks")
-        quiet = kernel.ok("%%gpudask --dataframe pandas\nint((da.arange(6, chunks=2) + 1).sum().compute())")
-        assert (quiet.value, "on the CPU" in quiet.displayed[-1]) == ("21", False)
-        table = kernel.ok("listed = %gpudask fallbacks\nlisted").value
-        assert re.search(r"host_only +6 +6 +\d+\.\d\d +TypeError: Implicit conversion to a NumPy array", table)
-        assert kernel.ok("[(row.operation, row.blocks) for row in listed.fallbacks]").value == "[('host_only', 6)]"
-        strict = kernel.run(
-            f"%%gpudask --dataframe pandas --strict{HOST_ONLY.replace('host_only)', 'host_only, dtype=int)')}"
-            "(y + 2).compute()"
-        )
-        assert strict.error == "NotOnGpuError"
-        assert strict.error_value.startswith("host_only (line 6) cannot run on the GPU: TypeError: Implicit conversion")
-    finally:
-        kernel.ok('%config GpuDask.fallback = "error"')
+    reply = kernel.ok(f"%%gpudask --dataframe pandas{HOST_ONLY}type((y + 1).compute()), int(y.sum().compute())")
+    assert reply.value == "(cupy.ndarray, 15)"
+    assert reply.displayed[-1].endswith("on the CPU: host_only (line 6), 6 blocks")
+    quiet = kernel.ok("%%gpudask --dataframe pandas\nint((da.arange(6, chunks=2) + 1).sum().compute())")
+    assert (quiet.value, "on the CPU" in quiet.displayed[-1]) == ("21", False)
+    table = kernel.ok("listed = %gpudask fallbacks\nlisted").value
+    assert re.search(r"host_only +6 +6 +\d+\.\d\d +TypeError: Implicit conversion to a NumPy array", table)
+    assert kernel.ok("[(row.operation, row.blocks) for row in listed.fallbacks]").value == "[('host_only', 6)]"
+    strict = kernel.run(
+        f"%%gpudask --dataframe pandas --strict{HOST_ONLY.replace('host_only)', 'host_only, dtype=int)')}"
+        "(y + 2).compute()"
+    )
+    assert strict.error == "NotOnGpuError"
+    assert strict.error_value.startswith("host_only (line 6) cannot run on the GPU: TypeError: Implicit conversion")
 
 
 def test_the_blocks_on_the_workers_are_cupy(kernel):
@@ -111,6 +116,7 @@ def footer(reply):
         ("(lambda a, b: a * b)(outside, inside)", "a is on the CPU and b on the GPU"),
     ],
 )
+@pytest.mark.usefixtures("without_fallback")
 def test_mixing_is_refused_by_the_names_of_the_two(kernel, expression, sentence):
     kernel.ok("import numpy as np\nhost = np.arange(4.0)\noutside = da.from_array(host, chunks=2)")
     reply = kernel.run(f"{CELL}\ninside = da.ones(4, chunks=2)\n{expression}")
@@ -192,14 +198,27 @@ def test_what_cannot_be_moved_is_one_sentence_and_nothing_runs(kernel, name, sen
 def test_results_come_as_numpy_if_wanted(kernel, expression):
     kernel.ok("import dask")
     cell = f"x = da.ones(4, chunks=2)\nresult = {expression}\ntype(result), result.sum()"
-    assert kernel.ok(f"{CELL} --to-host\n{cell}").value.startswith("(numpy.ndarray, ")
+    assert kernel.ok(f"{CELL} --results host\n{cell}").value.startswith("(numpy.ndarray, ")
     assert kernel.ok(f"{CELL}\n{cell}").value.startswith("(cupy.ndarray, ")
+
+
+def test_results_are_those_of_the_cpu_by_default_and_can_be_used_with_collections_on_the_gpu(kernel):
+    kernel.ok("%config GpuDask.results = 'host'")
+    try:
+        reply = kernel.ok(
+            f"{CELL}\nx = da.arange(6, chunks=2).astype(float)\nmean = x.mean().compute()\n"
+            "centred = x - x.compute() + mean\nisinstance(mean, float), type(centred._meta), centred.compute().tolist()"
+        )
+    finally:
+        kernel.ok("%config GpuDask.results = 'gpu'")
+    assert reply.value == "(True, cupy.ndarray, [2.5, 2.5, 2.5, 2.5, 2.5, 2.5])"
+    assert "on the CPU" not in footer(reply)
 
 
 def test_what_is_kept_on_the_workers_stays_on_the_gpus_also_if_results_come_as_numpy(kernel):
     kernel.ok(f"{KINDS}\n")
     assert (
-        kernel.ok(f"{CELL} --to-host\nkept = da.ones(4, chunks=2).persist()\ntype(kept.compute())").value
+        kernel.ok(f"{CELL} --results host\nkept = da.ones(4, chunks=2).persist()\ntype(kept.compute())").value
         == "numpy.ndarray"
     )
     assert kernel.ok("type(kept.compute())").value == "cupy.ndarray"
@@ -211,7 +230,7 @@ def test_a_result_that_does_not_fit_is_refused_before_it_is_computed(kernel):
     assert reply.error == "ResultTooLargeError"
     assert "The result big needs 3.0 GiB on the GPU of this kernel, which has 1.0 GiB free." in reply.error_value
     assert "persist()" in reply.error_value
-    assert "--to-host" in reply.error_value
+    assert "--results host" in reply.error_value
     assert footer(reply) == ""
     assert kernel.ok(f"{CELL}\nfloat(big.sum().compute())").value == "200000000.0"
 
@@ -254,7 +273,9 @@ def test_several_results_that_fit_alone_and_not_together_are_refused(kernel):
 def test_an_array_without_metadata_is_not_taken_for_a_cpu_array(kernel, expression):
     reply = kernel.ok(f"{CELL}\nx = da.random.random(100, chunks=50)\ny = {expression}\ntype((y * 2).sum().compute())")
     assert (reply.value, "on the CPU" in footer(reply)) == ("cupy.ndarray", False)
-    reply = kernel.ok(f"{CELL} --to-host\nx = da.random.random(100, chunks=50)\ny = {expression}\ntype(y.compute())")
+    reply = kernel.ok(
+        f"{CELL} --results host\nx = da.random.random(100, chunks=50)\ny = {expression}\ntype(y.compute())"
+    )
     assert (reply.value, "on the CPU" in footer(reply)) == ("numpy.ndarray", False)
 
 
@@ -267,7 +288,7 @@ def test_a_histogram_may_meet_arrays_of_the_cell(kernel):
 def test_results_come_as_numpy_from_within_containers_too(kernel, result):
     kernel.ok("import dask, pickle")
     cell = f"result = dask.delayed(lambda: {result})().compute()\nb'cupy' in pickle.dumps(result)"
-    assert kernel.ok(f"{CELL} --to-host\n{cell}").value == "False"
+    assert kernel.ok(f"{CELL} --results host\n{cell}").value == "False"
     assert kernel.ok(f"{CELL}\n{cell}").value == "True"
 
 
@@ -379,6 +400,7 @@ def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
     assert "cannot be written" in reply.printed
 
 
+@pytest.mark.usefixtures("without_fallback")
 def test_a_note_under_an_error_of_the_gpu_library_shows_how_to_run_without_it(kernel):
     hint = "This error comes from CuPy, which does not support everything that NumPy does. "
     hint += "To run the cell with NumPy, type: %%gpudask --array numpy"
@@ -413,6 +435,6 @@ def test_a_note_under_an_implicit_conversion_to_numpy_shows_how_to_convert(kerne
     reply = kernel.run(f"{CELL} --array numpy\n{code}")
     assert reply.status == "error"
     hint = "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
-    hint += "to get all results as NumPy and pandas, type: %%gpudask --to-host"
+    hint += "to get all results as NumPy and pandas, type: %%gpudask --results host"
     assert hint in reply.displayed
-    kernel.ok(f"{CELL} --to-host\ncomputed = earlier.compute()\n{code}")
+    kernel.ok(f"{CELL} --results host\ncomputed = earlier.compute()\n{code}")

@@ -74,7 +74,8 @@ def test_a_cluster_from_start_to_stop(kernel):
 
     status = kernel.ok("%gpudask")
     assert status.displayed[0].splitlines()[0].split()[:3] == ["worker", "GPU", "busy"]
-    assert len(status.displayed[0].splitlines()) == 3
+    assert len(status.displayed[0].splitlines()) == 4
+    assert re.fullmatch(r"State at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+", status.displayed[0].splitlines()[-1])
     assert status.html[0].count("<tr>") == 3
     assert kernel.ok("state = %gpudask status\nlen(state.state.workers)").value == "2"
     kernel.ok("started.client.submit(print, 'heard in the log').result()")
@@ -120,7 +121,7 @@ def test_an_interrupt_of_the_start_leaves_nothing(kernel):
     kernel.ok("%gpudask start --cpu 1")
 
 
-def test_an_interrupt_cancels_the_tasks_of_the_cell_and_no_others(kernel):
+def test_an_interrupt_cancels_the_tasks_of_the_cell_and_no_others(kernel, tmp_path):
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("started = %gpudask start --cpu 1 --threads 2\nclient = started.client\nimport time, dask")
     kernel.ok(
@@ -146,6 +147,18 @@ def test_an_interrupt_cancels_the_tasks_of_the_cell_and_no_others(kernel):
         assert kernel.ok("client.submit(sum, (1, 2), pure=False).result()").value == "3"
         assert time.monotonic() - began < 2
     assert kernel.ok("earlier.result(), running.result()").value == "('kept', None)"
+
+    began = tmp_path / "began"
+    kernel.ok(
+        f"def wait_here(number, before):\n    open({str(began)!r}, 'w').close()\n    dawdle(number)\n"
+        "before = [dask.delayed(abs)(number) for number in range(10)]"
+    )
+    interrupting = threading.Thread(target=lambda: wait_until(began.exists, 30) and kernel.interrupt())
+    interrupting.start()
+    reply = kernel.run("%%gpudask\ndask.compute(*[dask.delayed(wait_here)(number, before) for number in range(50)])")
+    interrupting.join()
+    assert reply.error == "KeyboardInterrupt"
+    assert " · 10 of 60 tasks, 50 cancelled" in reply.displayed[-1]
 
 
 def test_an_interrupt_takes_two_seconds_and_names_the_worker_that_was_restarted(kernel, tmp_path):
@@ -317,15 +330,17 @@ def test_a_status_in_a_notebook_is_updated_until_the_cluster_is_closed(kernel):
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("import time\nstarted = %gpudask start --cpu 1", timeout=60)
     shown = kernel.ok("shown = %gpudask status\nshown")
-    assert "running" in shown.displayed[0]
-    assert "<table" in shown.html[0]  # what a saved notebook keeps
+    *_, row, taken = shown.displayed[0].splitlines()
+    assert row.split()[-1] == "ok"
+    assert f"{taken}</caption>" in shown.html[0]  # what a saved notebook keeps
     assert kernel.ok("'application/vnd.jupyter.widget-view+json' in shown._repr_mimebundle_()").value == "True"
     kernel.ok("before = shown.widget.value\nbusy = started.client.submit(time.sleep, 4)\ntime.sleep(2.5)")
     assert kernel.ok("before != shown.widget.value, '>1<' in shown.widget.value").value == "(True, True)"
     over = kernel.ok("%gpudask stop\ntime.sleep(1.5)")
-    assert "running" in over.displayed[-1]
-    assert "This kernel has no cluster." in over.displayed[-1]
-    assert "<table" in over.html[-1]
+    *_, ended, note = over.displayed[-1].splitlines()
+    assert ended > taken, "the last state has its own time"
+    assert note == "This kernel has no cluster."
+    assert f"{ended}</caption>" in over.html[-1]
     assert kernel.ok("sorted(shown._repr_mimebundle_())").value == "['text/html', 'text/plain']"
 
 
@@ -334,6 +349,6 @@ def test_only_the_newest_status_is_updated(kernel):
     kernel.ok("import time\nstarted = %gpudask start --cpu 1", timeout=60)
     kernel.ok("older = %gpudask status\nolder")
     both = kernel.ok("newer = %gpudask status\ndisplay(newer)\ntime.sleep(2.5)")
-    assert all("running" in text for text in both.displayed)
+    assert all("State at" in text for text in both.displayed)
     kinds = "'application/vnd.jupyter.widget-view+json' in {}._repr_mimebundle_()"
     assert kernel.ok(f"{kinds.format('older')}, {kinds.format('newer')}").value == "(False, True)"

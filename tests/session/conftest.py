@@ -1,13 +1,21 @@
 """Fixtures for tests that connect to schedulers from this process."""
 
+import asyncio
 import gc
 import warnings
 
 import pytest
+from tornado.ioloop import IOLoop
+
+
+async def make_loop():
+    """Make a loop of Tornado, which keeps a loop that was closed, with its connections, until the next one is made."""
+    IOLoop.current()
 
 
 def collect_sockets():
     """Collect the sockets that Dask leaves open when an attempt to connect is cancelled."""
+    asyncio.run(make_loop())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()

@@ -33,25 +33,25 @@ def run(body, **settings):
 def test_the_context_manager_and_the_decorator_switch_and_end():
     printed, errors = run("""
 print(kind())
-with jupyter_gpudask.gpu(dataframe="pandas", gpus=1) as client:
+with jupyter_gpudask.gpu(results="gpu", dataframe="pandas", gpus=1) as client:
     print(kind(), len(client.nthreads()))
-    with jupyter_gpudask.gpu(dataframe="pandas", gpus=1, to_host=True) as again:
+    with jupyter_gpudask.gpu(dataframe="pandas", gpus=1, results="host") as again:
         print(kind(), again is client)
     print(kind())
 print(kind())
 
-@jupyter_gpudask.gpu(dataframe="pandas")
+@jupyter_gpudask.gpu(results="gpu", dataframe="pandas")
 def decorated():
     return kind()
 
-@jupyter_gpudask.gpu(dataframe="pandas")
+@jupyter_gpudask.gpu(results="gpu", dataframe="pandas")
 async def coroutine():
     await asyncio.sleep(0)
     return kind()
 
 print(decorated(), decorated(), asyncio.run(coroutine()), kind())
 try:
-    with jupyter_gpudask.gpu(dataframe="pandas"):
+    with jupyter_gpudask.gpu(results="gpu", dataframe="pandas"):
         1 / 0
 except ZeroDivisionError:
     print(kind(), dask.config.get("array.backend", "numpy"))
@@ -83,7 +83,7 @@ except TypeError as error:
 def test_a_script_imports_nothing_of_ipython():
     printed, _ = run("""
 import sys
-with jupyter_gpudask.gpu(dataframe="pandas", gpus=1) as client:
+with jupyter_gpudask.gpu(results="gpu", dataframe="pandas", gpus=1) as client:
     print(kind(), client.submit(lambda: "IPython" in __import__("sys").modules).result())
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"IPython", "traitlets", "ipywidgets", "jedi"}))
 """)
@@ -94,7 +94,7 @@ def test_an_error_of_the_gpu_library_says_how_to_do_without_it():
     printed, _ = run("""
 import traceback
 try:
-    with jupyter_gpudask.gpu(dataframe="pandas", gpus=1):
+    with jupyter_gpudask.gpu(fallback="error", dataframe="pandas", gpus=1):
         da.ma.masked_equal(da.arange(4, chunks=2), 2).compute()
 except TypeError as error:
     print(traceback.format_exception_only(error)[-1].strip())
@@ -109,21 +109,21 @@ def test_a_result_that_was_taken_for_numpy_says_how_to_make_it_that():
 import traceback
 import numpy as np
 try:
-    with jupyter_gpudask.gpu(dataframe="pandas", gpus=1):
+    with jupyter_gpudask.gpu(results="gpu", dataframe="pandas", gpus=1):
         np.asarray(da.arange(4, chunks=2).compute())
 except TypeError as error:
     print(traceback.format_exception_only(error)[-1].strip())
-with jupyter_gpudask.gpu(dataframe="pandas", gpus=1, to_host=True):
+with jupyter_gpudask.gpu(dataframe="pandas", gpus=1, results="host"):
     print(type(np.asarray(da.arange(4, chunks=2).compute())).__module__)
 """)
     way_out = "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
-    way_out += "to get all results as NumPy and pandas, use gpu(to_host=True)."
+    way_out += 'to get all results as NumPy and pandas, use gpu(results="host").'
     assert printed[-2:] == [way_out, "numpy"]
 
 
 def test_one_switch_may_be_used_by_several_threads():
     printed, _ = run("""
-switch = jupyter_gpudask.gpu(dataframe="pandas", gpus=1)
+switch = jupyter_gpudask.gpu(results="gpu", dataframe="pandas", gpus=1)
 first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
 kinds = []
 def first():
@@ -145,7 +145,7 @@ print(kinds)
 
 async def later():
     return kind()
-print(asyncio.run(jupyter_gpudask.gpu(dataframe="pandas")(lambda: later())()))
+print(asyncio.run(jupyter_gpudask.gpu(results="gpu", dataframe="pandas")(lambda: later())()))
 """)
     assert printed == ["['cupy', 'numpy']", "cupy"]
 

@@ -5,11 +5,11 @@ import os
 import sys
 
 import pytest
-from distributed import Queue, Variable
-from helpers import fake_gpu_environment
+from distributed import Event, Queue, Variable
+from helpers import fake_gpu_environment, wait_until
 
 from jupyter_gpudask.client.connect import connect
-from jupyter_gpudask.errors import GpuDaskError
+from jupyter_gpudask.errors import GpuDaskError, ResultsLostError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
 
@@ -120,6 +120,39 @@ def test_what_clients_hold_is_reported_and_an_emptied_cluster_keeps_its_workers_
     assert held == (0, [], [], [])
     assert worker == (before, 0, 0)
     assert total == 5050
+
+
+def test_released_results_are_lost_can_be_computed_again_and_unfinished_tasks_go_on():
+    def use_results(ready, events):
+        with connect(ready, set_as_default=False) as client:
+            first = client.submit(bytes, 2**20, key="first")
+            gate = Event("gate", client=client)
+            waiting = client.submit(lambda data, gate: gate.wait("60s") and len(data), first, gate)
+            client.submit(len, first).result()
+            wait_until(lambda: client.processing() and any(client.processing().values()))
+            events.append("filled")
+            wait_until(first.cancelled)
+            with pytest.raises(ResultsLostError, match="results that are no longer on the workers"):
+                first.result()
+            again = client.submit(bytes, 2**20, key="first")
+            assert len(again.result()) == 2**20
+            gate.set()
+            assert waiting.result() == 2**20
+
+    async def use(cluster):
+        events = []
+        using = asyncio.create_task(asyncio.to_thread(use_results, cluster.ready, events))
+        while not events and not using.done():
+            await asyncio.sleep(0.05)
+        if using.done():
+            await using
+        state = await cluster.state()
+        assert state.held >= 2**20
+        assert state.workers[0].held == state.held
+        assert (await cluster.release()).held == 0
+        await using
+
+    with_cluster(use, CPU | {"threads": 2})
 
 
 def test_a_reset_stops_tasks_that_still_run():

@@ -62,8 +62,8 @@ def cell(client):
 
 
 @pytest.fixture
-def cell_to_host(client):
-    with default_client.computing_on(client), switched_to("cupy", "pandas", CellRecord(to_host=True)):
+def cell_with_results_on_host(client):
+    with default_client.computing_on(client), switched_to("cupy", "pandas", CellRecord(results="host")):
         yield
 
 
@@ -269,7 +269,7 @@ def test_collections_may_come_from_an_iterator():
 
 @pytest.mark.parametrize("wrap", [lambda x: [[x]], lambda x: [{"a": [x]}], lambda x: ({"a": x}, [x])])
 @pytest.mark.parametrize("sync", [True, False])
-@pytest.mark.usefixtures("cell_to_host")
+@pytest.mark.usefixtures("cell_with_results_on_host")
 def test_what_lies_in_containers_comes_to_the_host_from_the_client_too(client, wrap, sync):
     results = client.compute(wrap(da.ones(4, chunks=2)), sync=sync)
     leaves = list(results if sync else client.gather(results))

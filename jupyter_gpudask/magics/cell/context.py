@@ -9,7 +9,7 @@ from IPython.core.displayhook import DisplayHook
 
 from ..views.base import show_note
 from .footer import Footer
-from .interrupt import cancel_on_interrupt
+from .interrupt import Interruption, cancel_on_interrupt
 from .price import Price
 from .report import report_to
 
@@ -29,7 +29,7 @@ _HINTS = {
     "cudf": "This error comes from cuDF, which does not support everything that pandas does. "
     "To run the cell with pandas, type: %%gpudask --dataframe pandas",
     "result": "A result on the GPU is not converted to a NumPy array implicitly. To convert a CuPy array, use x.get(); "
-    "to get all results as NumPy and pandas, type: %%gpudask --to-host",
+    "to get all results as NumPy and pandas, type: %%gpudask --results host",
 }
 
 
@@ -56,11 +56,10 @@ def cell_context(
     source
         The code of the cell.
     settings
-        Whether to show a line under the cell, with which price, and what happens to operations that the GPU libraries
-        lack.
+        Whether to show a line under the cell, with which price, where results are, and what happens to operations that
+        the GPU libraries lack.
     """
     # Imported here, because the start of the cluster imports Dask in the background.
-    from ...overlay.cell_record import CellRecord
     from ...switch.context import switched_to
     from ...switch.default_client import default_client
     from ...switch.moving import host_collections, moved
@@ -68,14 +67,13 @@ def cell_context(
     on_gpus = cluster.ready.engine == "cuda"
     backends = (arguments.array, arguments.dataframe) if on_gpus else ("numpy", "pandas")
     outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
-    record = CellRecord(to_host=arguments.to_host)
-    if on_gpus:
-        record.fallback = settings.fallback_of(strict=arguments.strict)
+    record = settings.record_of(arguments, on_gpus=on_gpus)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
-        line = None
+        line, interruption = None, Interruption()
         if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
-            line = Footer(shell, session, cluster, backends, record, price=Price.of(settings, cluster.ready))
+            price = Price.of(settings, cluster.ready)
+            line = Footer(shell, session, cluster, backends, record, interruption=interruption, price=price)
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
         if arguments.profile:
@@ -84,7 +82,7 @@ def cell_context(
             stack.enter_context(profiled(shell, cluster, arguments.move))
         if arguments.report is not None:
             stack.enter_context(report_to(arguments.report))
-        stack.enter_context(cancel_on_interrupt(shell, cluster))
+        stack.enter_context(cancel_on_interrupt(shell, cluster, interruption))
         stack.enter_context(switched_to(*backends, record))
         if on_gpus:
             gone = stack.enter_context(moved(arguments.move, shell.user_ns, mentioned=list(outside)))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ...protocol import ClusterState
     from ...session.running_cluster import RunningCluster
     from ...session.session import Session
+    from .interrupt import Interruption
     from .price import Price
 
 _LIVE_DELAY = 2.0
@@ -46,6 +47,8 @@ class Footer:
         The array and dataframe backends of the cell.
     record
         What stayed on the CPU; filled while the cell runs.
+    interruption
+        What an interrupt has cancelled; known when the cell ends.
     price
         For the cost of the cell.
     """
@@ -58,18 +61,19 @@ class Footer:
         backends: tuple[str, str],
         record: CellRecord,
         *,
+        interruption: Interruption,
         price: Price,
     ) -> None:
         self._line = OutputLine(shell)
         self._session, self._cluster = session, cluster
         self._backends, self._record, self._price = backends, record, price
+        self._interruption = interruption
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._waiting = 0
 
     def __enter__(self) -> None:
         self._began = time.monotonic()
-        self._blocks_before = fallback_log.blocks.copy() if self._record.watches else None
         self._submitted_before = self._cluster.tasks_submitted
         self._metrics = self._cluster.start_cell_metrics()
 
@@ -132,6 +136,7 @@ class Footer:
             + describe_cluster(ready, state),
             seconds=seconds,
             tasks=self._submitted,
+            cancelled=self._interruption.cancelled or 0,
             peak=None if busiest is None else peaks[busiest],
             peak_gpu=index,
             spilled=_spilled(state),
@@ -142,11 +147,8 @@ class Footer:
         )
 
     def _fallbacks(self) -> tuple[tuple[str, int, int], ...]:
-        if self._blocks_before is None:
-            return ()
-        counted = fallback_log.blocks_since(self._blocks_before)
         blocks: Counter[tuple[str, int]] = Counter()
-        for place, number in counted.items():
+        for place, number in fallback_log.blocks_of(self._record.id).items():
             blocks[place.operation, place.line] += number
         return tuple((operation, line, number) for (operation, line), number in sorted(blocks.items(), key=_by_line))
 

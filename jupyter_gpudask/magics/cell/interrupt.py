@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..views.base import show_note
@@ -23,21 +24,57 @@ _TOTAL_SECONDS = 2
 _MAX_NAMES = 3
 
 
+@dataclass
+class Interruption:
+    """What an interrupt has cancelled.
+
+    Attributes
+    ----------
+    cancelled
+        The number of unfinished tasks of the cell; `None` if it was not interrupted, or the number is not known.
+    """
+
+    cancelled: int | None = None
+
+
 @contextmanager
-def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster) -> Iterator[None]:
+def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, interruption: Interruption) -> Iterator[None]:
     """If the cell is interrupted, cancel its unfinished tasks and stop those that are running.
 
     Finished results and the tasks of earlier cells are kept. A note under the cell names tasks that did not stop.
+
+    Parameters
+    ----------
+    shell
+        The shell that runs the cell.
+    cluster
+        The kernel's cluster.
+    interruption
+        Gets the number of cancelled tasks.
     """
-    before = set(cluster.client.futures)
+    client = cluster.client
+    before = set(client.futures)
+    counted: list[int | None] = []
+
+    def count() -> None:
+        from ...client.cancellation import count_unfinished_tasks
+
+        counted.append(count_unfinished_tasks(client, before))
+
+    # `compute` releases its futures before the cell ends, and the scheduler then forgets their tasks.
+    client.on_interrupt = count
     with _responsive_event_loop():
         try:
             yield
         finally:
+            client.on_interrupt = None
             if _was_interrupted(shell):
                 from ...client.cancellation import cancel_unfinished
 
-                for worker in cancel_unfinished(cluster.client, before):
+                if not counted:
+                    count()
+                interruption.cancelled = counted[-1]
+                for worker in cancel_unfinished(client, before):
                     show_note(shell, describe_stuck_worker(worker, cluster.ready.gpus))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
 from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from ...errors import GpuUnavailableError
 from ...installation import pip_install
 from ...quantities import format_bytes
-from ..views.base import View, format_table
+from ..views.base import Html, View, format_table, html_table, state_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -62,30 +63,35 @@ class DoctorView(View):
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
+        self._caption = state_at(time.time())
 
     def __str__(self) -> str:
-        rows = [
-            (_SIGNS[finding.verdict], finding.subject, finding.text + (f" {finding.fix}" if finding.fix else ""))
-            for finding in self.findings
-        ]
-        return format_table(("", "", self._headline()), rows)
+        rows = [(_SIGNS[each.verdict], each.subject, f"{each.text} {each.fix}".strip()) for each in self.findings]
+        return f"{format_table(self._heads(), rows)}\n{self._caption}"
 
     def to_html(self) -> str:
         """The table, with each verdict as a word for screen readers."""
-        rows = "".join(
-            f'<tr><td title="{finding.verdict}" aria-label="{finding.verdict}">{_SIGNS[finding.verdict]}</td>'
-            f'<th scope="row" style="text-align: left">{escape(finding.subject)}</th>'
-            f'<td style="text-align: left">{escape(finding.text)}'
-            f"{f' <code>{escape(finding.fix)}</code>' if finding.fix else ''}</td></tr>"
-            for finding in self.findings
-        )
-        return f"<table><caption>{escape(self._headline())}</caption><tbody>{rows}</tbody></table>"
+        rows = [(_sign(each), each.subject, _text_and_fix(each)) for each in self.findings]
+        return html_table(self._heads(), rows, align="left", caption=self._caption)
+
+    def _heads(self) -> tuple[str, str, str]:
+        return "", "check", self._headline()
 
     def _headline(self) -> str:
         problems = sum(finding.verdict == "problem" for finding in self.findings)
         if not problems:
             return "All is well."
         return f"{problems} problem{'s' if problems > 1 else ''} found."
+
+
+def _sign(finding: Finding) -> Html:
+    verdict = finding.verdict
+    return Html(f'<span role="img" title="{verdict}" aria-label="{verdict}">{_SIGNS[verdict]}</span>')
+
+
+def _text_and_fix(finding: Finding) -> Html:
+    fix = f" <code>{escape(finding.fix)}</code>" if finding.fix else ""
+    return Html(escape(finding.text) + fix)
 
 
 def examine(cluster: RunningCluster | None) -> DoctorView:

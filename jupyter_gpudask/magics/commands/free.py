@@ -35,7 +35,8 @@ class FreeView(View):
         in_use = sum(worker.pool_used or 0 for worker in self._workers)
         if in_use:
             lines.append(
-                f"{format_bytes(in_use)} is in use by results on the workers. To free it, del their variables."
+                f"{format_bytes(in_use)} is in use by results on the workers. "
+                "To see which variables hold them, type: %gpudask held"
             )
         if self._pool:
             lines.append("The pool stays reserved. To release it, type: %gpudask restart --pool none")

@@ -77,7 +77,7 @@ def _with_index(data: Any) -> pd.DataFrame:
 
 def _compare_kinds(cpu: Any, gpu: Any) -> Comparison | None:
     """The first column with another kind of dtype; strings are one kind, and times of all units are."""
-    columns = [data if isinstance(data, pd.DataFrame) else data.to_frame(name="value") for data in (cpu, gpu)]
+    columns = [_columns_of(data) for data in (cpu, gpu)]
     for place, name in enumerate(columns[0].columns):
         one, other = (frame.iloc[:, place] for frame in columns)
         kinds = _kind(one), _kind(other)
@@ -85,6 +85,15 @@ def _compare_kinds(cpu: Any, gpu: Any) -> Comparison | None:
         if kinds[0] != kinds[1] and not (one.isna().any() and {kinds[0][0], kinds[1][0]} <= set("iufbo")):
             return differ(f"column {name}: of dtype {kinds[0]} on the CPU, {kinds[1]} on the GPUs")
     return None
+
+
+def _columns_of(data: Any) -> pd.DataFrame:
+    frame: pd.DataFrame
+    if isinstance(data, pd.MultiIndex):
+        frame = data.to_frame(index=False)
+    else:
+        frame = data if isinstance(data, pd.DataFrame) else data.to_frame(name="value")
+    return frame
 
 
 def _kind(column: Any) -> str:

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from distributed import Client
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ...overlay.cell_record import Fallback
+    from ...overlay.cell_record import CellRecord
     from ...session.running_cluster import RunningCluster
-    from ...session.session import Session
     from ..arguments import CellArguments
     from .rules import Comparison
 
@@ -58,13 +57,12 @@ class Run:
 
 async def compare_runs(
     shell: InteractiveShell,
-    session: Session,
     cluster: RunningCluster,
     arguments: CellArguments,
     body: str,
     *,
     file: str,
-    fallback: Fallback,
+    record: CellRecord,
 ) -> ComparisonView:
     """Run a cell on a temporary CPU cluster and then on the GPUs, and compare times and results.
 
@@ -74,7 +72,7 @@ async def compare_runs(
     ----------
     shell
         The shell with the notebook's variables.
-    session, cluster
+    cluster
         The kernel's cluster, which must have GPUs.
     arguments
         The arguments of ``%%gpudask``.
@@ -82,8 +80,8 @@ async def compare_runs(
         The code of the cell, in which the ``%%gpudask`` line is a comment or blank.
     file
         The file name of the cell for tracebacks.
-    fallback
-        See `CellRecord`.
+    record
+        Where results are, and what happens to operations that the GPU libraries lack.
 
     Raises
     ------
@@ -93,8 +91,8 @@ async def compare_runs(
     __tracebackhide__ = True
     if cluster.ready.engine != "cuda":
         raise ComparisonError("--compare needs GPUs, and this cluster is the CPU stand-in.", "Leave it out.")
-    from ...overlay.cell_record import CellRecord
     from ...protocol import ClusterSpec
+    from ...session.launch import temporary_cluster
     from ...switch.context import switched_to
     from ...switch.default_client import default_client
     from ...switch.moving import host_collections, moved
@@ -102,7 +100,8 @@ async def compare_runs(
     ast.parse(body, file)
     _refuse_results_on_workers(body, shell.user_ns)
     status = display(Note("Running on the CPU ..."), display_id=True)
-    with session.temporary_cluster(ClusterSpec.parse({"engine": "cpu"})) as cpu_cluster, ExitStack() as stack:
+    cpu_spec = ClusterSpec.parse({"engine": "cpu"})
+    with temporary_cluster(cluster.loop, cpu_spec) as cpu_cluster, ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cpu_cluster.client))
         stack.enter_context(switched_to("numpy", "pandas"))
         where = f"the {describe_cluster(cpu_cluster.ready)} with NumPy and pandas"
@@ -114,10 +113,10 @@ async def compare_runs(
     backends = (arguments.array, arguments.dataframe)
     with ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cluster.client))
-        stack.enter_context(switched_to(*backends, CellRecord(to_host=arguments.to_host, fallback=fallback)))
+        stack.enter_context(switched_to(*backends, record))
         outside = host_collections(body, namespace, backends)
         stack.enter_context(moved(arguments.move, namespace, mentioned=list(outside)))
-        where = f"{describe_cluster(cluster.ready, session.state())} with {' and '.join(backends)}"
+        where = f"{describe_cluster(cluster.ready, cluster.state())} with {' and '.join(backends)}"
         gpu = await _run(body, file, namespace, cluster.client, where)
     status.update(Note("Ran on the CPU, then on the GPUs."))
     return ComparisonView(cpu, gpu, {} if gpu.error else _compare(cpu.results, gpu.results))

@@ -48,7 +48,7 @@ def compare(cpu: Any, gpu: Any, rules: Rules = COMPARE_RULES, depth: int = 0) ->
 
 
 def compare_arrays(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
-    """Compare two arrays of NumPy, masked arrays and scalars included."""
+    """Compare two arrays of NumPy; masked arrays, structured arrays and scalars included."""
     if cpu.ndim != gpu.ndim or (rules.compare_shapes and cpu.shape != gpu.shape):
         return differ(f"of shape {cpu.shape} on the CPU, {gpu.shape} on the GPUs")
     if rules.dtypes and cpu.dtype != gpu.dtype and not (cpu.ndim == 0 and cpu.dtype.kind == gpu.dtype.kind):
@@ -57,11 +57,22 @@ def compare_arrays(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
         return agree("of the same dtype and number of dimensions")
     if cpu.shape != gpu.shape:
         return differ(f"of shape {cpu.shape} on the CPU, {gpu.shape} on the GPUs")
-    comparison = _compare_elements(cpu, gpu, rules)
-    if comparison.agrees or rules.row_order != "open" or cpu.ndim != 1:
+    comparison = (_compare_fields if cpu.dtype.names else _compare_elements)(cpu, gpu, rules)
+    if comparison.agrees or rules.row_order != "open" or cpu.ndim != 1 or cpu.dtype.names:
         return comparison
     ordered = _compare_elements(np.sort(cpu), np.sort(gpu), rules)
     return ordered if ordered.agrees else comparison
+
+
+def _compare_fields(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
+    """Compare structured arrays of equal shape, field by field."""
+    if cpu.dtype.names != gpu.dtype.names:
+        return differ(f"of dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPUs")
+    for name in cpu.dtype.names or ():
+        comparison = compare_arrays(np.asanyarray(cpu[name]), np.asanyarray(gpu[name]), rules)
+        if comparison.agrees is False:
+            return differ(f"field {name}: {comparison.text}")
+    return agree("all fields agree")
 
 
 def _compare_containers(cpu: Any, gpu: Any, rules: Rules, depth: int) -> Comparison:
@@ -119,7 +130,10 @@ def _is_same(cpu: Any, gpu: Any, rules: Rules) -> bool:
         return bool(pd.isna(cpu) and pd.isna(gpu))
     if isinstance(cpu, float) and isinstance(gpu, float):
         return bool(_compare_floats(np.asarray(cpu), np.asarray(gpu), rules).agrees)
-    return bool(cpu == gpu)
+    try:
+        return bool(cpu == gpu)
+    except Exception:  # noqa: BLE001 - of any class: objects of two libraries that cannot be compared are not equal
+        return False
 
 
 def _describe(differs: Values, cpu: Values, gpu: Values, equal: str) -> Comparison:

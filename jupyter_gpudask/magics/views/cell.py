@@ -57,6 +57,8 @@ class CellSummary(View):
         The duration of the cell.
     tasks
         The number of tasks that the cell has submitted.
+    cancelled
+        The number of those that an interrupt has cancelled.
     peak, peak_gpu
         The highest peak of allocated device memory of any GPU in bytes, and the index of that GPU.
     spilled
@@ -82,12 +84,13 @@ class CellSummary(View):
     cost: str | None
     on_host: tuple[tuple[str, int], ...]
     fallbacks: tuple[tuple[str, int, int], ...] = ()
+    cancelled: int = 0
 
     def __str__(self) -> str:
         parts = [
             f"{' and '.join(self.libraries)} on {self.cluster}",
             f"{self.seconds:.{1 if self.seconds < 100 else 0}f} s",
-            format_count(self.tasks, "task"),
+            self._describe_tasks(),
         ]
         if self.peak is not None:
             where = "" if self.peak_gpu is None else f" on GPU {self.peak_gpu}"
@@ -103,6 +106,12 @@ class CellSummary(View):
         if on_cpu:
             parts.append(f"on the CPU: {', '.join(on_cpu)}")
         return " · ".join(parts)
+
+    def _describe_tasks(self) -> str:
+        if not self.cancelled:
+            return format_count(self.tasks, "task")
+        done = max(0, self.tasks - self.cancelled)
+        return f"{done:,} of {format_count(self.tasks, 'task')}, {self.cancelled:,} cancelled"
 
     def to_html(self) -> str:
         """The line, formatted like a `Note`."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from html import escape
 from typing import TYPE_CHECKING
 
 from ...quantities import format_bytes
-from .base import View, format_table, html_table
+from .base import View, format_table, html_table, state_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,12 +35,13 @@ class StatusView(View):
         self.state = state
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (format_table(*self._table()), self._counts())))
+        return "\n".join(filter(None, (format_table(*self._table()), self._counts(), state_at(self.state.time))))
 
     def to_html(self) -> str:
         """The table."""
         counts = self._counts()
-        return html_table(*self._table()) + (f"<div>{escape(counts)}</div>" if counts else "")
+        table = html_table(*self._table(), caption=state_at(self.state.time))
+        return table + (f"<div>{escape(counts)}</div>" if counts else "")
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """The heads and the rows."""
@@ -66,7 +68,7 @@ def _row(number: int, worker: WorkerState) -> tuple[str, ...]:
         _DASH if worker.memory is None else format_bytes(worker.memory),
         str(worker.executing),
         str(worker.waiting),
-        worker.status,
+        "ok" if worker.status == "running" else worker.status,
     )
 
 
@@ -103,13 +105,16 @@ class GpusView(View):
     def __init__(self, gpus: Sequence[GpuState], holders: Mapping[str, Sequence[str]]) -> None:
         self.gpus = tuple(gpus)
         self.holders = dict(holders)
+        self._caption = state_at(time.time())
 
     def __str__(self) -> str:
-        return format_table(self._HEADS, self._rows()) if self.gpus else "This machine has no GPU."
+        if not self.gpus:
+            return "This machine has no GPU."
+        return f"{format_table(self._HEADS, self._rows())}\n{self._caption}"
 
     def to_html(self) -> str:
         """The table."""
-        return html_table(self._HEADS, self._rows()) if self.gpus else super().to_html()
+        return html_table(self._HEADS, self._rows(), caption=self._caption) if self.gpus else super().to_html()
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [

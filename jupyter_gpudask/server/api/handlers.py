@@ -100,6 +100,17 @@ class RestartHandler(GpuDaskAPIHandler):
         await self.send_cluster(kernel_id, HTTPStatus.ACCEPTED)
 
 
+class ReleaseHandler(GpuDaskAPIHandler):
+    """``clusters/<kernel_id>/release``: releases the results that clients hold on the workers."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, kernel_id: str) -> None:
+        """Release the finished results; unfinished tasks go on."""
+        await self.manager.get(kernel_id).release()
+        await self.send_cluster(kernel_id)
+
+
 class LogsHandler(GpuDaskAPIHandler):
     """``clusters/<kernel_id>/logs``: the logs of supervisor and workers."""
 
@@ -127,6 +138,7 @@ HANDLERS = [
     (rf"{API}/clusters/{_KERNEL}", ClusterHandler),
     (rf"{API}/clusters/{_KERNEL}/scale", ScaleHandler),
     (rf"{API}/clusters/{_KERNEL}/restart", RestartHandler),
+    (rf"{API}/clusters/{_KERNEL}/release", ReleaseHandler),
     (rf"{API}/clusters/{_KERNEL}/logs", LogsHandler),
     (rf"{API}/openapi\.json", OpenApiHandler),
 ]

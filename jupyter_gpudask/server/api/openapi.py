@@ -107,6 +107,14 @@ _OPERATIONS = (
         has_location=True,
     ),
     _Operation(
+        "/clusters/{kernel_id}/release",
+        "post",
+        "releaseResults",
+        "Release the finished results that clients hold on the workers; unfinished tasks go on.",
+        response=ClusterInfo,
+        errors=(404, 409),
+    ),
+    _Operation(
         "/clusters/{kernel_id}/logs",
         "get",
         "readLogs",

@@ -54,6 +54,8 @@ class KernelCluster:
         How many workers have started; `None` before the supervisor reports it.
     state
         The last reported state of the workers.
+    automatic
+        Whether the kernel runs every cell as if ``%%gpudask`` stood above it.
     last_busy
         When the cluster last had work, on the clock of `time.monotonic`.
     secret
@@ -70,6 +72,7 @@ class KernelCluster:
         self.interpreter: Interpreter | None = None
         self.progress: Progress | None = None
         self.state: ClusterState | None = None
+        self.automatic = False
         self.last_busy = time.monotonic()
         self.secret = secrets.token_urlsafe(32)
         self._holder = ""
@@ -203,6 +206,16 @@ class KernelCluster:
             The cluster is not ready, or does not respond.
         """
         self.state = await self._running_process().reset()
+
+    async def release(self) -> None:
+        """Release the finished results that clients hold on the workers; unfinished tasks go on.
+
+        Raises
+        ------
+        ClusterLostError
+            The cluster is not ready, or does not respond.
+        """
+        self.state = await self._running_process().release()
 
     async def logs(self, lines: int = 200) -> dict[str, str]:
         """The last lines of the logs, by worker name, and ``supervisor``, which is also kept for a failed cluster."""

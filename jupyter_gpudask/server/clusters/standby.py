@@ -50,27 +50,31 @@ class StandbySupervisor:
 
     async def prepare(self, kernel_id: str) -> None:
         """Start a process that matches this kernel, unless there is one."""
-        async with self._lock:
-            if not self._enabled:
-                return
-            try:
-                interpreter = await self._kernels.interpreter(kernel_id)
-                packages = await asyncio.to_thread(_packages, interpreter)
-                if self._matches(interpreter, packages):
-                    return
-                await self._end()
-                self._process = await start_supervisor(interpreter.python, interpreter.environment, "--standby")
-            except GpuDaskError as error:
-                logger.info("No standby supervisor for kernel %s: %s", kernel_id, error)
-            else:
-                self._interpreter, self._packages = interpreter, packages
+        if not self._enabled:
+            return
+        try:
+            interpreter = await self._kernels.interpreter(kernel_id)
+            packages = await asyncio.to_thread(_packages, interpreter)
+            async with self._lock:
+                await self._replace(interpreter, packages)
+        except GpuDaskError as error:
+            logger.info("No standby supervisor for kernel %s: %s", kernel_id, error)
+
+    async def _replace(self, interpreter: Interpreter, packages: Mapping[Path, int]) -> None:
+        if not self._enabled or self._matches(interpreter, packages):
+            return
+        await self._end()
+        self._process = await start_supervisor(interpreter.python, interpreter.environment, "--standby")
+        self._interpreter, self._packages = interpreter, packages
 
     async def take(self, interpreter: Interpreter) -> ChildProcess | None:
-        """Hand over the process to the caller if it matches `interpreter`; else return `None`."""
-        if not self._matches(interpreter, await asyncio.to_thread(_packages, interpreter)):
-            return None
-        process, self._process = self._process, None
-        return process
+        """Hand over the process to the caller if it matches `interpreter`, also if it is just starting; else `None`."""
+        packages = await asyncio.to_thread(_packages, interpreter)
+        async with self._lock:
+            if not self._matches(interpreter, packages):
+                return None
+            process, self._process = self._process, None
+            return process
 
     async def close(self) -> None:
         """End the process; no other is started afterwards."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from .cluster_info import cluster_info
 from .history import History
+from .machine_reader import read_machine
 from .monitor import INTERVAL
 
 if TYPE_CHECKING:
@@ -135,7 +136,8 @@ class Broadcaster:
             for cluster in list(manager.clusters.values())
         }
         snapshot = _Snapshot(time.time(), gpus, infos)
-        self._history.add(snapshot.time, gpus, infos.values())
+        machine = read_machine()
+        self._history.add(snapshot.time, gpus, infos.values(), machine)
         changed = [kernel_id for kernel_id, info in infos.items() if not last or last.clusters.get(kernel_id) != info]
         # One by one: a single long conversion to JSON would not let the loop's thread run.
         snapshot.cluster_json = {
@@ -146,6 +148,7 @@ class Broadcaster:
         changes = _message(
             "changes",
             snapshot.time,
+            machine.memory_total,
             gpus="null" if last and last.gpus == gpus else gpu_json,
             clusters=[snapshot.cluster_json[kernel_id] for kernel_id in changed],
             removed=sorted(set(last.clusters) - set(infos)) if last else [],
@@ -156,6 +159,7 @@ class Broadcaster:
             start: _message(
                 "full",
                 snapshot.time,
+                machine.memory_total,
                 gpus=gpu_json,
                 clusters=clusters,
                 removed=[],
@@ -168,10 +172,17 @@ class Broadcaster:
 
 
 def _message(
-    kind: str, when: float, *, gpus: str, clusters: Sequence[str], removed: Sequence[str], history: Sequence[str]
+    kind: str,
+    when: float,
+    memory_total: int,
+    *,
+    gpus: str,
+    clusters: Sequence[str],
+    removed: Sequence[str],
+    history: Sequence[str],
 ) -> str:
     """A `StreamMessage` as JSON, joined from parts that are already JSON."""
     return (
         f'{{"type":"{kind}","time":{when!r},"gpus":{gpus},"clusters":[{",".join(clusters)}],'
-        f'"removed":{json.dumps(list(removed))},"history":[{",".join(history)}]}}'
+        f'"removed":{json.dumps(list(removed))},"memory_total":{memory_total},"history":[{",".join(history)}]}}'
     )

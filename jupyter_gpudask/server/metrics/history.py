@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
-from ...protocol.stream import GpuMetrics, Sample, WorkerMetrics
+from ...protocol.stream import GpuMetrics, MachineMetrics, Sample, WorkerMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...protocol.rest import ClusterInfo, GpuInfo, GpuList
+    from .machine_reader import MachineState
 
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -32,13 +33,15 @@ class History:
     def __init__(self, length: int) -> None:
         self._samples: deque[tuple[float, str]] = deque(maxlen=length)
         self._last: dict[str, GpuInfo] = {}
+        self._last_machine: MachineState | None = None
         self._last_time = 0.0
 
-    def add(self, time: float, gpus: GpuList, clusters: Iterable[ClusterInfo]) -> None:
+    def add(self, time: float, gpus: GpuList, clusters: Iterable[ClusterInfo], machine: MachineState) -> None:
         """Append a sample."""
         seconds = time - self._last_time
         sample = Sample(
             time=time,
+            machine=_machine_metrics(machine, self._last_machine, seconds),
             gpus={gpu.uuid: _metrics(gpu, self._last.get(gpu.uuid), seconds) for gpu in gpus.gpus},
             workers={
                 cluster.kernel_id: {worker.name: _pick(WorkerMetrics, worker) for worker in cluster.state.workers}
@@ -46,7 +49,7 @@ class History:
                 if cluster.state is not None
             },
         )
-        self._last, self._last_time = {gpu.uuid: gpu for gpu in gpus.gpus}, time
+        self._last, self._last_machine, self._last_time = {gpu.uuid: gpu for gpu in gpus.gpus}, machine, time
         self._samples.append((time, sample.model_dump_json()))
 
     def since(self, time: float) -> list[str]:
@@ -63,6 +66,20 @@ def _metrics(gpu: GpuInfo, before: GpuInfo | None, seconds: float) -> GpuMetrics
             "pcie": _rate(before.pcie_bytes, gpu.pcie_bytes, seconds),
         }
     return _pick(GpuMetrics, gpu, **rates)
+
+
+def _machine_metrics(machine: MachineState, before: MachineState | None, seconds: float) -> MachineMetrics:
+    """The metrics of the machine; all but its memory are computed from `before`, its state `seconds` ago."""
+    if before is None or not 0 < seconds <= _LONGEST_GAP:
+        return MachineMetrics(memory_used=machine.memory_used)
+    passed = machine.cpu_total - before.cpu_total
+    busy = (machine.cpu_busy - before.cpu_busy) / passed if passed > 0 else None
+    return MachineMetrics(
+        cpu=None if busy is None else round(100 * min(1.0, max(0.0, busy)), 1),
+        memory_used=machine.memory_used,
+        disk=_rate(before.disk_bytes, machine.disk_bytes, seconds),
+        network=_rate(before.network_bytes, machine.network_bytes, seconds),
+    )
 
 
 def _rate(before: int | None, now: int | None, seconds: float) -> int | None:

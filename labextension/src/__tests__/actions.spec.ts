@@ -94,6 +94,36 @@ describe('stopping a cluster', () => {
     expect(requests).toEqual(['GET', 'GET']);
   });
 
+  it('releases results after a confirmation that says where they are', async () => {
+    const { state } = cluster();
+    const holding = (held: number): ICluster =>
+      cluster({
+        state: state && {
+          ...state,
+          workers: state.workers.map(worker => ({ ...worker, held })),
+          held
+        }
+      });
+    const paths: string[] = [];
+    const actions = actionsOn(({ method, url }) => {
+      paths.push(`${method} ${url.split('/api/')[1]}`);
+      const now = holding(method === 'GET' ? 800 * 2 ** 20 : 0);
+      return new Response(JSON.stringify(now));
+    });
+    const releasing = actions.release(holding(2 ** 20));
+    await waitForDialog();
+    expect(document.body.textContent).toContain(
+      'Its workers hold 800 MiB of results (GPU 0 800 MiB), which will be lost'
+    );
+    await acceptDialog();
+    await releasing;
+    expect(paths).toEqual([
+      'GET clusters/kernel-1',
+      'POST clusters/kernel-1/release'
+    ]);
+    expect(model.clusters.get('kernel-1')?.state?.held).toBe(0);
+  });
+
   it('does nothing if another cluster has replaced it', async () => {
     const now = cluster({ pid: 300, since: 3000 });
     const failed = cluster({ status: 'failed', since: 2000, pid: null });

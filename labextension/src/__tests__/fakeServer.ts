@@ -43,6 +43,7 @@ const EMPTY: IStreamMessage = {
   gpus: { gpus: [], reason: '', fix: '' },
   clusters: [],
   removed: [],
+  memory_total: 256 * 2 ** 30,
   history: []
 };
 
@@ -129,6 +130,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
     gpus: ['GPU-0'],
     pid: 100,
     dashboard: 'gpudask/dashboard/kernel-1/',
+    automatic: false,
     state: {
       engine: 'cuda',
       status: 'ready',
@@ -153,10 +155,12 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
           spilled_to_host: 2 * GIB,
           spilled_to_disk: GIB,
           memory: GIB,
+          cpu: 42,
           threads: 1,
           executing: 4,
           waiting: 1,
           executed: 20,
+          held: 0,
           out_of_memory: 0,
           status: 'running'
         }

@@ -2,9 +2,11 @@ import { nullTranslator } from '@jupyterlab/translation';
 
 import { Units } from '../format';
 import { lineStyle, lineStyles } from '../history/charts/lineStyles';
-import { toCsv } from '../history/exports';
+import { axisTop } from '../history/charts/plot';
+import { toCsv } from '../history/csv';
 import { formatValue } from '../history/format';
-import { metricGroups, IGroup, sourcesOf } from '../history/metrics';
+import { metricGroups, IGroup } from '../history/metrics';
+import { sourcesOf } from '../history/sources';
 import { HistoryStore, TaskRate } from '../history/store';
 import { ISample, IWorkerMetrics } from '../model/api';
 import { Connection } from '../model/connection';
@@ -20,6 +22,7 @@ function sample(time: number, changes: Partial<IWorkerMetrics> = {}): ISample {
     spilled_to_host: GIB,
     spilled_to_disk: null,
     memory: 2 * GIB,
+    cpu: 42,
     executed: time,
     ...changes
   };
@@ -131,11 +134,27 @@ describe('the history', () => {
         ['GPU 0, analysis.ipynb'],
         [
           ['tasks', [[null, 1]]],
+          ['cpu', [[42, 42]]],
           ['spilled', [[GIB, GIB]]],
           ['host', [[2 * GIB, 2 * GIB]]]
         ]
       ]
     ]);
+  });
+
+  it('has the metrics of the machine', () => {
+    const machine = { cpu: 30, memory_used: 9 * GIB, disk: 0, network: null };
+    receive([sample(1000), { ...sample(1001), machine }]);
+    const group = groupsIn(store).at(-1);
+    expect(group).toMatchObject({
+      title: 'Machine',
+      sources: [{ name: 'This machine' }],
+      metrics: [
+        { id: 'cpu', top: 100, series: [[null, 30]] },
+        { id: 'memory', top: 256 * GIB, series: [[null, 9 * GIB]] },
+        { id: 'disk', series: [[null, 0]] }
+      ]
+    });
   });
 
   it('has the workers of removed clusters', () => {
@@ -190,6 +209,15 @@ describe('the lines of the history', () => {
     ];
     expect(inUnits('GiB')).toEqual(['1.9 GiB', '1.9 GiB/s']);
     expect(inUnits('GB')).toEqual(['2.0 GB', '2.0 GB/s']);
+  });
+
+  it('have axes that start at 0 and are not tiny while all values are 0', () => {
+    expect(axisTop('bytes', 'GiB', undefined, 0)).toBe(GIB);
+    expect(axisTop('speed', 'GB', undefined, null)).toBe(1e6);
+    expect(axisTop('bytes', 'GiB', undefined, 10 * GIB)).toBe(11 * GIB);
+    expect(axisTop('percent', 'GiB', 100, 0)).toBe(100);
+    // The memory of a GPU that does not report its total.
+    expect(axisTop('bytes', 'GiB', 0, 2 * GIB)).toBeCloseTo(2.2 * GIB);
   });
 
   it('have different styles, but a worker has that of its GPU', () => {

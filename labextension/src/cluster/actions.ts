@@ -20,7 +20,7 @@ import { ICluster, IProblem } from '../model/api';
 import { GpuDaskModel } from '../model/model';
 import { IPlot, RestClient } from '../model/rest';
 import { CLIENT_CODE } from '../snippets';
-import { holderName, lossWarning } from './summary';
+import { holderName, lossWarning, releaseWarning } from './summary';
 
 /** How long to wait for the state of a cluster before it is stopped, in milliseconds. */
 const STATE_TIMEOUT = 2000;
@@ -144,6 +144,22 @@ export class ClusterActions {
     }
   }
 
+  /** Release the results on the workers of a cluster, after a confirmation. */
+  async release(cluster: ICluster): Promise<void> {
+    const trans = this._trans;
+    const isSure = await this._confirm(
+      cluster,
+      trans.__('Release the results of %1?', cluster.name),
+      trans.__('Release'),
+      releaseWarning
+    );
+    if (isSure) {
+      await this._try(trans.__('The results could not be released'), async () =>
+        this._model.updateCluster(await this._rest.release(cluster.kernel_id))
+      );
+    }
+  }
+
   /** Open the plots of the setting `defaultLayout`, as far as the cluster has them. */
   async openPlots(cluster: ICluster, views: IDashboardViews): Promise<void> {
     await this._withPlots(cluster, plots =>
@@ -198,7 +214,8 @@ export class ClusterActions {
   private async _confirm(
     cluster: ICluster,
     title: string,
-    action: string
+    action: string,
+    warningOf = lossWarning
   ): Promise<boolean> {
     const trans = this._trans;
     const now = await this._latest(cluster);
@@ -213,7 +230,7 @@ export class ClusterActions {
       );
       return false;
     }
-    const warning = lossWarning(now, this._model.settings.value.units, trans);
+    const warning = warningOf(now, this._model.settings.value.units, trans);
     if (!warning) {
       return true;
     }

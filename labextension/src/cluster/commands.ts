@@ -5,6 +5,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import {
   addIcon,
+  clearIcon,
   copyIcon,
   launchIcon,
   listIcon,
@@ -21,6 +22,8 @@ import { plotsIcon, scaleIcon } from '../icons';
 import { ClusterStatus, ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import type { ClusterActions } from './actions';
+import { isOffered } from './offered';
+import { resultBytes } from './summary';
 
 /** The arguments of the cluster commands. */
 export const KERNEL_ARGS = {
@@ -70,6 +73,15 @@ export function addClusterCommands(
     return hasServer && isOver && kernelOf(args) !== null;
   };
 
+  const isVisible =
+    (command: string) =>
+    (args: ReadonlyPartialJSONObject): boolean =>
+      isOffered(
+        command,
+        kernelOf(args) !== current.kernelId,
+        model.settings.value
+      );
+
   /** Add a command that acts on a cluster with one of these statuses, if a condition holds. */
   const add = (
     id: string,
@@ -81,9 +93,11 @@ export function addClusterCommands(
     commands.addCommand(id, {
       ...options,
       describedBy: { args: KERNEL_ARGS },
+      isVisible: isVisible(id),
       isEnabled: args => {
         const cluster = clusterOf(args);
         return (
+          isVisible(id)(args) &&
           cluster !== undefined &&
           statuses.includes(cluster.status) &&
           condition(cluster)
@@ -107,7 +121,8 @@ export function addClusterCommands(
     commands.addCommand(id, {
       ...options,
       describedBy: { args: KERNEL_ARGS },
-      isEnabled: canStart,
+      isVisible: isVisible(id),
+      isEnabled: args => isVisible(id)(args) && canStart(args),
       execute: async args => {
         const kernelId = kernelOf(args);
         if (kernelId) {
@@ -173,6 +188,19 @@ export function addClusterCommands(
     async cluster => (await actions()).restart(cluster)
   );
   add(
+    CommandIDs.release,
+    ['ready'],
+    {
+      label: trans.__('Release Results…'),
+      caption: trans.__(
+        'Release the results that the notebook holds on the workers'
+      ),
+      icon: clearIcon
+    },
+    async cluster => (await actions()).release(cluster),
+    cluster => resultBytes(cluster) > 0
+  );
+  add(
     CommandIDs.showLogs,
     ['ready', 'failed', 'closed'],
     { label: trans.__('Show Cluster Logs'), icon: listIcon },
@@ -225,6 +253,7 @@ export function addClusterCommands(
 
   const refresh = (): void => commands.notifyCommandChanged();
   model.clustersChanged.connect(refresh);
+  model.settings.changed.connect(refresh);
   model.connection.statusChanged.connect(refresh);
   current.changed.connect(refresh);
 }

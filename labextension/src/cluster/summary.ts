@@ -88,6 +88,31 @@ export function lossWarning(
     .join(' ');
 }
 
+/** What releasing the results of a cluster would lose; empty if nothing. */
+export function releaseWarning(
+  cluster: ICluster,
+  units: Units,
+  trans: TranslationBundle
+): string {
+  const held = resultBytes(cluster);
+  const places = (cluster.state?.workers ?? [])
+    .filter(worker => worker.held > 0)
+    .map(worker =>
+      trans.__(
+        '%1 %2',
+        workerName(worker, trans),
+        formatBytes(worker.held, units)
+      )
+    );
+  return held > 0
+    ? trans.__(
+        'Its workers hold %1 of results (%2), which will be lost: cells that made persisted collections must be run again. Tasks that are not finished continue.',
+        formatBytes(held, units),
+        places.join(', ')
+      )
+    : '';
+}
+
 /** The UUIDs of the GPUs that have a worker: after scaling down, fewer than the cluster holds. */
 export function activeGpus(cluster: ICluster): string[] {
   const used = cluster.status === 'ready' ? (cluster.state?.gpus ?? []) : [];

@@ -4,11 +4,17 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { formatBytes, Units } from '../format';
+import { IRange } from './charts/plot';
 import { IMetric } from './metrics';
 
 /** Format a time of day with seconds. */
 export function formatTime(time: number): string {
   return CLOCKS.medium.format(time * 1000);
+}
+
+/** Format a range of times with the date: "Nov 22, 2026, 10:24:05 – 10:39:05". */
+export function formatRange({ min, max }: IRange): string {
+  return DATES.formatRange(min * 1000, max * 1000);
 }
 
 /** Format the times of day of ticks that are `step` seconds apart, without seconds if possible. */
@@ -19,6 +25,12 @@ export function formatTimes(times: number[], step: number): string[] {
 
 /** Created once, because that takes as long as rendering a chart. */
 const CLOCKS = { medium: clockOf('medium'), short: clockOf('short') };
+
+const DATES = new Intl.DateTimeFormat([], {
+  dateStyle: 'medium',
+  timeStyle: 'medium',
+  hourCycle: 'h23'
+});
 
 function clockOf(timeStyle: 'medium' | 'short'): Intl.DateTimeFormat {
   return new Intl.DateTimeFormat([], { timeStyle, hourCycle: 'h23' });

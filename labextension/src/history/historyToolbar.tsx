@@ -8,8 +8,10 @@ interface IHistoryToolbarProps {
   span: number;
   isPaused: boolean;
   isZoomed: boolean;
-  /** The time under the cursor, in seconds since the epoch. */
+  /** The time whose values the tables show, in seconds since the epoch; null if there are none. */
   time: number | null;
+  /** Whether that is the newest time, and moves on. */
+  isNow: boolean;
   onSpan: (span: number) => void;
   onPause: () => void;
   onResetZoom: () => void;
@@ -58,10 +60,8 @@ export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
         {trans.__('Reset zoom')}
       </button>
       <span className="jp-GpuDask-secondary">
-        {props.time === null
-          ? props.isPaused
-            ? trans.__('Paused')
-            : trans.__('Now')
+        {props.isNow || props.time === null
+          ? trans.__('Now')
           : formatTime(props.time)}
       </span>
       <span className="jp-GpuDask-spacer" />

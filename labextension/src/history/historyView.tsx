@@ -3,20 +3,16 @@ import React, { useCallback, useMemo, useRef, useState } from 'react';
 import { ConnectionNotice } from '../components/connectionNotice';
 import { useGpuDask } from '../components/context';
 import { download } from '../components/download';
-import { Notice } from '../components/notice';
 import { IChart } from './charts/chart';
 import { lineStyle, lineStyles } from './charts/lineStyles';
 import { IRange } from './charts/plot';
-import { toCsv, toPng } from './exports';
+import { toCsv } from './csv';
+import { formatRange } from './format';
 import { GroupView } from './groupView';
 import { HistoryToolbar } from './historyToolbar';
-import {
-  metricGroups,
-  IGroup,
-  ISources,
-  sourceNamesKey,
-  sourcesOf
-} from './metrics';
+import { metricGroups, IGroup } from './metrics';
+import { toPng } from './png';
+import { fullName, ISources, sourceNamesKey, sourcesOf } from './sources';
 import { HistoryStore } from './store';
 
 /** How many seconds of metrics the history shows; the default of the server's `history_seconds`. */
@@ -34,7 +30,7 @@ export function createHistoryView(
   };
 }
 
-/** The charts and tables of the metrics of all GPUs and workers. */
+/** The charts and tables of the metrics of all GPUs, of all workers and of the machine. */
 function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
   const { model, trans } = useGpuDask();
   const [isPaused, setPaused] = useState(store.isPaused);
@@ -54,7 +50,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
   const groups = metricGroups(model, store, sources, trans);
   const hidden = useMemo(() => hiddenIn(sources, toggled), [sources, toggled]);
   const styles = useMemo(
-    () => lineStyles([...sources.gpus, ...sources.workers]),
+    () => lineStyles([...sources.gpus, ...sources.workers, ...sources.machine]),
     [sources]
   );
   const toggle = useCallback((keys: string[], isShown: boolean): void => {
@@ -67,11 +63,15 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
     return (
       <>
         <ConnectionNotice />
-        <NoMetrics isLoaded={newest !== undefined} />
+        <p className="jp-GpuDask-loading">{trans.__('Loading metrics…')}</p>
       </>
     );
   }
   const range = zoom ?? { min: newest - span, max: newest };
+  const title = trans.__('GPU history: %1', formatRange(range));
+  // The tables show the end of the range, unless the cursor is in a chart.
+  const after = times.findIndex(time => time > range.max);
+  const index = cursor ?? (after < 0 ? times.length : after) - 1;
   const pause = (): void => {
     if (isPaused) {
       store.resume();
@@ -87,15 +87,16 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
   const savePng = async (): Promise<void> => {
     charts.current.forEach(chart => chart.draw());
     const picture = {
+      title,
       plots: [...charts.current].map(([title, { canvas }]) => ({
         title,
         canvas
       })),
       lines: withoutHidden(groups, hidden)
         .flatMap(group => group.sources)
-        .map(({ key, name, details }) => ({
-          name: `${name}, ${details}`,
-          style: styles.get(key) ?? lineStyle(0)
+        .map(source => ({
+          name: fullName(source),
+          style: styles.get(source.key) ?? lineStyle(0)
         }))
     };
     const image = await toPng(picture);
@@ -110,7 +111,8 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
         span={span}
         isPaused={isPaused}
         isZoomed={zoom !== null}
-        time={cursor === null ? null : times[cursor]}
+        time={times.at(index) ?? null}
+        isNow={cursor === null && zoom === null && !isPaused}
         onSpan={seconds => {
           setSpan(seconds);
           setZoom(null);
@@ -120,7 +122,11 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
         onCsv={saveCsv}
         onPng={savePng}
       />
-      <div data-stale={model.status.kind === 'lost'}>
+      <h2>{title}</h2>
+      <div
+        className="jp-GpuDask-groups"
+        data-stale={model.status.kind === 'lost'}
+      >
         {groups.map(group => (
           <GroupView
             key={group.id}
@@ -129,7 +135,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
             hidden={hidden}
             times={times}
             range={range}
-            index={cursor ?? times.length - 1}
+            index={index}
             charts={charts.current}
             onToggle={toggle}
             onZoom={setZoom}
@@ -141,27 +147,12 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
   );
 }
 
-/** Shown while the metrics are loaded, or if there are none. */
-function NoMetrics({ isLoaded }: { isLoaded: boolean }): JSX.Element {
-  const { trans } = useGpuDask();
-  return isLoaded ? (
-    <Notice
-      title={trans.__('This machine has no GPU, and no cluster is running.')}
-      hint={trans.__(
-        'The metrics of workers are shown here when a cluster is running.'
-      )}
-    />
-  ) : (
-    <p className="jp-GpuDask-loading">{trans.__('Loading metrics…')}</p>
-  );
-}
-
 /** The keys of the sources whose lines are hidden. */
 function hiddenIn(
-  { gpus, workers }: ISources,
+  { gpus, workers, machine }: ISources,
   toggled: ReadonlyMap<string, boolean>
 ): ReadonlySet<string> {
-  const keys = [gpus, workers].flatMap(sources =>
+  const keys = [gpus, workers, machine].flatMap(sources =>
     sources
       .filter(
         ({ key }, number) => !(toggled.get(key) ?? number < DEFAULT_LINES)

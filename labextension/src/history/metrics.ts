@@ -1,24 +1,11 @@
 /**
- * The metrics of the history, grouped by GPUs and workers.
+ * The metrics of the history, grouped by GPUs, workers and the machine.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { workerName } from '../cluster/summary';
-import { ICluster, IGpu, IWorker } from '../model/api';
 import { GpuDaskModel } from '../model/model';
+import { ISource, ISources } from './sources';
 import { HistoryStore, ISourceHistory, MetricId, Series } from './store';
-
-/** A source of metrics: a GPU, or a worker of a cluster. */
-export interface ISource {
-  key: string;
-  name: string;
-  /** The model of the GPU, or the notebook of the worker. */
-  details: string;
-  /** The kernel of the worker's cluster; empty for a GPU. */
-  kernelId: string;
-  /** The UUID of the GPU, or the name of the worker in Dask. */
-  id: string;
-}
 
 /** A metric without its values. */
 interface IMetricType {
@@ -36,37 +23,10 @@ export interface IMetric extends IMetricType {
 
 /** Sources with the same metrics. */
 export interface IGroup {
-  id: 'gpus' | 'workers';
+  id: 'gpus' | 'workers' | 'machine';
   title: string;
   sources: ISource[];
   metrics: IMetric[];
-}
-
-/** The sources in the store. */
-export interface ISources {
-  gpus: ISource[];
-  workers: ISource[];
-}
-
-/** The sources in the store, with their current names. */
-export function sourcesOf(
-  model: GpuDaskModel,
-  store: HistoryStore,
-  trans: TranslationBundle
-): ISources {
-  return {
-    gpus: gpusIn(model, store, trans),
-    workers: workersIn(model, store, trans)
-  };
-}
-
-/** A text that differs when the names of the sources must be read again. */
-export function sourceNamesKey({ gpus, clusters }: GpuDaskModel): string {
-  const clusterKeys = [...clusters.values()].map(
-    ({ kernel_id, name, state }) =>
-      `${kernel_id} ${name} ${state?.workers.length}`
-  );
-  return `${gpus?.gpus.length} ${clusterKeys.join()}`;
 }
 
 /** The groups, with the metrics that are known for at least one source. */
@@ -86,6 +46,16 @@ export function metricGroups(
       id: 'workers',
       title: trans.__('Workers'),
       ...read(workerMetrics(trans), sources.workers, store.workers, store)
+    },
+    {
+      id: 'machine',
+      title: trans.__('Machine'),
+      ...read(
+        machineMetrics(model, trans),
+        sources.machine,
+        store.machine,
+        store
+      )
     }
   ];
   return groups.filter(group => group.metrics.length > 0);
@@ -129,65 +99,26 @@ function gpuMetrics(
 function workerMetrics(trans: TranslationBundle): IMetricType[] {
   return [
     { id: 'tasks', title: trans.__('Tasks per second'), unit: 'rate' },
+    { id: 'cpu', title: trans.__('CPU'), unit: 'percent' },
     { id: 'pool', title: trans.__('Memory pool'), unit: 'bytes' },
     { id: 'spilled', title: trans.__('Spilled'), unit: 'bytes' },
     { id: 'host', title: trans.__('Host memory'), unit: 'bytes' }
   ];
 }
 
-function gpusIn(
+function machineMetrics(
   model: GpuDaskModel,
-  store: HistoryStore,
   trans: TranslationBundle
-): ISource[] {
-  return (model.gpus?.gpus ?? [])
-    .filter(gpu => store.gpus.has(gpu.uuid))
-    .map(gpu => ({
-      key: gpu.uuid,
-      name: trans.__('GPU %1', gpu.index),
-      details: gpu.name,
-      kernelId: '',
-      id: gpu.uuid
-    }));
-}
-
-function workersIn(
-  model: GpuDaskModel,
-  store: HistoryStore,
-  trans: TranslationBundle
-): ISource[] {
-  const workers = new Map<string, Map<string, IWorker>>();
-  for (const [kernelId, { state }] of model.clusters) {
-    workers.set(kernelId, byName(state?.workers ?? []));
-  }
-  const gpus = model.gpus?.gpus ?? [];
-  return [...store.workers].map(([key, { kernelId, id }]) => {
-    const cluster = model.clusters.get(kernelId);
-    const worker = workers.get(kernelId)?.get(id);
-    const name = worker
-      ? workerName(worker, trans)
-      : formerName(id, gpus, trans);
-    return { key, name, details: detailsOf(cluster, trans), kernelId, id };
-  });
-}
-
-function byName(workers: IWorker[]): Map<string, IWorker> {
-  return new Map(workers.map(worker => [worker.name, worker]));
-}
-
-/** The name of a worker that has left: that of its GPU, if it had one. */
-function formerName(
-  id: string,
-  gpus: IGpu[],
-  trans: TranslationBundle
-): string {
-  const gpu = gpus.find(each => each.uuid === id);
-  return gpu ? trans.__('GPU %1', gpu.index) : trans.__('Worker %1', id);
-}
-
-function detailsOf(
-  cluster: ICluster | undefined,
-  trans: TranslationBundle
-): string {
-  return cluster?.name ?? trans.__('an earlier cluster');
+): IMetricType[] {
+  return [
+    { id: 'cpu', title: trans.__('CPU'), unit: 'percent', top: 100 },
+    {
+      id: 'memory',
+      title: trans.__('Memory'),
+      unit: 'bytes',
+      top: model.memoryTotal ?? 0
+    },
+    { id: 'disk', title: trans.__('Disk'), unit: 'speed' },
+    { id: 'network', title: trans.__('Network'), unit: 'speed' }
+  ];
 }

@@ -6,7 +6,8 @@ import { useWindowed } from '../components/windowing';
 import { Units } from '../format';
 import { ILineStyle } from './charts/lineStyles';
 import { formatValue } from './format';
-import { IGroup, IMetric, ISource } from './metrics';
+import { IGroup, IMetric } from './metrics';
+import { ISource } from './sources';
 
 interface IMetricsTableProps {
   group: IGroup;

@@ -2,14 +2,32 @@
  * The metrics of the history as arrays for the charts. New samples are appended in place.
  */
 import { spilledBytes } from '../cluster/summary';
-import { IGpuMetrics, ISample, IWorkerMetrics } from '../model/api';
+import {
+  IGpuMetrics,
+  IMachineMetrics,
+  ISample,
+  IWorkerMetrics
+} from '../model/api';
 
 /** The values of a metric, one for each time; null if not available. */
 export type Series = (number | null)[];
 
-/** The metrics of GPUs and workers. */
+/** The metrics of GPUs, workers and the machine. */
 export type MetricId =
-  'busy' | 'memory' | 'nvlink' | 'pcie' | 'host' | 'pool' | 'spilled' | 'tasks';
+  | 'busy'
+  | 'memory'
+  | 'nvlink'
+  | 'pcie'
+  | 'host'
+  | 'pool'
+  | 'spilled'
+  | 'tasks'
+  | 'cpu'
+  | 'disk'
+  | 'network';
+
+/** The key and the id of the machine in its map. */
+export const MACHINE = 'machine';
 
 type Metrics = { [Id in MetricId]?: number | null };
 
@@ -20,11 +38,11 @@ const RATE_WINDOW = 5;
 /** Old samples are removed in batches of this many seconds, because that moves all arrays. */
 const REMOVAL_BATCH = 60;
 
-/** The series of a GPU or worker. */
+/** The series of a GPU, of a worker or of the machine. */
 export interface ISourceHistory {
-  /** The kernel of the worker's cluster; empty for a GPU. */
+  /** The kernel of the worker's cluster; else empty. */
   kernelId: string;
-  /** The UUID of the GPU, or the name of the worker in Dask. */
+  /** The UUID of the GPU, the name of the worker in Dask, or `MACHINE`. */
   id: string;
   /** The series of the metrics that are known. */
   series: { [Id in MetricId]?: Series };
@@ -75,6 +93,11 @@ export class HistoryStore {
     return this._workers;
   }
 
+  /** The machine itself, by `MACHINE`. */
+  get machine(): ReadonlyMap<string, ISourceHistory> {
+    return this._machine;
+  }
+
   /** Increases when a GPU or worker is added or removed. */
   get generation(): number {
     return this._generation;
@@ -112,7 +135,7 @@ export class HistoryStore {
     this.add(samples);
   }
 
-  private _addSample({ time, gpus, workers }: ISample): void {
+  private _addSample({ time, gpus, workers, machine }: ISample): void {
     const last = this._times.at(-1) ?? time - 1;
     if (time <= last) {
       return;
@@ -121,6 +144,16 @@ export class HistoryStore {
       this._addTime(last + 1);
     }
     this._addTime(time);
+    if (machine) {
+      const history = this._getHistory(
+        this._machine,
+        MACHINE,
+        '',
+        MACHINE,
+        time
+      );
+      this._setValues(history, machineValues(machine));
+    }
     for (const [uuid, metrics] of Object.entries(gpus)) {
       const history = this._getHistory(this._gpus, uuid, '', uuid, time);
       this._setValues(history, gpuValues(metrics));
@@ -187,7 +220,7 @@ export class HistoryStore {
     this._times.splice(0, count);
     this._empty.splice(0, count);
     this._eachSeries(series => series.splice(0, count));
-    for (const histories of [this._gpus, this._workers]) {
+    for (const histories of this._all) {
       for (const [key, { lastSeen }] of histories) {
         if (lastSeen <= oldest) {
           histories.delete(key);
@@ -198,7 +231,7 @@ export class HistoryStore {
   }
 
   private _eachSeries(change: (series: Series) => void): void {
-    for (const histories of [this._gpus, this._workers]) {
+    for (const histories of this._all) {
       for (const { series } of histories.values()) {
         Object.values(series).forEach(change);
       }
@@ -211,6 +244,8 @@ export class HistoryStore {
   private readonly _times: number[] = [];
   private _pending: ISample[] | null = null;
   private readonly _workers = new Map<string, IMutableHistory>();
+  private readonly _machine = new Map<string, IMutableHistory>();
+  private readonly _all = [this._gpus, this._workers, this._machine];
 }
 
 function gpuValues(metrics: IGpuMetrics): Metrics {
@@ -228,8 +263,14 @@ function workerValues(metrics: IWorkerMetrics): Metrics {
   return {
     pool: metrics.pool_used,
     spilled: isSpillingKnown ? spilledBytes(metrics) : null,
-    host: metrics.memory
+    host: metrics.memory,
+    cpu: metrics.cpu
   };
+}
+
+function machineValues(metrics: IMachineMetrics): Metrics {
+  const { cpu, memory_used: memory, disk, network } = metrics;
+  return { cpu, memory, disk, network };
 }
 
 function newest(samples: ISample[], seconds: number): ISample[] {

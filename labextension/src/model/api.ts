@@ -87,13 +87,23 @@ export type IGpuMetrics = Pick<
 /** The metrics of a worker in a sample. */
 export type IWorkerMetrics = Pick<
   Schemas['WorkerMetrics'],
-  'pool_used' | 'spilled_to_host' | 'spilled_to_disk' | 'memory' | 'executed'
+  | 'pool_used'
+  | 'spilled_to_host'
+  | 'spilled_to_disk'
+  | 'memory'
+  | 'cpu'
+  | 'executed'
 >;
 
-/** The metrics of all GPUs (by UUID) and workers (by kernel id and name) at one time. */
+/** The metrics of the machine in a sample. */
+export type IMachineMetrics = Schemas['MachineMetrics'];
+
+/** The metrics of the machine, of all GPUs (by UUID) and of all workers (by kernel id and name) at one time. */
 export type ISample = Pick<Schemas['Sample'], 'time'> & {
   gpus: { [uuid: string]: IGpuMetrics };
   workers: { [kernelId: string]: { [name: string]: IWorkerMetrics } };
+  /** Not in recordings of earlier versions. */
+  machine?: IMachineMetrics;
 };
 
 /** A message of the stream: the full state, or what has changed. */

@@ -65,6 +65,11 @@ export class GpuDaskModel implements IDisposable {
     return this._samples;
   }
 
+  /** The host memory of the machine in bytes; null if not known. */
+  get memoryTotal(): number | null {
+    return this._memoryTotal;
+  }
+
   /** The server's time of the newest metrics. */
   get now(): number {
     return this._samples.at(-1)?.time ?? 0;
@@ -150,6 +155,7 @@ export class GpuDaskModel implements IDisposable {
     message.removed.forEach(kernelId => clusters.delete(kernelId));
     const isChanged = this._replaceClusters(clusters);
     this._gpus = message.gpus ?? this._gpus;
+    this._memoryTotal = message.memory_total ?? this._memoryTotal;
     this._samples = newest(this._appendNew(message), this._historySeconds);
     if (isChanged || message.type === 'full' || this._isDue(message.time)) {
       this._lastEmit = message.time;
@@ -188,6 +194,7 @@ export class GpuDaskModel implements IDisposable {
   private _received: ReadonlyMap<string, ICluster> = new Map();
   private _clustersChanged = new Signal<this, void>(this);
   private _gpus: IGpuList | null = null;
+  private _memoryTotal: number | null = null;
   private _subscribers = new Set<IDisposable>();
   private _samples: ISample[] = [];
   private _lastEmit = 0;

@@ -108,6 +108,23 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
+  '/clusters/{kernel_id}/release': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /** Release the finished results that clients hold on the workers; unfinished tasks go on. */
+    post: operations['releaseResults'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/clusters/{kernel_id}/logs': {
     parameters: {
       query?: never;
@@ -163,6 +180,8 @@ export type components = {
      *         The pid of the supervisor; `None` if there is none.
      *     dashboard
      *         The path of Dask's dashboard below the server's base URL; `None` if there is none.
+     *     automatic
+     *         Whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask on``.
      *     state
      *         Its last reported state.
      */
@@ -234,6 +253,11 @@ export type components = {
        * @default null
        */
       dashboard: string | null;
+      /**
+       * Automatic
+       * @default false
+       */
+      automatic: boolean;
       /** @default null */
       state: components['schemas']['ClusterState'] | null;
     };
@@ -695,6 +719,41 @@ export type components = {
       notebook: string | null;
     };
     /**
+     * MachineMetrics
+     * @description Metrics of the machine in the history.
+     *
+     *     Attributes
+     *     ----------
+     *     cpu
+     *         The part of the time since the previous sample in which the processors were busy, in percent of all of them.
+     *     memory_used
+     *         Host memory in use, in bytes.
+     *     disk, network
+     *         Traffic of the disks, and of the network, in both directions, in bytes per second since the previous sample.
+     */
+    MachineMetrics: {
+      /**
+       * Cpu
+       * @default null
+       */
+      cpu: number | null;
+      /**
+       * Memory Used
+       * @default null
+       */
+      memory_used: number | null;
+      /**
+       * Disk
+       * @default null
+       */
+      disk: number | null;
+      /**
+       * Network
+       * @default null
+       */
+      network: number | null;
+    };
+    /**
      * Problem
      * @description The error of a request.
      *
@@ -783,6 +842,8 @@ export type components = {
      *         By UUID.
      *     workers
      *         By kernel id, then by worker name.
+     *     machine
+     *         The machine itself.
      */
     Sample: {
       /** Time */
@@ -803,6 +864,15 @@ export type components = {
           [key: string]: components['schemas']['WorkerMetrics'];
         };
       };
+      /**
+       * @default {
+       *       "cpu": null,
+       *       "memory_used": null,
+       *       "disk": null,
+       *       "network": null
+       *     }
+       */
+      machine: components['schemas']['MachineMetrics'];
     };
     /**
      * ScaleCluster
@@ -828,6 +898,8 @@ export type components = {
      *         The clusters that have changed; in the first message, all.
      *     removed
      *         The kernels whose cluster was removed.
+     *     memory_total
+     *         The host memory of the machine, in bytes.
      *     history
      *         The samples since the requested time or since the last message; the newest is last.
      */
@@ -851,6 +923,11 @@ export type components = {
        * @default []
        */
       removed: string[];
+      /**
+       * Memory Total
+       * @default null
+       */
+      memory_total: number | null;
       /**
        * History
        * @default []
@@ -920,6 +997,11 @@ export type components = {
        */
       memory: number | null;
       /**
+       * Cpu
+       * @default null
+       */
+      cpu: number | null;
+      /**
        * Executing
        * @default 0
        */
@@ -957,12 +1039,16 @@ export type components = {
      *         Bytes of results spilled from device memory to host memory, and from host memory to disk.
      *     memory
      *         Host memory of the process, in bytes.
+     *     cpu
+     *         Processor time that the process takes, in percent of one processor.
      *     threads
      *         The number of tasks it can run at a time.
      *     executing, waiting
      *         The numbers of tasks that it runs, and that are assigned to it and do not run yet.
      *     executed
      *         The number of tasks it has run since it was started.
+     *     held
+     *         Bytes of the results on it that clients hold, in device memory or spilled; a copy counts on each worker.
      *     out_of_memory
      *         The number of its tasks that ran out of device memory, since the cluster was started.
      *     status
@@ -1027,6 +1113,11 @@ export type components = {
        */
       memory: number | null;
       /**
+       * Cpu
+       * @default null
+       */
+      cpu: number | null;
+      /**
        * Threads
        * @default 1
        */
@@ -1046,6 +1137,11 @@ export type components = {
        * @default null
        */
       executed: number | null;
+      /**
+       * Held
+       * @default 0
+       */
+      held: number;
       /**
        * Out Of Memory
        * @default 0
@@ -1549,6 +1645,55 @@ export interface operations {
       };
       /** @description A value in the body is invalid. */
       422: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  releaseResults: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        kernel_id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Release the finished results that clients hold on the workers; unfinished tasks go on. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['ClusterInfo'];
+        };
+      };
+      /** @description The request is not authenticated, or not authorized. */
+      403: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The kernel, cluster or profile does not exist. */
+      404: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The state of the cluster or of the server does not allow this. */
+      409: {
         headers: {
           [name: string]: unknown;
         };

@@ -85,6 +85,12 @@ export class RestClient {
     return (await this._request(path, 'POST', { workers })).json();
   }
 
+  /** Release the finished results that clients hold on the workers. */
+  async release(kernelId: string): Promise<ICluster> {
+    const path = clusterPath(kernelId, 'release');
+    return (await this._request(path, 'POST')).json();
+  }
+
   /** The last lines of the logs of the supervisor and of each worker, by name. */
   async logs(kernelId: string): Promise<{ [worker: string]: string }> {
     const reply = await this._request(clusterPath(kernelId, 'logs'));

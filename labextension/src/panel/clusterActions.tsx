@@ -17,7 +17,12 @@ import { plotsIcon } from '../icons';
 import { ICluster } from '../model/api';
 
 const MORE: MenuGroups = [
-  [CommandIDs.openDashboard, CommandIDs.scale, CommandIDs.restart],
+  [
+    CommandIDs.openDashboard,
+    CommandIDs.scale,
+    CommandIDs.release,
+    CommandIDs.restart
+  ],
   [CommandIDs.insertCode, CommandIDs.copyCode]
 ];
 

@@ -58,7 +58,7 @@ function taskText(
   return waiting > 0 ? trans.__('%1, %2 assigned', running, waiting) : running;
 }
 
-/** The used part of the pool and the spilled bytes; the host memory of a worker without a GPU. */
+/** The used part of the pool, the held results and the spilled bytes; the host memory of a worker without a GPU. */
 function memoryText(worker: IWorker, { model, trans }: IGpuDask): string {
   const { units } = model.settings.value;
   const parts = [];
@@ -68,6 +68,9 @@ function memoryText(worker: IWorker, { model, trans }: IGpuDask): string {
   }
   if (worker.gpu_index === null && worker.memory !== null) {
     parts.push(formatBytes(worker.memory, units));
+  }
+  if (worker.held > 0) {
+    parts.push(trans.__('%1 held', formatBytes(worker.held, units)));
   }
   const spilled = spilledBytes(worker);
   if (spilled > 0) {

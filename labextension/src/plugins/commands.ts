@@ -84,6 +84,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
       CommandIDs.startWithOptions,
       CommandIDs.scale,
       CommandIDs.restart,
+      CommandIDs.release,
       CommandIDs.stop,
       CommandIDs.openPlots,
       CommandIDs.choosePlot,

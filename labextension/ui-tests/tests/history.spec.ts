@@ -2,7 +2,7 @@
  * The history tab, with real metrics of the server and a simulated stream for long histories.
  */
 import { expect, IJupyterLabPageFixture, test } from '@jupyterlab/galata';
-import { readFile } from 'fs/promises';
+import { readFile, writeFile } from 'fs/promises';
 
 import { runFromPalette } from './helpers';
 import { playScene } from './mockStream';
@@ -50,12 +50,12 @@ test.describe('with 15 minutes of metrics', () => {
     await playScene(page, { gpus: 2, workers: 2 }, 1000);
     await page.goto();
     await runFromPalette(page, 'Show GPU History');
-    await expect(tab(page).getByRole('img')).toHaveCount(8);
+    await expect(tab(page).getByRole('img')).toHaveCount(13);
   });
 
   test('all charts share a cursor, and a range can be zoomed and saved', async ({
     page
-  }) => {
+  }, testInfo) => {
     await tab(page).getByRole('button', { name: 'Pause' }).click();
     const row = tab(page).getByRole('row', { name: 'GPU 0' }).first();
     const newest = await row.textContent();
@@ -71,10 +71,16 @@ test.describe('with 15 minutes of metrics', () => {
 
     const reset = tab(page).getByRole('button', { name: 'Reset zoom' });
     await expect(reset).toBeDisabled();
+    const title = tab(page).getByRole('heading', { name: 'GPU history: ' });
+    const whole = await title.textContent();
     await page.mouse.down();
     await chart.hover({ position: { x: (2 * width) / 3, y: height / 2 } });
     await page.mouse.up();
     await expect(reset).toBeEnabled();
+    await expect(title).not.toHaveText(whole!);
+    // The tables show the end of the range.
+    await page.mouse.move(0, 0);
+    await expect(tab(page).getByText('Now', { exact: true })).toBeHidden();
 
     const download = page.waitForEvent('download');
     await tab(page).getByRole('button', { name: 'Save CSV' }).click();
@@ -89,8 +95,41 @@ test.describe('with 15 minutes of metrics', () => {
     const png = await readFile(await (await picture).path());
     expect(png.subarray(1, 4).toString()).toBe('PNG');
     expect(png.length).toBeGreaterThan(20000);
+    // As wide as the charts in the tab; the header of the file has the width.
+    const shown = (await tab(page)
+      .locator('.jp-GpuDask-charts')
+      .first()
+      .boundingBox())!;
+    expect(png.readUInt32BE(16)).toBeGreaterThan(shown.width);
+    await writeFile(testInfo.outputPath('history.png'), png);
     await reset.click();
     await expect(reset).toBeDisabled();
+  });
+
+  test('a narrow tab has two charts in a row, and a tall tab higher charts', async ({
+    page
+  }, testInfo) => {
+    await page.sidebar.close('left');
+    const box = (number: number) =>
+      tab(page)
+        .getByRole('img')
+        .nth(number)
+        .boundingBox()
+        .then(each => each!);
+    const places = async () => [await box(0), await box(1), await box(2)];
+    await page.setViewportSize({ width: 460, height: 700 });
+    await expect
+      .poll(async () => {
+        const [first, second, third] = await places();
+        return second.y === first.y && third.y > first.y;
+      })
+      .toBe(true);
+    await page.screenshot({ path: testInfo.outputPath('narrow.png') });
+    const low = (await box(0)).height;
+    await page.setViewportSize({ width: 1100, height: 1400 });
+    await expect.poll(async () => (await box(0)).height).toBeGreaterThan(low);
+    await expect.poll(async () => (await box(3)).y - (await box(0)).y).toBe(0);
+    await page.screenshot({ path: testInfo.outputPath('tall.png') });
   });
 
   test('its charts follow the theme', async ({ page }) => {

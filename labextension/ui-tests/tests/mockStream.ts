@@ -57,6 +57,7 @@ function workerMetrics(time: number, index: number): object {
     spilled_to_host: index % 4 === 1 ? 3 * GIB : 0,
     spilled_to_disk: 0,
     memory: Math.round((2 + wave(time, index)) * GIB),
+    cpu: Math.round(100 * wave(time / 2, index + 1)),
     executing: 1 + (index % 4),
     waiting: Math.round(20 * wave(time, index)),
     executed: Math.round(20 * (time - START) + 40 * wave(time, index))
@@ -86,7 +87,13 @@ function sample(scene: IScene, time: number): object {
     gpus: Object.fromEntries(
       numbers(scene.gpus).map(index => [uuid(index), gpuMetrics(time, index)])
     ),
-    workers: scene.workers ? { played: Object.fromEntries(workers) } : {}
+    workers: scene.workers ? { played: Object.fromEntries(workers) } : {},
+    machine: {
+      cpu: Math.round(40 + 50 * wave(time, 3)),
+      memory_used: Math.round((200 + 300 * wave(time / 5, 4)) * GIB),
+      disk: Math.round(3 * wave(time, 5) * GIB),
+      network: 0
+    }
   };
 }
 
@@ -175,6 +182,7 @@ function message(scene: IScene, tick: number, past: number): string {
     gpus: gpuList(scene, time),
     clusters: scene.workers === null ? [] : [clusterOf(scene, time)],
     removed: [],
+    memory_total: 1024 * GIB,
     history: numbers(seconds).map(back =>
       sample(scene, time - (seconds - 1) + back)
     )
@@ -185,7 +193,7 @@ function message(scene: IScene, tick: number, past: number): string {
  * Simulate each stream that the page opens from now on.
  *
  * @param page - the page
- * @param scene - the state that the stream reports
+ * @param scene - the state that the stream reports; a stream with an interval follows its changes
  * @param interval - milliseconds between two messages; 0 for only one message
  */
 export async function playScene(
@@ -214,6 +222,9 @@ function play(socket: WebSocketRoute, scene: IScene, interval: number): void {
     const timer = setInterval(() => {
       tick += 1;
       socket.send(message(scene, tick, past));
+      if (scene.isLost) {
+        void socket.close();
+      }
     }, interval);
     socket.onClose(() => clearInterval(timer));
   }

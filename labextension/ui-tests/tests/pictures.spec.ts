@@ -141,7 +141,7 @@ test('the history', async ({ page }) => {
   await page.sidebar.close('left');
   await runFromPalette(page, 'Show GPU History');
   const history = page.locator('#jupyter-gpudask-history');
-  await expect(history.getByRole('img')).toHaveCount(8);
+  await expect(history.getByRole('img')).toHaveCount(13);
   await expectScreenshots(page, history, 'history');
 });
 

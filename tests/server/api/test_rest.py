@@ -22,6 +22,9 @@ def test_a_cluster_is_created_read_restarted_and_closed(server, gone):
         ready["state"]["workers"][0]["name"],
     }
 
+    released = server.fetch(f"clusters/{kernel.id}/release", "POST")
+    assert (released.status, released.body["state"]["held"]) == (200, 0)
+
     assert server.fetch(f"clusters/{kernel.id}/restart", "POST", {"spec": {"threads": 3}}).status == 202
     again = server.settled(kernel)
     assert (again["status"], again["spec"]["threads"], again["workers_ready"]) == ("ready", 3, 1)
@@ -50,6 +53,7 @@ def test_a_cluster_is_created_read_restarted_and_closed(server, gone):
         ("POST", "clusters/none/scale", {"workers": 1}, 404, "no cluster"),
         ("POST", "clusters/none/scale", {"workers": 0}, 422, "greater than"),
         ("POST", "clusters/none/restart", {}, 404, "no cluster"),
+        ("POST", "clusters/none/release", None, 404, "no cluster"),
         ("GET", "clusters/none/logs", None, 404, "no cluster"),
         ("PUT", "clusters", {}, 405, ""),
     ],
@@ -106,6 +110,7 @@ def test_the_openapi_document_is_served(server):
         "/clusters/{kernel_id}",
         "/clusters/{kernel_id}/scale",
         "/clusters/{kernel_id}/restart",
+        "/clusters/{kernel_id}/release",
         "/clusters/{kernel_id}/logs",
     }
     assert "credentials" not in str(api["components"])

@@ -2,7 +2,7 @@ import React, { useEffect, useRef, useState } from 'react';
 import uPlot from 'uplot';
 
 import { Series } from '../store';
-import { createPlot, IPlotOptions, IRange, PLOT_HEIGHT } from './plot';
+import { createPlot, IPlotOptions, IRange } from './plot';
 import { useThemeName } from './theme';
 
 /** A rendered chart. */
@@ -58,8 +58,8 @@ export function Chart(props: IChartProps): JSX.Element {
       return undefined;
     }
     const made = createPlot(node.current, props);
-    const observer = new ResizeObserver(([entry]) =>
-      made.setSize({ width: entry.contentRect.width, height: PLOT_HEIGHT })
+    const observer = new ResizeObserver(([{ contentRect }]) =>
+      made.setSize({ width: contentRect.width, height: contentRect.height })
     );
     observer.observe(node.current);
     plot.current = made;

@@ -1,7 +1,7 @@
 /**
  * The styles of lines.
  */
-import { ISource } from '../metrics';
+import { ISource } from '../sources';
 
 /** Theme colors that can be distinguished in light and dark themes. */
 const COLORS = [

@@ -19,7 +19,7 @@ export interface IRange {
 export interface IPlotOptions {
   unit: IMetric['unit'];
   units: Units;
-  /** The upper end of the axis, unless a value is larger. */
+  /** The upper end of the axis, unless a value is larger; 0 if not known. */
   top?: number;
   lines: { name: string; style: ILineStyle }[];
   /** Format a value. */
@@ -29,8 +29,6 @@ export interface IPlotOptions {
   /** Called with the index of the time under the mouse, or null. */
   onCursor: (index: number | null) => void;
 }
-
-export const PLOT_HEIGHT = 150;
 
 /** The plots with this key share a cursor. */
 const SYNC = 'jupyter-gpudask-history';
@@ -42,6 +40,33 @@ const BYTE_STEPS = {
     [1, 2, 5].map(step => step * 10 ** power)
   ).flat()
 };
+
+/** The upper end of the axis of a metric without a known maximum, while its values are small or 0. */
+const SMALLEST_TOPS = {
+  percent: () => 100,
+  rate: () => 10,
+  bytes: (units: Units) => (units === 'GiB' ? 2 ** 30 : 1e9),
+  speed: (units: Units) => (units === 'GiB' ? 2 ** 20 : 1e6)
+};
+
+/**
+ * The upper end of the axis.
+ *
+ * @param top - the maximum of the metric, if known
+ * @param max - the largest value that is shown, if there is one
+ */
+export function axisTop(
+  unit: IMetric['unit'],
+  units: Units,
+  top: number | undefined,
+  max: number | null
+): number {
+  if (top) {
+    return Math.max(top, max ?? 0);
+  }
+  // A little room above the largest value.
+  return Math.max(SMALLEST_TOPS[unit](units), 1.1 * (max ?? 0));
+}
 
 /** Create a plot without data, in the colors of the theme. */
 export function createPlot(
@@ -57,7 +82,7 @@ export function createPlot(
   };
   const options: uPlot.Options = {
     width: node.clientWidth || 300,
-    height: PLOT_HEIGHT,
+    height: node.clientHeight || 150,
     legend: { show: false },
     cursor: {
       y: false,
@@ -67,7 +92,7 @@ export function createPlot(
     },
     scales: {
       x: { time: true, auto: false },
-      y: { range: (_, __, max) => [0, Math.max(top ?? 1, max ?? 0)] }
+      y: { range: (_, __, max) => [0, axisTop(unit, units, top, max)] }
     },
     axes: [
       {
@@ -78,7 +103,7 @@ export function createPlot(
       },
       {
         ...axis,
-        size: 74,
+        size: 64,
         values: (_, values) => values.map(format),
         ...((unit === 'bytes' || unit === 'speed') && {
           incrs: BYTE_STEPS[units]

@@ -1,0 +1,89 @@
+"""The finished results that clients hold on the workers: how large they are, and how they are released."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+RELEASED = "released by the user"
+"""The reason of the futures whose results were released."""
+
+_STIMULUS = "gpudask-release"
+
+
+@dataclass(frozen=True)
+class HeldReport:
+    """The results that clients hold.
+
+    Attributes
+    ----------
+    total
+        Their size in bytes, each counted once.
+    workers
+        Their size on each worker in bytes, by the worker's name.
+    counts
+        The number of results that each name holds, and their size in bytes.
+    """
+
+    total: int
+    workers: dict[str, int]
+    counts: dict[str, tuple[int, int]]
+
+
+def held_results(clients: Iterable[Any]) -> set[Any]:
+    """The finished tasks whose results at least one of these `distributed.scheduler.ClientState` holds."""
+    return {task for client in clients for task in client.wants_what if task.state == "memory"}
+
+
+def total_bytes(tasks: Iterable[Any]) -> int:
+    """The size of the results of `tasks`, each counted once."""
+    return sum(task.get_nbytes() for task in tasks)
+
+
+def bytes_by_worker(tasks: Iterable[Any]) -> Counter[str]:
+    """The size of the results of `tasks` on each worker, by address; copies count on each worker that has one."""
+    sizes: Counter[str] = Counter()
+    for task in tasks:
+        for worker in task.who_has or ():
+            sizes[worker.address] += task.get_nbytes()
+    return sizes
+
+
+def report_held(keys: Mapping[str, list[Any]], client: str | None, dask_scheduler: Any) -> HeldReport:
+    """Report what clients hold, and what of it some names hold.
+
+    Parameters
+    ----------
+    keys
+        Lists of keys, by name.
+    client
+        The id of the client whose results are reported; `None` for those of all clients.
+    dask_scheduler
+        Set by Dask's ``run_on_scheduler``.
+    """
+    clients = dask_scheduler.clients
+    held = held_results(clients.values() if client is None else [clients[client]])
+    by_key = {task.key: task for task in held}
+    counts = {}
+    for name, wanted in keys.items():
+        found = [by_key[key] for key in wanted if key in by_key]
+        counts[name] = (len(found), total_bytes(found))
+    sizes = bytes_by_worker(held)
+    workers = {str(worker.name): sizes[address] for address, worker in dask_scheduler.workers.items()}
+    return HeldReport(total_bytes(held), workers, counts)
+
+
+def release_results(scheduler: Any) -> None:
+    """Release the finished results of all clients, whose futures are then cancelled; unfinished tasks go on."""
+    for client in list(scheduler.clients.values()):
+        keys = [task.key for task in client.wants_what if task.state == "memory"]
+        if not keys:
+            continue
+        scheduler.client_releases_keys(keys=keys, client=client.client_key, stimulus_id=_STIMULUS)
+        if client.client_key in scheduler.client_comms:  # not the holder of a published dataset, or of a variable
+            message = {"op": "cancelled-keys", "keys": keys, "reason": RELEASED, "msg": "Run the cell again."}
+            scheduler.report(message, client=client.client_key)

@@ -1,0 +1,122 @@
+/**
+ * Export of the charts of the history as PNG.
+ */
+import { ILineStyle } from './charts/lineStyles';
+import { themeValue } from './charts/theme';
+
+/** The content of an exported image. */
+export interface IPicture {
+  title: string;
+  plots: { title: string; canvas: HTMLCanvasElement }[];
+  lines: { name: string; style: ILineStyle }[];
+}
+
+const MARGIN = 12;
+const LINE_HEIGHT = 20;
+/** The width of the line before its name, with the space between them. */
+const KEY_WIDTH = 32;
+
+/** Draw the charts as they are placed on the page, with title and legend, in the colors of the theme. */
+export function toPng({ title, plots, lines }: IPicture): Promise<Blob | null> {
+  const canvas = document.createElement('canvas');
+  const context = canvas.getContext('2d');
+  if (!context) {
+    return Promise.resolve(null);
+  }
+  const rows = rowsOf(plots);
+  const boxes = rows.flat().map(({ box }) => box);
+  const left = Math.min(...boxes.map(box => box.left));
+  const width = Math.max(...boxes.map(box => box.right)) - left;
+  const font = `12px ${themeValue('--jp-ui-font-family')}`;
+  context.font = font;
+  const entries = legendEntries(context, lines, width);
+  const heights = rows.map(
+    row => LINE_HEIGHT + Math.max(...row.map(({ box }) => box.height)) + MARGIN
+  );
+  const height =
+    LINE_HEIGHT +
+    heights.reduce((total, each) => total + each, 0) +
+    ((entries.at(-1)?.row ?? 0) + 1) * LINE_HEIGHT;
+
+  // Setting the size resets the context.
+  const scale = devicePixelRatio;
+  canvas.width = (width + 2 * MARGIN) * scale;
+  canvas.height = (height + 2 * MARGIN) * scale;
+  context.scale(scale, scale);
+  context.fillStyle = themeValue('--jp-layout-color1');
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.translate(MARGIN, MARGIN);
+  context.fillStyle = themeValue('--jp-ui-font-color1');
+  context.textBaseline = 'top';
+  context.font = `bold ${font}`;
+  context.fillText(title, 0, 0);
+  context.font = font;
+  let top = LINE_HEIGHT;
+  rows.forEach((row, index) => {
+    for (const { plot, box } of row) {
+      const at = box.left - left;
+      context.fillText(plot.title, at, top);
+      const from = top + LINE_HEIGHT;
+      context.drawImage(plot.canvas, at, from, box.width, box.height);
+    }
+    top += heights[index];
+  });
+  for (const { name, style, x, row } of entries) {
+    drawLegendEntry(context, name, style, x, top + row * LINE_HEIGHT);
+  }
+  return new Promise(resolve => canvas.toBlob(resolve));
+}
+
+/** A chart and its place on the page. */
+interface IPlaced {
+  plot: IPicture['plots'][number];
+  box: DOMRect;
+}
+
+/** The charts that are beside each other on the page, from the top. */
+function rowsOf(plots: IPicture['plots']): IPlaced[][] {
+  const rows = new Map<number, IPlaced[]>();
+  for (const plot of plots) {
+    const box = plot.canvas.getBoundingClientRect();
+    const top = Math.round(box.top);
+    rows.set(top, [...(rows.get(top) ?? []), { plot, box }]);
+  }
+  return [...rows].sort(([a], [b]) => a - b).map(([, row]) => row);
+}
+
+/** The lines with the places of their names, in as many rows as needed. */
+function legendEntries(
+  context: CanvasRenderingContext2D,
+  lines: IPicture['lines'],
+  width: number
+): (IPicture['lines'][number] & { x: number; row: number })[] {
+  let x = 0;
+  let row = 0;
+  return lines.map(line => {
+    const size = KEY_WIDTH + context.measureText(line.name).width;
+    if (x > 0 && x + size > width) {
+      x = 0;
+      row += 1;
+    }
+    const entry = { ...line, x, row };
+    x += size + 2 * MARGIN;
+    return entry;
+  });
+}
+
+function drawLegendEntry(
+  context: CanvasRenderingContext2D,
+  name: string,
+  style: ILineStyle,
+  left: number,
+  top: number
+): void {
+  context.strokeStyle = themeValue(style.color);
+  context.lineWidth = 2;
+  context.setLineDash(style.dash);
+  context.beginPath();
+  context.moveTo(left, top + 6);
+  context.lineTo(left + KEY_WIDTH - 8, top + 6);
+  context.stroke();
+  context.fillText(name, left + KEY_WIDTH, top);
+}

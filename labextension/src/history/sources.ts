@@ -1,0 +1,122 @@
+/**
+ * The GPUs and workers whose metrics are in the history, and the machine.
+ */
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { workerName } from '../cluster/summary';
+import { ICluster, IGpu, IWorker } from '../model/api';
+import { GpuDaskModel } from '../model/model';
+import { HistoryStore } from './store';
+
+/** A source of metrics: a GPU, a worker of a cluster, or the machine. */
+export interface ISource {
+  key: string;
+  name: string;
+  /** The model of the GPU, or the notebook of the worker; else empty. */
+  details: string;
+  /** The kernel of the worker's cluster; else empty. */
+  kernelId: string;
+  /** The UUID of the GPU, the name of the worker in Dask, or `MACHINE`. */
+  id: string;
+}
+
+/** The sources in the store. */
+export interface ISources {
+  gpus: ISource[];
+  workers: ISource[];
+  machine: ISource[];
+}
+
+/** The sources in the store, with their current names. */
+export function sourcesOf(
+  model: GpuDaskModel,
+  store: HistoryStore,
+  trans: TranslationBundle
+): ISources {
+  return {
+    gpus: gpusIn(model, store, trans),
+    workers: workersIn(model, store, trans),
+    machine: machineIn(store, trans)
+  };
+}
+
+/** A text that differs when the names of the sources must be read again. */
+export function sourceNamesKey({ gpus, clusters }: GpuDaskModel): string {
+  const clusterKeys = [...clusters.values()].map(
+    ({ kernel_id, name, state }) =>
+      `${kernel_id} ${name} ${state?.workers.length}`
+  );
+  return `${gpus?.gpus.length} ${clusterKeys.join()}`;
+}
+
+function gpusIn(
+  model: GpuDaskModel,
+  store: HistoryStore,
+  trans: TranslationBundle
+): ISource[] {
+  return (model.gpus?.gpus ?? [])
+    .filter(gpu => store.gpus.has(gpu.uuid))
+    .map(gpu => ({
+      key: gpu.uuid,
+      name: trans.__('GPU %1', gpu.index),
+      details: gpu.name,
+      kernelId: '',
+      id: gpu.uuid
+    }));
+}
+
+function workersIn(
+  model: GpuDaskModel,
+  store: HistoryStore,
+  trans: TranslationBundle
+): ISource[] {
+  const workers = new Map<string, Map<string, IWorker>>();
+  for (const [kernelId, { state }] of model.clusters) {
+    workers.set(kernelId, byName(state?.workers ?? []));
+  }
+  const gpus = model.gpus?.gpus ?? [];
+  return [...store.workers].map(([key, { kernelId, id }]) => {
+    const cluster = model.clusters.get(kernelId);
+    const worker = workers.get(kernelId)?.get(id);
+    const name = worker
+      ? workerName(worker, trans)
+      : formerName(id, gpus, trans);
+    return { key, name, details: detailsOf(cluster, trans), kernelId, id };
+  });
+}
+
+function machineIn(store: HistoryStore, trans: TranslationBundle): ISource[] {
+  return [...store.machine].map(([key, { kernelId, id }]) => ({
+    key,
+    name: trans.__('This machine'),
+    details: '',
+    kernelId,
+    id
+  }));
+}
+
+function byName(workers: IWorker[]): Map<string, IWorker> {
+  return new Map(workers.map(worker => [worker.name, worker]));
+}
+
+/** The name of a worker that has left: that of its GPU, if it had one. */
+function formerName(
+  id: string,
+  gpus: IGpu[],
+  trans: TranslationBundle
+): string {
+  const gpu = gpus.find(each => each.uuid === id);
+  return gpu ? trans.__('GPU %1', gpu.index) : trans.__('Worker %1', id);
+}
+
+function detailsOf(
+  cluster: ICluster | undefined,
+  trans: TranslationBundle
+): string {
+  return cluster?.name ?? trans.__('an earlier cluster');
+}
+
+/** The name of a source with its details: "GPU 0 (NVIDIA H200)". */
+export function fullName({ name, details }: ISource): string {
+  return details ? `${name} (${details})` : name;
+}
