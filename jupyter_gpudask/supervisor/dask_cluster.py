@@ -83,6 +83,7 @@ class DaskCluster:
         progress = Progress(engine=plan.engine, gpus=tuple(gpu.uuid for gpu in plan.gpus), ready=0, total=plan.workers)
         on_progress(progress)
         os.environ[LOGS_VARIABLE] = str(self._directory.logs)
+        os.environ.update(spec.environment)  # Dask prefers these to those of its configuration
         environment = dask.config.get("distributed.nanny.pre-spawn-environ") | spec.environment
         dask.config.set(
             {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}

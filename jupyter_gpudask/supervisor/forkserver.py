@@ -8,20 +8,29 @@ session of the supervisor, and ends with it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
 import os
+import tempfile
 from importlib.util import find_spec
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask.config
 import psutil
 
+from ..machine.directories import ClusterDirectory
 from ..machine.plan import has_usable_gpus
+from ..worker import preimport
 from ..worker.preimport import PREIMPORT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..protocol import Start
+
+logger = logging.getLogger(__name__)
 
 _METHOD = "distributed.worker.multiprocessing-method"
 _METHOD_VARIABLE = "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"
@@ -51,12 +60,13 @@ class Forkserver:
                 "RAPIDS_NO_INITIALIZE": "True",
             }
         )
+        self._started = False
         try:
-            context = multiprocessing.get_context("forkserver")
-            context.set_forkserver_preload(["jupyter_gpudask.worker.preimport"])
-            from multiprocessing.forkserver import ensure_running
-
-            ensure_running()
+            with _socket_in_own_directory():
+                _start()
+            self._started = True
+        except OSError as error:  # a full disk, or a path too long for a socket
+            logger.info("Each worker imports cuDF itself, because the forkserver cannot be started: %s", error)
         finally:
             os.environ.clear()
             os.environ.update(own)
@@ -86,8 +96,8 @@ class Forkserver:
             The engine of its plan.
         """
         removed = self._environment.keys() - os.environ.keys() - self._pre_spawn.keys()
-        variables = request.spec.environment.items()
-        if engine != "cuda" or not _is_useful(request) or removed or not variables <= self._pre_spawn.items():
+        has_variables = request.spec.environment.items() <= self._pre_spawn.items()
+        if not self._started or engine != "cuda" or not _is_useful(request) or removed or not has_variables:
             _end_forkserver()
             return
         changed = {
@@ -97,6 +107,25 @@ class Forkserver:
         }
         environ = dask.config.get("distributed.nanny.environ") | changed
         dask.config.set({_METHOD: "forkserver", "distributed.nanny.environ": environ})
+
+
+def _start() -> None:
+    multiprocessing.get_context("forkserver").set_forkserver_preload([preimport.__name__])
+    from multiprocessing.forkserver import ensure_running
+
+    ensure_running()
+
+
+@contextlib.contextmanager
+def _socket_in_own_directory() -> Iterator[None]:
+    """Let `multiprocessing` make its directory in one that other supervisors remove if this one is killed."""
+    directory = ClusterDirectory()
+    Finalize(None, directory.remove, exitpriority=-200)  # after multiprocessing has removed what is in it
+    usual, tempfile.tempdir = tempfile.tempdir, str(directory.path)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = usual
 
 
 def _is_useful(request: Start) -> bool:

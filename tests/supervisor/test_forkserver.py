@@ -13,11 +13,12 @@ import dask.config
 import psutil
 import pytest
 from distributed.nanny import _get_env_variables
-from helpers import command_line, fake_gpu_environment, pids_of_session, wait_until
+from helpers import command_line, fake_gpu_environment, leftover_directories, pids_of_session, wait_until
 
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import GpuUnavailableError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess, start_supervisor
+from jupyter_gpudask.machine.directories import remove_stale_directories
 from jupyter_gpudask.machine.gpus import list_gpus
 from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.supervisor.forkserver import _pre_spawn_variables
@@ -111,7 +112,9 @@ def cluster():
         finally:
             await asyncio.to_thread(client.close, 1)
 
-    environment = fake_gpu_environment(cupy=True, CUDA_DEVICE_ORDER="FASTEST_FIRST", OF_THE_KERNEL="yes")
+    environment = fake_gpu_environment(
+        cupy=True, CUDA_DEVICE_ORDER="FASTEST_FIRST", OF_THE_KERNEL="yes", OF_THE_OPTIONS="no"
+    )
     found.pid, _ = with_cluster(use, {"environment": {"OF_THE_OPTIONS": "yes"}}, environment)
     return found
 
@@ -159,6 +162,7 @@ def test_if_the_forkserver_is_killed_workers_start_again_and_compute(cluster):
 
 def test_nothing_is_left_when_the_cluster_is_closed(cluster):
     assert pids_of_session(cluster.pid) == []
+    assert leftover_directories() == []
 
 
 def test_a_killed_supervisor_takes_the_forkserver_and_a_stuck_worker_with_it():
@@ -190,6 +194,20 @@ def test_a_killed_supervisor_takes_the_forkserver_and_a_stuck_worker_with_it():
             wait_until(lambda: pids_of_session(supervisor) == [], 30)
         finally:
             parent.kill()
+    remove_stale_directories()
+    assert leftover_directories() == []
+
+
+def test_a_cluster_starts_where_a_path_is_too_long_for_the_socket(tmp_path):
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+
+    async def use(cluster):
+        return forkservers(cluster.pid)
+
+    environment = fake_gpu_environment(cupy=True, TMPDIR=str(folder))
+    assert with_cluster(use, {"gpus": 1}, environment)[1] == []
+    assert list(folder.iterdir()) == []
 
 
 def test_a_standby_has_a_forkserver_which_a_cluster_on_the_cpu_does_not_keep():

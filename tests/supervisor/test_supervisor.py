@@ -10,6 +10,7 @@ import time
 import psutil
 import pytest
 from distributed import Client, Security, rpc
+from distributed.system import MEMORY_LIMIT
 from helpers import command_line, leftover_directories, pids_of_session, wait_until
 
 from jupyter_gpudask.client.connect import connect
@@ -288,9 +289,10 @@ def test_the_log_of_a_worker_has_what_its_tasks_print():
     assert none == ""
 
 
-def test_the_environment_and_the_resources_reach_the_workers():
+def test_the_environment_the_resources_and_the_memory_reach_the_workers():
     def look(dask_worker):
-        return os.environ.get("COLOUR"), dask_worker.state.total_resources, dask_worker.state.nthreads
+        state, memory = dask_worker.state, dask_worker.memory_manager.memory_limit
+        return os.environ.get("COLOUR"), state.total_resources, state.nthreads, memory
 
     async def use(cluster):
         def run():
@@ -299,8 +301,9 @@ def test_the_environment_and_the_resources_reach_the_workers():
 
         return await asyncio.to_thread(run)
 
-    options = CPU | {"environment": "COLOUR=green", "resources": "GPU=1", "threads": 3}
-    assert with_cluster(use, options) == [("green", {"GPU": 1.0}, 3)]
+    options = CPU | {"environment": "COLOUR=green", "resources": "GPU=1", "threads": 1}
+    seen = with_cluster(use, options, environment={**os.environ, "COLOUR": "blue"})
+    assert seen == [("green", {"GPU": 1.0}, 1, MEMORY_LIMIT)]
 
 
 def test_no_lease_is_given_back_while_a_process_of_the_cluster_may_hold_its_gpu(monkeypatch):

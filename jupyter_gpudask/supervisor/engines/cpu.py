@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
     """A `distributed.LocalCluster` for `plan`; see `create_cluster`."""
+    if common["memory_limit"] == "auto":  # given explicitly, it would be a share for each thread of a worker
+        common = {name: value for name, value in common.items() if name != "memory_limit"}
     return LocalCluster(
         n_workers=plan.workers,
         threads_per_worker=spec.threads or max(1, (os.cpu_count() or 1) // plan.workers),
