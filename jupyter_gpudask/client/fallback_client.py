@@ -24,5 +24,6 @@ class FallbackClient(CountingClient):
         if not self._receives_fallbacks:
             self._receives_fallbacks = True
             self.subscribe_topic(TOPIC, fallback_log.on_event)
-        expr = WithFallback(expr, refuse=record.fallback == "strict")
+        fallback_log.note_cell(record.id)
+        expr = WithFallback(expr, cell=record.id, refuse=record.fallback == "strict")
         return super()._graph_to_futures(expr, *args, **kwargs)

@@ -19,36 +19,48 @@ if TYPE_CHECKING:
 _OF_FUSION = re.compile(r"(_\.\d+)+$")  # what Dask adds to the name of a collection inside a fused task
 
 
-def with_fallback(graph: Mapping[Any, Any], *, refuse: bool = False) -> dict[Any, GraphNode]:
+def with_fallback(graph: Mapping[Any, Any], *, cell: str = "", refuse: bool = False) -> dict[Any, GraphNode]:
     """The same graph, in which the functions of blocks and partitions fall back to the host.
 
-    Tasks of `dask.delayed` and of futures, whose keys are strings, stay as they are, also inside a fused task: their
-    functions may have side effects.
+    Tasks of `dask.delayed` and of futures, whose keys are strings, stay as they are: their functions may have side
+    effects. Dask may fuse the only block of an array with such a task; then the functions of the block fall back.
 
     Parameters
     ----------
     graph
         A task graph, as Dask has optimized it.
-    refuse
+    cell, refuse
         As for `HostFallback`.
     """
-    wrapper = _Wrapper(refuse=refuse)
+    wrapper = _Wrapper(cell, refuse=refuse)
     nodes = convert_legacy_graph(dict(graph))
-    return {key: wrapper.outer_node(node, key) for key, node in nodes.items()}
+    return {
+        key: wrapper.node(node, key) if isinstance(key, tuple) or _has_blocks(node) else node
+        for key, node in nodes.items()
+    }
+
+
+def _has_blocks(node: GraphNode) -> bool:
+    """Whether tasks of blocks are fused in a task."""
+    return any(isinstance(key, tuple) for key in _fused_tasks(node) or ())
+
+
+def _fused_tasks(node: Any) -> Mapping[Any, GraphNode] | None:
+    """The tasks that are fused in a task, by key; `None` if it is a single one."""
+    function = getattr(node, "func", None)
+    if function is _execute_subgraph:
+        tasks: Mapping[Any, GraphNode] = node.args[0]
+        return tasks
+    return {step.key: step for step, _ in function.steps} if isinstance(function, Program) else None
 
 
 class _Wrapper:
     """Wraps the functions of one graph; equal functions of a layer stay one object, which is pickled once."""
 
-    def __init__(self, *, refuse: bool) -> None:
+    def __init__(self, cell: str, *, refuse: bool) -> None:
+        self._cell = cell
         self._refuse = refuse
         self._wrapped: dict[tuple[int, str], HostFallback] = {}
-
-    def outer_node(self, node: Any, key: Any) -> Any:
-        """A node of the graph. If its key is a string, it may contain blocks, as that of a result of one block does."""
-        if isinstance(key, tuple):
-            return self.node(node, key)
-        return self._fused(node, blocks_only=True) if isinstance(node, Task) and _is_fused(node) else node
 
     def node(self, node: Any, key: Any) -> Any:
         """A node of a graph, or an argument of a task, which belongs to the task `key`."""
@@ -57,9 +69,15 @@ class _Wrapper:
         return self._task(node, key) if isinstance(node, Task) and not is_of_scheduler else node
 
     def _task(self, task: Any, key: Any) -> Any:
-        if _is_fused(task):
-            return self._fused(task)
         changed = _copied(task)
+        fused = _fused_tasks(task)
+        if fused is not None:
+            inner = self._fused(fused)
+            if isinstance(task.func, Program):
+                changed.func = Program([(inner[step.key], last) for step, last in task.func.steps], task.func.inputs)
+            else:
+                changed.args = (inner, *task.args[1:])
+            return changed
         if any(isinstance(arg, Task) for arg in task.args):
             changed.args = tuple(self.node(arg, key) for arg in task.args)
         if task.kwargs:
@@ -69,32 +87,18 @@ class _Wrapper:
             changed.func = self._function(task.func, _OF_FUSION.sub("", name))
         return changed
 
-    def _fused(self, task: Any, *, blocks_only: bool = False) -> Any:
-        changed = _copied(task)
-        if isinstance(task.func, Program):
-            steps = self._inner({step.key: step for step, _ in task.func.steps}, blocks_only=blocks_only)
-            changed.func = Program([(steps[step.key], last) for step, last in task.func.steps], task.func.inputs)
-        else:
-            inner, *others = task.args
-            changed.args = (self._inner(inner, blocks_only=blocks_only), *others)
-        return changed
-
-    def _inner(self, tasks: Mapping[Any, Any], *, blocks_only: bool) -> dict[Any, Any]:
+    def _fused(self, tasks: Mapping[Any, Any]) -> dict[Any, Any]:
         """The tasks inside a fused one. Where some are named by blocks, a string is the name of a delayed function."""
-        blocks_only = blocks_only or any(isinstance(key, tuple) for key in tasks)
+        has_blocks = any(isinstance(key, tuple) for key in tasks)
         return {
-            key: task if blocks_only and isinstance(key, str) else self.node(task, key) for key, task in tasks.items()
+            key: task if has_blocks and isinstance(key, str) else self.node(task, key) for key, task in tasks.items()
         }
 
     def _function(self, function: Any, layer: str) -> HostFallback:
         place = id(function), layer
         if place not in self._wrapped:
-            self._wrapped[place] = HostFallback(function, layer, refuse=self._refuse)
+            self._wrapped[place] = HostFallback(function, layer, cell=self._cell, refuse=self._refuse)
         return self._wrapped[place]
-
-
-def _is_fused(task: Any) -> bool:
-    return task.func is _execute_subgraph or isinstance(task.func, Program)
 
 
 def _copied(task: Any) -> Any:
@@ -119,16 +123,17 @@ class WithFallback:
     ----------
     expression
         The expression, optimized.
-    refuse
+    cell, refuse
         As for `HostFallback`.
     """
 
-    def __init__(self, expression: Any, *, refuse: bool = False) -> None:
+    def __init__(self, expression: Any, *, cell: str = "", refuse: bool = False) -> None:
         self._expression = expression
+        self._cell = cell
         self._refuse = refuse
 
     def __dask_graph__(self) -> dict[Any, GraphNode]:
-        return with_fallback(self._expression.__dask_graph__(), refuse=self._refuse)
+        return with_fallback(self._expression.__dask_graph__(), cell=self._cell, refuse=self._refuse)
 
     def __dask_annotations__(self) -> Any:
         return self._expression.__dask_annotations__()

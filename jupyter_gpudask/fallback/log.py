@@ -14,6 +14,7 @@ TOPIC = "gpudask-fallback"
 """The topic of the events that workers log."""
 
 _MOST_LINES = 100_000
+_MOST_CELLS = 1_000
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Fallback:
         The name of the function.
     layer
         The name of the collection that the task belongs to.
+    cell
+        The id of the cell that submitted the task.
     words
         The error in which the GPU library said that it lacks the operation.
     seconds
@@ -34,6 +37,7 @@ class Fallback:
 
     operation: str
     layer: str
+    cell: str
     words: str
     seconds: float
 
@@ -60,10 +64,18 @@ class FallbackLog:
     def __init__(self) -> None:
         self.blocks: Counter[Place] = Counter()
         self.seconds: Counter[Place] = Counter()
-        self._lines: dict[str, tuple[int, object]] = {}
+        self._lines: dict[str, tuple[int, str]] = {}
+        self._cells: dict[str, Counter[Place]] = {}
         self._lock = threading.Lock()
 
-    def note_line(self, layer: str, line: int, cell: object) -> None:
+    def note_cell(self, cell: str) -> None:
+        """Count the blocks of a cell of this process; events about other cells are those of other kernels."""
+        with self._lock:
+            if len(self._cells) >= _MOST_CELLS:
+                del self._cells[next(iter(self._cells))]
+            self._cells.setdefault(cell, Counter())
+
+    def note_line(self, layer: str, line: int, cell: str) -> None:
         """Remember the line of the user's code that made the collection `layer`.
 
         Of one cell the first line counts, because Dask may create a collection again; a later cell replaces it.
@@ -75,33 +87,44 @@ class FallbackLog:
         line
             Its line.
         cell
-            Any object that stands for the cell.
+            The id of the cell.
         """
         with self._lock:
             if len(self._lines) >= _MOST_LINES:
                 del self._lines[next(iter(self._lines))]
-            if self._lines.get(layer, (0, None))[1] is not cell:
+            if self._lines.get(layer, (0, ""))[1] != cell:
                 self._lines[layer] = line, cell
 
     def line_of(self, layer: str) -> int:
         """The line of the user's code that made the collection `layer`; 0 if it is not known."""
-        return self._lines.get(layer, (0, None))[0]
+        return self._lines.get(layer, (0, ""))[0]
 
     def add(self, fallback: Fallback) -> None:
         """Count one block."""
         place = Place(fallback.operation, self.line_of(fallback.layer), fallback.words)
-        with self._lock:
-            self.blocks[place] += 1
-            self.seconds[place] += fallback.seconds  # type: ignore[assignment]
+        self._count(place, fallback.cell, 1, fallback.seconds)
 
-    def add_collection(self, place: Place, blocks: int) -> None:
+    def add_collection(self, place: Place, cell: str, blocks: int) -> None:
         """Count a collection that is computed on the host as a whole, whose time is not measured."""
+        self._count(place, cell, blocks, 0.0)
+
+    def _count(self, place: Place, cell: str, blocks: int, seconds: float) -> None:
         with self._lock:
             self.blocks[place] += blocks
+            self.seconds[place] += seconds  # type: ignore[assignment]
+            if cell in self._cells:
+                self._cells[cell][place] += blocks
 
     def on_event(self, event: tuple[float, Mapping[str, Any]]) -> None:
-        """Count what a worker has reported, as an event of `TOPIC`."""
-        self.add(Fallback(**{field.name: event[1][field.name] for field in fields(Fallback)}))  # distributed adds some
+        """Count what a worker has reported, as an event of `TOPIC`; other kernels of its cluster get the event, too."""
+        message = event[1]
+        if message["cell"] in self._cells:
+            self.add(Fallback(**{field.name: message[field.name] for field in fields(Fallback)}))  # Dask adds some
+
+    def blocks_of(self, cell: str) -> Counter[Place]:
+        """The blocks of a cell that were counted so far."""
+        with self._lock:
+            return Counter(self._cells.get(cell, ()))
 
     def blocks_since(self, before: Counter[Place]) -> Counter[Place]:
         """The blocks that were counted after `blocks` was copied to `before`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dask.base import normalize_token
 from dask.utils import funcname
 
-from .host_call import has_gpu_data
+from .values import has_gpu_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,10 @@ def with_twin(function: Any) -> Any:
 
 
 def _twin_of(function: Any) -> Callable[..., Any] | None:
-    """The function of the same name in the package ``cupyx.scipy`` if its parameters have the same names."""
+    """The function of the same name in the package ``cupyx.scipy`` if its parameters have the same names and defaults.
+
+    The default of a parameter decides on the result, such as the order of a spline.
+    """
     name = getattr(function, "__name__", "")
     package = next((each for each in PACKAGES if getattr(sys.modules.get(each), name, None) is function), None)
     if not name or package is None:
@@ -62,8 +65,8 @@ def _twin_of(function: Any) -> Callable[..., Any] | None:
         return None
 
 
-def _parameters(function: Any) -> list[str]:
-    """The names of its parameters; of an element-wise function (a ufunc), its number of arguments."""
+def _parameters(function: Any) -> list[tuple[str, Any]]:
+    """The names and defaults of its parameters; of an element-wise function (a ufunc), its number of arguments."""
     if hasattr(function, "nin"):
-        return [f"{function.nin} {function.nout}"]
-    return list(inspect.signature(function).parameters)
+        return [("nin", function.nin), ("nout", function.nout)]
+    return [(name, parameter.default) for name, parameter in inspect.signature(function).parameters.items()]

@@ -16,6 +16,8 @@ GPU_BACKENDS = frozenset({"cupy", "cudf"})
 
 _HOST = (np.ndarray, pd.DataFrame, pd.Series, pd.Index)
 _NUMBERS = "biufc"
+_EXTENDED = "gG"
+"""The characters of `numpy.longdouble` and `numpy.clongdouble`."""
 
 
 def place_of(value: Any) -> Place | None:
@@ -39,8 +41,10 @@ def kind_of(value: Any) -> Literal["array", "dataframe"]:
 
 
 def can_move(value: Any) -> bool:
-    """Whether a GPU library supports its dtype: CuPy supports numbers only."""
-    return kind_of(value) == "dataframe" or value.dtype.kind in _NUMBERS
+    """Whether a GPU library supports its dtype: CuPy supports numbers only, without those of extended precision."""
+    if kind_of(value) == "dataframe":
+        return True
+    return value.dtype.kind in _NUMBERS and value.dtype.char not in _EXTENDED
 
 
 def to_gpu(collection: Any) -> Any:

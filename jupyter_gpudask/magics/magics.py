@@ -180,9 +180,9 @@ class GpuDaskMagics(Magics):
         with _as_usage_errors():
             parsed = parse_cell(arguments)
             cluster = self._access.for_cell()
-            self.session.check_libraries(cluster, parsed.libraries)
+            cluster.check_libraries(parsed.libraries)
             record = self.settings.record_of(parsed)
-            comparing = compare_runs(self._shell, self.session, cluster, parsed, source, file=file, record=record)
+            comparing = compare_runs(self._shell, cluster, parsed, source, file=file, record=record)
             if _should_be_async(body):
                 return comparing
             try:
@@ -214,7 +214,7 @@ class GpuDaskMagics(Magics):
             raise NotOwnedError(cluster.ready.address, f"{option} would measure the tasks of all its users.")
         on_gpus = cluster.ready.engine == "cuda"
         if on_gpus:
-            self.session.check_libraries(cluster, arguments.libraries)
+            cluster.check_libraries(arguments.libraries)
         elif not cluster.stand_in_announced:
             cluster.stand_in_announced = True
             why = cluster.ready.stand_in or "The CPU stand-in was requested."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
+from uuid import uuid4
 
 Fallback = Literal["error", "host", "strict"]
 Results = Literal["host", "gpu"]
@@ -31,12 +32,15 @@ class CellRecord:
     fallback
         What happens to an operation that CuPy or cuDF lack: ``"error"`` raises the library's error, ``"host"`` computes
         it on the host, ``"strict"`` raises `jupyter_gpudask.errors.NotOnGpuError`.
+    id
+        The id of the cell: what its tasks report has it.
     """
 
     results: Results = "gpu"
     on_host: dict[str, int] = field(default_factory=dict)
     moved_for_result: set[str] = field(default_factory=set)
     fallback: Fallback = "error"
+    id: str = field(default_factory=lambda: uuid4().hex)
 
     @property
     def watches(self) -> bool:

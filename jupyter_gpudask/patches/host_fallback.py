@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dask._expr import Expr
+from dask.base import is_dask_collection
 
 from ..errors import NotOnGpuError
 from ..fallback.graph import with_fallback
 from ..fallback.host_call import HostFallback
 from ..fallback.log import Place, fallback_log
-from ..fallback.missing import words_behind
+from ..fallback.missing import words_behind, words_of_lack
+from ..fallback.values import operation_of
 from ..inspection.arguments import bind, first_argument
 from ..inspection.placement import name_of, place_of, place_of_partitions, results_to_host, to_gpu, to_host
 from ..inspection.user_code import user_line
@@ -31,6 +33,53 @@ def infer_metadata(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     return original(HostFallback(args[0]), *args[1:], **kwargs)
 
 
+class _Refusing(HostFallback):
+    """Keeps its refusal, which Dask replaces by an error of its own."""
+
+    refusal: NotOnGpuError | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except NotOnGpuError as error:
+            self.refusal = error
+            raise
+
+
+def infer_dtype(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``apply_infer_dtype``, which calls its first argument with metadata; with ``--strict`` refused if it fails."""
+    __tracebackhide__ = True
+    record = current_record()
+    if record is None or record.fallback != "strict" or not args:
+        return infer_metadata(original, *args, **kwargs)
+    function = _Refusing(args[0], refuse=True)
+    try:
+        return original(function, *args[1:], **kwargs)
+    except Exception:
+        if function.refusal is None:
+            raise
+    raise NotOnGpuError(function.operation, "", function.refusal.words, user_line())
+
+
+def reduce_blocks(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``partial_reduce``; if the function cannot be called with metadata, the result has that of the blocks."""
+    __tracebackhide__ = True
+    record = current_record()
+    if record is None or not record.watches:
+        return original(*args, **kwargs)
+    try:
+        return original(*args, **kwargs)
+    except Exception as error:
+        words = words_of_lack(error)
+        if not words:
+            raise
+    call = bind(original, args, kwargs)
+    if record.fallback == "strict":
+        raise NotOnGpuError(operation_of(call.arguments["func"]), "", words, user_line())
+    call.arguments["reduced_meta"] = None
+    return original(*call.args, **call.kwargs)
+
+
 def run_locally(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.local.get_async`, which the synchronous and the threaded scheduler call."""
     __tracebackhide__ = True
@@ -40,7 +89,8 @@ def run_locally(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     call = bind(original, args, kwargs)
     graph = call.arguments["dsk"]
     graph = graph.__dask_graph__() if hasattr(graph, "__dask_graph__") else graph
-    call.arguments["dsk"] = with_fallback(graph, refuse=record.fallback == "strict")
+    fallback_log.note_cell(record.id)
+    call.arguments["dsk"] = with_fallback(graph, cell=record.id, refuse=record.fallback == "strict")
     return original(*call.args, **call.kwargs)
 
 
@@ -85,8 +135,9 @@ def build_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     finally:
         del failure
     collection = original(on_host)
-    fallback_log.add_collection(Place(operation, line, words), collection.npartitions)
-    return _frame_to_gpu(collection)
+    fallback_log.note_cell(record.id)
+    fallback_log.add_collection(Place(operation, line, words), record.id, collection.npartitions)
+    return frame_to_gpu(collection)
 
 
 def expression_on_host(expression: Any, make_collection: Callable[..., Any]) -> Any:
@@ -110,9 +161,9 @@ def expression_on_host(expression: Any, make_collection: Callable[..., Any]) -> 
     return type(expression)(*operands)
 
 
-def _frame_to_gpu(collection: Any) -> Any:
-    """The collection on the GPU, unless cuDF cannot hold it."""
-    if place_of(collection) != "host":
+def frame_to_gpu(collection: Any) -> Any:
+    """A collection on the GPU, unless cuDF cannot hold it; anything else as it is."""
+    if not is_dask_collection(collection) or place_of(collection) != "host":
         return collection
     try:
         return to_gpu(collection)
@@ -123,4 +174,4 @@ def _frame_to_gpu(collection: Any) -> Any:
 
 
 def _note_line(name: str, record: CellRecord) -> None:
-    fallback_log.note_line(name, user_line(), record)
+    fallback_log.note_line(name, user_line(), record.id)

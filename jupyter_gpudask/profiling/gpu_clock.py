@@ -7,6 +7,7 @@ between two events includes pauses in which the GPU waited for the host. Source:
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ class GpuClock:
 
     def __init__(self, add: Callable[[tuple[str, str], float], None]) -> None:
         self.add = add
+        self._draining = threading.Lock()
         self._unused: deque[Any] = deque()
         self._pending: deque[tuple[Sequence[tuple[str, str]], list[Any]]] = deque()
 
@@ -56,14 +58,16 @@ class GpuClock:
             time.sleep(_POLL)
 
     def _drain(self) -> bool:
-        """Add the times of what the GPU has done; returns whether there is more."""
+        """Add the times of what the GPU has done; returns whether there may be more."""
+        if not self._draining.acquire(blocking=False):  # another thread does it
+            return True
         try:
-            while self._pending[0][1][-1].done:
+            while self._pending and self._pending[0][1][-1].done:
                 steps, events = self._pending.popleft()
                 elapsed = sys.modules["cupy"].cuda.get_elapsed_time
                 for number, step in enumerate(steps):
                     self.add(step, elapsed(events[number], events[number + 1]) / 1000)
                 self._unused.extend(events)
-        except IndexError:  # empty, perhaps because another thread has taken the last
-            return False
-        return True
+            return bool(self._pending)
+        finally:
+            self._draining.release()

@@ -55,9 +55,7 @@ class GpuSwitch(ContextDecorator):
 
         on_gpus = cluster.ready.engine == "cuda"
         if on_gpus:
-            session.check_libraries(
-                cluster, [name for name in (self._array, self._dataframe) if name in _GPU_LIBRARIES]
-            )
+            cluster.check_libraries([name for name in (self._array, self._dataframe) if name in _GPU_LIBRARIES])
         if new and not on_gpus:
             why = cluster.ready.stand_in or "The CPU stand-in was requested."
             warnings.warn(f"{why} This runs on the CPU stand-in, with NumPy and pandas.", stacklevel=3)

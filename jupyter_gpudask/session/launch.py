@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .background_imports import BackgroundImports
 from .running_cluster import RunningCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..launcher.cluster_process import ClusterProcess, ProgressCallback
     from ..launcher.connection import LostCallback
@@ -60,12 +61,23 @@ def launch(
         imports.wait(while_waiting)
         from ..client.connect import connect
 
-        return RunningCluster(started[0], connect(started[0].ready, set_as_default=on_lost is not None))
+        return RunningCluster(loop, started[0], connect(started[0].ready, set_as_default=on_lost is not None))
     except BaseException:
         imports.cancel()
         for process in started:
             loop.run(process.close())
         raise
+
+
+@contextmanager
+def temporary_cluster(loop: EventLoopThread, spec: ClusterSpec) -> Iterator[RunningCluster]:
+    """A second cluster beside the kernel's own; its client is not Dask's default."""
+    cluster = launch(loop, spec, lambda _: None, lambda: None, None)
+    try:
+        yield cluster
+    finally:
+        cluster.client.close(timeout=2)
+        loop.run(cluster.process.close())
 
 
 def attach(loop: EventLoopThread, on_lost: LostCallback) -> RunningCluster | None:
@@ -90,7 +102,7 @@ def attach(loop: EventLoopThread, on_lost: LostCallback) -> RunningCluster | Non
     imports.wait(lambda: None)
     from ..client.connect import connect
 
-    return RunningCluster(process, connect(process.ready))
+    return RunningCluster(loop, process, connect(process.ready))
 
 
 def import_path() -> list[str]:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..errors import ClusterStartError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..client.kernel_client import KernelClient
     from ..client.worker_calls import CellMetrics
-    from ..protocol import ClusterSpec, Ready
+    from ..protocol import ClusterSpec, ClusterState, Ready
     from .contract import ClusterControl
+    from .event_loop import EventLoopThread
+
+_POLL_INTERVAL = 0.1
 
 
 @dataclass
 class RunningCluster:
-    """A running cluster and this kernel's client of it.
+    """A running cluster and this kernel's client of it; all methods block.
 
     Attributes
     ----------
+    loop
+        Runs the coroutines of `process`.
     process
         The control of the cluster: over its supervisor, or a scheduler that somebody else started.
     client
@@ -28,6 +36,7 @@ class RunningCluster:
         Whether a cell has said that the cluster is the CPU stand-in.
     """
 
+    loop: EventLoopThread
     process: ClusterControl
     client: KernelClient
     stand_in_announced: bool = False
@@ -51,6 +60,50 @@ class RunningCluster:
     def tasks_submitted(self) -> int:
         """How many tasks this kernel's client has submitted, as the scheduler counts them."""
         return self.client.tasks_submitted
+
+    def state(self) -> ClusterState:
+        """The current state; raises `ClusterLostError` if the cluster does not respond."""
+        return self.loop.run(self.process.state())
+
+    def scale(self, workers: int) -> ClusterState:
+        """Scale to `workers` workers, and wait until they are up.
+
+        Raises
+        ------
+        GpuDaskError
+            The cluster cannot have so many workers, or they do not start.
+        """
+
+        async def scale() -> ClusterState:
+            state = await self.process.scale(workers)
+            async with asyncio.timeout(self.spec.start_timeout):
+                while len(state.workers) != workers:
+                    await asyncio.sleep(_POLL_INTERVAL)
+                    state = await self.process.state()
+            return state
+
+        try:
+            return self.loop.run(scale())
+        except TimeoutError:
+            reason = f"The cluster did not reach {workers} workers within {self.spec.start_timeout:g} s."
+            raise ClusterStartError(reason, "Type: %gpudask status") from None
+
+    def log(self, lines: int) -> dict[str, str]:
+        """The last `lines` lines of the logs of the supervisor or the scheduler, and of each worker, by name."""
+        logs = {"supervisor" if self.is_owned else "scheduler": self.process.log(lines)}
+        for worker in self.state().workers:
+            logs[worker.name] = self.loop.run(self.process.worker_log(worker.name, lines))
+        return logs
+
+    def check_libraries(self, names: Sequence[str]) -> None:
+        """Check that the workers have these libraries in the kernel's versions.
+
+        Raises
+        ------
+        BackendUnavailableError
+            They have not.
+        """
+        self.loop.run(self.process.check_libraries(names))
 
     def disconnect(self, end: str, timeout: float) -> None:
         """Close the client after the cluster was closed or lost.

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import threading
 import time
-from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterExistsError, ClusterLostError, ClusterStartError, NoClusterError, NotOwnedError
+from ..errors import ClusterExistsError, ClusterLostError, NoClusterError, NotOwnedError
 from .event_loop import EventLoopThread
 from .launch import attach, import_path, launch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     from ..launcher.cluster_process import ProgressCallback
-    from ..protocol import ClusterSpec, ClusterState
+    from ..protocol import ClusterState
     from .running_cluster import RunningCluster
 
 
@@ -167,16 +165,6 @@ class Session:
             self._end(cluster, f"This kernel was disconnected from {cluster.ready.address}.")
             return cluster.ready.address
 
-    def check_libraries(self, cluster: RunningCluster, names: Sequence[str]) -> None:
-        """Check that the workers have these libraries in the kernel's versions.
-
-        Raises
-        ------
-        BackendUnavailableError
-            They have not.
-        """
-        self._loop.run(cluster.process.check_libraries(names))
-
     def require_owned(self, what: str) -> None:
         """Check that no cluster of somebody else is meant.
 
@@ -223,16 +211,6 @@ class Session:
             if self._cluster is not None:
                 self._loop.run(self._cluster.process.report_automatic(on=on))
 
-    @contextmanager
-    def temporary_cluster(self, spec: ClusterSpec) -> Iterator[RunningCluster]:
-        """A second cluster beside the kernel's own; its client is not Dask's default."""
-        cluster = launch(self._loop, spec, lambda _: None, lambda: None, None)
-        try:
-            yield cluster
-        finally:
-            cluster.client.close(timeout=2)
-            self._loop.run(cluster.process.close())
-
     def restart_options(self, changes: dict[str, Any]) -> dict[str, Any]:
         """The options of the last cluster with `changes`, checked as far as possible while that cluster still runs.
 
@@ -241,27 +219,16 @@ class Session:
         SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError, LimitError, ProfileNotFoundError
             A cluster with these options could not start; the running one is not touched.
         """
-        from ..machine.gpu_choice import check_replacement
-        from ..machine.plan import make_plan
-        from ..protocol import ClusterSpec
+        from .attach import check_options
+        from .restart import options_after, spec_on_this_machine
 
         self.require_owned("It cannot be restarted from here.")
-        kept = {} if "profile" in changes else self._options or {}
-        if "gpus" in changes or "engine" in changes:  # these switch between the GPUs and the CPU stand-in
-            kept = {name: value for name, value in kept.items() if name not in ("engine", "gpus", "workers")}
-        options = kept | changes
-        spec = ClusterSpec.parse(options)
-        if not spec.profile:  # only the server knows the profiles
-            make_plan(spec)
-        if self._cluster is not None:
-            check_replacement(spec, self._cluster.ready.pid)
-            self._check_with_server(spec)
+        options = options_after(self._options or {}, changes)
+        if self._cluster is None:
+            spec_on_this_machine(options, None)
+        else:
+            self._loop.run(check_options(spec_on_this_machine(options, self._cluster.ready)))
         return options
-
-    def _check_with_server(self, spec: ClusterSpec) -> None:
-        from .attach import check_options
-
-        self._loop.run(check_options(spec))
 
     def stop(self) -> bool:
         """Close the cluster; returns whether there was one."""
@@ -293,39 +260,7 @@ class Session:
 
     def state(self) -> ClusterState:
         """The current state of the cluster."""
-        return self._loop.run(self.require().process.state())
-
-    def scale(self, workers: int) -> ClusterState:
-        """Scale to `workers` workers, and wait until they are up.
-
-        Raises
-        ------
-        GpuDaskError
-            The cluster cannot have so many workers, or they do not start.
-        """
-        process = self.require().process
-
-        async def scale() -> ClusterState:
-            state = await process.scale(workers)
-            async with asyncio.timeout(process.spec.start_timeout):
-                while len(state.workers) != workers:
-                    await asyncio.sleep(0.1)
-                    state = await process.state()
-            return state
-
-        try:
-            return self._loop.run(scale())
-        except TimeoutError:
-            reason = f"The cluster did not reach {workers} workers within {process.spec.start_timeout:g} s."
-            raise ClusterStartError(reason, "Type: %gpudask status") from None
-
-    def log(self, lines: int) -> dict[str, str]:
-        """The last `lines` lines of the logs of the supervisor or the scheduler, and of each worker, by name."""
-        process = self.require().process
-        logs = {"supervisor" if process.is_owned else "scheduler": process.log(lines)}
-        for worker in self.state().workers:
-            logs[worker.name] = self._loop.run(process.worker_log(worker.name, lines))
-        return logs
+        return self.require().state()
 
     def reconnect(self) -> RunningCluster | None:
         """The cluster, with a new client if the old one was closed; `None` if there is none or it is unreachable."""

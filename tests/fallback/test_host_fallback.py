@@ -3,6 +3,7 @@
 import functools
 import gc
 import pickle
+import re
 import threading
 import weakref
 
@@ -64,6 +65,8 @@ def array():
     [
         (lambda x: x.map_blocks(host_only), NUMBERS, "host_only"),
         (lambda x: x.map_blocks(host_only, dtype=float), NUMBERS, "host_only"),
+        (lambda x: x.rechunk((3, 4)).map_blocks(host_only), NUMBERS, "host_only"),
+        (lambda x: x.map_blocks(host_only).blocks[0, 0], NUMBERS[:2, :2], "host_only"),
         (lambda x: x.map_blocks(functools.partial(host_only, factor=2)), NUMBERS * 2, "host_only"),
         (lambda x: x.map_blocks(lambda block: np.asarray(block) + 1), NUMBERS + 1, "lambda"),
         (lambda x: da.blockwise(host_only, "ij", x, "ij", dtype=float), NUMBERS, "host_only"),
@@ -163,6 +166,37 @@ def test_strict_refuses_in_one_sentence_with_operation_and_line(cell):
     assert log() == {}
 
 
+def nansum(block, axis, keepdims):
+    return np.nansum(np.asarray(block), axis=axis, keepdims=keepdims)
+
+
+def device_sum(block, axis, keepdims):
+    return block.sum(axis=axis, keepdims=keepdims)
+
+
+def test_a_reduction_whose_last_step_needs_the_host_has_metadata_on_the_gpu(cell):
+    cell()
+    total = da.reduction(array(), nansum, nansum, axis=0, dtype=float)
+    assert place_of(total) == "gpu"
+    np.testing.assert_array_equal(total.compute().get(), np.nansum(NUMBERS, axis=0))
+
+
+@pytest.mark.parametrize(
+    ("make", "operation"),
+    [
+        (lambda: array().map_blocks(host_only), "host_only"),
+        (lambda: da.reduction(array(), device_sum, nansum, axis=0, dtype=float), "nansum"),
+    ],
+)
+def test_strict_refuses_what_fails_with_metadata_too(cell, make, operation):
+    cell("strict")
+    with pytest.raises(NotOnGpuError) as refusal:
+        make()
+    assert refusal.value.operation == operation
+    assert refusal.value.__context__ is None
+    assert re.search(rf"{operation} \(line \d+\) cannot run on the GPU: TypeError: Implicit", str(refusal.value))
+
+
 CALLS = []
 
 
@@ -194,6 +228,12 @@ def runs_out_of_memory(block):
 def test_a_dataframe_that_a_function_makes_of_an_array_stays_one_of_pandas():
     result = HostFallback(lambda block: pd.DataFrame({"a": np.asarray(block)}))(cupy.ones(2))
     assert type(result) is pd.DataFrame
+
+
+def test_what_cupy_has_no_dtype_for_stays_on_the_host(cell):
+    cell()
+    result = array().map_blocks(lambda block: np.asarray(block).astype(np.longdouble)).compute()
+    assert (type(result), result.dtype) == (np.ndarray, np.longdouble)
 
 
 @pytest.mark.parametrize(
@@ -248,18 +288,53 @@ def test_a_function_that_changes_its_block_before_it_fails_does_so_once(cell):
     assert [cupy.ndarray, *[np.ndarray] * 4] == CALLS
 
 
+def changes_its_block_and_wants_its_place(block, block_info=None):  # Dask calls it from a function of its own
+    assert block_info is not None
+    block += 1
+    return np.asarray(block)
+
+
+def test_a_function_that_dask_calls_for_the_user_changes_its_block_once(cell):
+    cell()
+    x = array() + 5
+    result = x.map_blocks(changes_its_block_and_wants_its_place, dtype=float, meta=x._meta).compute()
+    np.testing.assert_array_equal(result.get(), NUMBERS + 6)
+
+
+def test_a_function_that_fails_for_a_later_block_alone_changes_it_once(cell):
+    def change(block):
+        block += 1
+        return block if float(block.sum()) < 100 else np.asarray(block)
+
+    cell()
+    x = da.from_array(np.array([[100.0, 200], [1, 2], [300, 400]]), chunks=(1, 2)) + 0
+    result = x.map_blocks(change, dtype=float, meta=x._meta)
+    for block, expected in ((1, [[2, 3]]), (0, [[101, 201]]), (2, [[301, 401]])):
+        np.testing.assert_array_equal(result.blocks[block].compute().get(), expected)
+
+
+def test_copies_keep_the_layout_of_blocks(cell):
+    cell()
+    x = array().rechunk((3, 4))
+    layouts = x.T.map_blocks(
+        lambda block: cupy.ones((1, 1)) * block.flags.f_contiguous, chunks=((1,), (1,)), dtype=float
+    )
+    assert float(layouts.sum().compute()) == 1
+
+
 def test_delayed_functions_run_once(cell):
     cell()
-    CALLS.clear()
 
     @dask.delayed
     def with_side_effects(block):
         CALLS.append(1)
         return np.asarray(block)
 
-    with pytest.raises(TypeError, match="Implicit conversion"):
-        with_side_effects(array().to_delayed()[0, 0]).compute()
-    assert len(CALLS) == 1
+    for argument in (array().to_delayed()[0, 0], array().rechunk((3, 4)) + 1):
+        CALLS.clear()
+        with pytest.raises(TypeError, match="Implicit conversion"):
+            with_side_effects(argument).compute()
+        assert len(CALLS) == 1
 
 
 def test_threads_of_a_local_scheduler_fall_back_too(cell):
@@ -306,9 +381,9 @@ def test_it_has_the_name_the_token_and_the_signature_of_the_function_and_travels
     from dask.base import tokenize
     from dask.utils import funcname, has_keyword
 
-    wrapped = HostFallback(block_id_only, "layer", refuse=True)
+    wrapped = HostFallback(block_id_only, "layer", cell="cell", refuse=True)
     copied = pickle.loads(pickle.dumps(wrapped))  # noqa: S301 - our own
-    assert (copied.function, copied.layer, copied.refuse) == (block_id_only, "layer", True)
+    assert (copied.function, copied.layer, copied.cell, copied.refuse) == (block_id_only, "layer", "cell", True)
     assert tokenize(wrapped) == tokenize(block_id_only)
     assert (funcname(wrapped), has_keyword(wrapped, "block_info")) == ("block_id_only", True)
 
@@ -338,7 +413,8 @@ def test_a_client_submits_the_fallback_and_receives_what_ran_on_the_host():
         default_client.computing_on(client),
     ):
         before = fallback_log.blocks.copy()
-        with switched_to("cupy", "pandas", CellRecord(fallback="host")):
+        first, second = CellRecord(fallback="host"), CellRecord(fallback="host")
+        with switched_to("cupy", "pandas", first):
             x = array()
             result = (x.map_blocks(host_only, dtype=float) + 1)[:, 0].sum().compute()
             assert (type(result), float(result)) == (cupy.ndarray, 14)
@@ -349,6 +425,13 @@ def test_a_client_submits_the_fallback_and_receives_what_ran_on_the_host():
         counted = fallback_log.blocks_since(before)
         assert {place.operation for place in counted} == {"host_only"}
         assert sum(counted.values()) == 2 + 4
+        # A report is about the cell that submitted the task, whenever it arrives. Those of other kernels arrive, too.
+        client.submit(HostFallback(host_only, "layer", cell="of another kernel"), cupy.ones(2), pure=False).result()
+        with switched_to("cupy", "pandas", second):
+            (array() + 2).map_blocks(host_only, dtype=float).compute()
+        wait_until(lambda: sum(fallback_log.blocks_of(second.id).values()) == 4)
+        assert fallback_log.blocks_of(first.id) == counted
+        assert sum(fallback_log.blocks_since(before).values()) == 2 + 4 + 4
         with switched_to("cupy", "pandas", CellRecord(fallback="strict")):
             mapped = (array() + 3).map_blocks(host_only, dtype=float)
             with pytest.raises(NotOnGpuError, match=r"host_only \(line \d+\) cannot run on the GPU"):

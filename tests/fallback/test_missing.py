@@ -24,10 +24,10 @@ PAGE = (Path(__file__).parents[2] / "docs" / "what-runs-where.md").read_text()
     [
         (np.asarray, "TypeError: Implicit conversion"),
         (lambda x: np.nanquantile(x, 0.5), "TypeError: no implementation found for 'numpy.nanquantile'"),
-        (np.spacing, "TypeError: operand type(s) all returned NotImplemented from __array_ufunc__"),
+        (np.spacing, r"TypeError: operand type\(s\) all returned NotImplemented from __array_ufunc__"),
         (lambda x: x + np.ones(3), "TypeError: Unsupported type <class 'numpy.ndarray'>"),
-        (lambda x: x.astype("U3"), "TypeError: Unsupported dtype"),
-        (lambda x: x.newbyteorder, "AttributeError: 'cupy.ndarray' object has no attribute 'newbyteorder'"),
+        (lambda x: x.astype("U3"), "(Type|Value)Error: Unsupported dtype"),
+        (lambda x: x.newbyteorder, r"AttributeError: '(cupy\.)?ndarray' object has no attribute 'newbyteorder'"),
         (lambda x: cupy.nanquantile, "AttributeError: module 'cupy' has no attribute 'nanquantile'"),
         (lambda x: x.reshape(7), ""),
         (lambda x: [].missing, ""),
@@ -39,7 +39,7 @@ def test_a_lack_is_told_from_other_errors(function, words):
     with pytest.raises(Exception) as failure:  # noqa: PT011 - of any class
         function(cupy.ones(3))
     found = words_of_lack(failure.value)
-    assert found.startswith(words)
+    assert re.match(words, found)
     assert bool(found) == bool(words) or isinstance(failure.value, ValueError)  # CuPy's own about shapes: tried again
 
 
@@ -123,8 +123,13 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     def other(image, size):
         return image, size
 
-    scipy = types.SimpleNamespace(gaussian_filter=gaussian_filter, median_filter=other)
-    cupyx = types.SimpleNamespace(gaussian_filter=twin, median_filter=lambda image, size, mode: None)
+    def zoom(image, zoom, order=3):
+        return image, zoom, order
+
+    scipy = types.SimpleNamespace(gaussian_filter=gaussian_filter, median_filter=other, zoom=zoom)
+    cupyx = types.SimpleNamespace(
+        gaussian_filter=twin, median_filter=lambda image, size, mode: None, zoom=lambda image, zoom, order=1: None
+    )
     for name in ("scipy", "cupyx", "cupyx.scipy"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     monkeypatch.setitem(sys.modules, "scipy.ndimage", scipy)
@@ -135,4 +140,5 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     assert function(np.ones(2), 1) == (np.ndarray, "on the host", 1)
     assert with_twin(functools.partial(gaussian_filter, sigma=2))(cupy.ones(2)) == (cupy.ndarray, "on the GPU", 2)
     assert with_twin(other) is other
+    assert with_twin(zoom) is zoom, "another default gives another result"
     assert with_twin(len) is len

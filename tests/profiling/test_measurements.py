@@ -1,5 +1,6 @@
 """A profile is made of what the scheduler and its workers recorded."""
 
+import sys
 import threading
 import types
 
@@ -68,7 +69,7 @@ class Event:
 def test_the_gpu_is_not_waited_for_and_events_are_used_again(monkeypatch):
     Event.times = iter(range(100))
     cuda = types.SimpleNamespace(Event=Event, get_elapsed_time=lambda a, b: 1000 * (b.at - a.at))
-    monkeypatch.setitem(__import__("sys").modules, "cupy", types.SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
     times = []
     clock = GpuClock(lambda step, seconds: times.append((step, seconds)))
     events = [clock.record() for _ in range(3)]
@@ -80,6 +81,33 @@ def test_the_gpu_is_not_waited_for_and_events_are_used_again(monkeypatch):
     clock.finish(60)
     assert times == [(("sum", "random"), 1), (("sum", "sum"), 1)]
     assert {id(clock.record()) for _ in range(3)} == set(map(id, events))
+
+
+def test_threads_that_read_the_clock_at_once_read_no_event_that_the_gpu_has_not_reached(monkeypatch):
+    class Reached:
+        asked = False
+
+        @property
+        def done(self):
+            if not self.asked:
+                self.asked = True
+                clock.finish(0)  # what another thread may do at this moment
+            return True
+
+    class NotReached:
+        done = False
+
+    def elapsed(_, end):
+        assert end.done, "cudaErrorNotReady"
+        return 1000
+
+    cuda = types.SimpleNamespace(get_elapsed_time=elapsed)
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
+    times = []
+    clock = GpuClock(lambda step, seconds: times.append((step, seconds)))
+    clock._pending.extend([([("a", "a")], [Reached(), Reached()]), ([("b", "b")], [NotReached(), NotReached()])])
+    clock.finish(0)
+    assert times == [(("a", "a"), 1)]
 
 
 def task_message(start, stop, *, thread=1, **more):

@@ -74,7 +74,6 @@ class Footer:
 
     def __enter__(self) -> None:
         self._began = time.monotonic()
-        self._blocks_before = fallback_log.blocks.copy() if self._record.watches else None
         self._submitted_before = self._cluster.tasks_submitted
         self._metrics = self._cluster.start_cell_metrics()
 
@@ -148,11 +147,8 @@ class Footer:
         )
 
     def _fallbacks(self) -> tuple[tuple[str, int, int], ...]:
-        if self._blocks_before is None:
-            return ()
-        counted = fallback_log.blocks_since(self._blocks_before)
         blocks: Counter[tuple[str, int]] = Counter()
-        for place, number in counted.items():
+        for place, number in fallback_log.blocks_of(self._record.id).items():
             blocks[place.operation, place.line] += number
         return tuple((operation, line, number) for (operation, line), number in sorted(blocks.items(), key=_by_line))
 

@@ -67,7 +67,7 @@ class Commands:
 
     def _scale(self, arguments: LineArguments) -> View:
         assert arguments.number is not None
-        return StatusView(self._session.scale(arguments.number))
+        return StatusView(self._session.require().scale(arguments.number))
 
     def _on(self, arguments: LineArguments) -> View:
         self._settings.on_options, self._settings.on = arguments.cell, True
@@ -116,4 +116,4 @@ class Commands:
         return list_fallbacks()
 
     def _logs(self, arguments: LineArguments) -> View:
-        return LogsView(self._session.log(max(1, min(arguments.lines, 10_000))))
+        return LogsView(self._session.require().log(max(1, min(arguments.lines, 10_000))))

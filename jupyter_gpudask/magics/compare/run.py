@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from ...overlay.cell_record import CellRecord
     from ...session.running_cluster import RunningCluster
-    from ...session.session import Session
     from ..arguments import CellArguments
     from .rules import Comparison
 
@@ -58,7 +57,6 @@ class Run:
 
 async def compare_runs(
     shell: InteractiveShell,
-    session: Session,
     cluster: RunningCluster,
     arguments: CellArguments,
     body: str,
@@ -74,7 +72,7 @@ async def compare_runs(
     ----------
     shell
         The shell with the notebook's variables.
-    session, cluster
+    cluster
         The kernel's cluster, which must have GPUs.
     arguments
         The arguments of ``%%gpudask``.
@@ -94,6 +92,7 @@ async def compare_runs(
     if cluster.ready.engine != "cuda":
         raise ComparisonError("--compare needs GPUs, and this cluster is the CPU stand-in.", "Leave it out.")
     from ...protocol import ClusterSpec
+    from ...session.launch import temporary_cluster
     from ...switch.context import switched_to
     from ...switch.default_client import default_client
     from ...switch.moving import host_collections, moved
@@ -101,7 +100,8 @@ async def compare_runs(
     ast.parse(body, file)
     _refuse_results_on_workers(body, shell.user_ns)
     status = display(Note("Running on the CPU ..."), display_id=True)
-    with session.temporary_cluster(ClusterSpec.parse({"engine": "cpu"})) as cpu_cluster, ExitStack() as stack:
+    cpu_spec = ClusterSpec.parse({"engine": "cpu"})
+    with temporary_cluster(cluster.loop, cpu_spec) as cpu_cluster, ExitStack() as stack:
         stack.enter_context(default_client.computing_on(cpu_cluster.client))
         stack.enter_context(switched_to("numpy", "pandas"))
         where = f"the {describe_cluster(cpu_cluster.ready)} with NumPy and pandas"
@@ -116,7 +116,7 @@ async def compare_runs(
         stack.enter_context(switched_to(*backends, record))
         outside = host_collections(body, namespace, backends)
         stack.enter_context(moved(arguments.move, namespace, mentioned=list(outside)))
-        where = f"{describe_cluster(cluster.ready, session.state())} with {' and '.join(backends)}"
+        where = f"{describe_cluster(cluster.ready, cluster.state())} with {' and '.join(backends)}"
         gpu = await _run(body, file, namespace, cluster.client, where)
     status.update(Note("Ran on the CPU, then on the GPUs."))
     return ComparisonView(cpu, gpu, {} if gpu.error else _compare(cpu.results, gpu.results))

@@ -51,7 +51,7 @@ def connect(
         loop.run(cluster.leave())
         client.close(timeout=2)
         raise
-    return RunningCluster(cluster, client)
+    return RunningCluster(loop, cluster, client)
 
 
 def _connect_client(target: Target) -> KernelClient:

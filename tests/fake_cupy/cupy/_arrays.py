@@ -145,7 +145,7 @@ def wrap(value):
         raise RuntimeError(_broken[0])
     if isinstance(value, np.ndarray | np.generic):
         value = np.asarray(value)
-        if value.dtype.kind not in "biufc":
+        if value.dtype.kind not in "biufc" or value.dtype.char in "gG":  # long double
             raise TypeError(f"Unsupported dtype {value.dtype}")
         wrapped = object.__new__(ndarray)
         wrapped._host = value

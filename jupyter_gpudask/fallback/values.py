@@ -1,0 +1,141 @@
+"""The arguments and results of functions of blocks: what they have, copies of them, and moves between GPU and host."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from dask.utils import funcname, key_split, typename
+from tlz import compose
+
+from ..inspection.placement import can_move, is_plain_tuple, is_type_of_gpu, results_to_host
+from .missing import words_of_lack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+_PANDAS = (pd.DataFrame, pd.Series, pd.Index)
+_LIBRARIES = frozenset({"_operator", "builtins", "cudf", "cupy", "dask", "dask_cudf", "numpy", "operator", "pandas"})
+_THIS_PACKAGE = __name__.partition(".")[0]
+_Composition = type(compose(str, repr))  # of functions; Dask's reductions are such
+
+
+def has_gpu_data(value: Any, package: str = "") -> bool:
+    """Whether this is a GPU array or dataframe, or a container or function that has one; of one package if given."""
+    return any(_is_gpu_data(part, package) for part in _parts(value))
+
+
+def has_function_of_user(value: Any) -> bool:
+    """Whether this is, or has, a function that may change its blocks; those of Dask and its libraries do not."""
+    return any(map(_is_function_of_user, _parts(value)))
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """The contents of containers, partial functions and compositions of functions; anything else as it is."""
+    inner: Any = None
+    if isinstance(value, list | tuple | set | frozenset):
+        inner = value
+    elif isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, functools.partial):
+        inner = value.func, value.args, value.keywords
+    elif isinstance(value, _Composition):
+        inner = value.first, value.funcs
+    if inner is None:
+        yield value
+    else:
+        for part in inner:
+            yield from _parts(part)
+
+
+def _is_gpu_data(value: Any, package: str) -> bool:
+    kind = type(value)
+    if not is_type_of_gpu(kind) and callable(value):  # perhaps a method of such data
+        kind = type(getattr(value, "__self__", None))
+    return is_type_of_gpu(kind) and kind.__module__.startswith(package)
+
+
+def _is_function_of_user(value: Any) -> bool:
+    if not callable(value):
+        return False
+    package = (getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
+    if package == _THIS_PACKAGE:
+        return has_function_of_user(getattr(value, "__wrapped__", None))
+    return package not in _LIBRARIES
+
+
+def operation_of(function: Callable[..., Any], layer: str = "") -> str:
+    """The name of a function for the user; where it has none, that of the collection `layer`."""
+    while isinstance(function, _Composition):
+        function = function.funcs[-1]  # the last one that is called
+    name = funcname(function)
+    return key_split(layer) if name.startswith(("_", "<")) and layer else name
+
+
+def copied(value: Any) -> Any:
+    """A value with copies of its arrays and dataframes."""
+    if type(value) is dict:
+        return {key: copied(part) for key, part in value.items()}
+    if type(value) is list or is_plain_tuple(value):
+        return type(value)(map(copied, value))
+    if isinstance(value, np.ndarray) or typename(type(value)) == "cupy.ndarray":
+        return value.copy(order="K")
+    if isinstance(value, pd.DataFrame | pd.Series) or is_type_of_gpu(type(value)):
+        return value.copy()
+    return value
+
+
+def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with host copies of the GPU data that it holds: arguments of a `functools.partial`, or self."""
+    if isinstance(function, functools.partial):
+        return functools.partial(
+            on_host(function.func), *results_to_host(function.args), **results_to_host(function.keywords)
+        )
+    owner = getattr(function, "__self__", None)
+    if owner is not None and is_type_of_gpu(type(owner)):
+        method: Callable[..., Any] = getattr(results_to_host(owner), function.__name__)
+        return method
+    return function
+
+
+def to_gpu(result: Any, kinds: Collection[str]) -> Any:
+    """A result of the host, moved to the GPU as far as the GPU library can hold it.
+
+    Parameters
+    ----------
+    result
+        A result, or a tuple, list or dictionary of results.
+    kinds
+        The libraries of the function's arguments. With ``"cupy"``, scalars of NumPy become arrays without dimensions,
+        as CuPy returns them; only with ``"cudf"`` do dataframes of pandas become dataframes of cuDF.
+    """
+    if type(result) is dict:
+        return {key: to_gpu(value, kinds) for key, value in result.items()}
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*(to_gpu(value, kinds) for value in result))
+    if type(result) is list or is_plain_tuple(result):
+        return type(result)(to_gpu(value, kinds) for value in result)
+    if type(result) is np.ndarray or ("cupy" in kinds and isinstance(result, np.generic)):
+        return _array_to_gpu(result)
+    return _frame_to_gpu(result) if "cudf" in kinds and isinstance(result, _PANDAS) else result
+
+
+def _array_to_gpu(array: Any) -> Any:
+    if not can_move(np.asarray(array)):
+        return array
+    import cupy
+
+    return cupy.asarray(array)
+
+
+def _frame_to_gpu(frame: Any) -> Any:
+    import cudf
+
+    try:
+        return cudf.from_pandas(frame)
+    except Exception as error:
+        if not words_of_lack(error):
+            raise
+    return frame
