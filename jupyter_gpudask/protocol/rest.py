@@ -143,10 +143,21 @@ class Profile(_Answer):
 
 
 class ProfileList(_Answer):
-    """The profiles, and the options of a cluster that is requested without options."""
+    """The profiles.
+
+    Attributes
+    ----------
+    profiles
+        The profiles.
+    default
+        The options of a cluster that is requested without options.
+    only
+        Whether clusters with other options than these are refused.
+    """
 
     profiles: tuple[Profile, ...]
     default: ClusterSpec
+    only: bool = False
 
 
 class ClusterInfo(_Answer):

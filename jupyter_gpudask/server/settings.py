@@ -24,6 +24,11 @@ class ServerSettings(LoggingConfigurable):
         {'queue': {'class': 'dask_jobqueue.SLURMCluster', 'options': {'n_workers': 4}, 'engine': 'cuda'}}, where engine
         is 'cuda' if the workers have GPUs. Users choose a profile by name; only the administrator can name a class.""",
     ).tag(config=True)
+    profiles_only = Bool(
+        default_value=False,
+        help="""Whether users can start only clusters with the options of a profile, or with the default options. They
+        can still change the number of workers within that.""",
+    ).tag(config=True)
     idle_timeout = Float(
         0.0,
         min=0.0,

@@ -34,7 +34,9 @@ class ProfilesHandler(GpuDaskAPIHandler):
     async def get(self) -> None:
         """List the profiles and the default options."""
         policy = self.manager.policy
-        self.send_model(ProfileList(profiles=policy.listed_profiles(), default=policy.spec({})))
+        self.send_model(
+            ProfileList(profiles=policy.listed_profiles(), default=policy.spec({}), only=policy.settings.profiles_only)
+        )
 
 
 class ClustersHandler(GpuDaskAPIHandler):

@@ -59,6 +59,9 @@ class Policy:
         LimitError
             The spec exceeds a limit.
         """
+        return self.check(self._unchecked_spec(options, profile))
+
+    def _unchecked_spec(self, options: Mapping[str, Any], profile: str) -> ClusterSpec:
         if not profile and not options.get("profile"):
             options = self._default_options(options) | dict(options)
         profile = profile or ClusterSpec.parse({"profile": options.get("profile", "")}, strict=True).profile
@@ -66,9 +69,9 @@ class Policy:
             raise ProfileNotFoundError(profile, self.settings.profiles)
         options = {name: value for name, value in options.items() if name != "profile"}
         if (class_profile := self._class_profile(profile)) is not None:
-            return self.check(_class_spec(profile, class_profile, options))
+            return _class_spec(profile, class_profile, options)
         base = _without_overridden({"share": self.settings.share_gpus} | self._profile_options(profile), options)
-        return self.check(ClusterSpec.parse(base | options, strict=True))
+        return ClusterSpec.parse(base | options, strict=True)
 
     def cluster_class(self, profile: str) -> ClusterClass | None:
         """The Dask cluster class of a profile; `None` if the profile names none."""
@@ -101,7 +104,18 @@ class Policy:
             workers = len(spec.gpus)
         if workers is not None:
             self.check_workers(workers)
+        if self.settings.profiles_only and not self._is_offered(spec):
+            names = list(self.settings.profiles)
+            reason = f"This server allows only its profiles ({', '.join(names) or 'none'}) and its default options."
+            raise LimitError(
+                reason, f"Type: %gpudask start --profile {names[0]}" if names else "Leave out all options."
+            )
         return spec
+
+    def _is_offered(self, spec: ClusterSpec) -> bool:
+        """Whether a spec is that of a profile or the default one; on the free GPUs instead of all, if it has these."""
+        offered = [self._unchecked_spec({}, ""), *(self._unchecked_spec({}, name) for name in self.settings.profiles)]
+        return any(_comparable(spec) == _comparable(each) for each in offered)
 
     def check_workers(self, workers: int) -> None:
         """Raise `LimitError` if a cluster may not have so many workers."""
@@ -140,6 +154,12 @@ class Policy:
         if _RESOURCE_OPTIONS & options.keys() and self._class_profile(defaults.get("profile", "")) is not None:
             del defaults["profile"]
         return _without_overridden(defaults, options)
+
+
+def _comparable(spec: ClusterSpec) -> ClusterSpec:
+    """A spec without what users may change whatever the profile."""
+    gpus = "all" if spec.gpus == "free" else spec.gpus
+    return spec.model_copy(update={"gpus": gpus, "start_timeout": 0.0, "dashboard": False})
 
 
 def _without_overridden(base: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

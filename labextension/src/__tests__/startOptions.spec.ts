@@ -2,7 +2,11 @@ import { initialOptions, toMagic, toSpec } from '../dialogs/startOptions';
 import { IProfileList, SpecRequest } from '../model/api';
 import { cluster, gpu } from './fakeServer';
 
-const PROFILES: IProfileList = { profiles: [], default: cluster().spec };
+const PROFILES: IProfileList = {
+  profiles: [],
+  default: cluster().spec,
+  only: false
+};
 const HOLDER = { name: 'other.ipynb', kernel_id: 'k', share: false };
 const FREE = gpu();
 const HELD = gpu({ index: 1, uuid: 'GPU-1', holders: [HOLDER] });

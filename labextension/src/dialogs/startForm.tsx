@@ -40,7 +40,9 @@ export function StartForm(props: IStartFormProps): JSX.Element {
               value={options.profile}
               onChange={event => set({ profile: event.target.value })}
             >
-              <option value="">{trans.__('none')}</option>
+              <option value="">
+                {profiles.only ? trans.__('default') : trans.__('none')}
+              </option>
               {profiles.profiles.map(profile => (
                 <option key={profile.name} value={profile.name}>
                   {profile.title}
@@ -50,7 +52,7 @@ export function StartForm(props: IStartFormProps): JSX.Element {
           )}
         </Field>
       )}
-      {!options.profile && <Options {...props} set={set} />}
+      {!options.profile && !profiles.only && <Options {...props} set={set} />}
       {hidden.map(each => (
         <FieldError key={each.field} problem={each} />
       ))}

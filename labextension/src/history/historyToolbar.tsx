@@ -1,6 +1,7 @@
 import React from 'react';
 
 import { useGpuDask } from '../components/context';
+import { TabToolbar } from '../components/tabToolbar';
 import { formatTime } from './format';
 
 interface IHistoryToolbarProps {
@@ -26,11 +27,7 @@ export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
   const { trans } = useGpuDask();
   const button = 'jp-GpuDask-button jp-mod-text';
   return (
-    <div
-      className="jp-GpuDask-historyToolbar"
-      role="toolbar"
-      aria-label={trans.__('History')}
-    >
+    <TabToolbar label={trans.__('History')}>
       <select
         aria-label={trans.__('Time range')}
         value={props.span}
@@ -75,6 +72,6 @@ export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
       >
         {trans.__('Save PNG')}
       </button>
-    </div>
+    </TabToolbar>
   );
 }

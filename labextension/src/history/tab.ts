@@ -1,12 +1,12 @@
 /**
  * The tab with the history, loaded when it is first opened.
  */
-import { MainAreaWidget } from '@jupyterlab/apputils';
 import { historyIcon } from '@jupyterlab/ui-components';
 
 import 'uplot/dist/uPlot.min.css';
 import '../../style/history.css';
 
+import { LiveTab } from '../components/liveTab';
 import { LiveWidget } from '../components/liveWidget';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
@@ -19,7 +19,7 @@ import { HistoryStore } from './store';
 export const HISTORY_ID = 'jupyter-gpudask-history';
 
 /** A tab with a stream of its own, because it requests more past metrics than the panel. */
-export class HistoryTab extends MainAreaWidget<LiveWidget> {
+export class HistoryTab extends LiveTab {
   constructor(gpuDask: IGpuDask, rest: RestClient) {
     const connection = new Connection(rest, Math.random, HISTORY_SECONDS);
     // The store keeps the metrics, so that the model need not.
@@ -27,16 +27,14 @@ export class HistoryTab extends MainAreaWidget<LiveWidget> {
     const store = new HistoryStore(HISTORY_SECONDS);
     connection.received.connect((_, { history }) => store.add(history));
     const view = createHistoryView(store);
-    super({ content: new LiveWidget({ ...gpuDask, model }, view) });
+    super({
+      id: HISTORY_ID,
+      label: gpuDask.trans.__('GPU history'),
+      icon: historyIcon,
+      className: 'jp-GpuDask-history',
+      content: new LiveWidget({ ...gpuDask, model }, view)
+    });
     this._model = model;
-    this.id = HISTORY_ID;
-    this.addClass('jp-GpuDask');
-    this.addClass('jp-GpuDask-history');
-    this.toolbar.hide();
-    this.title.label = gpuDask.trans.__('GPU history');
-    // The down area of Notebook 7 does not center the icon.
-    this.title.icon = historyIcon.bindprops({ stylesheet: 'mainAreaTab' });
-    this.title.closable = true;
   }
 
   override dispose(): void {

@@ -1,6 +1,7 @@
 import React from 'react';
 
 import { useGpuDask } from '../components/context';
+import { TabToolbar } from '../components/tabToolbar';
 import { IFilter, Level } from './records';
 
 /** The state of the controls. */
@@ -28,11 +29,7 @@ export function LogsToolbar(props: ILogsToolbarProps): JSX.Element {
   const set = (changes: Partial<ILogOptions>): void =>
     onChange({ ...options, ...changes });
   return (
-    <div
-      className="jp-GpuDask-logsToolbar"
-      role="toolbar"
-      aria-label={trans.__('Logs')}
-    >
+    <TabToolbar label={trans.__('Logs')}>
       <select
         aria-label={trans.__('Worker')}
         value={options.worker}
@@ -85,7 +82,7 @@ export function LogsToolbar(props: ILogsToolbarProps): JSX.Element {
       <button type="button" className={button} onClick={onDownload}>
         {trans.__('Download')}
       </button>
-    </div>
+    </TabToolbar>
   );
 }
 

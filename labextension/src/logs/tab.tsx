@@ -1,12 +1,12 @@
 /**
  * The tab with the logs of a cluster, loaded when it is first opened.
  */
-import { MainAreaWidget } from '@jupyterlab/apputils';
 import { listIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import '../../style/logs.css';
 
+import { LiveTab } from '../components/liveTab';
 import { LiveWidget } from '../components/liveWidget';
 import { ICluster } from '../model/api';
 import { RestClient } from '../model/rest';
@@ -19,7 +19,7 @@ export function logsId({ kernel_id: id }: ICluster): string {
 }
 
 /** The logs of a cluster. */
-export class LogsTab extends MainAreaWidget<LiveWidget> {
+export class LogsTab extends LiveTab {
   constructor(gpuDask: IGpuDask, rest: RestClient, cluster: ICluster) {
     const content: LiveWidget = new LiveWidget(gpuDask, () => (
       <LogsView
@@ -28,14 +28,12 @@ export class LogsTab extends MainAreaWidget<LiveWidget> {
         isVisible={() => content.isVisible && !document.hidden}
       />
     ));
-    super({ content });
-    this.id = logsId(cluster);
-    this.addClass('jp-GpuDask');
-    this.addClass('jp-GpuDask-logs');
-    this.toolbar.hide();
-    this.title.label = gpuDask.trans.__('Logs: %1', cluster.name);
-    // The down area of Notebook 7 does not center the icon.
-    this.title.icon = listIcon.bindprops({ stylesheet: 'mainAreaTab' });
-    this.title.closable = true;
+    super({
+      id: logsId(cluster),
+      label: gpuDask.trans.__('Logs: %1', cluster.name),
+      icon: listIcon,
+      className: 'jp-GpuDask-logs',
+      content
+    });
   }
 }

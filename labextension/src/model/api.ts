@@ -71,7 +71,10 @@ export type IProfile = Omit<Schemas['Profile'], 'spec'> & {
 };
 
 /** The profiles and the default cluster options. */
-export type IProfileList = { profiles: IProfile[]; default: IClusterSpec };
+export type IProfileList = Omit<
+  Schemas['ProfileList'],
+  'profiles' | 'default'
+> & { profiles: IProfile[]; default: IClusterSpec };
 
 /** The body of an error response. */
 export type IProblem = Omit<Schemas['Problem'], 'others'> & {

@@ -816,12 +816,26 @@ export type components = {
     };
     /**
      * ProfileList
-     * @description The profiles, and the options of a cluster that is requested without options.
+     * @description The profiles.
+     *
+     *     Attributes
+     *     ----------
+     *     profiles
+     *         The profiles.
+     *     default
+     *         The options of a cluster that is requested without options.
+     *     only
+     *         Whether clusters with other options than these are refused.
      */
     ProfileList: {
       /** Profiles */
       profiles: components['schemas']['Profile'][];
       default: components['schemas']['ClusterSpec'];
+      /**
+       * Only
+       * @default false
+       */
+      only: boolean;
     };
     /**
      * RestartCluster

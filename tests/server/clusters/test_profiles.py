@@ -5,7 +5,7 @@ from helpers import pids_of_session, wait_until
 from managers import policy_of
 from traitlets import TraitError
 
-from jupyter_gpudask.errors import ProfileNotFoundError, SpecError
+from jupyter_gpudask.errors import LimitError, ProfileNotFoundError, SpecError
 
 pytestmark = pytest.mark.cluster
 
@@ -154,6 +154,31 @@ def test_the_default_options_can_name_a_profile_and_override_its_options():
     assert policy.spec({}, "small").threads == 1
     assert policy.spec({"profile": ""}).workers is None
     assert policy_of(default_spec={"profile": "small", "gpus": 1}, profiles=PROFILES).spec({}).gpus == 1
+
+
+def test_only_the_options_of_profiles_and_the_default_ones_are_allowed_if_the_administrator_says_so():
+    policy = policy_of(profiles_only=True, profiles=PROFILES, default_spec={"threads": 2})
+    policy.validate_settings()
+    small = policy.spec({}, "small")
+    for allowed in (
+        {},
+        {"gpus": "free"},
+        {"threads": 2},
+        {"start_timeout": 5},
+        small.model_dump(exclude_defaults=True),
+    ):
+        assert policy.spec(allowed)
+    assert policy.updated_spec(small, {"profile": "local"}).profile == "local"
+    names = ", ".join(PROFILES)
+    for refused in ({"threads": 3}, {"gpus": 1}, {"pool": 0.5}, {"engine": "cpu"}, {"profile": "small", "threads": 2}):
+        with pytest.raises(LimitError) as caught:
+            policy.spec(refused)
+        assert caught.value.reason == f"This server allows only its profiles ({names}) and its default options."
+        assert caught.value.fix == "Type: %gpudask start --profile small"
+    with pytest.raises(LimitError):
+        policy.updated_spec(small, {"threads": 2})
+    with pytest.raises(LimitError, match=r"\(none\) and its default options. Leave out all options."):
+        policy_of(profiles_only=True).spec({"threads": 2})
 
 
 def test_the_default_profile_can_name_a_class_which_a_choice_of_workers_overrides():

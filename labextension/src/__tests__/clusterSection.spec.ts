@@ -1,0 +1,195 @@
+import { ICluster } from '../model/api';
+import { cluster, GIB, gpu, rendered } from './fakeServer';
+import { gpuList, ShownPanel } from './shownPanel';
+
+let shown: ShownPanel;
+
+beforeEach(() => (shown = new ShownPanel()));
+afterEach(() => shown.dispose());
+
+describe('the section of clusters', () => {
+  const buttons = '.jp-GpuDask-section .jp-GpuDask-button';
+
+  it('shows that no notebook is open', async () => {
+    shown.show();
+    await shown.receive({ gpus: gpuList() });
+    expect(shown.texts('.jp-GpuDask-noticeTitle')).toEqual([
+      'No notebook is open.'
+    ]);
+  });
+
+  it('has buttons to start a cluster for the current notebook', async () => {
+    shown.show();
+    shown.openNotebook('kernel-9');
+    await shown.receive({ gpus: gpuList() });
+    expect(shown.texts('.jp-GpuDask-noticeTitle')).toEqual([
+      'mine.ipynb has no cluster yet.'
+    ]);
+    expect(shown.names(buttons)).toEqual([
+      'Start: mine.ipynb',
+      'Options…: mine.ipynb'
+    ]);
+  });
+
+  it('asks for a kernel if the notebook has none', async () => {
+    shown.show();
+    shown.openNotebook(null);
+    await shown.receive({ gpus: gpuList() });
+    expect(shown.texts('.jp-GpuDask-noticeTitle')).toEqual([
+      'mine.ipynb has no kernel.'
+    ]);
+  });
+
+  it('shows the tasks of a cluster and its workers', async () => {
+    shown.show();
+    await shown.receive({ gpus: gpuList(), clusters: [cluster()] });
+    expect(shown.texts('.jp-GpuDask-stateLine')).toEqual([
+      'ready4 running, 6 waiting, 3.0 GiB spilled'
+    ]);
+    expect(shown.texts('.jp-GpuDask-workers li')).toEqual([
+      'GPU 04 running, 1 assignedpool 80 %, 3.0 GiB spilled'
+    ]);
+    expect(shown.names(buttons)).toEqual([
+      'Plots: analysis.ipynb',
+      'Choose a plot: analysis.ipynb',
+      'Logs: analysis.ipynb',
+      'Stop: analysis.ipynb',
+      'More actions: analysis.ipynb'
+    ]);
+  });
+
+  it('shows the size of the results, and how many GPUs are used', async () => {
+    shown.show();
+    const { state } = cluster();
+    const scaled = cluster({
+      gpus: ['GPU-0', 'GPU-1'],
+      state: state && { ...state, gpus: ['GPU-0'], held: 3 * GIB }
+    });
+    const gpus = [gpu(), gpu({ index: 1, uuid: 'GPU-1' })];
+    await shown.receive({ gpus: gpuList({ gpus }), clusters: [scaled] });
+    expect(shown.texts('.jp-GpuDask-stateLine')).toEqual([
+      'ready4 running, 6 waiting, 3.0 GiB spilled, holds 3.0 GiB of results'
+    ]);
+    expect(shown.texts('.jp-GpuDask-cards .jp-GpuDask-details').at(-1)).toBe(
+      '1 of 2 × H200'
+    );
+  });
+
+  it('enables a button when its command is enabled', async () => {
+    shown.show();
+    shown.openNotebook('kernel-9');
+    await shown.receive({ gpus: gpuList() });
+    const button = shown.panel.node.querySelector(
+      '[aria-label^="Start"]'
+    ) as HTMLButtonElement | null;
+    expect(button?.disabled).toBe(false);
+    shown.openNotebook('kernel-1');
+    shown.gpuDask.model.updateCluster(cluster({ status: 'closing' }));
+    await rendered();
+    expect(
+      shown.panel.node.querySelector('[aria-label^="Start"]:not(:disabled)')
+    ).toBeNull();
+  });
+
+  it('has the other commands of a cluster in a menu', async () => {
+    shown.show();
+    await shown.receive({ gpus: gpuList(), clusters: [cluster()] });
+    shown.panel.node
+      .querySelector<HTMLButtonElement>('.jp-GpuDask-more')
+      ?.click();
+    await rendered();
+    const labels = Array.from(
+      document.querySelectorAll('.jp-GpuDask-menu .lm-Menu-itemLabel'),
+      node => node.textContent
+    );
+    expect(labels.filter(Boolean)).toEqual([
+      'Open Dask Dashboard',
+      'Scale Cluster…',
+      'Restart Cluster',
+      'Copy Dask Client Code'
+    ]);
+    document.querySelector('.jp-GpuDask-menu')?.remove();
+  });
+
+  it('shows the cluster of the current notebook first', async () => {
+    shown.show();
+    shown.openNotebook('kernel-2');
+    const other = cluster({ kernel_id: 'kernel-2', name: 'zebra.ipynb' });
+    await shown.receive({ gpus: gpuList(), clusters: [cluster(), other] });
+    expect(
+      shown.texts('.jp-GpuDask-card[data-current] .jp-GpuDask-name')
+    ).toEqual(['zebra.ipynb', 'analysis.ipynb']);
+  });
+
+  it.each<[Partial<ICluster>, string, string[]]>([
+    [
+      { status: 'starting', workers_ready: 1, workers_total: 2 },
+      'starting 1 of 2',
+      ['Stop']
+    ],
+    [{ status: 'closing' }, 'stopping', []],
+    [
+      {
+        status: 'failed',
+        reason: 'GPU 0 is held.',
+        fix: 'Take --gpus 1.',
+        workers_total: 0
+      },
+      'failed',
+      ['Change options…', 'Start again']
+    ],
+    [
+      {
+        status: 'failed',
+        reason: 'GPU 0 is held.',
+        fix: 'Start on the GPUs that are free with --gpus free.',
+        workers_total: 0
+      },
+      'failed',
+      ['Start on the free GPUs', 'Change options…']
+    ],
+    [
+      { status: 'failed', reason: 'A worker died.', log: 'Traceback' },
+      'failed',
+      ['Start again', 'Options…', 'Logs']
+    ],
+    [
+      { status: 'closed', reason: 'It was idle.' },
+      'stopped',
+      ['Start again', 'Options…']
+    ]
+  ])(
+    'shows the state and the buttons of %j',
+    async (changes, state, labels) => {
+      shown.show();
+      await shown.receive({ gpus: gpuList(), clusters: [cluster(changes)] });
+      expect(shown.texts('.jp-GpuDask-state')).toEqual([state]);
+      expect(shown.texts('.jp-GpuDask-reason')).toEqual(
+        changes.reason ? [expect.stringContaining(changes.reason)] : []
+      );
+      expect(shown.names(buttons)).toEqual(
+        labels.map(name => `${name}: analysis.ipynb`)
+      );
+    }
+  );
+
+  it('shows why a cluster uses the CPU stand-in', async () => {
+    shown.show();
+    const standIn = cluster({
+      engine: 'cpu',
+      gpus: [],
+      stand_in: 'There is no GPU.'
+    });
+    await shown.receive({ gpus: gpuList({ gpus: [] }), clusters: [standIn] });
+    expect(shown.texts('.jp-GpuDask-reason')).toEqual(['There is no GPU.']);
+    expect(shown.texts('.jp-GpuDask-details')).toEqual(['CPU stand-in']);
+  });
+
+  it('announces changes of state, but no metrics', async () => {
+    shown.show();
+    await shown.receive({ gpus: gpuList(), clusters: [cluster()] });
+    expect(shown.texts('[role="status"]')).toEqual([
+      'analysis.ipynb: ready, 1 × H200'
+    ]);
+  });
+});

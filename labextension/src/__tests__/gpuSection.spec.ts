@@ -1,0 +1,207 @@
+import { Signal } from '@lumino/signaling';
+
+import { cluster, GIB, gpu, rendered } from './fakeServer';
+import { gpuList, ShownPanel } from './shownPanel';
+
+let shown: ShownPanel;
+
+beforeEach(() => (shown = new ShownPanel()));
+afterEach(() => shown.dispose());
+
+describe('the section of GPUs', () => {
+  it('labels each meter and its value', async () => {
+    shown.show();
+    await shown.receive({ gpus: gpuList() });
+    const meters = Array.from(
+      shown.panel.node.querySelectorAll('[role="meter"]')
+    );
+    expect(
+      meters.map(meter => [
+        meter.getAttribute('aria-label'),
+        meter.getAttribute('aria-valuenow'),
+        meter.getAttribute('aria-valuetext')
+      ])
+    ).toEqual([
+      ['GPU 0 busy', '78', '78 %'],
+      ['GPU 0 memory', '29', '41 of 140 GiB']
+    ]);
+    expect(shown.texts('.jp-GpuDask-details span')).toEqual(['46 °C', '191 W']);
+  });
+
+  it('names the model once, and shows the details of a GPU on a click', async () => {
+    shown.show();
+    const holder = { name: 'a.ipynb', kernel_id: 'kernel-1', share: false };
+    const gpus = [0, 1, 2].map(index =>
+      gpu({
+        index,
+        uuid: `GPU-${index}`,
+        holders: index === 1 ? [holder] : []
+      })
+    );
+    gpus.push(gpu({ index: 3, uuid: 'GPU-3', name: 'NVIDIA L4' }));
+    await shown.receive({ gpus: gpuList({ gpus }) });
+    expect(shown.texts('.jp-GpuDask-gpuGroup')).toEqual([
+      '3 × NVIDIA H200140 GiB',
+      'NVIDIA L4140 GiB'
+    ]);
+    expect(shown.texts('.jp-GpuDask-gpuUser')).toEqual([
+      'Free',
+      'a.ipynb',
+      'Free',
+      'Free'
+    ]);
+    expect(shown.panel.node.querySelector('.jp-GpuDask-sparkline')).toBeNull();
+    const toggle =
+      shown.panel.node.querySelectorAll<HTMLButtonElement>(
+        '.jp-GpuDask-toggle'
+      )[1];
+    expect(toggle.getAttribute('aria-label')).toBe('GPU 1: a.ipynb');
+    toggle.click();
+    await rendered();
+    expect(toggle.getAttribute('aria-expanded')).toBe('true');
+    expect(shown.texts('.jp-GpuDask-details').slice(0, 1)).toEqual([
+      '46 °C191 W'
+    ]);
+    expect(
+      shown.panel.node.querySelectorAll('.jp-GpuDask-sparkline').length
+    ).toBe(2);
+    toggle.click();
+    await rendered();
+    expect(shown.panel.node.querySelector('.jp-GpuDask-sparkline')).toBeNull();
+  });
+
+  it('shows the details of two GPUs at first', async () => {
+    shown.show();
+    await shown.receive({
+      gpus: gpuList({ gpus: [gpu(), gpu({ index: 1, uuid: 'GPU-1' })] })
+    });
+    expect(
+      shown.panel.node.querySelectorAll('.jp-GpuDask-sparkline').length
+    ).toBe(4);
+  });
+
+  it('omits metrics that are not available', async () => {
+    shown.show();
+    const bare = gpu({
+      utilization: null,
+      memory_used: null,
+      temperature: null,
+      power: null
+    });
+    await shown.receive({ gpus: gpuList({ gpus: [bare] }) });
+    expect(shown.panel.node.querySelector('[role="meter"]')).toBeNull();
+    expect(shown.texts('.jp-GpuDask-metric')).toEqual([
+      'GPU 0 busy unknown',
+      'GPU 0 memory unknown'
+    ]);
+  });
+
+  it('lists the notebooks that hold a GPU by their current names, and other processes', async () => {
+    shown.show();
+    const own = {
+      pid: 1,
+      name: 'python',
+      user: 'ada',
+      memory: 3 * GIB,
+      kernel_id: 'kernel-1',
+      notebook: null
+    };
+    const other = {
+      pid: 812,
+      name: 'trainer',
+      user: 'bob',
+      memory: 2 * GIB,
+      kernel_id: null,
+      notebook: null
+    };
+    const outside = {
+      pid: 813,
+      name: 'python',
+      user: 'ada',
+      memory: GIB,
+      kernel_id: 'kernel-2',
+      notebook: 'other.ipynb'
+    };
+    const holder = {
+      name: 'work/Untitled.ipynb',
+      kernel_id: 'kernel-1',
+      share: false
+    };
+    const held = gpu({ holders: [holder], users: [own, other, outside] });
+    await shown.receive({
+      gpus: gpuList({ gpus: [held] }),
+      clusters: [cluster()]
+    });
+    expect(shown.texts('.jp-GpuDask-holders li')).toEqual([
+      'analysis.ipynb3.0 GiB',
+      'trainer, pid 812bob, 2.0 GiB',
+      'Kernel of other.ipynb, pid 813ada, 1.0 GiB'
+    ]);
+  });
+
+  it('does not show a GPU as free if its memory is in use', async () => {
+    shown.show();
+    const listed = {
+      pid: 812,
+      name: 'trainer',
+      user: 'bob',
+      memory: GIB,
+      kernel_id: null,
+      notebook: null
+    };
+    const hidden = { memory_used: 100 * GIB, hidden_use: true };
+    await shown.receive({
+      gpus: gpuList({
+        gpus: [
+          gpu({ memory_used: GIB }),
+          gpu({ uuid: 'GPU-1', ...hidden }),
+          gpu({ uuid: 'GPU-2', ...hidden, users: [listed] })
+        ]
+      })
+    });
+    expect(shown.texts('.jp-GpuDask-gpuUser')).toEqual([
+      'Free',
+      'In use',
+      'trainer'
+    ]);
+    shown.panel.node
+      .querySelectorAll<HTMLButtonElement>('.jp-GpuDask-toggle')
+      .forEach(toggle => toggle.click());
+    await rendered();
+    expect(shown.texts('.jp-GpuDask-holders li')).toEqual([
+      'Unlisted processes100 GiB',
+      'trainer, pid 812bob, 1.0 GiB',
+      'Unlisted processes99 GiB'
+    ]);
+  });
+
+  it('does not show a GPU as free if its processes are hidden by a setting', async () => {
+    shown.show();
+    shown.gpuDask.model.settings.follow({
+      composite: { showProcesses: false },
+      changed: new Signal<unknown, void>({})
+    });
+    const user = {
+      pid: 812,
+      name: 'trainer',
+      user: 'bob',
+      memory: GIB,
+      kernel_id: null,
+      notebook: null
+    };
+    await shown.receive({ gpus: gpuList({ gpus: [gpu({ users: [user] })] }) });
+    expect(shown.texts('.jp-GpuDask-gpuUser')).toEqual(['In use']);
+  });
+
+  it('shows why there are no GPUs, and the fix', async () => {
+    shown.show();
+    const reason = 'This machine has no NVIDIA driver.';
+    await shown.receive({
+      gpus: gpuList({ gpus: [], reason, fix: 'Install one.' })
+    });
+    expect(shown.texts('.jp-GpuDask-notice p').slice(0, 2)).toEqual([
+      reason,
+      'Install one.'
+    ]);
+  });
+});

@@ -1,0 +1,30 @@
+import { MainAreaWidget } from '@jupyterlab/apputils';
+import { LabIcon } from '@jupyterlab/ui-components';
+
+import '../../style/tabs.css';
+
+import { LiveWidget } from './liveWidget';
+
+interface ILiveTabOptions {
+  id: string;
+  label: string;
+  icon: LabIcon;
+  className: string;
+  content: LiveWidget;
+}
+
+/** A tab of the main area, or of the down area of Notebook 7. */
+export class LiveTab extends MainAreaWidget<LiveWidget> {
+  constructor({ id, label, icon, className, content }: ILiveTabOptions) {
+    super({ content });
+    this.id = id;
+    ['jp-GpuDask', 'jp-GpuDask-tab', className].forEach(name =>
+      this.addClass(name)
+    );
+    this.toolbar.hide();
+    this.title.label = label;
+    // The down area of Notebook 7 does not center the icon.
+    this.title.icon = icon.bindprops({ stylesheet: 'mainAreaTab' });
+    this.title.closable = true;
+  }
+}
