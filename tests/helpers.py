@@ -34,7 +34,8 @@ def fake_gpu_environment(*, cupy: bool = False, **settings: str) -> dict[str, st
     """
     folders = [str(FAKE_GPUS), str(FAKE_CUPY) if cupy else "", os.environ.get("PYTHONPATH", "")]
     path = os.pathsep.join(filter(None, folders))
-    return {**os.environ, "PYTHONPATH": path, **settings}
+    visible = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}  # real GPUs
+    return {**visible, "PYTHONPATH": path, **settings}
 
 
 def pids_of_session(session: int) -> list[int]:

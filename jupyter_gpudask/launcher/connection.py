@@ -145,6 +145,9 @@ class ClusterConnection:
     async def check_libraries(self, names: Sequence[str]) -> None:
         """Check nothing: the workers have the environment of the kernel."""
 
+    async def report_automatic(self, *, on: bool) -> None:
+        """Report nothing: only a Jupyter server shows it."""
+
     async def leave(self) -> None:
         """Do nothing: the cluster is closed afterwards."""
 

@@ -77,6 +77,8 @@ class GpuDaskMagics(Magics):
         self.automatic = AutomaticCells(shell, self.settings)
         self.session.optimize(on=self.settings.optimize)
         self.settings.observe(lambda change: self.session.optimize(on=change["new"]), "optimize")
+        self.session.report_automatic(on=self.settings.on)
+        self.settings.observe(lambda change: self.session.report_automatic(on=change["new"]), "on")
         self.matcher = make_matcher(shell.user_ns)
         self._access = ClusterAccess(shell, self.session)
         self._commands = Commands(shell, self.session, self._access, self.settings)

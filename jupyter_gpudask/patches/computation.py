@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from ..overlay.cell_record import CellRecord
 
-_RETURN_RESULTS = frozenset({"compute", "head", "tail", "safe_head", "item", "__array__", "__len__"})
+_RETURN_RESULTS = frozenset(
+    {"compute", "head", "tail", "safe_head", "item", "iterrows", "itertuples", "__array__", "__len__"}
+)
 _SEVERAL = (list, tuple, set, frozenset)
 
 

@@ -12,8 +12,10 @@ from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 from dask.dataframe.backends import dataframe_creation_dispatch
 
+from ..fallback.missing import words_behind
 from ..inspection.arguments import calling_frame
 from ..inspection.placement import can_move, place_of, to_gpu
+from ..overlay.config_overlay import current_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +38,21 @@ def create_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     result = original(*args, **kwargs)
     if dataframe_creation_dispatch.backend != "cudf" or not _is_to_be_moved([*args, *kwargs.values()]):
         return result
-    return to_gpu(result) if _is_on_host(result) else result
+    return _frame_to_gpu(result) if _is_on_host(result) else result
+
+
+def _frame_to_gpu(frame: Any) -> Any:
+    """The dataframe on the GPUs; with the fallback to the host, as it is if cuDF lacks one of its dtypes."""
+    __tracebackhide__ = True
+    record = current_record()
+    if record is None or record.fallback != "host":
+        return to_gpu(frame)
+    try:
+        return to_gpu(frame)
+    except Exception as error:
+        if not words_behind(error):
+            raise
+    return frame
 
 
 def _is_to_be_moved(arguments: list[Any]) -> bool:

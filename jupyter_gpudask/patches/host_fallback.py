@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dask._expr import Expr
+from dask.base import is_dask_collection
 
 from ..errors import NotOnGpuError
 from ..fallback.graph import with_fallback
@@ -136,7 +137,7 @@ def build_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     collection = original(on_host)
     fallback_log.note_cell(record.id)
     fallback_log.add_collection(Place(operation, line, words), record.id, collection.npartitions)
-    return _frame_to_gpu(collection)
+    return frame_to_gpu(collection)
 
 
 def expression_on_host(expression: Any, make_collection: Callable[..., Any]) -> Any:
@@ -160,9 +161,9 @@ def expression_on_host(expression: Any, make_collection: Callable[..., Any]) -> 
     return type(expression)(*operands)
 
 
-def _frame_to_gpu(collection: Any) -> Any:
-    """The collection on the GPU, unless cuDF cannot hold it."""
-    if place_of(collection) != "host":
+def frame_to_gpu(collection: Any) -> Any:
+    """A collection on the GPU, unless cuDF cannot hold it; anything else as it is."""
+    if not is_dask_collection(collection) or place_of(collection) != "host":
         return collection
     try:
         return to_gpu(collection)

@@ -70,6 +70,30 @@ FRAME_FUNCTIONS = (
 )
 """Functions of `dask.dataframe`, likewise."""
 
+FRAME_METHODS = (
+    "align",
+    "clip",
+    "combine",
+    "corr",
+    "cov",
+    "describe",
+    "dot",
+    "isin",
+    "kurtosis",
+    "mask",
+    "median",
+    "mode",
+    "quantile",
+    "rename_axis",
+    "replace",
+    "sem",
+    "skew",
+    "std",
+    "var",
+    "where",
+)
+"""Methods of dataframes and series that dask_cudf or cuDF may refuse before there is an expression."""
+
 _OTHER_FRAME_FUNCTIONS = (
     "dask.datasets:timeseries",
     "dask.dataframe.io.demo:make_timeseries",
@@ -323,6 +347,19 @@ PATCHES = (
         requires=_DASK,
     ),
     Patch(
+        "dataframe methods",
+        tuple(
+            _attribute(f"dask_cudf._expr.collection:{kind}.{name}", "frames.methods:call_method")
+            for kind in ("DataFrame", "Series")
+            for name in FRAME_METHODS
+        ),
+        process="kernel",
+        reason="df.corr(min_periods=3) fails before there is an expression that could be moved to the host.",
+        upstream="To file with cuDF: each of them; the error says what is lacking.",
+        test="fallback/test_expressions_on_host.py::test_a_method_that_cudf_lacks_runs_on_the_host",
+        requires=_ALL_OF_RAPIDS,
+    ),
+    Patch(
         "block metadata",
         (
             _attribute("dask.array:Array.__new__", "arrays.block_meta:make_array"),
@@ -337,31 +374,19 @@ PATCHES = (
         requires=_DASK,
     ),
     Patch(
-        "quantiles",
+        "numeric functions of CuPy",
         (
             _code("dask.array:quantile", "arrays.quantiles:quantile"),
             _code("dask.array:median", "arrays.quantiles:median"),
             _code("dask.array:percentile", "arrays.quantiles:percentile"),
-        ),
-        process="kernel",
-        reason="CuPy reads past the end of empty blocks, sorts NaN after all numbers, and cannot compute the median of "
-        "an empty block.",
-        upstream="https://github.com/cupy/cupy/issues/9110",
-        test="switch/test_all_chunks.py::test_it_agrees_with_numpy",
-        requires=_DASK,
-        needed=_CUPY,
-    ),
-    Patch(
-        "element-wise functions",
-        (
             _code("dask.array:angle", "arrays.numeric:angle"),
             _code("dask.array:sinc", "arrays.numeric:sinc"),
             _code("dask.array.core:elemwise", "arrays.numeric:elemwise"),
         ),
         process="kernel",
-        reason="CuPy rounds the quotient first: 1.0 // 0.1 is 10, and 9 in NumPy; and its angle and sinc are wrong for "
-        "NaN.",
-        upstream="https://github.com/cupy/cupy/issues/7737",
+        reason="For quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers. It rounds a "
+        "quotient before the floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN.",
+        upstream="https://github.com/cupy/cupy/issues/9110",
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         requires=_DASK,
         needed=_CUPY,

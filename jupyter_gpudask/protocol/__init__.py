@@ -1,7 +1,20 @@
 """What processes send to each other: the models, as pydantic classes, and the transport. Runs in every process."""
 
 from .cluster_class import ClassProfile, ClusterClass
-from .commands import Close, Command, Release, Rename, Reset, Scale, SendLogs, SendState, Start, Watch, parse_command
+from .commands import (
+    Close,
+    Command,
+    Release,
+    Rename,
+    ReportAutomatic,
+    Reset,
+    Scale,
+    SendLogs,
+    SendState,
+    Start,
+    Watch,
+    parse_command,
+)
 from .events import Answer, Closed, Event, Failed, LogText, Progress, Ready, Refused, StateReport, parse_event
 from .messages import PROTOCOL_VERSION
 from .spec import ClusterSpec
@@ -27,6 +40,7 @@ __all__ = [
     "Refused",
     "Release",
     "Rename",
+    "ReportAutomatic",
     "Reset",
     "Scale",
     "SendLogs",

@@ -109,13 +109,23 @@ class Rename(_Command):
     holder: str
 
 
+class ReportAutomatic(_Command):
+    """Report whether the kernel runs every cell as if ``%%gpudask`` stood above it, by ``%gpudask on``.
+
+    A kernel sends it to its Jupyter server, which shows it in the browser; it has no answer.
+    """
+
+    type: Literal["report_automatic"] = "report_automatic"
+    on: bool
+
+
 class Close(_Command):
     """Close the cluster and end the supervisor."""
 
     type: Literal["close"] = "close"
 
 
-Command = Start | SendState | Watch | SendLogs | Scale | Reset | Release | Rename | Close
+Command = Start | SendState | Watch | SendLogs | Scale | Reset | Release | Rename | ReportAutomatic | Close
 
 _commands: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])
 

@@ -182,6 +182,8 @@ class ClusterInfo(_Answer):
         The pid of the supervisor; `None` if there is none.
     dashboard
         The path of Dask's dashboard below the server's base URL; `None` if there is none.
+    automatic
+        Whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask on``.
     state
         Its last reported state.
     """
@@ -202,6 +204,7 @@ class ClusterInfo(_Answer):
     gpus: tuple[str, ...] = ()
     pid: int | None = None
     dashboard: str | None = None
+    automatic: bool = False
     state: ClusterState | None = None
 
 

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
-from ..protocol import Close, Closed, Failed, Refused, parse_command
+from ..protocol import Close, Closed, Failed, Refused, ReportAutomatic, parse_command
 from ..protocol.attach import Attach, parse_attach
 from ..protocol.dispatch import answer
 from ..protocol.transport import COMMAND_LIMIT, MessageStream
@@ -98,6 +98,7 @@ class _KernelConnection:
         self._created = False
         self._ready_sent = False
         self._closed = False
+        self._reported_automatic = False
 
     async def run(self) -> None:
         try:
@@ -124,6 +125,8 @@ class _KernelConnection:
                 await self._manager.close(cluster.kernel_id)
         finally:
             stop_observing()
+            if self._reported_automatic:  # the kernel has ended, or uses another cluster
+                cluster.automatic = False
 
     def _find(self, attach: Attach) -> tuple[KernelCluster, bool]:
         """The cluster of the kernel, and whether it was created now."""
@@ -157,6 +160,8 @@ class _KernelConnection:
             self._closed = True
             await self._manager.close(cluster.kernel_id)
             self._stream.send(Closed())
+        elif isinstance(command, ReportAutomatic):
+            cluster.automatic, self._reported_automatic = command.on, True
         elif (event := await answer(command, _ClusterCommands(self._manager, self._monitor, cluster))) is not None:
             self._stream.send(event)
         return True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoClusterError
 from ..launcher.cluster_process import ClusterProcess
 from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
-from ..protocol import Close, ClusterSpec, Failed, parse_event
+from ..protocol import Close, ClusterSpec, Failed, ReportAutomatic, parse_event
 from ..protocol.attach import Attach
 from ..protocol.transport import EVENT_LIMIT, MessageStream
 from ..protocol.unix_socket import connect_socket, socket_path
@@ -83,6 +83,11 @@ class ServerCluster(ClusterConnection):
         return asyncio.run_coroutine_threadsafe(self.worker_log("supervisor", lines), self._loop).result(
             _RESPONSE_TIMEOUT
         )
+
+    async def report_automatic(self, *, on: bool) -> None:
+        """Report to the server whether every cell runs as if ``%%gpudask`` stood above it."""
+        with contextlib.suppress(ClusterLostError):  # which the next use of the cluster reports
+            self._send(ReportAutomatic(on=on))
 
     async def close(self) -> None:
         """Ask the server to close the cluster, and wait until it has."""

@@ -47,6 +47,9 @@ class ClusterControl(Protocol):
     def log(self, lines: int = 200) -> str:
         """The last lines of the log of the supervisor, or of the scheduler."""
 
+    async def report_automatic(self, *, on: bool) -> None:
+        """Report whether every cell runs as if ``%%gpudask`` stood above it, to a server that shows it."""
+
     async def leave(self) -> None:
         """Remove what this kernel has added to a cluster that keeps running; called before the client is closed."""
 

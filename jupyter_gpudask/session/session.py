@@ -29,6 +29,7 @@ class Session:
         self._loss: ClusterLostError | None = None
         self._options: dict[str, Any] | None = {}
         self._optimizes = True
+        self._is_automatic = False
         self._lock = threading.RLock()
 
     @property
@@ -115,8 +116,8 @@ class Session:
                     return running, False
                 raise ClusterExistsError
             # The server may already hold a cluster for this kernel; then it returns that one.
-            cluster = self._cluster = launch(self._loop, spec, on_progress, while_waiting, self._on_lost)
-            cluster.client.optimizes = self._optimizes
+            cluster = launch(self._loop, spec, on_progress, while_waiting, self._on_lost)
+            self._take(cluster)
             self._loss, self._options = None, options
             if cluster.ready.found:
                 self._set_up_attached(cluster)
@@ -148,8 +149,8 @@ class Session:
                     f"This kernel has a cluster at {running.ready.address}.",
                     f"Type %gpudask {'stop' if running.is_owned else 'disconnect'} first.",
                 )
-            cluster = self._cluster = connect(self._loop, arguments, while_waiting, self._on_lost)
-            cluster.client.optimizes = self._optimizes
+            cluster = connect(self._loop, arguments, while_waiting, self._on_lost)
+            self._take(cluster)
             self._loss = self._options = None
             return cluster
 
@@ -202,6 +203,13 @@ class Session:
             self._optimizes = on
             if self._cluster is not None:
                 self._cluster.client.optimizes = on
+
+    def report_automatic(self, *, on: bool) -> None:
+        """Report whether every cell runs as if ``%%gpudask`` stood above it; the notebook's toolbar shows it."""
+        with self._lock:
+            self._is_automatic = on
+            if self._cluster is not None:
+                self._loop.run(self._cluster.process.report_automatic(on=on))
 
     def restart_options(self, changes: dict[str, Any]) -> dict[str, Any]:
         """The options of the last cluster with `changes`, checked as far as possible while that cluster still runs.
@@ -287,10 +295,17 @@ class Session:
     def _attach(self) -> RunningCluster | None:
         cluster = attach(self._loop, self._on_lost)
         if cluster is not None:
-            self._cluster, self._loss = cluster, None
-            cluster.client.optimizes = self._optimizes
+            self._take(cluster)
+            self._loss = None
             self._set_up_attached(cluster)
         return cluster
+
+    def _take(self, cluster: RunningCluster) -> None:
+        """Use a cluster, with the settings of this session."""
+        self._cluster = cluster
+        cluster.client.optimizes = self._optimizes
+        if self._is_automatic:
+            self._loop.run(cluster.process.report_automatic(on=True))
 
     def _set_up_attached(self, cluster: RunningCluster) -> None:
         """Give a cluster that another kernel or the server started this kernel's import path, and keep its options."""

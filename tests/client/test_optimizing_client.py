@@ -8,7 +8,7 @@ from helpers import client_of
 
 pytestmark = pytest.mark.cluster
 
-OPTIONS = {"on the CPU": {"engine": "cpu", "workers": 1}, "on GPUs": {"gpus": 2}}
+OPTIONS = {"on the CPU": {"engine": "cpu", "workers": 1, "threads": 2}, "on GPUs": {"gpus": 2}}
 
 
 @pytest.fixture(scope="module", params=OPTIONS.values(), ids=OPTIONS)

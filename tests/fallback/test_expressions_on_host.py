@@ -1,14 +1,20 @@
 """A dataframe operation whose metadata cuDF lacks runs on the host as a whole; cuDF is a class of that name here."""
 
+from types import SimpleNamespace
+
 import dask.array as da
+import dask.dataframe as dd
 import pandas as pd
 import pytest
 from dask._expr import Expr
 
 from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.log import Place, fallback_log
+from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.patches import creation
+from jupyter_gpudask.patches.frames.methods import call_method
 from jupyter_gpudask.patches.host_fallback import build_frame
 
 
@@ -75,6 +81,15 @@ class Collection:
     def to_backend(self, name):
         return Collection(Source("gpu" if name == "cudf" else "host"))
 
+    def corr(self, other=None, *, min_periods=1):
+        if place_of(self) == "gpu":
+            error = NotImplementedError("min_periods is currently not supported.")
+            exec("raise error", {"__name__": "cudf.core.dataframe", "error": error})  # noqa: S102
+        assert other is None or place_of(other) == "host"
+        if min_periods < 0:
+            raise ValueError("min_periods must not be negative")
+        return self
+
 
 def new_collection(expr):
     return Collection(expr)
@@ -108,8 +123,9 @@ def test_it_is_computed_on_the_host_and_its_result_is_on_the_gpu(cell):
 
 
 def test_the_line_of_an_expression_of_arrays_is_known(cell):
+    array = da.ones(3)
     cell("host")
-    array = build_frame(lambda _: da.ones(3), Source("gpu"))
+    build_frame(lambda _: array, Source("gpu"))
     assert fallback_log.line_of(array.name) > 0
 
 
@@ -130,3 +146,44 @@ def test_strict_refuses_it(cell):
     cell("strict")
     with pytest.raises(NotOnGpuError, match=r"Missing .*cannot run on the GPU: NotImplementedError: Rolling.median"):
         build_frame(new_collection, Missing(Source("gpu"), 3))
+
+
+@pytest.mark.parametrize("others", [(), (Collection(Source("gpu")),)])
+def test_a_method_that_cudf_lacks_runs_on_the_host(cell, others):
+    cell("host")
+    before = fallback_log.blocks.copy()
+    assert place_of(call_method(Collection.corr, Collection(Source("gpu")), *others)) == "gpu"
+    ((place, blocks),) = fallback_log.blocks_since(before).items()
+    assert (place.operation, blocks) == ("corr", 3)
+    assert place.line > 0
+    with pytest.raises(ValueError, match="must not be negative"):  # what pandas says
+        call_method(Collection.corr, Collection(Source("gpu")), min_periods=-1)
+
+
+@pytest.mark.parametrize(
+    ("fallback", "error", "text"),
+    [
+        ("error", NotImplementedError, "min_periods"),
+        ("strict", NotOnGpuError, r"corr \(line \d+\) cannot run on the GPU"),
+    ],
+)
+def test_a_method_that_cudf_lacks_is_refused_if_that_is_set(cell, fallback, error, text):
+    cell(fallback)
+    with pytest.raises(error, match=text):
+        call_method(Collection.corr, Collection(Source("gpu")))
+
+
+@pytest.mark.parametrize(("fallback", "stays"), [("host", True), ("error", False)])
+def test_a_dataframe_whose_dtypes_cudf_lacks_stays_on_the_host(cell, monkeypatch, fallback, stays):
+    def to_gpu(_):
+        exec("raise error", {"__name__": "cudf.core.column", "error": NotImplementedError("PeriodDtype")})  # noqa: S102
+
+    monkeypatch.setattr(creation, "dataframe_creation_dispatch", SimpleNamespace(backend="cudf"))
+    monkeypatch.setattr(creation, "to_gpu", to_gpu)
+    cell(fallback)
+    months = pd.DataFrame({"month": pd.period_range("2020-01", periods=4, freq="M")})
+    if stays:
+        assert creation.create_frame(dd.from_pandas, months, npartitions=2).compute().equals(months)
+    else:
+        with pytest.raises(NotImplementedError, match="PeriodDtype"):
+            creation.create_frame(dd.from_pandas, months, npartitions=2)

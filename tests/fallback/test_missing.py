@@ -24,10 +24,10 @@ PAGE = (Path(__file__).parents[2] / "docs" / "what-runs-where.md").read_text()
     [
         (np.asarray, "TypeError: Implicit conversion"),
         (lambda x: np.nanquantile(x, 0.5), "TypeError: no implementation found for 'numpy.nanquantile'"),
-        (np.spacing, "TypeError: operand type(s) all returned NotImplemented from __array_ufunc__"),
+        (np.spacing, r"TypeError: operand type\(s\) all returned NotImplemented from __array_ufunc__"),
         (lambda x: x + np.ones(3), "TypeError: Unsupported type <class 'numpy.ndarray'>"),
-        (lambda x: x.astype("U3"), "TypeError: Unsupported dtype"),
-        (lambda x: x.newbyteorder, "AttributeError: 'cupy.ndarray' object has no attribute 'newbyteorder'"),
+        (lambda x: x.astype("U3"), "(Type|Value)Error: Unsupported dtype"),
+        (lambda x: x.newbyteorder, r"AttributeError: '(cupy\.)?ndarray' object has no attribute 'newbyteorder'"),
         (lambda x: cupy.nanquantile, "AttributeError: module 'cupy' has no attribute 'nanquantile'"),
         (lambda x: x.reshape(7), ""),
         (lambda x: [].missing, ""),
@@ -39,7 +39,7 @@ def test_a_lack_is_told_from_other_errors(function, words):
     with pytest.raises(Exception) as failure:  # noqa: PT011 - of any class
         function(cupy.ones(3))
     found = words_of_lack(failure.value)
-    assert found.startswith(words)
+    assert re.match(words, found)
     assert bool(found) == bool(words) or isinstance(failure.value, ValueError)  # CuPy's own about shapes: tried again
 
 

@@ -97,6 +97,18 @@ def test_they_differ_and_the_text_says_where(one, other, text):
     assert text in agreement.text
 
 
+class Incomparable:
+    def __eq__(self, other):
+        raise TypeError("no")
+
+    __hash__ = None
+
+
+def test_objects_that_refuse_to_be_compared_differ():
+    one, other = (np.array([Incomparable()], dtype=object) for _ in range(2))
+    assert compare(one, other).agrees is False
+
+
 def test_what_cannot_be_compared_is_reported():
     agreement = compare(object(), object())
     assert (agreement.agrees, agreement.text) == (None, "of type object, which cannot be compared")

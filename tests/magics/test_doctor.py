@@ -54,9 +54,10 @@ def test_each_check_has_a_line(gpu_kernel):
     assert found["versions"] == ("ok", "The kernel and 2 workers have the same versions.", "")
     verdict, text, _ = found["patches"]
     assert verdict == "ok"
-    assert text.startswith("21 changes of other libraries: configuration per cell, ")
+    assert text.startswith("20 changes of other libraries: configuration per cell, ")
     assert text.endswith(
-        "; not needed: Parquet row numbers (cudf is not installed), computed group keys (cudf is not installed)"
+        "; not needed: Parquet row numbers (cudf is not installed), computed group keys (cudf is not installed), "
+        "dataframe methods (cudf is not installed)"
     )
 
 

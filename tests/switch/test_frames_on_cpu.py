@@ -96,6 +96,7 @@ def test_where_cudf_is_in_use_frames_are_shuffled_by_tasks(monkeypatch):
         return str(sorted({type(task).__name__ for task in frame.shuffle("a").optimize().__dask_graph__().values()}))
 
     with Client(processes=False, dashboard_address=":0", n_workers=1):
+        monkeypatch.delitem(sys.modules, "cudf", raising=False)
         assert "P2P" in graph()
         monkeypatch.setitem(sys.modules, "cudf", None)
         assert "P2P" not in graph()

@@ -130,7 +130,10 @@ def _is_same(cpu: Any, gpu: Any, rules: Rules) -> bool:
         return bool(pd.isna(cpu) and pd.isna(gpu))
     if isinstance(cpu, float) and isinstance(gpu, float):
         return bool(_compare_floats(np.asarray(cpu), np.asarray(gpu), rules).agrees)
-    return bool(cpu == gpu)
+    try:
+        return bool(cpu == gpu)
+    except Exception:  # noqa: BLE001 - of any class: objects of two libraries that cannot be compared are not equal
+        return False
 
 
 def _describe(differs: Values, cpu: Values, gpu: Values, equal: str) -> Comparison:

@@ -61,6 +61,9 @@ def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+_FONT_SIZE = "var(--jp-ui-font-size1, 13px)"
+
+
 class Html(str):
     """The content of a table's cell that is HTML."""
 
@@ -69,11 +72,15 @@ class Html(str):
 
 def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "right", *, caption: str = "") -> str:
     """A table as HTML, with a caption below it; cells are text, except those that are `Html`."""
-    style = f'style="text-align: {align}; padding: 0.1em 0.4em"'  # widgets have no padding between cells
+    # All that would differ between a widget and saved HTML; numbers are not broken from their units.
+    nowrap = "; white-space: nowrap" if align == "right" else ""
+    style = f'style="text-align: {align}; padding: 0.1em 0.5em; line-height: 1.4; font-size: {_FONT_SIZE}{nowrap}"'
     head = "".join(f'<th scope="col" {style}>{escape(cell)}</th>' for cell in heads)
     body = "".join("<tr>" + "".join(f"<td {style}>{_as_html(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    below = f'<caption style="caption-side: bottom; text-align: left; {Note.STYLE}">{escape(caption)}</caption>'
-    return f"<table>{below if caption else ''}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    place = f"caption-side: bottom; text-align: left; line-height: 1.4; {Note.STYLE}"
+    below = f'<caption style="{place}">{escape(caption)}</caption>' if caption else ""
+    table = f"{below}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<table style="border-collapse: collapse">{table}</table>'
 
 
 def _as_html(cell: str) -> str:

@@ -54,6 +54,8 @@ class KernelCluster:
         How many workers have started; `None` before the supervisor reports it.
     state
         The last reported state of the workers.
+    automatic
+        Whether the kernel runs every cell as if ``%%gpudask`` stood above it.
     last_busy
         When the cluster last had work, on the clock of `time.monotonic`.
     secret
@@ -70,6 +72,7 @@ class KernelCluster:
         self.interpreter: Interpreter | None = None
         self.progress: Progress | None = None
         self.state: ClusterState | None = None
+        self.automatic = False
         self.last_busy = time.monotonic()
         self.secret = secrets.token_urlsafe(32)
         self._holder = ""

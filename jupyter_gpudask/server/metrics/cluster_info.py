@@ -56,6 +56,7 @@ def cluster_info(
         gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),
         pid=ready.pid if ready else None,
         dashboard=f"{DASHBOARD_PATH}/{cluster.kernel_id}/" if ready and ready.dashboard_port else None,
+        automatic=cluster.automatic,
         state=None if state is None else with_gpu_metrics(state, gpus),
     )
 

@@ -130,6 +130,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
     gpus: ['GPU-0'],
     pid: 100,
     dashboard: 'gpudask/dashboard/kernel-1/',
+    automatic: false,
     state: {
       engine: 'cuda',
       status: 'ready',

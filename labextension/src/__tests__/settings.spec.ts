@@ -6,6 +6,8 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import schema from '../../schema/settings.json';
+import { isOffered } from '../cluster/offered';
+import { CommandIDs } from '../commandIDs';
 import { formatBytes } from '../format';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
@@ -133,6 +135,41 @@ describe('changed settings', () => {
     expect(titles()).toEqual(['Clusters']);
     source.set({});
     expect(titles()).toEqual(['GPUs', 'Clusters']);
+  });
+
+  it('hide the section of clusters, or the clusters of other notebooks', async () => {
+    FakeSocket.last.send({ clusters: [cluster()] });
+    await rendered();
+    expect(count('.jp-GpuDask-card[aria-label^="Cluster of"]')).toBe(1);
+    source.set({ otherClusters: 'hide' });
+    await rendered();
+    expect(count('.jp-GpuDask-card[aria-label^="Cluster of"]')).toBe(0);
+    source.set({ showClusters: false });
+    expect(titles()).toEqual(['GPUs']);
+    source.set({});
+    expect(titles()).toEqual(['GPUs', 'Clusters']);
+  });
+
+  it('offer fewer commands', () => {
+    const offered = (changes: Partial<ISettings>, isOther: boolean): string =>
+      [
+        CommandIDs.start,
+        CommandIDs.restart,
+        CommandIDs.scale,
+        CommandIDs.stop,
+        CommandIDs.showLogs
+      ]
+        .filter(id =>
+          isOffered(id, isOther, { ...new Settings().value, ...changes })
+        )
+        .map(id => id.replace('gpudask:', ''))
+        .join(' ');
+    const all = 'start restart scale stop show-logs';
+    expect(offered({}, true)).toBe(all);
+    expect(offered({ allowStart: false }, false)).toBe('scale stop show-logs');
+    expect(offered({ allowStop: false }, false)).toBe('start show-logs');
+    expect(offered({ otherClusters: 'show' }, false)).toBe(all);
+    expect(offered({ otherClusters: 'show' }, true)).toBe('show-logs');
   });
 
   it('update metrics less often, but changes of state at once', () => {

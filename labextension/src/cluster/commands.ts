@@ -22,6 +22,7 @@ import { plotsIcon, scaleIcon } from '../icons';
 import { ClusterStatus, ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import type { ClusterActions } from './actions';
+import { isOffered } from './offered';
 import { resultBytes } from './summary';
 
 /** The arguments of the cluster commands. */
@@ -72,6 +73,15 @@ export function addClusterCommands(
     return hasServer && isOver && kernelOf(args) !== null;
   };
 
+  const isVisible =
+    (command: string) =>
+    (args: ReadonlyPartialJSONObject): boolean =>
+      isOffered(
+        command,
+        kernelOf(args) !== current.kernelId,
+        model.settings.value
+      );
+
   /** Add a command that acts on a cluster with one of these statuses, if a condition holds. */
   const add = (
     id: string,
@@ -83,9 +93,11 @@ export function addClusterCommands(
     commands.addCommand(id, {
       ...options,
       describedBy: { args: KERNEL_ARGS },
+      isVisible: isVisible(id),
       isEnabled: args => {
         const cluster = clusterOf(args);
         return (
+          isVisible(id)(args) &&
           cluster !== undefined &&
           statuses.includes(cluster.status) &&
           condition(cluster)
@@ -109,7 +121,8 @@ export function addClusterCommands(
     commands.addCommand(id, {
       ...options,
       describedBy: { args: KERNEL_ARGS },
-      isEnabled: canStart,
+      isVisible: isVisible(id),
+      isEnabled: args => isVisible(id)(args) && canStart(args),
       execute: async args => {
         const kernelId = kernelOf(args);
         if (kernelId) {
@@ -240,6 +253,7 @@ export function addClusterCommands(
 
   const refresh = (): void => commands.notifyCommandChanged();
   model.clustersChanged.connect(refresh);
+  model.settings.changed.connect(refresh);
   model.connection.statusChanged.connect(refresh);
   current.changed.connect(refresh);
 }

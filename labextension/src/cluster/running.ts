@@ -9,6 +9,7 @@ import { gpuDaskIcon } from '../icons';
 import { ICluster } from '../model/api';
 import { RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
+import { isOffered, shownClusters } from './offered';
 import { resultBytes, summarize } from './summary';
 
 /** The section of the clusters. It requests them itself while the stream is closed. */
@@ -41,7 +42,7 @@ export class RunningClusters implements IRunningSessions.IManager {
   }
 
   shutdownAll(): void {
-    const stops = this._active().map(({ kernel_id: id }) =>
+    const stops = this._stoppable().map(({ kernel_id: id }) =>
       this._rest.stop(id)
     );
     void Promise.allSettled(stops).then(() => this._refresh());
@@ -50,7 +51,7 @@ export class RunningClusters implements IRunningSessions.IManager {
   shutdownAllConfirmationText = (): string => {
     const { model, trans } = this._gpuDask;
     const { units } = model.settings.value;
-    const held = sum(this._active().map(resultBytes));
+    const held = sum(this._stoppable().map(resultBytes));
     return held > 0
       ? trans.__(
           'Stop all clusters? Their workers hold %1 of results, which will be lost.',
@@ -62,9 +63,24 @@ export class RunningClusters implements IRunningSessions.IManager {
   };
 
   private _active(): ICluster[] {
-    return [...this._gpuDask.model.clusters.values()].filter(
-      ({ status }) => status !== 'closed' && status !== 'failed'
-    );
+    const { model, current } = this._gpuDask;
+    const { kernelId } = current;
+    return shownClusters(
+      model.clusters.values(),
+      kernelId,
+      model.settings.value
+    ).filter(({ status }) => status !== 'closed' && status !== 'failed');
+  }
+
+  /** The active clusters that may be stopped here. */
+  private _stoppable(): ICluster[] {
+    return this._active().filter(cluster => this._mayStop(cluster));
+  }
+
+  private _mayStop({ kernel_id: id }: ICluster): boolean {
+    const { model, current } = this._gpuDask;
+    const isOther = id !== current.kernelId;
+    return isOffered(CommandIDs.stop, isOther, model.settings.value);
   }
 
   private _itemOf(cluster: ICluster): IRunningSessions.IRunningItem {
@@ -83,7 +99,9 @@ export class RunningClusters implements IRunningSessions.IManager {
       // The column is narrow.
       detail: () => short,
       open: () => void commands.execute(CommandIDs.showPanel),
-      shutdown: () => void commands.execute(CommandIDs.stop, args)
+      shutdown: this._mayStop(cluster)
+        ? () => void commands.execute(CommandIDs.stop, args)
+        : undefined
     };
   }
 

@@ -180,6 +180,8 @@ export type components = {
      *         The pid of the supervisor; `None` if there is none.
      *     dashboard
      *         The path of Dask's dashboard below the server's base URL; `None` if there is none.
+     *     automatic
+     *         Whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask on``.
      *     state
      *         Its last reported state.
      */
@@ -251,6 +253,11 @@ export type components = {
        * @default null
        */
       dashboard: string | null;
+      /**
+       * Automatic
+       * @default false
+       */
+      automatic: boolean;
       /** @default null */
       state: components['schemas']['ClusterState'] | null;
     };

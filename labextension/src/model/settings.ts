@@ -12,6 +12,12 @@ export interface ISettings {
   refresh: number;
   units: Units;
   showGpus: boolean;
+  showClusters: boolean;
+  /** Whether clusters of other notebooks are hidden, shown, or also managed. */
+  otherClusters: 'manage' | 'show' | 'hide';
+  /** Whether the commands that start, and that stop or change, clusters are offered. */
+  allowStart: boolean;
+  allowStop: boolean;
   showSparklines: boolean;
   showTemperature: boolean;
   showProcesses: boolean;
@@ -28,6 +34,10 @@ const DEFAULTS: ISettings = {
   refresh: 1,
   units: 'GiB',
   showGpus: true,
+  showClusters: true,
+  otherClusters: 'manage',
+  allowStart: true,
+  allowStop: true,
   showSparklines: true,
   showTemperature: true,
   showProcesses: true,

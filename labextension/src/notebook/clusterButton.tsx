@@ -36,7 +36,16 @@ function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
   const kernelId = session.session?.kernel?.id ?? '';
   const cluster = model.clusters.get(kernelId);
   const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
-  const sentences = [stateText(summary, gpuDask), reasonText(cluster, gpuDask)];
+  const isAutomatic = cluster?.status === 'ready' && cluster.automatic;
+  const sentences = [
+    stateText(summary, gpuDask),
+    isAutomatic &&
+      trans.__('Every cell that uses Dask runs on it, by %gpudask on'),
+    reasonText(cluster, gpuDask)
+  ];
+  const label = isAutomatic
+    ? trans.__('%1 · on', summary.short)
+    : summary.short;
   return (
     <span
       className="jp-GpuDask-toolbarState"
@@ -46,7 +55,7 @@ function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
     >
       <ToolbarButtonComponent
         icon={gpuDaskIcon}
-        label={summary.kind === 'off' ? '' : summary.short}
+        label={summary.kind === 'off' ? '' : label}
         tooltip={sentences.filter(Boolean).join('. ')}
         aria-haspopup="menu"
         onClick={() =>

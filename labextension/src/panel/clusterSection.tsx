@@ -1,6 +1,7 @@
 import { addIcon, runIcon, settingsIcon } from '@jupyterlab/ui-components';
 import React, { useMemo } from 'react';
 
+import { shownClusters } from '../cluster/offered';
 import { summarize } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
@@ -30,7 +31,12 @@ export function ClusterSection(): JSX.Element {
       <p className="jp-GpuDask-loading">{trans.__('Loading clusters…')}</p>
     );
   }
-  const clusters = sortClusters([...model.clusters.values()], current.kernelId);
+  const shown = shownClusters(
+    model.clusters.values(),
+    current.kernelId,
+    model.settings.value
+  );
+  const clusters = sortClusters(shown, current.kernelId);
   const hasOwn = model.clusters.has(current.kernelId ?? '');
   return (
     <div data-stale={kind === 'lost'}>

@@ -66,8 +66,16 @@ export function createPanel(
   );
   const { settings } = gpuDask.model;
   const arrangeSections = (): void => {
-    const shown = settings.value.showGpus ? [gpus, clusters] : [clusters];
-    if (panel.widgets.length !== shown.length) {
+    const { showGpus, showClusters } = settings.value;
+    const shown = [
+      ...(showGpus ? [gpus] : []),
+      ...(showClusters ? [clusters] : [])
+    ];
+    const now = panel.widgets;
+    if (
+      now.length !== shown.length ||
+      shown.some((each, at) => each !== now[at])
+    ) {
       // All are added again, because the tab order is that in which they are added.
       [gpus, clusters].forEach(section => (section.parent = null));
       shown.forEach(section => panel.addWidget(section));

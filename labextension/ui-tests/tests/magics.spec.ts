@@ -30,10 +30,10 @@ test('the start shows its progress, and the status is updated and saved in the f
 
   await page.notebook.setCell(1, 'code', '%gpudask status');
   await page.notebook.runCell(1);
-  const status = outputs.last();
+  const status = outputs.nth(1);
   const widget = status.locator('.jupyter-widgets');
   // Tasks that run, and that wait, of a worker.
-  await expect(widget).toContainText(/MiB00running/);
+  await expect(widget).toContainText(/MiB00ok/);
 
   await page.notebook.setCell(
     2,
@@ -41,16 +41,31 @@ test('the start shows its progress, and the status is updated and saved in the f
     'import time\nwaits = started.client.map(lambda _: time.sleep(30), range(3), pure=False)'
   );
   await page.notebook.runCell(2);
-  await expect(widget).toContainText(/MiB1\drunning/, { timeout: 10000 });
+  await expect(widget).toContainText(/MiB1\dok/, { timeout: 10000 });
   await page.screenshot({ path: testInfo.outputPath('status.png') });
+  const height = async () =>
+    (await status.getByRole('table').boundingBox())!.height;
+  const live = await height();
+
+  // The toolbar shows that every cell runs on the cluster.
+  const toolbar = page.locator('.jp-GpuDask-toolbarButton');
+  await page.notebook.setCell(2, 'code', '%gpudask on');
+  await page.notebook.runCell(2);
+  const on = toolbar.getByRole('button', { name: 'CPU stand-in · on' });
+  await expect(on).toBeVisible({ timeout: 10000 });
+  await expect(toolbar.getByTitle(/Every cell that uses Dask/)).toBeVisible();
+  await page.screenshot({ path: testInfo.outputPath('on.png') });
+  await page.notebook.setCell(2, 'code', '%gpudask off');
+  await page.notebook.runCell(2);
+  await expect(on).toBeHidden({ timeout: 10000 });
 
   // The file has a table, which is seen without the kernel.
   await page.notebook.save();
   const reply = await request.get(`/api/contents/${tmpPath}/analysis.ipynb`);
   const saved = JSON.stringify((await reply.json()).content.cells[1].outputs);
-  expect(saved).toContain('"text/html":"<table>');
+  expect(saved).toContain('"text/html":"<table ');
   expect(saved).not.toContain('widget-view');
-  await expect(widget).toContainText(/MiB1\drunning/);
+  await expect(widget).toContainText(/MiB1\dok/);
   await page.notebook.close();
   const sessions = await (await request.get('/api/sessions')).json();
   for (const { kernel } of sessions) {
@@ -58,6 +73,7 @@ test('the start shows its progress, and the status is updated and saved in the f
   }
   await page.sidebar.openTab('filebrowser');
   await page.notebook.openByPath(`${tmpPath}/analysis.ipynb`);
-  await expect(outputs.nth(1).getByRole('table')).toContainText('running');
+  await expect(outputs.nth(1).getByRole('table')).toContainText('State at 20');
+  expect(Math.abs((await height()) - live)).toBeLessThan(8);
   await page.screenshot({ path: testInfo.outputPath('later.png') });
 });

@@ -193,7 +193,7 @@ function message(scene: IScene, tick: number, past: number): string {
  * Simulate each stream that the page opens from now on.
  *
  * @param page - the page
- * @param scene - the state that the stream reports
+ * @param scene - the state that the stream reports; a stream with an interval follows its changes
  * @param interval - milliseconds between two messages; 0 for only one message
  */
 export async function playScene(
@@ -222,6 +222,9 @@ function play(socket: WebSocketRoute, scene: IScene, interval: number): void {
     const timer = setInterval(() => {
       tick += 1;
       socket.send(message(scene, tick, past));
+      if (scene.isLost) {
+        void socket.close();
+      }
     }, interval);
     socket.onClose(() => clearInterval(timer));
   }

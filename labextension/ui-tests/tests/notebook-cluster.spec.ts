@@ -8,6 +8,7 @@ import {
   clusterCard,
   expectIdleKernel,
   gpuDaskPanel,
+  logsTab,
   runFromPalette,
   startOnCpu,
   uploadNotebook
@@ -33,6 +34,12 @@ test('a cluster is started, scaled, used and listed in the tab Running', async (
   await runFromPalette(page, 'Show GPU Dask Panel');
   await startOnCpu(page);
   const card = clusterCard(page);
+
+  await card.getByRole('button', { name: 'Logs' }).click();
+  const logs = logsTab(page);
+  await expect(logs).toContainText('Scheduler');
+  await expect(logs.getByLabel('Search')).toBeVisible();
+  await page.screenshot({ path: testInfo.outputPath('logs.png') });
 
   await chooseAction(card, 'Scale Cluster');
   const dialog = page.getByRole('dialog');

@@ -12,6 +12,7 @@ import {
   openAnalysis,
   startOnCpu
 } from './helpers';
+import { IScene, playScene } from './mockStream';
 
 test.describe.configure({ timeout: 120000 });
 
@@ -207,3 +208,44 @@ for (const theme of ['JupyterLab Light', 'JupyterLab Dark']) {
     await page.screenshot({ path: testInfo.outputPath('narrow.png') });
   });
 }
+
+test('without a connection the toolbar button and the status bar show the last state in gray', async ({
+  page,
+  request,
+  tmpPath
+}, testInfo) => {
+  const scene: IScene = { gpus: 2, workers: 2 };
+  await playScene(page, scene, 1000);
+  await page.reload();
+  await openAnalysis(page, request, tmpPath);
+  await expect(async () => {
+    const sessions = await (await request.get('/api/sessions')).json();
+    const isHere = ({ path }: { path: string }) => path.startsWith(tmpPath);
+    const { id } = sessions.find(isHere).kernel;
+    scene.cluster = { kernel_id: id, name: 'analysis.ipynb' };
+  }).toPass({ timeout: 30000 });
+  const toolbar = page.locator('.jp-GpuDask-toolbarButton');
+  await expect(toolbar.getByRole('button', { name: '2 × H200' })).toBeVisible();
+  scene.isLost = true;
+  await expect(
+    gpuDaskPanel(page).getByText('The connection to the server is lost.')
+  ).toBeVisible({ timeout: 30000 });
+  await expect(toolbar.getByTitle(/connection .* is lost/)).toBeVisible();
+  const item = page.locator('.jp-GpuDask-statusItem');
+  for (const theme of ['JupyterLab Light', 'JupyterLab Dark']) {
+    await page.theme.setTheme(theme);
+    const gray = await page.evaluate(() => {
+      const probe = document.createElement('p');
+      probe.style.color = 'var(--jp-ui-font-color2)';
+      document.body.append(probe);
+      const { color } = getComputedStyle(probe);
+      probe.remove();
+      return color;
+    });
+    await expect(item).toHaveCSS('color', gray);
+    const label = toolbar.locator('.jp-ToolbarButtonComponent-label');
+    await expect(label).toHaveCSS('color', gray);
+    await expect(toolbar.locator('svg').first()).toHaveCSS('opacity', '0.5');
+    await page.screenshot({ path: testInfo.outputPath(`${theme}.png`) });
+  }
+});

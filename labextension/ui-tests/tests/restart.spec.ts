@@ -1,16 +1,28 @@
 /**
- * A server with a base URL that is stopped and started again.
+ * A server with a base URL and an administrator's settings that is stopped and started again.
  */
 import { expect, test } from '@playwright/test';
+import { mkdtempSync, rmSync, writeFileSync } from 'fs';
+import { tmpdir } from 'os';
+import { join } from 'path';
 
 import { JupyterServer } from './jupyterServer';
 import { gpuDaskPanel, runFromPalette } from './helpers';
 
 test.describe.configure({ timeout: 120000 });
 
-const server = new JupyterServer('/user/ada/');
+// What an administrator sets for all users.
+const folder = mkdtempSync(join(tmpdir(), 'settings-'));
+writeFileSync(
+  join(folder, 'overrides.json'),
+  JSON.stringify({ 'jupyter-gpudask:settings': { units: 'GB' } })
+);
+const server = new JupyterServer('/user/ada/', [
+  `--LabApp.app_settings_dir=${folder}`
+]);
 
 test.afterEach(async () => server.stop());
+test.afterAll(() => rmSync(folder, { recursive: true }));
 
 test('with a base URL, the panel reports a lost server, and reconnects', async ({
   page
@@ -22,6 +34,9 @@ test('with a base URL, the panel reports a lost server, and reconnects', async (
   const panel = gpuDaskPanel(page);
   const meter = panel.getByRole('meter', { name: 'GPU 0 busy' });
   await expect(meter).toBeVisible();
+  await expect(
+    panel.getByRole('meter', { name: 'GPU 0 memory' })
+  ).toHaveAttribute('aria-valuetext', '1.1 of 150 GB');
 
   // JupyterLab itself says it too, some time later.
   const jupyterLab = page.getByRole('dialog', {

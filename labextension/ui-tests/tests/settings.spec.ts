@@ -25,6 +25,14 @@ test('settings change the panel at once', async ({ page }, testInfo) => {
   await expect(panel.locator('.lm-AccordionPanel-titleLabel')).toHaveText([
     'Clusters'
   ]);
+
+  await page.notebook.createNew();
+  const start = panel.getByRole('button', { name: /^Start: / });
+  await expect(start).toBeVisible({ timeout: 30000 });
+  await page.getByRole('tab', { name: 'Settings', exact: true }).click();
+  await form.getByLabel('Offer to start clusters').uncheck();
+  await expect(start).toBeHidden();
+  await page.screenshot({ path: testInfo.outputPath('no-start.png') });
 });
 
 test.describe('with a cluster for each notebook', () => {

@@ -1,0 +1,51 @@
+/**
+ * Which commands of clusters, and which clusters, the settings let the front end offer.
+ */
+import { CommandIDs } from '../commandIDs';
+import { ICluster } from '../model/api';
+import { ISettings } from '../model/settings';
+
+const STARTS: readonly string[] = [
+  CommandIDs.start,
+  CommandIDs.startOnFree,
+  CommandIDs.startWithOptions,
+  CommandIDs.restart
+];
+const STOPS: readonly string[] = [
+  CommandIDs.stop,
+  CommandIDs.restart,
+  CommandIDs.scale,
+  CommandIDs.release
+];
+
+/**
+ * Whether a command is offered.
+ *
+ * @param command - the id
+ * @param isOther - whether the cluster is that of another notebook than the current one
+ * @param settings - the settings
+ */
+export function isOffered(
+  command: string,
+  isOther: boolean,
+  { allowStart, allowStop, otherClusters }: ISettings
+): boolean {
+  const isStart = STARTS.includes(command);
+  const isStop = STOPS.includes(command);
+  return !(
+    (isStart && !allowStart) ||
+    (isStop && !allowStop) ||
+    ((isStart || isStop) && isOther && otherClusters !== 'manage')
+  );
+}
+
+/** The clusters that are shown: all, or that of the current notebook only. */
+export function shownClusters(
+  clusters: Iterable<ICluster>,
+  currentId: string | null,
+  { otherClusters }: ISettings
+): ICluster[] {
+  return [...clusters].filter(
+    ({ kernel_id: id }) => id === currentId || otherClusters !== 'hide'
+  );
+}
