@@ -14,6 +14,7 @@ from dask.dataframe.rolling import CombinedOutput
 from device import MARKS, cupy
 
 from jupyter_gpudask.fallback.host_call import HostFallback
+from jupyter_gpudask.fallback.log import Fallback, FallbackLog
 
 pytestmark = MARKS
 
@@ -181,6 +182,19 @@ def test_it_has_the_name_the_token_and_the_signature_of_the_function_and_travels
     )
     assert tokenize(wrapped) == tokenize(changes_its_block_and_wants_its_place)
     assert (funcname(wrapped), has_keyword(wrapped, "block_info")) == ("changes_its_block_and_wants_its_place", True)
+
+
+def test_the_log_forgets_the_oldest_cells_and_lines_alone(monkeypatch):
+    monkeypatch.setattr("jupyter_gpudask.fallback.log._MOST_CELLS", 2)
+    monkeypatch.setattr("jupyter_gpudask.fallback.log._MOST_LINES", 2)
+    log = FallbackLog()
+    for cell in ("first", "second", "third"):
+        for _ in range(3):  # submits, and makes a collection again
+            log.note_cell(cell)
+            log.note_line(cell, 1, cell)
+        log.add(Fallback("sort", cell, cell, "words", 1.0))
+    assert [sum(log.blocks_of(cell).values()) for cell in ("first", "second", "third")] == [0, 1, 1]
+    assert [log.line_of(cell) for cell in ("first", "second", "third")] == [0, 1, 1]
 
 
 def test_nested_arguments_and_results_are_moved():
