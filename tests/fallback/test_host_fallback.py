@@ -94,6 +94,16 @@ def test_the_metadata_is_where_the_blocks_are(cell):
     assert place_of(texts.compute()) == "host"
 
 
+def test_results_that_the_user_wants_on_the_host_are_not_moved_back(cell):
+    log = cell()
+    wanted = array().map_blocks(host_only, dtype=float, meta=np.ones((1, 1)))
+    added = wanted + NUMBERS
+    assert (place_of(added), type(wanted.compute()), type(added.compute())) == ("host", np.ndarray, np.ndarray)
+    with_info = array().map_blocks(block_id_only, dtype=float, meta=np.ones((1, 1)))  # called by a function of Dask
+    assert type(with_info.compute()) is np.ndarray
+    assert log() == {"host_only": 8, "block_id_only": 4}
+
+
 def test_what_no_gpu_can_hold_stays_on_the_host_and_so_does_what_is_computed_from_it(cell):
     cell()
     objects = da.frompyfunc(lambda a: a + 1, 1, 1)(array())
