@@ -36,9 +36,10 @@ WORKLOADS = (arrays, frames, first_result, empty_cell)  # each adds its rows
 
 
 def select(only: str, engine: str) -> list[Row]:
-    """The rows whose name has one of the parts in `only`, with ``;`` between them, and that run on this engine."""
+    """The rows that `only` selects and that run on this engine: whole names, or parts of names, with ``;`` between."""
     wanted = [part for part in only.split(";") if part]
-    rows = [each for each in ROWS.values() if not wanted or any(part in each.name for part in wanted)]
+    names = {name for name in ROWS for part in wanted if part == name or (part not in ROWS and part in name)}
+    rows = [each for each in ROWS.values() if not wanted or each.name in names]
     rows = [each for each in rows if engine == "cuda" or not each.needs_gpu]
     if not rows:
         raise SystemExit(f"--only {only!r} names no row for --engine {engine}. The rows are:\n" + "\n".join(ROWS))
