@@ -14,7 +14,7 @@ from ..errors import NotOnGpuError
 from ..inspection.placement import results_to_host
 from .log import Fallback, report
 from .missing import words_of_lack
-from .values import copied, has_function_of_user, has_gpu_data, on_host, operation_of, to_gpu
+from .values import copied, has_function_of_user, has_gpu_data, has_results_on_host, on_host, operation_of, to_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +125,8 @@ class HostFallback:
             failure = failure or error  # the function itself is for GPUs only
         else:
             lacking.note((self.layer, self.__name__), words)
-            result = to_gpu(result, kinds)
+            if not has_results_on_host(given):
+                result = to_gpu(result, kinds)
             if self.layer:
                 report(Fallback(self.operation, self.layer, self.cell, words, time.perf_counter() - began))
             return result

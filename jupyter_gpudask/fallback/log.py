@@ -71,9 +71,9 @@ class FallbackLog:
     def note_cell(self, cell: str) -> None:
         """Count the blocks of a cell of this process; events about other cells are those of other kernels."""
         with self._lock:
-            if len(self._cells) >= _MOST_CELLS:
-                del self._cells[next(iter(self._cells))]
-            self._cells.setdefault(cell, Counter())
+            if cell not in self._cells:
+                _make_room(self._cells, _MOST_CELLS)
+                self._cells[cell] = Counter()
 
     def note_line(self, layer: str, line: int, cell: str) -> None:
         """Remember the line of the user's code that made the collection `layer`.
@@ -90,8 +90,8 @@ class FallbackLog:
             The id of the cell.
         """
         with self._lock:
-            if len(self._lines) >= _MOST_LINES:
-                del self._lines[next(iter(self._lines))]
+            if layer not in self._lines:
+                _make_room(self._lines, _MOST_LINES)
             if self._lines.get(layer, (0, ""))[1] != cell:
                 self._lines[layer] = line, cell
 
@@ -130,6 +130,12 @@ class FallbackLog:
         """The blocks that were counted after `blocks` was copied to `before`."""
         with self._lock:
             return self.blocks - before
+
+
+def _make_room(entries: dict[str, Any], limit: int) -> None:
+    """Forget the oldest entry if there are as many as the limit."""
+    if len(entries) >= limit:
+        del entries[next(iter(entries))]
 
 
 def report(fallback: Fallback) -> None:

@@ -32,6 +32,14 @@ def has_function_of_user(value: Any) -> bool:
     return any(map(_is_function_of_user, _parts(value)))
 
 
+def has_results_on_host(value: Any) -> bool:
+    """Whether this is, or has, a function of `patches.user_functions` whose results belong on the host."""
+    return any(
+        type(part).__module__.startswith(f"{_THIS_PACKAGE}.") and getattr(part, "place", None) == "host"
+        for part in _parts(value)
+    )
+
+
 def _parts(value: Any) -> Iterator[Any]:
     """The contents of containers, partial functions and compositions of functions; anything else as it is."""
     inner: Any = None

@@ -43,6 +43,7 @@ CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
 ON_OPTIONS = ("--array", "--dataframe", "--move", "--results", "--strict", "--profile")
 """Those that ``%gpudask on`` takes."""
 
+_MAX_WORKERS = 256
 _HELP_COLUMN, _HELP_WIDTH = 23, 110
 
 
@@ -154,6 +155,8 @@ def _parse_command(line: str) -> LineArguments:
     release = _names(given.pop("release"))
     if command == "scale" and number is None:
         raise UsageError("The number of workers is missing. Type: %gpudask scale 2")
+    if command == "scale" and number is not None and not 1 <= number <= _MAX_WORKERS:
+        raise UsageError(f"{number} workers are not possible. Give a number from 1 to {_MAX_WORKERS}.")
     if command != "scale" and number is not None:
         raise UsageError(f"%gpudask {command} does not take a number. Leave it out.")
     if command != "held" and release:

@@ -81,6 +81,8 @@ def test_only_the_options_that_are_typed_are_given(line, options):
         (parse_line, "start --gpus", "Argument --gpus: expected one argument. Type %gpudask? for help."),
         (parse_line, "start '", "The line cannot be parsed: No closing quotation."),
         (parse_line, "scale", "The number of workers is missing. Type: %gpudask scale 2"),
+        (parse_line, "scale -3", "-3 workers are not possible. Give a number from 1 to 256."),
+        (parse_line, "scale 257", "257 workers are not possible. Give a number from 1 to 256."),
         (parse_line, "stop 3", "%gpudask stop does not take a number. Leave it out."),
         (parse_line, "connect", "Give an address or --scheduler-file. Type: %gpudask connect tcp://HOST:8786"),
         (parse_line, "connect tcp://a:1 --scheduler-file f", "Give an address or --scheduler-file."),

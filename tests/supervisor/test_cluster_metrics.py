@@ -36,9 +36,15 @@ def test_nvml_is_not_asked_for_a_parent_that_reads_it_itself(monkeypatch):
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: pytest.fail("NVML was opened"))
     plan = Plan("cuda", workers=1, gpus=(GpuState(index=3, uuid="GPU-3", name="H200"),))
     worker = SimpleNamespace(
-        name="GPU-3", metrics={}, executing=(), processing=(), nthreads=1, status=SimpleNamespace(name="running")
+        name="GPU-3",
+        address="tcp://a",
+        metrics={},
+        executing=(),
+        processing=(),
+        nthreads=1,
+        status=SimpleNamespace(name="running"),
     )
-    scheduler = SimpleNamespace(workers={"": worker}, unrunnable=(), queued=(), task_groups={}, clients={})
+    scheduler = SimpleNamespace(workers={worker.address: worker}, unrunnable=(), queued=(), task_groups={}, clients={})
     cluster = SimpleNamespace(scheduler=scheduler, workers={}, plan={"GPU-3"})
     state = asyncio.run(read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler), gpu_metrics=False))
     assert (state.workers[0].gpu_index, state.workers[0].device_memory_used) == (3, None)

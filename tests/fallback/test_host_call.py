@@ -1,0 +1,215 @@
+"""A function that falls back to the host: which errors count, what it may change, and what becomes of its results."""
+
+import gc
+import pickle
+import weakref
+
+import dask
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+from blocks import NUMBERS, array, host_only
+from dask.dataframe.rolling import CombinedOutput
+from device import MARKS, cupy
+
+from jupyter_gpudask.fallback.host_call import HostFallback
+from jupyter_gpudask.fallback.log import Fallback, FallbackLog
+
+pytestmark = MARKS
+
+
+CALLS = []
+
+
+def fails(block):
+    if block.size:
+        CALLS.append(1)
+        raise ValueError(f"no block of {block.shape}")
+    return block
+
+
+def fails_on_the_host_too(block):
+    return np.asarray(block).no_such_attribute
+
+
+def fails_in_its_own_words(block):
+    if block.size:
+        CALLS.append(1)
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+    return block
+
+
+def runs_out_of_memory(block):
+    if block.size:
+        CALLS.append(1)
+        raise MemoryError("Out of memory allocating 8 bytes")
+    return block
+
+
+def test_a_dataframe_that_a_function_makes_of_an_array_stays_one_of_pandas():
+    result = HostFallback(lambda block: pd.DataFrame({"a": np.asarray(block)}))(cupy.ones(2))
+    assert type(result) is pd.DataFrame
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "text"),
+    [
+        (fails, ValueError, r"no block of \(2, 2\)"),
+        (fails_in_its_own_words, TypeError, "Implicit conversion"),
+        (runs_out_of_memory, MemoryError, "Out of memory"),
+    ],
+)
+def test_an_error_of_the_user_is_raised_and_the_function_does_not_run_again(cell, function, error, text):
+    log = cell()
+    CALLS.clear()
+    with pytest.raises(error, match=text):
+        array()[:2, :2].map_blocks(function, dtype=float).compute()
+    assert (len(CALLS), log()) == (1, {})
+
+
+def test_what_fails_on_the_cpu_too_raises_the_error_of_the_cpu_alone(cell):
+    log = cell()
+    with pytest.raises(AttributeError, match=r"'numpy.ndarray' object has no attribute") as failure:
+        array().map_blocks(fails_on_the_host_too, dtype=float).compute()
+    assert failure.value.__cause__ is None
+    assert failure.value.__context__ is None
+    assert log() == {}
+
+
+def test_a_function_for_gpus_alone_raises_the_first_error(cell):
+    def for_gpus(block):
+        if type(block) is np.ndarray:
+            return cupy.ones(2) + block
+        return cupy.asarray(np.asarray(block))
+
+    cell()
+    with pytest.raises(TypeError, match="Implicit conversion"):
+        array().map_blocks(for_gpus, dtype=float).compute()
+
+
+def changes_its_block(block):
+    CALLS.append(type(block))
+    block += 1
+    return np.asarray(block)
+
+
+def test_a_function_that_changes_its_block_before_it_fails_does_so_once(cell):
+    cell()
+    CALLS.clear()
+    x = array() + 5
+    result = x.map_blocks(changes_its_block, dtype=float, meta=x._meta).compute()
+    np.testing.assert_array_equal(result.get(), NUMBERS + 6)
+    # The other blocks are not tried on the GPU.
+    assert [cupy.ndarray, *[np.ndarray] * 4] == CALLS
+
+
+def changes_its_block_and_wants_its_place(block, block_info=None):  # Dask calls it from a function of its own
+    assert block_info is not None
+    block += 1
+    return np.asarray(block)
+
+
+def test_a_function_that_dask_calls_for_the_user_changes_its_block_once(cell):
+    cell()
+    x = array() + 5
+    result = x.map_blocks(changes_its_block_and_wants_its_place, dtype=float, meta=x._meta).compute()
+    np.testing.assert_array_equal(result.get(), NUMBERS + 6)
+
+
+def test_a_function_that_fails_for_a_later_block_alone_changes_it_once(cell):
+    def change(block):
+        block += 1
+        return block if float(block.sum()) < 100 else np.asarray(block)
+
+    cell()
+    x = da.from_array(np.array([[100.0, 200], [1, 2], [300, 400]]), chunks=(1, 2)) + 0
+    result = x.map_blocks(change, dtype=float, meta=x._meta)
+    for block, expected in ((1, [[2, 3]]), (0, [[101, 201]]), (2, [[301, 401]])):
+        np.testing.assert_array_equal(result.blocks[block].compute().get(), expected)
+
+
+def test_copies_keep_the_layout_of_blocks(cell):
+    cell()
+    x = array().rechunk((3, 4))
+    layouts = x.T.map_blocks(
+        lambda block: cupy.ones((1, 1)) * block.flags.f_contiguous, chunks=((1,), (1,)), dtype=float
+    )
+    assert float(layouts.sum().compute()) == 1
+
+
+def test_delayed_functions_run_once(cell):
+    cell()
+
+    @dask.delayed
+    def with_side_effects(block):
+        CALLS.append(1)
+        return np.asarray(block)
+
+    for argument in (array().to_delayed()[0, 0], array().rechunk((3, 4)) + 1):
+        CALLS.clear()
+        with pytest.raises(TypeError, match="Implicit conversion"):
+            with_side_effects(argument).compute()
+        assert len(CALLS) == 1
+
+
+def test_a_failed_attempt_keeps_no_block_alive():
+    class Marked(cupy.ndarray):
+        pass
+
+    block = cupy.ones(3)
+    alive = weakref.ref(block)
+    gc.disable()
+    try:
+        HostFallback(host_only)(block)
+        del block
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_it_has_the_name_the_token_and_the_signature_of_the_function_and_travels():
+    from dask.base import tokenize
+    from dask.utils import funcname, has_keyword
+
+    wrapped = HostFallback(changes_its_block_and_wants_its_place, "layer", cell="cell", refuse=True)
+    copied = pickle.loads(pickle.dumps(wrapped))  # noqa: S301 - our own
+    assert (copied.function, copied.layer, copied.cell, copied.refuse) == (
+        changes_its_block_and_wants_its_place,
+        "layer",
+        "cell",
+        True,
+    )
+    assert tokenize(wrapped) == tokenize(changes_its_block_and_wants_its_place)
+    assert (funcname(wrapped), has_keyword(wrapped, "block_info")) == ("changes_its_block_and_wants_its_place", True)
+
+
+def test_the_log_forgets_the_oldest_cells_and_lines_alone(monkeypatch):
+    monkeypatch.setattr("jupyter_gpudask.fallback.log._MOST_CELLS", 2)
+    monkeypatch.setattr("jupyter_gpudask.fallback.log._MOST_LINES", 2)
+    log = FallbackLog()
+    for cell in ("first", "second", "third"):
+        for _ in range(3):  # submits, and makes a collection again
+            log.note_cell(cell)
+            log.note_line(cell, 1, cell)
+        log.add(Fallback("sort", cell, cell, "words", 1.0))
+    assert [sum(log.blocks_of(cell).values()) for cell in ("first", "second", "third")] == [0, 1, 1]
+    assert [log.line_of(cell) for cell in ("first", "second", "third")] == [0, 1, 1]
+
+
+def test_nested_arguments_and_results_are_moved():
+    def several(blocks, *, options):
+        np.asarray(options["weights"])
+        return {"sum": sum(map(np.asarray, blocks)), "text": "a", "scalar": np.float64(2)}
+
+    result = HostFallback(several)([cupy.ones(2), cupy.ones(2)], options={"weights": cupy.ones(2)})
+    assert result["sum"].tolist() == [2, 2]
+    assert [type(part) for part in result.values()] == [cupy.ndarray, str, cupy.ndarray]
+
+
+def test_tuples_of_dask_are_moved():
+    def first(given):
+        return type(given)((np.asarray(given[0]), *given[1:]))
+
+    result = HostFallback(first)(CombinedOutput((cupy.ones(2), 1, None)))
+    assert (type(result), type(result[0]), *result[1:]) == (CombinedOutput, cupy.ndarray, 1, None)

@@ -1,0 +1,115 @@
+"""The line under a cell on pretended GPUs: progress, the summary, the peak of device memory, and the report."""
+
+import re
+
+import pytest
+from helpers import kernel_with_cupy
+
+pytestmark = pytest.mark.cluster
+
+CELL = "%%gpudask --dataframe pandas"
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    with kernel_with_cupy(gpus=2) as kernel:
+        yield kernel
+
+
+def footer(reply):
+    return reply.displayed[-1] if reply.displayed else ""
+
+
+def test_the_footer_summarizes_the_cell(kernel):
+    reply = kernel.ok(f"{CELL}\nda.ones((40, 40), chunks=10).sum().compute()")
+    assert [line for line in reply.displayed if " done " not in line] == [footer(reply)]  # the others show progress
+    pattern = r"CuPy and pandas on 2 × NVIDIA H200 · \d+\.\d s · \d+ tasks · peak 3\.0 GiB on GPU [01]"
+    assert re.fullmatch(pattern, footer(reply))
+    assert "color: var(--jp-ui-font-color2" in reply.html[-1]
+
+
+RMM = """
+import types
+class Counters:
+    stack = [[0, 0], [0, 0]]
+    def push_statistics(self): self.stack.append([0, 0])
+    def get_statistics(self):
+        return types.SimpleNamespace(current_bytes=self.stack[-1][0], peak_bytes=self.stack[-1][1])
+    def pop_statistics(self):
+        current, peak = self.stack.pop()
+        before = self.stack[-1][0]
+        self.stack[-1] = [before + current, max(self.stack[-1][1], before + peak)]
+def count():
+    import rmm
+    rmm.counters, rmm.before = Counters(), dict(vars(rmm.statistics))
+    for name in ("push_statistics", "pop_statistics", "get_statistics"):
+        setattr(rmm.statistics, name, getattr(rmm.counters, name))
+def count_no_more():
+    import rmm
+    vars(rmm.statistics).update(rmm.before)
+def use_for_a_while(gib):
+    import rmm
+    rmm.counters.stack[-1][1] = max(rmm.counters.stack[-1][1], gib * 2**30)
+"""
+
+
+def test_the_peak_is_that_of_the_cell_alone(kernel):
+    kernel.ok(f"{RMM}\nclient.run(count)")
+    kernel.ok("client.submit(use_for_a_while, 100).result()")
+    reply = kernel.ok(f"{CELL}\nclient.submit(use_for_a_while, 2, pure=False).result()")
+    kernel.ok("client.run(count_no_more)")
+    assert "peak 2.0 GiB on GPU " in footer(reply)
+
+
+def test_a_cell_leaves_nothing_in_the_logs(kernel):
+    kernel.ok("client.submit(print, 'the last line of a log').result()")
+    before = kernel.ok("%gpudask logs --lines 1000").value
+    assert "the last line of a log" in before
+    kernel.ok(f"{CELL}\nda.ones(4, chunks=2).sum().compute()")
+    assert kernel.ok("%gpudask logs --lines 1000").value == before
+
+
+@pytest.mark.parametrize("cell", ["1 + 1", "x = da.ones(4)", "da.ones(4).sum().compute();"])
+def test_there_is_no_footer_without_work_or_after_a_semicolon(kernel, cell):
+    assert kernel.ok(f"{CELL}\n{cell}").displayed == []
+
+
+def test_the_footer_can_be_switched_off(kernel):
+    kernel.ok("%config GpuDask.footer = False")
+    assert kernel.ok(f"{CELL}\nda.ones(4).sum().compute()").displayed == []
+    kernel.ok("%config GpuDask.footer = True")
+    assert kernel.ok(f"{CELL}\nda.ones(4).sum().compute()").displayed
+
+
+def test_while_a_cell_runs_longer_its_line_is_live(kernel):
+    cell = "import time\nclient.gather(client.map(lambda n: time.sleep(0.4), range(18), pure=False))"
+    reply = kernel.ok(f"{CELL}\n{cell}\nNone")
+    live = [line for line in reply.displayed if "done" in line]
+    assert re.fullmatch(r"\d+ of 18 tasks done · 2 s · GPU 0 37 % 1\.0 GiB · GPU 1 37 % 1\.0 GiB", live[0])
+    done = [int(line.split()[0]) for line in live]
+    assert done == sorted(done)
+    assert 4 <= done[0] < 18
+    assert "18 tasks" in footer(reply)
+
+
+def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):
+    cell = "da.ones((40, 40), chunks=10).sum().compute()"
+    reply = kernel.ok(f"{CELL} --report {tmp_path}/report.html\n{cell}")
+    assert "Dask Performance Report" in (tmp_path / "report.html").read_text()
+    assert f"Dask's performance report: {tmp_path}/report.html" in reply.displayed
+    assert "<a " not in "".join(reply.html)  # Jupyter does not serve what is outside of the notebook's folder
+    kernel.ok(f"import os\nold = os.getcwd()\nos.chdir({str(tmp_path)!r})")
+    reply = kernel.ok(f"{CELL} --report 'a report.html'\n{cell}")
+    assert '<a href="a%20report.html" target="_blank">a report.html</a>' in "".join(reply.html)
+    kernel.ok("os.chdir(old)")
+    reply = kernel.run(f"{CELL} --report {tmp_path}/no/report.html\nran = True")
+    assert "cannot be written" in reply.printed
+
+
+def test_after_a_change_of_scale_the_gpus_that_have_a_worker_are_named(kernel):
+    cell = f"{CELL}\nda.ones(4, chunks=2).sum().compute()"
+    kernel.ok("%gpudask scale 1")
+    assert " on 1 of 2 × NVIDIA H200 · " in footer(kernel.ok(cell))
+    assert kernel.ok("%gpudask start").value.startswith("1 of 2 × NVIDIA H200: already running")
+    kernel.ok("%gpudask scale 2")
+    assert " on 2 × NVIDIA H200 · " in footer(kernel.ok(cell))
