@@ -23,6 +23,7 @@ POSSIBLE = (TypeError, ValueError, NotImplementedError, AttributeError, RuntimeE
 """Classes of such errors; Numba has classes of its own."""
 
 _LIBRARIES = ("cupy", "cupyx", "cudf", "dask_cudf", "pylibcudf")
+_USED_BY_CUDF = "pyarrow"
 _OF_NUMPY = re.compile(
     r"no implementation found for '.*' on types that implement __array_function__: \[.*(cupy|cudf)"
     r"|operand type\(s\) all returned NotImplemented from __array_ufunc__"
@@ -80,9 +81,10 @@ def _is_of_library(owner: object) -> bool:
 
 
 def _raised_in(traceback: TracebackType | None) -> str:
-    """The package whose code raised the error."""
-    name = ""
+    """The package whose code raised the error; if it is PyArrow, the one that called PyArrow."""
+    raised_in = ""
     while traceback is not None:
-        name = traceback.tb_frame.f_globals.get("__name__", "")
+        package = traceback.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+        raised_in = raised_in if package == _USED_BY_CUDF else package
         traceback = traceback.tb_next
-    return name.partition(".")[0]
+    return raised_in

@@ -91,6 +91,16 @@ def test_an_error_of_the_user_of_memory_or_of_the_device_is_none(module, error):
     assert words_of_lack(raised_in(module, error)) == ""
 
 
+@pytest.mark.parametrize(("caller", "is_lack"), [("cudf.core.replace", True), ("__main__", False)])
+def test_an_error_of_pyarrow_is_a_lack_if_cudf_called_it(caller, is_lack):
+    arrow = {"__name__": "pyarrow.lib", "error": TypeError("Expected dict key of type str or bytes, got 'int'")}
+    with pytest.raises(TypeError) as failure:
+        exec("call()", {"__name__": caller, "call": functools.partial(exec, "raise error", arrow)})  # noqa: S102
+    frames = [entry.frame.f_globals["__name__"] for entry in failure.traceback]
+    assert frames[-1] == "pyarrow.lib"
+    assert bool(words_of_lack(failure.value)) == is_lack
+
+
 def test_an_error_of_numba_about_a_gpu_array_is_a_lack():
     class TypingError(Exception):
         __module__ = "numba.core.errors"

@@ -255,8 +255,9 @@ def test_a_process_in_which_an_import_has_initialized_cuda_starts_again_without_
     assert "has initialized the CUDA driver" in result.stderr
 
 
-def test_without_a_driver_nothing_has_initialized_it():
-    assert not preimport.is_driver_initialized()
+def test_nothing_has_initialized_the_driver_in_a_new_process(run_python):
+    script = "from jupyter_gpudask.worker.preimport import is_driver_initialized\nprint(is_driver_initialized())"
+    assert run_python(script) == "False\n"
 
 
 def has_gpus():
