@@ -12,6 +12,8 @@ VENV := $(abspath .venv)
 # `jlpm`, and the hooks of the build, are looked for on PATH.
 export PATH := $(VENV)/bin:$(PATH)
 VERSIONS := $(abspath .venv-versions)
+# The wheel and what it requires, and nothing else: what `make check-release` audits.
+RELEASE := $(VERSIONS)/release
 UI := labextension/ui-tests
 EXTENSION_LINK := $(VENV)/share/jupyter/labextensions/jupyter-gpudask
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
@@ -53,8 +55,12 @@ demo: $(VENV)/.installed ## run binder/quickstart.ipynb, on the GPUs where there
 lab: $(VENV)/.installed ## open JupyterLab on the demo notebooks
 	$(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) binder/quickstart.ipynb
 
-test: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run all tests: pytest, jest, and Galata in a browser
+test: test-python test-browser ## run all tests: pytest, jest, and Galata in a browser
+
+test-python: $(VENV)/.test-tools ## run pytest and jest
 	.ci/together 'jlpm test' 'cd tests && ../.ci/pytest $(PYTEST)'
+
+test-browser: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run Galata in a browser
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) JUPYTER=$(VENV)/bin/jupyter jlpm test
 
 test-fast: $(VENV)/.developed ## run the tests that start no cluster, of the working folder: pytest in part, and jest
@@ -84,7 +90,16 @@ docs: $(VENV)/.docs-tools ## build the documentation as a website into site/
 	$(VENV)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs jupyter_gpudask labextension/src tests ./benchmarks binder
 	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going docs site
 
-build: dist/.built ## build the wheel into dist/
+build: dist/.built ## build the wheel and the sdist into dist/
+
+check-release: $(VENV)/.release-tools $(RELEASE)/.installed ## write the SBOM and the conda recipe into dist/ beside the packages, and check them all
+	$(VENV)/bin/validate-pyproject pyproject.toml
+	$(VENV)/bin/check-wheel-contents dist/*.whl
+	$(VENV)/bin/twine check --strict dist/*.whl dist/*.tar.gz
+	.ci/audit $(VENV)/bin/pip-audit --progress-spinner off --path $(RELEASE)/lib/python3.*/site-packages
+	$(VENV)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file dist/sbom.cdx.json $(RELEASE)
+	@mkdir -p dist/recipe
+	sed "s/SHA256_OF_THE_SDIST/$$(sha256sum dist/*.tar.gz | cut -d ' ' -f 1)/" recipe/meta.yaml > dist/recipe/meta.yaml
 
 clean: ## remove all that make has made
 	rm -rf .venv .venv-versions node_modules $(UI)/node_modules $(UI)/test-results $(UI)/playwright-report .yarn $(UI)/.yarn
@@ -116,10 +131,10 @@ dist/.sources: FORCE
 	@echo $(SOURCES) | cmp -s - $@ || echo $(SOURCES) > $@
 
 dist/.built: $(SOURCES) dist/.sources node_modules/.installed
-	@rm -f dist/*.whl
+	@rm -f dist/*.whl dist/*.tar.gz
 	@jlpm clean:all >/dev/null
 	$(STEP) 'Building the front end' jlpm build:prod
-	$(STEP) 'Building the wheel' $(VENV)/bin/python -m build --wheel
+	$(STEP) 'Building the sdist and the wheel' $(VENV)/bin/python -m build --sdist --wheel --no-isolation
 	@touch $@
 
 # pip leaves an installed package alone if its version is that of the wheel, hence the first line.
@@ -137,6 +152,17 @@ $(VENV)/.test-tools: $(VENV)/.installed
 
 $(VENV)/.docs-tools: $(VENV)/.installed
 	$(STEP) 'Installing what the documentation needs' $(PIP) "$$(echo dist/*.whl)[docs]"
+	@touch $@
+
+$(VENV)/.release-tools: $(VENV)/.tools
+	@$(VENV)/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release"], sep="\n")' > $@.txt
+	$(STEP) 'Installing what checks the release' $(PIP) --requirement $@.txt
+	@touch $@
+
+$(RELEASE)/.installed: dist/.built
+	@$(VENV)/bin/python -m venv --clear --without-pip $(RELEASE)
+	$(STEP) 'Installing the wheel alone into .venv-versions/release' \
+		$(VENV)/bin/python -m pip --python $(RELEASE)/bin/python install --quiet --disable-pip-version-check dist/*.whl
 	@touch $@
 
 # The front end is built once, where there is none; JupyterLab finds it by a link. The wheel is installed anew by what needs it.
