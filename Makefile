@@ -96,8 +96,8 @@ check-release: $(VENV)/.release-tools $(RELEASE)/.installed ## write the SBOM an
 	$(VENV)/bin/validate-pyproject pyproject.toml
 	$(VENV)/bin/check-wheel-contents dist/*.whl
 	$(VENV)/bin/twine check --strict dist/*.whl dist/*.tar.gz
-	.ci/audit $(VENV)/bin/pip-audit --progress-spinner off --path $(RELEASE)/lib/python3.*/site-packages
-	$(VENV)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file dist/sbom.cdx.json $(RELEASE)
+	$(VENV)/bin/python .ci/audit.py $(VENV)/bin/pip-audit $(RELEASE)/lib/python3.*/site-packages
+	$(VENV)/bin/cyclonedx-py environment --output-reproducible --output-file dist/sbom.cdx.json $(RELEASE)
 	@mkdir -p dist/recipe
 	sed "s/SHA256_OF_THE_SDIST/$$(sha256sum dist/*.tar.gz | cut -d ' ' -f 1)/" recipe/meta.yaml > dist/recipe/meta.yaml
 
@@ -163,6 +163,7 @@ $(RELEASE)/.installed: dist/.built
 	@$(VENV)/bin/python -m venv --clear --without-pip $(RELEASE)
 	$(STEP) 'Installing the wheel alone into .venv-versions/release' \
 		$(VENV)/bin/python -m pip --python $(RELEASE)/bin/python install --quiet --disable-pip-version-check dist/*.whl
+	@rm $(RELEASE)/lib/python3.*/site-packages/jupyter_gpudask-*/direct_url.json # a path of this machine, which would be in the SBOM
 	@touch $@
 
 # The front end is built once, where there is none; JupyterLab finds it by a link. The wheel is installed anew by what needs it.

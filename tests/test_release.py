@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -107,17 +108,33 @@ def test_the_tests_run_on_each_python_that_the_package_names():
     assert set(named) <= set(python["strategy"]["matrix"]["python"])
 
 
+def package(name, **more):
+    return {"name": name, "version": "1", "vulns": [], **more}
+
+
+FOUND = {"vulns": [{"id": "CVE-1", "fix_versions": ["2"]}]}
+SKIPPED = {"skip_reason": "Dependency not found on PyPI"}
+
+
 @pytest.mark.parametrize(
-    ("message", "status", "expected"),
+    ("packages", "error", "status", "expected", "said"),
     [
-        ("No known vulnerabilities found", 0, 0),
-        ("Found 1 known vulnerability in 1 package", 1, 1),
-        ("ERROR: Could not connect to PyPI's vulnerability feed", 1, 0),
+        ([package("dask"), package("jupyter_gpudask", **SKIPPED)], "", 0, 0, "Audited 1 of 1 packages."),
+        ([package("dask", **FOUND), package("bokeh")], "", 1, 1, "dask 1 has CVE-1, corrected in: 2."),
+        ([package("dask"), package("bokeh", **SKIPPED)], "", 0, 1, "Dependency not found on PyPI"),
+        ([package("dask", **SKIPPED), package("bokeh", **SKIPPED)], "", 0, 0, "Not audited:"),
+        ([], "requests.exceptions.ProxyError: Max retries exceeded", 1, 0, "Not audited:"),
+        ([], "error: unrecognized arguments", 2, 2, "unrecognized"),
     ],
 )
-def test_an_audit_fails_for_a_vulnerability_and_not_for_the_lack_of_a_network(message, status, expected):
-    command = [ROOT / ".ci" / "audit", "bash", "-c", f'echo "{message}" >&2; exit {status}']
+def test_an_audit_fails_for_a_vulnerability_and_not_for_the_lack_of_a_network(
+    tmp_path, packages, error, status, expected, said
+):
+    program = tmp_path / "pip-audit"
+    output = json.dumps({"dependencies": packages}) if packages else ""
+    program.write_text(f"#!/bin/sh\nprintf %s '{output}'\necho '{error}' >&2\nexit {status}\n")
+    program.chmod(0o700)
+    command = [sys.executable, ROOT / ".ci" / "audit.py", program, tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == expected
-    assert message in done.stderr
-    assert ("Not audited" in done.stderr) == (status != expected)
+    assert said in done.stdout
