@@ -3,24 +3,22 @@
     python benchmarks/start.py --out benchmarks/results/NAME.json
 
 Times a start step by step as the kernel sees it, three times over, with and without a supervisor that waits for it,
-beside the imports that it waits for, each in a fresh process, and, on a GPU, beside a LocalCUDACluster by hand. There
-also with workers that are new processes, and not forks of one that has imported cuDF.
+beside the imports that it waits for, each in a fresh process, and, on a GPU, beside a LocalCUDACluster by hand.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from report import header, publish
 
-IMPORTS = ("distributed", "dask_cuda", "cupy", "cudf", "dask_cudf", "pynvml", "jupyter_gpudask.supervisor.dask_cluster")
+IMPORTS = ("distributed", "dask_cuda", "cupy", "cudf", "dask_cudf", "pynvml", "jupyter_gpudask.supervisor.supervisor")
 
-IMPORTS_OF_CPU = ("distributed", "jupyter_gpudask.supervisor.dask_cluster")
+IMPORTS_OF_CPU = ("distributed", "jupyter_gpudask.supervisor.supervisor")
 
 BY_HAND = """
 import time
@@ -80,19 +78,12 @@ def seconds_of_import(name: str) -> float:
     return round(float(subprocess.check_output([sys.executable, "-P", "-c", script], text=True).splitlines()[-1]), 2)
 
 
-def run(script: str, *arguments: str, forks: bool = True) -> str:
-    """The last line that a script prints; without `forks`, workers are new processes."""
-    method = {} if forks else {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "spawn"}
+def run(script: str, *arguments: str) -> str:
     file = Path("/tmp/start_benchmark.py")  # noqa: S108 - spawned workers import it again, so it must be a file
     file.write_text(script)
     # Elsewhere than in a checkout, whose folder of the package would be imported instead of what is installed.
     done = subprocess.run(
-        [sys.executable, str(file), *arguments],
-        text=True,
-        capture_output=True,
-        check=False,
-        cwd=file.parent,
-        env=os.environ | method,
+        [sys.executable, str(file), *arguments], text=True, capture_output=True, check=False, cwd=file.parent
     )
     if done.returncode:
         raise RuntimeError(done.stderr)
@@ -104,18 +95,14 @@ def main() -> dict[str, object]:
     gpus = facts["gpus"]
     run(START)  # fills the caches of the machine
     rounds = [
-        {
-            "by_hand": round(float(run(BY_HAND)), 2) if gpus else None,
-            "ours": json.loads(run(START)),
-            "ours_with_standby": json.loads(run(START, "standby")),
-            "ours_without_forks": json.loads(run(START, forks=False)) if gpus else None,
-            "ours_with_standby_without_forks": json.loads(run(START, "standby", forks=False)) if gpus else None,
-        }
+        (float(run(BY_HAND)) if gpus else None, json.loads(run(START)), json.loads(run(START, "standby")))
         for _ in range(3)
     ]
     return {
         **facts,
-        **{name: [each[name] for each in rounds if each[name] is not None] for name in rounds[0]},
+        "by_hand": [round(by_hand, 2) for by_hand, _, _ in rounds if by_hand is not None],
+        "ours": [marks for _, marks, _ in rounds],
+        "ours_with_standby": [marks for _, _, marks in rounds],
         "imports": {name: seconds_of_import(name) for name in (IMPORTS if gpus else IMPORTS_OF_CPU)},
     }
 

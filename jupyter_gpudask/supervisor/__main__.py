@@ -3,47 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from ..machine.lifeline import end_session, watch_parent
-from ..machine.plan import has_usable_gpus
 from ..protocol.transport import COMMAND_LIMIT, MessageStream
-from .supervisor import Supervisor, import_dask_cluster
-
-if TYPE_CHECKING:
-    from .forkserver import Forkserver
+from .engines import warm_up
+from .supervisor import Supervisor
 
 
 def main() -> int:
     """Run one cluster until the parent closes it, stdin ends, or the parent dies."""
     command_fd, event_fd = _take_stdio()
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    if "--standby" in sys.argv:
+        watch_parent(os.getppid())
+        warm_up()
     try:
-        asyncio.run(_run(command_fd, event_fd, _get_ready() if "--standby" in sys.argv else None))
+        asyncio.run(_run(command_fd, event_fd))
     finally:
         end_session()
     return 0
 
 
-def _get_ready() -> Forkserver | None:
-    """Do what the start of a cluster needs, while there is no request for one."""
-    watch_parent(os.getppid())
-    from .forkserver import Forkserver
-
-    forkserver = Forkserver() if has_usable_gpus() else None
-    import_dask_cluster()
-    from .engines import warm_up
-
-    warm_up()
-    if forkserver is not None:
-        forkserver.warm_up()
-    return forkserver
-
-
-async def _run(command_fd: int, event_fd: int, forkserver: Forkserver | None) -> None:
+async def _run(command_fd: int, event_fd: int) -> None:
     stream = await MessageStream.from_pipes(command_fd, event_fd, limit=COMMAND_LIMIT)
-    await Supervisor(stream, on_start=watch_parent, forkserver=forkserver).run()
+    await Supervisor(stream, on_start=watch_parent).run()
 
 
 def _take_stdio() -> tuple[int, int]:

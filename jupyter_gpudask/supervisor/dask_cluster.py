@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from distributed import WorkerPlugin
 
     from ..machine.directories import ClusterDirectory
-    from .forkserver import Forkserver
 
 logger = logging.getLogger(__name__)
 
@@ -54,14 +53,11 @@ class DaskCluster:
         The options of the cluster.
     directory
         The directory of its scratch space and logs.
-    forkserver
-        The process of which the workers are forks, if that is possible.
     """
 
-    def __init__(self, request: Start, directory: ClusterDirectory, forkserver: Forkserver | None = None) -> None:
+    def __init__(self, request: Start, directory: ClusterDirectory) -> None:
         self._request = request
         self._directory = directory
-        self._forkserver = forkserver
         self._plan: Plan
         self._lease: HeldLease | None = None
         self._cluster: Any = None
@@ -88,8 +84,6 @@ class DaskCluster:
         dask.config.set(
             {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
         )
-        if self._forkserver is not None:
-            self._forkserver.serve(self._request, plan.engine)
         shorten_logs()
         if spec.protocol == "tcp":
             from distributed import Security

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
@@ -14,14 +13,13 @@ from ..machine.directories import ClusterDirectory, tail, worker_log
 from ..machine.lifeline import end_session, on_forced_exit
 from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport, parse_command
 from ..protocol.dispatch import answer
-from .forkserver import Forkserver
+from .dask_cluster import DaskCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol import ClusterState
     from ..protocol.transport import MessageStream
-    from .dask_cluster import DaskCluster
     from .metrics import Status
 
 logger = logging.getLogger(__name__)
@@ -40,16 +38,11 @@ class Supervisor:
         The pipes to the parent.
     on_start
         Called once with the parent's pid, before the cluster is started.
-    forkserver
-        The forkserver that was started before there was a request; without one, one is started if it is useful.
     """
 
-    def __init__(
-        self, stream: MessageStream, on_start: Callable[[int], None], forkserver: Forkserver | None = None
-    ) -> None:
+    def __init__(self, stream: MessageStream, on_start: Callable[[int], None]) -> None:
         self._stream = stream
         self._on_start = on_start
-        self._forkserver = forkserver
         self._directory: ClusterDirectory
         self._cluster: DaskCluster
         self._status: Status = "starting"
@@ -74,8 +67,7 @@ class Supervisor:
             reason = f"The directory of the cluster cannot be created: {error}."
             self._fail(ClusterStartError(reason, "Free some space there, or set TMPDIR to another directory."))
             return
-        forkserver = self._forkserver or Forkserver.if_useful(first)
-        self._cluster = import_dask_cluster()(first, self._directory, forkserver)
+        self._cluster = DaskCluster(first, self._directory)
         on_forced_exit(self._clean_up)
         grace = _ORPHAN_GRACE
         starting = asyncio.create_task(self._start())
@@ -205,12 +197,3 @@ class Supervisor:
     def _clean_up(self) -> None:
         self._cluster.release()
         self._directory.remove()
-
-
-def import_dask_cluster() -> type[DaskCluster]:
-    """Import Dask, while the forkserver imports cuDF."""
-    from .dask_cluster import DaskCluster
-
-    # Not earlier: Dask sets up its loggers when it is imported, unless there are handlers.
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    return DaskCluster

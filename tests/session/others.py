@@ -57,6 +57,10 @@ class OthersCluster:
         command = (DASK, "worker", self.address, "--name", name, "--nthreads", "1", "--no-dashboard", *options)
         return self.run(*command, environment=environment)
 
+    def logs(self) -> str:
+        """The end of the log of each process, for the message of an assertion."""
+        return "\n".join(f"{log.name}:\n{log.read_text()[-3000:]}" for log in sorted(self.folder.glob("*.log")))
+
     def close(self) -> None:
         """End all processes."""
         for process in self.processes:

@@ -83,7 +83,7 @@ def joined(kernel, cluster):
     """The kernel, connected."""
     kernel.ok("%gpudask disconnect")
     connected = kernel.ok(f"connected = %gpudask connect {cluster.address}\nconnected")
-    assert connected.value.startswith(f"Connected to 2 GPU workers at {cluster.address}")
+    assert connected.value.startswith(f"Connected to 2 GPU workers at {cluster.address}"), cluster.logs()
     kernel.ok("client = connected.client")
     return kernel
 

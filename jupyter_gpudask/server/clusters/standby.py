@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ...errors import GpuDaskError
 from ...launcher.cluster_process import start_supervisor
-from ...machine.directories import remove_stale_directories, temporary_folders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,10 +84,8 @@ class StandbySupervisor:
 
     async def _end(self) -> None:
         process, self._process = self._process, None
-        if process is not None and self._interpreter is not None:
+        if process is not None:
             await process.kill()
-            for folder in temporary_folders(self._interpreter.environment):
-                await asyncio.to_thread(remove_stale_directories, folder)
 
     def _matches(self, interpreter: Interpreter, packages: Mapping[Path, int]) -> bool:
         own, process = self._interpreter, self._process
