@@ -43,7 +43,7 @@ CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py schedu
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
-.PHONY: help demo lab test test-fast test-versions develop coverage lint docs bench bench-gpu build clean chromium FORCE
+.PHONY: help demo lab test test-python test-browser test-fast test-versions develop coverage lint docs bench bench-gpu build check-release clean chromium FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
