@@ -206,11 +206,15 @@ def client_of(options):
     from jupyter_gpudask.launcher.cluster_process import ClusterProcess
     from jupyter_gpudask.protocol import ClusterSpec
 
+    if options.get("engine") != "cpu":  # the cluster of a kernel that was killed a moment ago may still hold them
+        options = {**options, "share": "yes"}
     loop = asyncio.new_event_loop()
-    spec = ClusterSpec.parse(options)
-    cluster = loop.run_until_complete(ClusterProcess.start(spec, path=sys.path, environment=fake_gpu_environment()))
-    client = connect(cluster.ready)
-    yield client
-    client.close()
-    loop.run_until_complete(cluster.close())
-    loop.close()
+    try:
+        spec = ClusterSpec.parse(options)
+        cluster = loop.run_until_complete(ClusterProcess.start(spec, path=sys.path, environment=fake_gpu_environment()))
+        client = connect(cluster.ready)
+        yield client
+        client.close()
+        loop.run_until_complete(cluster.close())
+    finally:
+        loop.close()
