@@ -76,8 +76,16 @@ export function clusterCard(page: Page, name = 'analysis.ipynb'): Locator {
 
 /** Choose a command of the menu in the card of a cluster. */
 export async function chooseAction(card: Locator, item: string): Promise<void> {
-  await card.getByRole('button', { name: 'More actions' }).click();
-  await card.page().getByRole('menuitem', { name: item }).click();
+  const entry = card.page().getByRole('menuitem', { name: item });
+  // The menu closes when JupyterLab moves the focus, as it does after a reload.
+  await expect(async () => {
+    if (!(await entry.isVisible())) {
+      await card
+        .getByRole('button', { name: 'More actions' })
+        .click({ timeout: 5000 });
+    }
+    await entry.click({ timeout: 5000 });
+  }).toPass({ timeout: 60000 });
 }
 
 /** The tab with the logs of the cluster of a notebook. */
