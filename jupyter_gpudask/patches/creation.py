@@ -12,10 +12,10 @@ from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 from dask.dataframe.backends import dataframe_creation_dispatch
 
-from ..fallback.missing import words_behind
 from ..inspection.arguments import calling_frame
 from ..inspection.placement import can_move, place_of, to_gpu
 from ..overlay.config_overlay import current_record
+from .host_fallback import frame_to_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,14 +45,7 @@ def _frame_to_gpu(frame: Any) -> Any:
     """The dataframe on the GPUs; with the fallback to the host, as it is if cuDF lacks one of its dtypes."""
     __tracebackhide__ = True
     record = current_record()
-    if record is None or record.fallback != "host":
-        return to_gpu(frame)
-    try:
-        return to_gpu(frame)
-    except Exception as error:
-        if not words_behind(error):
-            raise
-    return frame
+    return frame_to_gpu(frame) if record is not None and record.fallback == "host" else to_gpu(frame)
 
 
 def _is_to_be_moved(arguments: list[Any]) -> bool:

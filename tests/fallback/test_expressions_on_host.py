@@ -13,7 +13,7 @@ from jupyter_gpudask.fallback.log import Place, fallback_log
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.overlay.config_overlay import Overlay
-from jupyter_gpudask.patches import creation
+from jupyter_gpudask.patches import creation, host_fallback
 from jupyter_gpudask.patches.frames.methods import call_method
 from jupyter_gpudask.patches.host_fallback import build_frame
 
@@ -179,7 +179,8 @@ def test_a_dataframe_whose_dtypes_cudf_lacks_stays_on_the_host(cell, monkeypatch
         exec("raise error", {"__name__": "cudf.core.column", "error": NotImplementedError("PeriodDtype")})  # noqa: S102
 
     monkeypatch.setattr(creation, "dataframe_creation_dispatch", SimpleNamespace(backend="cudf"))
-    monkeypatch.setattr(creation, "to_gpu", to_gpu)
+    for module in (creation, host_fallback):
+        monkeypatch.setattr(module, "to_gpu", to_gpu)
     cell(fallback)
     months = pd.DataFrame({"month": pd.period_range("2020-01", periods=4, freq="M")})
     if stays:

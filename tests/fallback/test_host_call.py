@@ -1,4 +1,4 @@
-"""A function that falls back to the host: which errors count, what it may change, and what becomes of its results."""
+"""A function that falls back to the host: which errors count, which arguments are copied, and where its results are."""
 
 import gc
 import pickle
