@@ -203,7 +203,8 @@ async def _handle_response(
 
 def _restart_later(scheduler: Any, worker: Any, released: set[Any]) -> StuckWorker | None:
     """Restart a worker if it stays unresponsive: a task may hold the GIL, or the machine may just be slow."""
-    if not worker.nanny or worker.executing:
+    # What it reported as executing in its last heartbeat can be a released task too: those do not count.
+    if not worker.nanny or any(task in worker.processing for task in worker.executing):
         return None
     scheduler._ongoing_background_tasks.call_soon(_restart_if_silent, scheduler, worker.address)  # noqa: SLF001
     recomputed, lost = _sole_results(worker)

@@ -5,7 +5,8 @@ import sys
 import time
 
 import pytest
-from distributed import Semaphore
+from distributed import Semaphore, get_worker
+from helpers import wait_until
 
 from jupyter_gpudask.client.cancellation import cancel_unfinished
 from jupyter_gpudask.client.connect import connect
@@ -35,7 +36,10 @@ def at_depth(depth, kind, seconds):
         square = np.ones((300, 300))
         while time.time() < end:
             square = square @ square / 300
-    elif kind == "locked":
+    elif kind in ("locked", "reported"):
+        if kind == "reported":  # the scheduler knows that it executes
+            worker = get_worker()
+            asyncio.run_coroutine_threadsafe(worker.heartbeat(), worker.loop.asyncio_loop).result()
         sum(range(int(seconds * 1e8)))  # one call that does not release Python's lock
     return kind
 
@@ -66,10 +70,16 @@ class Worker:
         return self.state().workers[0].pid
 
     def interrupt(self, submit, after):
-        """What is stuck when what `submit` submits is interrupted after some seconds, and how long that takes."""
+        """What is stuck when what `submit` submits is interrupted after some seconds, and how long that takes.
+
+        If `after` is None, it is interrupted when the scheduler knows that it executes.
+        """
         self.client.submit(at_depth, 0, "", 0, pure=False).result(timeout=30)  # imports this file
         before = set(self.client.futures)
         futures = submit()
+        if after is None:
+            wait_until(lambda: self.client.run_on_scheduler(executing), 30)
+            after = 0.3
         time.sleep(after)
         began = time.monotonic()
         stuck = cancel_unfinished(self.client, before)
@@ -78,6 +88,10 @@ class Worker:
 
     def works(self, limit=5):
         return self.client.submit(sum, (1, 2), pure=False).result(timeout=limit) == 3
+
+
+def executing(dask_scheduler):
+    return any(worker.executing for worker in dask_scheduler.workers.values())
 
 
 @pytest.fixture(scope="module")
@@ -142,18 +156,20 @@ def test_tasks_between_results_of_a_cell_that_nobody_wants_do_not_end_the_connec
     assert worker.state().tasks_unfinished == 0
 
 
-@pytest.mark.parametrize("kind", ["sleep", "locked"])
+@pytest.mark.parametrize("kind", ["sleep", "locked", "reported"])
 def test_a_worker_whose_task_does_not_stop_is_restarted_and_what_it_held_is_computed_again(worker, kind):
     pid = worker.pid()
     kept = worker.client.submit(sum, (3, 4), pure=False)
     [scattered] = worker.client.scatter([b"scattered"], hash=False)
     assert kept.result(timeout=10) == 7
-    stuck, seconds = worker.interrupt(lambda: worker.client.submit(at_depth, 8, kind, 60, pure=False), 0.7)
+    stuck, seconds = worker.interrupt(
+        lambda: worker.client.submit(at_depth, 8, kind, 60, pure=False), None if kind == "reported" else 0.7
+    )
     assert seconds < LIMIT
     [what] = stuck
     assert what.name == "0"
     assert what.tasks[0].startswith("at_depth-")
-    assert what.outcome == ("silent" if kind == "locked" else "restarted")
+    assert what.outcome == ("restarted" if kind == "sleep" else "silent")
     assert what.recomputed == 1
     assert what.lost == (scattered.key,)
     assert worker.works(limit=30)
