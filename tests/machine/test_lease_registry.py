@@ -12,8 +12,9 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
-from helpers import fake_gpu_environment
+from helpers import fake_gpu_environment, wait_until
 from traitlets.config import Config
 
 from jupyter_gpudask.errors import GpuHeldError
@@ -59,12 +60,19 @@ def registry():
 
 
 @contextmanager
-def process_of(uid, registry, script, **options):
+def process_of(uid, registry, script, prefix=()):
     own = Path(tempfile.mkdtemp(dir="/tmp"))
-    command = [sys.executable, "-c", f"{PROCESS}UUID = {UUID!r}\n{script}", str(uid), str(registry.path), str(own)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, **options}
+    command = [
+        *prefix,
+        sys.executable,
+        "-c",
+        f"{PROCESS}UUID = {UUID!r}\n{script}",
+        str(uid),
+        str(registry.path),
+        str(own),
+    ]
     try:
-        with subprocess.Popen(command, **pipes) as process:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             try:
                 yield process
             finally:
@@ -74,8 +82,8 @@ def process_of(uid, registry, script, **options):
 
 
 @contextmanager
-def held_by(uid, registry):
-    with process_of(uid, registry, HOLD) as holder:
+def held_by(uid, registry, prefix=()):
+    with process_of(uid, registry, HOLD, prefix) as holder:
         assert holder.stdout.readline() == "held\n"
         yield holder
 
@@ -173,13 +181,20 @@ sys.stdin.read()
         assert re.fullmatch(rf"user {BERT} since \d\d:\d\d of 19\d\d-\d\d-\d\d", lease.holder)
 
 
+CONTAINER = ("unshare", "--pid", "--fork")  # process ids of its own
+
+
 @as_root
-def test_a_lease_ends_with_its_process_and_its_owner_removes_the_file(registry, tmp_path):
+@pytest.mark.parametrize("prefix", [(), CONTAINER], ids=["same pids", "other pids"])
+def test_a_lease_ends_with_its_process_and_its_owner_removes_the_file(registry, tmp_path, prefix):
+    if prefix and subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets no process have process ids of its own")
     own = LeaseFolder(tmp_path, registry)
-    with held_by(ANNA, registry) as holder:
-        holder.kill()
-        holder.wait()
-        assert own.read() == []
+    with held_by(ANNA, registry, prefix) as holder:
+        assert len(own.read()) == 1
+        for process in [*psutil.Process(holder.pid).children(), holder]:
+            process.kill()
+        wait_until(lambda: own.read() == [], 60)
         assert len(list(registry.path.iterdir())) == 1
     run_as(ANNA, registry, "with leases.locked() as found: assert found == []")
     assert list(registry.path.iterdir()) == []
