@@ -4,10 +4,10 @@ python benchmarks/submission.py --out benchmarks/results/NAME.json
 python benchmarks/submission.py --engine cpu
 python benchmarks/submission.py --engine cuda --backends cupy,cudf
 
-The first line needs a GPU, or the pretended ones of tests/fake_gpus on PYTHONPATH, and --backends cupy,pandas then runs on
-tests/fake_cupy. A graph counts as submitted when it has been written to the connection with the scheduler: what the kernel
-does later, such as heartbeats, it does without a submission, too. How long the scheduler then needs to take it is reported
-apart. What is computed then is cancelled.
+The first line needs a GPU, or the pretended ones of tests/fake_gpus on PYTHONPATH, and --backends cupy,pandas then runs
+on tests/fake_cupy. A graph counts as submitted when it has been written to the connection with the scheduler: what the
+kernel does later, such as heartbeats, it does without a submission, too. How long the scheduler then needs to take it
+is reported apart. What is computed then is cancelled.
 """
 
 from __future__ import annotations
