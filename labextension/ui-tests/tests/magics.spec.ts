@@ -77,3 +77,40 @@ test('the start shows its progress, and the status is updated and saved in the f
   expect(Math.abs((await height()) - live)).toBeLessThan(8);
   await page.screenshot({ path: testInfo.outputPath('later.png') });
 });
+
+test('the toolbar shows that a kernel is accelerated, also after a reload', async ({
+  page,
+  request,
+  tmpPath
+}, testInfo) => {
+  await openAnalysis(page, request, tmpPath);
+  // A stand-in for cudf.pandas, which a machine without a GPU does not have.
+  await page.notebook.setCell(
+    0,
+    'code',
+    `import sys, types
+accelerator = types.ModuleType("cudf.pandas")
+accelerator.load_ipython_extension = lambda shell: None
+sys.modules["cudf.pandas"] = accelerator`
+  );
+  await page.notebook.runCell(0);
+  const toolbar = page.locator('.jp-GpuDask-toolbarButton');
+  await toolbar.getByRole('button').click();
+  const entry = 'Accelerate pandas and scikit-learn';
+  await page.getByText(entry).click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog).toContainText('pandas runs on GPU', { timeout: 30000 });
+  await page.screenshot({ path: testInfo.outputPath('accelerated.png') });
+  await dialog.getByRole('button', { name: 'Ok' }).click();
+  const button = toolbar.getByRole('button', { name: 'accelerated' });
+  await expect(button).toBeVisible();
+
+  await page.notebook.save();
+  await page.reload({ waitForIsReady: false });
+  await expect(button).toBeVisible({ timeout: 30000 });
+  await button.click();
+  await page.screenshot({ path: testInfo.outputPath('menu.png') });
+  await page.getByText(entry).click();
+  await dialog.getByRole('button', { name: 'Restart' }).click();
+  await expect(button).toBeHidden({ timeout: 30000 });
+});
