@@ -48,8 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _configure_tls(given.security)
     except GpuDaskError as error:
         parser.exit(1, f"{error}\n")
-    options = (*_PRELOAD, "--resources", "GPU=1", *(() if given.cpu else _GPU_OPTIONS))
-    command([*scheduler, *options, *others], prog_name="python -m jupyter_gpudask worker")
+    command([*scheduler, *worker_options(gpu=not given.cpu), *others], prog_name="python -m jupyter_gpudask worker")
+
+
+def worker_options(*, gpu: bool) -> tuple[str, ...]:
+    """The options of ``dask cuda worker``, or of ``dask worker``, that make its workers those of this package."""
+    return (*_PRELOAD, "--resources", "GPU=1", *(_GPU_OPTIONS if gpu else ()))
 
 
 def _dask_worker() -> Any:
