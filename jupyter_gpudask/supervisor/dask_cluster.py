@@ -147,7 +147,10 @@ class DaskCluster:
         """The last lines of the log of a worker, or of a job by its id."""
         if self._jobs is not None:
             return self._jobs.log(worker, lines)
-        return tail(worker_log(self._directory.logs, worker), lines)
+        name = worker
+        if not worker_log(self._directory.logs, name).exists():  # one log for all workers of a host
+            name = worker.rpartition("-")[0]
+        return tail(worker_log(self._directory.logs, name), lines)
 
     async def reset(self) -> None:
         """Forget every result, task, actor and name, and keep the workers."""
@@ -273,6 +276,7 @@ class DaskCluster:
             self._directory.path,
             request.cluster_class,
             shared_directory=self._share_directory,
+            logs=self._directory.logs,
             dashboard=self._has_dashboard,
         )
         if request.cluster_class is not None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GpuDaskError
@@ -36,7 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     worker.add_argument("address", nargs="?", help="the scheduler, such as tls://10.0.0.1:8786")
     worker.add_argument("--scheduler-file", metavar="FILE", help="the file that dask scheduler has written")
-    worker.add_argument("--security", metavar="FILE", help="a file with the TLS credentials ca, certificate and key")
+    worker.add_argument(
+        "--security",
+        metavar="FILE",
+        help="a file with the TLS credentials ca, certificate and key; - for the first line of standard input, with "
+        "whose end the workers end",
+    )
     worker.add_argument("--cpu", action="store_true", help="a worker without a GPU")
     given, others = parser.parse_known_args(arguments)
     if (given.address is None) == (given.scheduler_file is None):
@@ -46,9 +54,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command = _dask_worker() if given.cpu else _dask_cuda_worker()
         if given.security:
             _configure_tls(given.security)
+            if given.security == "-":
+                threading.Thread(target=_end_with_standard_input, daemon=True).start()
     except GpuDaskError as error:
         parser.exit(1, f"{error}\n")
     command([*scheduler, *worker_options(gpu=not given.cpu), *others], prog_name="python -m jupyter_gpudask worker")
+
+
+def _end_with_standard_input() -> None:
+    while os.read(0, 2**16):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def worker_options(*, gpu: bool) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from helpers import wait_until
 from servers import Server
 from slurm import Slurm, missing_programs
 
@@ -46,21 +47,13 @@ def server(slurm, tmp_path_factory):
 
 
 @pytest.fixture
-def kernel(server):
-    """A kernel with the magics."""
+def kernel(slurm, server):
+    """A kernel with the magics; after the test no job is left, and nothing in the directory that jobs share."""
     kernel = server.kernel()
     kernel.ok("%load_ext jupyter_gpudask")
     yield kernel
     kernel.disconnect()
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(slurm, server):
-    """After each test the queue is empty, and so is the directory that the jobs share with the server."""
-    from helpers import wait_until
-
-    yield
     wait_until(lambda: not server.supervisors(), 60)
     wait_until(lambda: slurm.jobs() == {}, 90)
     assert list((server.home / ".cache" / "jupyter_gpudask").glob("*")) == []

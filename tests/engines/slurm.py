@@ -53,7 +53,7 @@ class Slurm:
         for name in ("state", "spool"):
             (folder / name).mkdir()
         self.host = socket.gethostname().partition(".")[0]
-        ports = [_free_port(), _free_port()]
+        ports = [free_port(), free_port()]
         self.configuration.write_text(
             CONFIGURATION.format(folder=folder, host=self.host, controller_port=ports[0], node_port=ports[1])
         )
@@ -103,7 +103,8 @@ def missing_programs() -> list[str]:
     return [name for name in PROGRAMS if shutil.which(name) is None]
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -36,6 +36,7 @@ def create_cluster(
     cluster_class: ClusterClass | None = None,
     *,
     shared_directory: Callable[[str], Path],
+    logs: Path,
     dashboard: bool = True,
 ) -> Any:
     """Create the cluster of `plan`.
@@ -52,6 +53,8 @@ def create_cluster(
         A cluster class of the administrator; used instead of an engine.
     shared_directory
         Creates a directory for files that jobs on other machines read, in the given directory or a default one.
+    logs
+        The directory of the workers' logs.
     dashboard
         Whether to load Dask's dashboard, which takes half a second.
 
@@ -77,7 +80,7 @@ def create_cluster(
     if cluster_class is not None:
         from .configured import make_cluster as make_configured
 
-        return _with_persistent_nannies(make_configured(cluster_class, spec, common, shared_directory))
+        return _with_persistent_nannies(make_configured(cluster_class, spec, common, shared_directory, logs))
     if plan.engine == "cuda":
         from .cuda import make_cluster
     else:
@@ -93,7 +96,8 @@ def _with_persistent_nannies(cluster: Any) -> Any:
     from distributed import LocalCluster
 
     from .jobs import is_job_queue
+    from .ssh import HostsCluster
 
-    if isinstance(cluster, LocalCluster) or is_job_queue(type(cluster)):
+    if isinstance(cluster, LocalCluster | HostsCluster) or is_job_queue(type(cluster)):
         dask.config.set({"distributed.deploy.lost-worker-timeout": _NEVER})
     return cluster

@@ -10,7 +10,7 @@ from distributed import LocalCluster, Scheduler, SpecCluster
 
 from ...errors import ClusterStartError, GpuDaskError, SpecError
 from ...installation import pip_install
-from . import jobs
+from . import jobs, ssh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,11 @@ def import_class(cluster_class: ClusterClass) -> Any:
 
 
 def make_cluster(
-    cluster_class: ClusterClass, spec: ClusterSpec, common: dict[str, Any], shared_directory: Callable[[str], Path]
+    cluster_class: ClusterClass,
+    spec: ClusterSpec,
+    common: dict[str, Any],
+    shared_directory: Callable[[str], Path],
+    logs: Path,
 ) -> Any:
     """Create a cluster of `cluster_class`; see `create_cluster`.
 
@@ -58,6 +62,8 @@ def make_cluster(
     try:
         if jobs.is_job_queue(class_):
             return jobs.make_cluster(class_, options, spec, common, shared_directory)
+        if ssh.is_ssh_cluster(class_):
+            return ssh.make_cluster(options, spec, common, logs)
         cluster = _make_other(class_, options, spec, common)
     except GpuDaskError:
         raise

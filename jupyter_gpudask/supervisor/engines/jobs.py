@@ -28,8 +28,8 @@ _NOT_FOR_JOBS = frozenset(
         LOGS_VARIABLE,  # the output of a worker is the log of its job
     }
 )
-# The HTTP servers of workers, which have no access control, get no pages.
-_NO_PAGES = "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'"
+# The HTTP servers of workers, which have no access control, get no pages; what tasks print is in the log at once.
+_ENVIRONMENT = ("export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'", "export PYTHONUNBUFFERED=1")
 
 
 def is_job_queue(class_: Any) -> bool:
@@ -90,7 +90,7 @@ def make_cluster(
             **setting("scheduler_options", {}),
         },
         "worker_extra_args": [*worker_options(gpu=gpu), "--no-dashboard", *setting("worker_extra_args", [])],
-        "job_script_prologue": [_NO_PAGES, *setting("job_script_prologue", [])],
+        "job_script_prologue": [*_ENVIRONMENT, *setting("job_script_prologue", [])],
     }
     for name in _NOT_FOR_JOBS.intersection(os.environ):  # batch systems copy the environment of whoever submits a job
         del os.environ[name]
