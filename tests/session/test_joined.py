@@ -82,8 +82,9 @@ def kernel(before):  # noqa: ARG001 - taken before the kernel connects
 def joined(kernel, cluster):
     """The kernel, connected."""
     kernel.ok("%gpudask disconnect")
-    connected = kernel.ok(f"connected = %gpudask connect {cluster.address}\nconnected")
-    assert connected.value.startswith(f"Connected to 2 GPU workers at {cluster.address}"), cluster.logs()
+    reply = kernel.run(f"connected = %gpudask connect {cluster.address}\nconnected")
+    is_connected = f"{reply.value}".startswith(f"Connected to 2 GPU workers at {cluster.address}")
+    assert is_connected, f"{reply}\n{cluster.logs()}"
     kernel.ok("client = connected.client")
     return kernel
 
