@@ -35,7 +35,7 @@ FIND_CHROMIUM = for name in "$${CHROMIUM_PATH:-}" chromium chromium-browser goog
 # In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name. Two processes share the files of tests, which
 # wait for processes most of the time; on a machine with GPUs they would share these too. The file with the longest set-up comes
 # first, so that no process is left with it at the end.
-PYTEST = $(VENV)/bin/pytest test_binder.py . $(if $(CUDA_EXTRA),,$(SHARED))
+PYTEST = $(VENV)/bin/pytest test_binder.py . --ignore=engines $(if $(CUDA_EXTRA),,$(SHARED))
 SHARED = --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 # Tests with clusters that `make test-versions` runs too: the ones that use most of Dask's, IPython's and Jupyter Server's interfaces.
@@ -43,7 +43,7 @@ CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py schedu
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
-.PHONY: help demo lab test test-python test-browser test-fast test-versions develop coverage lint docs bench bench-gpu build check-release clean chromium FORCE
+.PHONY: help demo lab test test-python test-browser test-engines test-fast test-versions develop coverage lint docs bench bench-gpu build check-release clean chromium FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,9 @@ test-python: $(VENV)/.test-tools ## run pytest and jest
 
 test-browser: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run Galata in a browser
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) JUPYTER=$(VENV)/bin/jupyter jlpm test
+
+test-engines: $(VENV)/.engine-tools ## run the tests of clusters that are started elsewhere, with SLURM and SSH on this machine
+	cd tests && $(VENV)/bin/pytest engines
 
 test-fast: $(VENV)/.developed ## run the tests that start no cluster, of the working folder: pytest in part, and jest
 	.ci/together 'jlpm test' 'cd tests && $(PYTEST) -m "not cluster and not gpu"'
@@ -148,6 +151,17 @@ $(VENV)/.installed: dist/.built
 
 $(VENV)/.test-tools: $(VENV)/.installed
 	$(STEP) 'Installing what the tests need' $(PIP) "$$(echo dist/*.whl)[$(EXTRA)]"
+	@touch $@
+
+# The daemons are started by the tests, and by nothing else.
+$(VENV)/.engine-tools: $(VENV)/.test-tools
+	@{ command -v slurmctld && command -v slurmd && command -v munged && command -v sshd; } >/dev/null || { \
+		sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+		.ci/step 'Looking for SLURM and OpenSSH among the packages of Debian' $$sudo apt-get update && \
+		.ci/step 'Installing SLURM and OpenSSH' $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+			slurmctld slurmd slurm-client munge openssh-server; \
+	}
+	$(STEP) 'Installing what starts clusters elsewhere' $(PIP) "$$(echo dist/*.whl)[slurm,ssh]"
 	@touch $@
 
 $(VENV)/.docs-tools: $(VENV)/.installed

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProtocolError
 from ..protocol import (
+    Adapt,
     Answer,
     Closed,
     ClusterSpec,
@@ -121,6 +122,18 @@ class ClusterConnection:
             The cluster has ended, or did not respond.
         """
         return (await self._ask(Scale(workers=workers), StateReport)).state
+
+    async def adapt(self, minimum: int, maximum: int) -> ClusterState:
+        """Close workers that are idle and start them when there is work, within a range.
+
+        Raises
+        ------
+        GpuUnavailableError
+            The cluster does not hold `maximum` GPUs.
+        ClusterLostError
+            The cluster has ended, or did not respond.
+        """
+        return (await self._ask(Adapt(minimum=minimum, maximum=maximum), StateReport)).state
 
     async def reset(self) -> ClusterState:
         """Forget every result, task, actor and name, and keep the workers.

@@ -21,15 +21,22 @@ _TAIL_BYTES = 2**18
 class ClusterDirectory:
     """A directory that is locked as long as the process that created it lives.
 
+    Parameters
+    ----------
+    place
+        Where to create it, if not among the temporary files.
+    host
+        The name of this machine, if others use the same `place`.
+
     Attributes
     ----------
     path
         The directory.
     """
 
-    def __init__(self) -> None:
-        remove_stale_directories()
-        self.path, self._lock = _create()
+    def __init__(self, place: Path | None = None, host: str = "") -> None:
+        remove_stale_directories(place, host)
+        self.path, self._lock = _create(place, host)
         try:
             self.logs.mkdir()
         except OSError:
@@ -47,10 +54,10 @@ class ClusterDirectory:
         os.close(self._lock)
 
 
-def _create() -> tuple[Path, int]:
+def _create(place: Path | None, host: str) -> tuple[Path, int]:
     """Create and lock a directory; the path and the file descriptor of the lock."""
     while True:
-        path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        path = Path(tempfile.mkdtemp(prefix=_prefix(host), dir=place))
         try:
             lock = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         except OSError:
@@ -68,9 +75,13 @@ def temporary_folders(environment: Mapping[str, str]) -> set[Path]:
     return {Path(tempfile.gettempdir()), *map(Path, filter(None, named))}
 
 
-def remove_stale_directories(place: Path | None = None) -> None:
-    """Delete the directories of killed supervisors in `place`: those whose lock no process holds."""
-    for folder in (place or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*"):
+def _prefix(host: str) -> str:
+    return f"{_PREFIX}{host}-" if host else _PREFIX
+
+
+def remove_stale_directories(place: Path | None = None, host: str = "") -> None:
+    """Delete the directories of killed supervisors in `place`: those whose lock no process of this machine holds."""
+    for folder in (place or Path(tempfile.gettempdir())).glob(f"{_prefix(host)}*"):
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
         except OSError:  # not such a directory, or another user's, or one that is being created

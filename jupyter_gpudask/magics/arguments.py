@@ -16,6 +16,7 @@ COMMANDS = (
     "stop",
     "restart",
     "scale",
+    "adapt",
     "status",
     "gpus",
     "held",
@@ -61,8 +62,8 @@ class LineArguments:
         `jupyter_gpudask.session.joined.target.parse_target`.
     lines
         The value of ``--lines``.
-    number
-        The number of workers of ``scale``.
+    number, maximum
+        The number of workers of ``scale``; the smallest and the largest one of ``adapt``.
     cell
         The options of ``on``, as they were typed.
     release
@@ -75,6 +76,7 @@ class LineArguments:
     number: int | None
     cell: str = ""
     release: tuple[str, ...] = ()
+    maximum: int | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,8 @@ def _parse_command(line: str) -> LineArguments:
 
     parser = _Parser("%gpudask")
     parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
-    parser.add_argument("number", nargs="?", type=int)
+    parser.add_argument("numbers", nargs="*", type=int)
+    parser.add_argument("--workers", dest="count")
     parser.add_argument("--lines", default=20, type=int)
     parser.add_argument("--release", default="")
     for flag, option in start_options().items():
@@ -152,21 +155,34 @@ def _parse_command(line: str) -> LineArguments:
         else:
             parser.add_argument(flag, dest=option.field)
     given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
-    command, lines, number = given.pop("command"), given.pop("lines"), given.pop("number", None)
+    command, lines = given.pop("command"), given.pop("lines")
+    number, maximum = _numbers_of_workers(command, given.pop("numbers"))
     release = _names(given.pop("release"))
-    if command == "scale" and number is None:
-        raise UsageError("The number of workers is missing. Type: %gpudask scale 2")
-    if command == "scale" and number is not None and not 1 <= number <= _MAX_WORKERS:
-        raise UsageError(f"{number} workers are not possible. Give a number from 1 to {_MAX_WORKERS}.")
-    if command != "scale" and number is not None:
-        raise UsageError(f"%gpudask {command} does not take a number. Leave it out.")
     if command != "held" and release:
         raise UsageError(
             f"%gpudask {command} does not take --release. Type: %gpudask held --release {','.join(release)}"
         )
     if given and command not in ("start", "restart"):
         raise UsageError(f"%gpudask {command} does not take options of a cluster. Use them with %gpudask start.")
-    return LineArguments(command, _completed(given), lines, number, release=release)
+    return LineArguments(command, _completed(given), lines, number, release=release, maximum=maximum)
+
+
+def _numbers_of_workers(command: str, numbers: list[int]) -> tuple[int | None, int | None]:
+    """The numbers of ``scale`` and ``adapt``, which no other command takes."""
+    wanted = {"scale": 1, "adapt": 2}.get(command, 0)
+    if numbers and not wanted:
+        raise UsageError(f"%gpudask {command} does not take a number. Leave it out.")
+    if len(numbers) != wanted:
+        if command == "scale":
+            what = "The command scale takes one number." if numbers else "The number of workers is missing."
+            raise UsageError(f"{what} Type: %gpudask scale 2")
+        raise UsageError("Give the smallest and the largest number of workers. Type: %gpudask adapt 1 4")
+    for number in numbers:
+        if not 1 <= number <= _MAX_WORKERS:
+            raise UsageError(f"{number} workers are not possible. Give a number from 1 to {_MAX_WORKERS}.")
+    if sorted(numbers) != numbers:
+        raise UsageError(f"{numbers[0]} is more than {numbers[1]}. Type: %gpudask adapt {numbers[1]} {numbers[0]}")
+    return (*numbers, None, None)[0], (*numbers, None, None)[1]
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -176,10 +192,13 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _completed(given: dict[str, Any]) -> dict[str, Any]:
     """The options with the values that they have if they are typed without one."""
+    count = given.pop("count", None)
     if "workers" in given:  # from --cpu, with or without a number
         given["engine"] = "cpu"
         if not given["workers"]:
             del given["workers"]
+    if count is not None:
+        given["workers"] = count
     if "dashboard" in given:
         given["dashboard"] = given["dashboard"] or "yes"
     return given

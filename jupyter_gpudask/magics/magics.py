@@ -97,6 +97,7 @@ class GpuDaskMagics(Magics):
             %gpudask start --cpu               the CPU stand-in; --cpu 4 for four workers
             %gpudask status                    the state of each worker
             %gpudask scale 2                   scale to two workers
+            %gpudask adapt 1 4                 close idle workers and start them when there is work, from 1 to 4
             %gpudask gpus                      the machine's GPUs, and who holds them
             %gpudask logs                      the last lines of the workers' logs; --lines 100 for more
             %gpudask held                      the results on the workers; --release x,df deletes these variables

@@ -2,6 +2,7 @@
 
 from .cluster_class import ClassProfile, ClusterClass
 from .commands import (
+    Adapt,
     Close,
     Command,
     Release,
@@ -18,10 +19,11 @@ from .commands import (
 from .events import Answer, Closed, Event, Failed, LogText, Progress, Ready, Refused, StateReport, parse_event
 from .messages import PROTOCOL_VERSION
 from .spec import ClusterSpec
-from .state import ClusterState, GpuProcess, GpuState, TlsCredentials, WorkerExit, WorkerState
+from .state import ClusterState, GpuProcess, GpuState, JobState, TlsCredentials, WorkerExit, WorkerState
 
 __all__ = [
     "PROTOCOL_VERSION",
+    "Adapt",
     "Answer",
     "ClassProfile",
     "Close",
@@ -34,6 +36,7 @@ __all__ = [
     "Failed",
     "GpuProcess",
     "GpuState",
+    "JobState",
     "LogText",
     "Progress",
     "Ready",

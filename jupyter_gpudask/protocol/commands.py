@@ -90,6 +90,14 @@ class Scale(_Command):
     workers: int = Field(ge=1, le=256)
 
 
+class Adapt(_Command):
+    """Close workers that are idle and start them when there is work, within a range; `Scale` ends it."""
+
+    type: Literal["adapt"] = "adapt"
+    minimum: int = Field(ge=1, le=256)
+    maximum: int = Field(ge=1, le=256)
+
+
 class Reset(_Command):
     """Forget every result, task, actor and name, and keep the workers."""
 
@@ -125,7 +133,7 @@ class Close(_Command):
     type: Literal["close"] = "close"
 
 
-Command = Start | SendState | Watch | SendLogs | Scale | Reset | Release | Rename | ReportAutomatic | Close
+Command = Start | SendState | Watch | SendLogs | Scale | Adapt | Reset | Release | Rename | ReportAutomatic | Close
 
 _commands: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])
 

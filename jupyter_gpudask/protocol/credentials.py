@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ _KEYS = ("ca", "certificate", "key")
 def read_credentials(name: str) -> TlsCredentials:
     """Read a YAML or JSON file with the texts ``ca``, ``certificate`` and ``key``.
 
-    Each is a PEM text, or the path of a PEM file, relative to the folder of the file.
+    Each is a PEM text, or the path of a PEM file, relative to the folder of the file. With the name ``-`` they are the
+    first line of the standard input.
 
     Raises
     ------
@@ -25,7 +27,7 @@ def read_credentials(name: str) -> TlsCredentials:
 
     file = Path(name).expanduser()
     try:
-        content: Any = yaml.safe_load(file.read_text())
+        content: Any = yaml.safe_load(sys.stdin.readline() if name == "-" else file.read_text())
     except OSError as error:
         raise _unreadable(name, error) from None
     except (ValueError, yaml.YAMLError):

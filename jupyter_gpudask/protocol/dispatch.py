@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import GpuDaskError, ProtocolError
-from . import LogText, Refused, Release, Rename, Reset, Scale, SendLogs, SendState, StateReport, Watch
+from . import Adapt, LogText, Refused, Release, Rename, Reset, Scale, SendLogs, SendState, StateReport, Watch
 
 if TYPE_CHECKING:
     from . import Answer, ClusterState, Command
@@ -22,6 +22,9 @@ class CommandHandler(Protocol):
 
     async def scale(self, workers: int) -> ClusterState:
         """Scale to `workers` workers."""
+
+    async def adapt(self, minimum: int, maximum: int) -> ClusterState:
+        """Scale as the work requires, within a range."""
 
     async def reset(self) -> ClusterState:
         """Forget every result, task, actor and name."""
@@ -58,20 +61,24 @@ async def answer(command: Command, handler: CommandHandler) -> Answer | None:
 
 async def _carry_out(command: Command, handler: CommandHandler) -> Answer | None:
     match command:
-        case SendState():
-            return StateReport(answers=command.id, state=await handler.state())
-        case Scale(workers=workers):
-            return StateReport(answers=command.id, state=await handler.scale(workers))
-        case Reset():
-            return StateReport(answers=command.id, state=await handler.reset())
-        case Release():
-            return StateReport(answers=command.id, state=await handler.release())
         case SendLogs(worker=worker, lines=lines):
             return LogText(answers=command.id, worker=worker, text=await handler.log(worker, lines))
         case Watch(interval=interval):
             await handler.watch(interval)
+            return None
         case Rename(holder=holder):
             await handler.rename(holder)
+            return None
+        case SendState():
+            state = await handler.state()
+        case Scale(workers=workers):
+            state = await handler.scale(workers)
+        case Adapt(minimum=minimum, maximum=maximum):
+            state = await handler.adapt(minimum, maximum)
+        case Reset():
+            state = await handler.reset()
+        case Release():
+            state = await handler.release()
         case _:
             raise ProtocolError("The start command can be sent only once.")
-    return None
+    return StateReport(answers=command.id, state=state)

@@ -220,7 +220,7 @@ class ClusterSpec(BaseModel):
             raise first from None
         if spec.engine == "cpu" and spec.gpus != "all":
             raise OptionConflictError("--gpus", "--gpus and --cpu are mutually exclusive.", "Leave one of them out.")
-        if spec.engine != "cpu" and spec.workers is not None:
+        if spec.engine != "cpu" and spec.workers is not None and not spec.profile:
             reason = "The number of workers can be set for the CPU stand-in only."
             raise OptionConflictError("--cpu", reason, "On GPUs there is one worker for each: set --gpus instead.")
         return spec

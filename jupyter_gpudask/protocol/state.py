@@ -147,6 +147,41 @@ class WorkerExit(_Model):
     over_memory_limit: bool = False
 
 
+class JobState(_Model):
+    """A job of a batch system that was submitted for workers which are not up.
+
+    Attributes
+    ----------
+    id
+        Its id in the batch system.
+    worker
+        The name of its worker in Dask, or what the names of its workers begin with.
+    system
+        The name of the batch system, such as ``SLURM``.
+    status
+        Its state in the words of the batch system, such as ``PENDING``; empty if that is not known.
+    reason
+        Why it waits, in these words, such as ``Resources``.
+    has_ended
+        Whether it has ended, so that its workers will not be up.
+    """
+
+    id: str
+    worker: str
+    system: str
+    status: str = ""
+    reason: str = ""
+    has_ended: bool = False
+
+    @property
+    def description(self) -> str:
+        """The job in words, such as ``job 12 is pending in SLURM: Resources``."""
+        if self.has_ended:
+            return f"job {self.id} ended in {self.system}: {self.status or 'it is not listed any more'}"
+        reason = f": {self.reason}" if self.reason not in ("", "None") else ""
+        return f"job {self.id} is {self.status.lower() or 'submitted'} in {self.system}{reason}"
+
+
 class ClusterState(_Model):
     """The state of a cluster at one time.
 
@@ -172,6 +207,10 @@ class ClusterState(_Model):
         Bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
     worker_exits
         The newest unexpected exits of worker processes, at most 20, the oldest first.
+    jobs
+        The jobs of a batch system whose workers are not up, and the newest that have ended, at most 20.
+    adaptive_range
+        The smallest and the largest number of workers, while workers are closed and started as the work requires.
     """
 
     engine: Literal["cuda", "cpu"]
@@ -184,6 +223,13 @@ class ClusterState(_Model):
     gpus: tuple[str, ...] = ()
     held: int = 0
     worker_exits: tuple[WorkerExit, ...] = ()
+    jobs: tuple[JobState, ...] = ()
+    adaptive_range: tuple[int, int] | None = None
+
+    @property
+    def logged(self) -> tuple[str, ...]:
+        """What has a log: the names of the workers, and the ids of the jobs without a worker."""
+        return (*(worker.name for worker in self.workers), *(job.id for job in self.jobs))
 
 
 class TlsCredentials(_Model):

@@ -214,6 +214,10 @@ class _ClusterCommands:
         await self._manager.scale(self._cluster.kernel_id, workers)
         return await self._state()
 
+    async def adapt(self, minimum: int, maximum: int) -> ClusterState:
+        await self._manager.adapt(self._cluster.kernel_id, minimum, maximum)
+        return await self._state()
+
     async def reset(self) -> ClusterState:
         """Reset the cluster: a command of the protocol, which kernels of this package do not send."""
         await self._cluster.reset()

@@ -38,6 +38,9 @@ class ClusterControl(Protocol):
     async def scale(self, workers: int) -> ClusterState:
         """Scale to `workers` workers; raises `NotOwnedError` if the cluster cannot do that."""
 
+    async def adapt(self, minimum: int, maximum: int) -> ClusterState:
+        """Let the number of workers follow the work; raises `NotOwnedError` if the cluster cannot do that."""
+
     async def check_libraries(self, names: Sequence[str]) -> None:
         """Raise `BackendUnavailableError` unless each worker has these libraries in the kernel's version."""
 

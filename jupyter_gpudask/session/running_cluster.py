@@ -66,7 +66,7 @@ class RunningCluster:
         return self.loop.run(self.process.state())
 
     def scale(self, workers: int) -> ClusterState:
-        """Scale to `workers` workers, and wait until they are up.
+        """Scale to `workers` workers, and wait until they are up, or are jobs of a batch system that wait.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class RunningCluster:
         async def scale() -> ClusterState:
             state = await self.process.scale(workers)
             async with asyncio.timeout(self.spec.start_timeout):
-                while len(state.workers) != workers:
+                while (len(state.workers) < workers and not state.jobs) or len(state.workers) > workers:
                     await asyncio.sleep(_POLL_INTERVAL)
                     state = await self.process.state()
             return state
@@ -88,11 +88,21 @@ class RunningCluster:
             reason = f"The cluster did not reach {workers} workers within {self.spec.start_timeout:g} s."
             raise ClusterStartError(reason, "Type: %gpudask status") from None
 
+    def adapt(self, minimum: int, maximum: int) -> ClusterState:
+        """Close workers that are idle and start them when there is work, within a range; `scale` ends it.
+
+        Raises
+        ------
+        GpuDaskError
+            The cluster cannot have so many workers.
+        """
+        return self.loop.run(self.process.adapt(minimum, maximum))
+
     def log(self, lines: int) -> dict[str, str]:
         """The last `lines` lines of the logs of the supervisor or the scheduler, and of each worker, by name."""
         logs = {"supervisor" if self.is_owned else "scheduler": self.process.log(lines)}
-        for worker in self.state().workers:
-            logs[worker.name] = self.loop.run(self.process.worker_log(worker.name, lines))
+        for name in self.state().logged:
+            logs[name] = self.loop.run(self.process.worker_log(name, lines))
         return logs
 
     def check_libraries(self, names: Sequence[str]) -> None:

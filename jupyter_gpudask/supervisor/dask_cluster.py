@@ -5,41 +5,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import platform
 import secrets
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask.config
-from distributed.protocol.pickle import dumps
 
-from ..errors import ClusterStartError, GpuUnavailableError, LimitError, ProfileNotFoundError
+from ..errors import ClusterStartError, ProfileNotFoundError
+from ..machine.directories import ClusterDirectory, tail, worker_log
 from ..machine.leases import HeldLease, LeaseFolder
 from ..machine.plan import Plan, check_pool_fits, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
-from ..scheduler.graph_router import GraphRouter
 from ..scheduler.held_results import release_results
-from ..scheduler.import_path import SchedulerPathPlugin
 from ..scheduler.log_lengths import shorten_logs
-from ..scheduler.retention import SpanRetentionPlugin
-from ..scheduler.worker_failures import WorkerFailuresPlugin
-from ..worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
-from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
-from ..worker.materialize import MATERIALIZE, MaterializePlugin
-from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
-from ..worker.preload import LOGS_VARIABLE, PATH_PLUGIN, PathPlugin
-from ..worker.retention import RETENTION_PLUGIN, MetricsRetentionPlugin
+from ..worker.preload import LOGS_VARIABLE
 from .dashboard import check_guard, guard_by_header, guard_by_token
 from .engines import create_cluster
+from .engines.jobs import is_job_queue
+from .job_queue import JobQueue
 from .metrics import Status, read_state
+from .plugins import register_plugins
 from .reset import reset
+from .scaling import Scaling, check_limit
 from .worker_startup import wait_for_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from distributed import WorkerPlugin
-
-    from ..machine.directories import ClusterDirectory
+    from ..scheduler.worker_failures import WorkerFailuresPlugin
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +58,9 @@ class DaskCluster:
         self._cluster: Any = None
         self._security: Any = None
         self._failures: WorkerFailuresPlugin
+        self._scaling: Scaling
+        self._jobs: JobQueue | None = None
+        self._shared: ClusterDirectory | None = None
 
     async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
         """Start the cluster, and wait until all workers are up.
@@ -95,33 +93,25 @@ class DaskCluster:
         if self._cluster is None:
             await opening  # it has failed, and raises the error
         plan = self._plan
-        await wait_for_workers(
-            self._cluster,
-            opening,
-            plan.workers,
-            limit=spec.start_timeout,
-            on_progress=lambda ready: on_progress(progress.model_copy(update={"ready": ready, "total": plan.workers})),
-            logs=self._directory.logs,
-        )
+
+        def on_ready(ready: int) -> None:
+            on_progress(progress.model_copy(update={"ready": ready, "total": plan.workers}))
+
+        if self._jobs is None:
+            await wait_for_workers(
+                self._cluster,
+                opening,
+                plan.workers,
+                limit=spec.start_timeout,
+                on_progress=on_ready,
+                logs=self._directory.logs,
+            )
+        else:
+            on_ready(0)
+            await self._jobs.wait_for_first_worker(opening, limit=spec.start_timeout, on_progress=on_ready)
+        self._scaling = Scaling(self._cluster, plan, self._request.max_workers, self._jobs)
         scheduler = self._cluster.scheduler
-        self._failures = WorkerFailuresPlugin(scheduler)
-        scheduler.add_plugin(self._failures)
-        scheduler.add_plugin(SpanRetentionPlugin(scheduler))
-        await scheduler.register_scheduler_plugin(SchedulerPathPlugin(self._request.path), idempotent=True)
-        plugins: dict[str, WorkerPlugin] = {
-            PATH_PLUGIN: PathPlugin(self._request.path),
-            PATCH_PLUGIN: PatchPlugin(),
-            INTERRUPTION_PLUGIN: InterruptionPlugin(),
-            RETENTION_PLUGIN: MetricsRetentionPlugin(),
-        }
-        if plan.engine == "cuda":
-            plugins[MATERIALIZE] = MaterializePlugin()
-            GraphRouter(scheduler).install()
-        for name, plugin in plugins.items():
-            await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
-        await scheduler.register_nanny_plugin(
-            comm=None, plugin=dumps(ExitReportPlugin()), name=EXIT_REPORT_PLUGIN, idempotent=True
-        )
+        self._failures = await register_plugins(scheduler, self._request.path, engine=plan.engine)
         http_server = scheduler.http_server
         if http_server is not None:
             await check_guard(http_server.address, http_server.port)
@@ -139,28 +129,28 @@ class DaskCluster:
 
     async def state(self, status: Status) -> ClusterState:
         """The current state of the cluster."""
-        return await read_state(
+        state = await read_state(
             self._cluster, self._plan, status, self._failures, gpu_metrics=self._request.gpu_metrics
         )
+        jobs = () if self._jobs is None else self._jobs.states()
+        return state.model_copy(update={"jobs": jobs, "adaptive_range": self._scaling.range})
 
-    def scale(self, workers: int) -> None:
-        """Scale to `workers` workers; new ones start later.
+    async def scale(self, workers: int) -> None:
+        """Scale to `workers` workers; see `Scaling.scale`."""
+        await self._scaling.scale(workers)
 
-        Raises
-        ------
-        GpuUnavailableError
-            The cluster does not hold that many GPUs.
-        LimitError
-            The administrator allows fewer.
-        """
-        self._check_limit(workers)
-        held = len(self._plan.gpus)
-        if self._plan.gpus and workers > held:
-            raise GpuUnavailableError(
-                f"{workers} workers need {workers} GPUs, and this cluster holds {held}.",
-                f"Use at most {held}, or restart the cluster with more GPUs.",
-            )
-        self._cluster.scale(workers)
+    def adapt(self, minimum: int, maximum: int) -> None:
+        """Scale as the work requires; see `Scaling.adapt`."""
+        self._scaling.adapt(minimum, maximum)
+
+    def log(self, worker: str, lines: int) -> str:
+        """The last lines of the log of a worker, or of a job by its id."""
+        if self._jobs is not None:
+            return self._jobs.log(worker, lines)
+        name = worker
+        if not worker_log(self._directory.logs, name).exists():  # one log for all workers of a host
+            name = worker.rpartition("-")[0]
+        return tail(worker_log(self._directory.logs, name), lines)
 
     async def reset(self) -> None:
         """Forget every result, task, actor and name, and keep the workers."""
@@ -181,16 +171,32 @@ class DaskCluster:
             logger.warning("The lease on the GPUs cannot be renamed to %s: %s", holder, error)
 
     async def finished(self) -> None:
-        """Wait until a client has shut down the cluster."""
-        await self._cluster.scheduler.finished()
+        """Wait until a client has shut down the cluster; raises `ClusterLostError` if all its jobs have ended."""
+        waits = [self._cluster.scheduler.finished(), *([] if self._jobs is None else [self._jobs.watch()])]
+        tasks = [asyncio.ensure_future(each) for each in waits]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
 
     async def close(self, grace: float) -> None:
         """Close the cluster; raises if that takes longer than `grace` seconds."""
         if self._cluster is not None:
-            await asyncio.wait_for(self._cluster.close(timeout=grace), grace)
+            async with asyncio.timeout(grace):
+                if self._jobs is not None:
+                    await self._jobs.cancel()
+                await self._cluster.close(timeout=grace)
 
     def release(self) -> None:
-        """Release the lease on its GPUs, after all its processes have ended."""
+        """Cancel the jobs that are left, and release the lease on its GPUs, after all its processes have ended."""
+        if self._jobs is not None:
+            self._jobs.cancel_blocking()
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            shared.remove()
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release()
@@ -244,12 +250,21 @@ class DaskCluster:
         return ""
 
     def _check_limit(self, workers: int) -> None:
-        limit = self._request.max_workers
-        if limit is not None and workers > limit:
-            raise LimitError(
-                f"This server limits clusters to {limit} worker{'s' if limit > 1 else ''}; {workers} were requested.",
-                "Use fewer GPUs or workers.",
-            )
+        check_limit(workers, self._request.max_workers)
+
+    def _share_directory(self, place: str) -> Path:
+        """Create the directory that jobs on other machines read, by default in the home directory; its path."""
+        folder = Path(os.path.expandvars(place)) if place else Path("~/.cache/jupyter_gpudask")
+        try:
+            folder = folder.expanduser()
+            folder.mkdir(parents=True, exist_ok=True)
+            self._shared = ClusterDirectory(folder, platform.node())
+        except (OSError, RuntimeError) as error:
+            raise ClusterStartError(
+                f"The directory that the jobs share with this machine cannot be created in {folder}: {error}.",
+                "Ask the administrator to set shared_temp_directory in the options of the profile.",
+            ) from None
+        return self._shared.path
 
     async def _open(self) -> None:
         request = self._request
@@ -260,11 +275,15 @@ class DaskCluster:
             self._security,
             self._directory.path,
             request.cluster_class,
+            shared_directory=self._share_directory,
+            logs=self._directory.logs,
             dashboard=self._has_dashboard,
         )
         if request.cluster_class is not None:
             self._plan = replace(self._plan, workers=len(cluster.plan))
             self._check_limit(self._plan.workers)
+        if is_job_queue(type(cluster)):
+            self._jobs = JobQueue(cluster)
         self._cluster = cluster
         await cluster
 

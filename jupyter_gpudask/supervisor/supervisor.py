@@ -9,7 +9,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
-from ..machine.directories import ClusterDirectory, tail, worker_log
+from ..machine.directories import ClusterDirectory
 from ..machine.lifeline import end_session, on_forced_exit
 from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport, parse_command
 from ..protocol.dispatch import answer
@@ -78,6 +78,8 @@ class Supervisor:
             if starting.done() and starting.result():
                 closing = asyncio.create_task(self._cluster.finished())  # by `Client.shutdown`
                 await asyncio.wait({listening, ending, closing}, return_when=asyncio.FIRST_COMPLETED)
+                if closing.done() and isinstance(loss := closing.exception(), GpuDaskError):
+                    self._fail(loss)
                 closing.cancel()
             if listening.done() and listening.result():
                 grace = _CLOSE_GRACE
@@ -143,7 +145,13 @@ class Supervisor:
     async def scale(self, workers: int) -> ClusterState:
         """Scale to `workers` workers; those that are new come later."""
         self._check_ready()
-        self._cluster.scale(workers)
+        await self._cluster.scale(workers)
+        return await self.state()
+
+    async def adapt(self, minimum: int, maximum: int) -> ClusterState:
+        """Close idle workers and start them when there is work, within a range."""
+        self._check_ready()
+        self._cluster.adapt(minimum, maximum)
         return await self.state()
 
     async def reset(self) -> ClusterState:
@@ -160,7 +168,7 @@ class Supervisor:
 
     async def log(self, worker: str, lines: int) -> str:
         """The last lines of a worker's log."""
-        return tail(worker_log(self._directory.logs, worker), lines)
+        return self._cluster.log(worker, lines)
 
     async def rename(self, holder: str) -> None:
         """Change the name under which the GPUs are held."""

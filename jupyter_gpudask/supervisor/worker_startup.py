@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed.core import Status
 
-from ..errors import ClusterStartError
+from ..errors import ClusterStartError, GpuDaskError
 from ..machine.directories import tail, worker_log
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ async def _wait(cluster: Any, opening: asyncio.Task[None], total: int, on_progre
     known = 0
     while True:
         if opening.done() and (error := opening.exception()):
+            if isinstance(error, GpuDaskError):
+                raise error
             raise _WorkerDiedError(error)
         ready = len(cluster.scheduler.workers) if cluster.scheduler is not None else 0
         if ready != known:

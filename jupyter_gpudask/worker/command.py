@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GpuDaskError
@@ -37,7 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "scheduler has written. OPTIONS are those of dask cuda worker, with --cpu those of dask worker.",
         allow_abbrev=False,
     )
-    worker.add_argument("--security", metavar="FILE", help="a file with the TLS credentials ca, certificate and key")
+    worker.add_argument(
+        "--security",
+        metavar="FILE",
+        help="a file with the TLS credentials ca, certificate and key; - for the first line of standard input, with "
+        "whose end the workers end",
+    )
     worker.add_argument("--cpu", action="store_true", help="a worker without a GPU")
     given, others = parser.parse_known_args(arguments)
     try:
@@ -46,16 +54,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
             worker.error("Give an address or --scheduler-file.")
         if given.security:
             _configure_tls(given.security)
+            if given.security == "-":
+                threading.Thread(target=_end_with_standard_input, daemon=True).start()
     except GpuDaskError as error:
         parser.exit(1, f"{error}\n")
-    options = (*_PRELOAD, "--resources", "GPU=1", *(() if given.cpu else _GPU_OPTIONS))
-    command([*options, *others], prog_name=_PROGRAM)
+    command([*worker_options(gpu=not given.cpu), *others], prog_name=_PROGRAM)
 
 
 def _names_one_scheduler(command: Any, arguments: Sequence[str]) -> bool:
     """Whether there is either an address or a scheduler file; only `command` knows which options have values."""
     given = command.make_context(_PROGRAM, list(arguments), resilient_parsing=True).params
     return (given["scheduler"] is None) != (given["scheduler_file"] is None)
+
+
+def _end_with_standard_input() -> None:
+    while os.read(0, 2**16):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def worker_options(*, gpu: bool) -> tuple[str, ...]:
+    """The options of ``dask cuda worker``, or of ``dask worker``, that make its workers those of this package."""
+    return (*_PRELOAD, "--resources", "GPU=1", *(_GPU_OPTIONS if gpu else ()))
 
 
 def _dask_worker() -> Any:

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import sys
+import time
+from pathlib import Path
 
 import pytest
 from distributed import Event, Queue, Variable
@@ -32,7 +34,7 @@ def with_cluster(use, options=CPU, **start):
 
 
 async def workers_become(cluster, count):
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while len((await cluster.state()).workers) != count:
             await asyncio.sleep(0.1)
 
@@ -63,6 +65,36 @@ def test_a_cluster_on_gpus_is_scaled_within_those_that_it_holds_and_reports_whic
         await workers_become(cluster, 2)
 
     with_cluster(use, {}, environment=fake_gpu_environment())
+
+
+def wait_for_file(number, path):
+    while not Path(path).exists():
+        time.sleep(0.05)
+    return number
+
+
+@pytest.mark.parametrize("gpus", [False, True])
+def test_an_adaptive_cluster_starts_workers_for_work_closes_idle_ones_and_keeps_results(tmp_path, gpus):
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready)
+        try:
+            with pytest.raises(GpuDaskError, match="3"):
+                await cluster.adapt(1, 3)
+            assert (await cluster.adapt(1, 2)).adaptive_range == (1, 2)
+            await workers_become(cluster, 1)
+            # Dask expects each to take half a second, and starts workers if all would take more than five.
+            futures = client.map(wait_for_file, range(100), path=str(tmp_path / "file"), pure=False)
+            await workers_become(cluster, 2)
+            (tmp_path / "file").touch()
+            await workers_become(cluster, 1)
+            assert await asyncio.to_thread(client.gather, futures) == list(range(100))
+            assert (await cluster.scale(2)).adaptive_range is None
+            await workers_become(cluster, 2)
+        finally:
+            await asyncio.to_thread(client.close)
+
+    start = {"environment": fake_gpu_environment()} if gpus else {"max_workers": 2}
+    with_cluster(use, {} if gpus else CPU | {"workers": 2, "threads": 1}, **start)
 
 
 class Counter:

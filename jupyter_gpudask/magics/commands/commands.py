@@ -69,6 +69,11 @@ class Commands:
         assert arguments.number is not None
         return StatusView(self._session.require().scale(arguments.number))
 
+    def _adapt(self, arguments: LineArguments) -> View:
+        assert arguments.number is not None
+        assert arguments.maximum is not None
+        return StatusView(self._session.require().adapt(arguments.number, arguments.maximum))
+
     def _on(self, arguments: LineArguments) -> View:
         self._settings.on_options, self._settings.on = arguments.cell, True
         return Note(describe_on(arguments.cell))

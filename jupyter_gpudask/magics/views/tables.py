@@ -35,13 +35,12 @@ class StatusView(View):
         self.state = state
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (format_table(*self._table()), self._counts(), state_at(self.state.time))))
+        return "\n".join([format_table(*self._table()), *self._notes(), state_at(self.state.time)])
 
     def to_html(self) -> str:
         """The table."""
-        counts = self._counts()
         table = html_table(*self._table(), caption=state_at(self.state.time))
-        return table + (f"<div>{escape(counts)}</div>" if counts else "")
+        return table + "".join(f"<div>{escape(note)}</div>" for note in self._notes())
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """The heads and the rows."""
@@ -49,11 +48,19 @@ class StatusView(View):
         joined = _as_joined(self.state)
         return (self._HEADS, rows) if joined is None else _with_hosts(self._HEADS, rows, joined)
 
-    def _counts(self) -> str:
-        joined = _as_joined(self.state)
-        if joined is None:
-            return ""
-        return f"Unfinished tasks: {joined.tasks_unfinished:,} of this kernel, {joined.others_unfinished:,} of others."
+    def _notes(self) -> list[str]:
+        """What the table does not show: jobs without a worker, the range of an adaptive cluster, tasks of others."""
+        state, notes = self.state, []
+        for job in state.jobs:
+            text = job.description
+            notes.append(f"{text[:1].upper()}{text[1:]} (worker {job.worker}).")
+        if state.adaptive_range is not None:
+            notes.append("Adaptive: {} to {} workers, as the work requires.".format(*state.adaptive_range))
+        joined = _as_joined(state)
+        if joined is not None:
+            tasks = f"{joined.tasks_unfinished:,} of this kernel, {joined.others_unfinished:,} of others"
+            notes.append(f"Unfinished tasks: {tasks}.")
+        return notes
 
 
 def _row(number: int, worker: WorkerState) -> tuple[str, ...]:

@@ -197,6 +197,10 @@ class KernelCluster:
         """
         self.state = await self._running_process().scale(workers)
 
+    async def adapt(self, minimum: int, maximum: int) -> None:
+        """Let the number of workers follow the work, within a range; raises the same errors as `scale`."""
+        self.state = await self._running_process().adapt(minimum, maximum)
+
     async def reset(self) -> None:
         """Release all results and other state of the cluster; the worker processes keep running.
 
@@ -223,8 +227,8 @@ class KernelCluster:
         if process is None:
             return {"supervisor": getattr(self.error, "log", "")}
         logs = {"supervisor": process.log(lines)}
-        for worker in (await process.state()).workers:
-            logs[worker.name] = await process.worker_log(worker.name, lines)
+        for name in (await process.state()).logged:
+            logs[name] = await process.worker_log(name, lines)
         return logs
 
     def _running_process(self) -> ClusterProcess:

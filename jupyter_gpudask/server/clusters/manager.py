@@ -183,6 +183,11 @@ class ClusterManager:
         self.policy.check_workers(workers)
         await self.get(kernel_id).scale(workers)
 
+    async def adapt(self, kernel_id: str, minimum: int, maximum: int) -> None:
+        """Let the number of workers follow the work, within a range; raises the same errors as `scale`."""
+        self.policy.check_workers(maximum)
+        await self.get(kernel_id).adapt(minimum, maximum)
+
     def request_states(self, interval: float) -> None:
         """Have every cluster report its state every `interval` seconds; 0 for as often as the idle timeout needs it."""
         self._interval = interval or self._idle.interval

@@ -22,6 +22,10 @@ _RESOURCE_OPTIONS = frozenset({"engine", "gpus", "workers"})
 """The options that select GPUs, or CPU workers instead of them."""
 
 
+_OPTIONS_OF_CLASSES = ("start_timeout", "workers")
+"""The options that users can set of a cluster that a class creates."""
+
+
 class Policy:
     """Applies the settings to the options that users ask for.
 
@@ -94,7 +98,8 @@ class Policy:
         if "profile" in options:
             return self.spec(options)
         if spec.profile:
-            return self.spec({"start_timeout": spec.start_timeout} | dict(options), spec.profile)
+            kept = {name: getattr(spec, name) for name in _OPTIONS_OF_CLASSES if getattr(spec, name) is not None}
+            return self.spec(kept | dict(options), spec.profile)
         base = _without_overridden(spec.model_dump(), options)
         return self.check(ClusterSpec.parse(base | dict(options), strict=True))
 
@@ -170,7 +175,8 @@ class Policy:
 def _comparable(spec: ClusterSpec) -> ClusterSpec:
     """A spec without what users may change whatever the profile."""
     gpus = "all" if spec.gpus == "free" else spec.gpus
-    return spec.model_copy(update={"gpus": gpus, "start_timeout": 0.0, "dashboard": False})
+    workers = None if spec.profile else spec.workers
+    return spec.model_copy(update={"gpus": gpus, "workers": workers, "start_timeout": 0.0, "dashboard": False})
 
 
 def _without_overridden(base: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,12 +186,12 @@ def _without_overridden(base: Mapping[str, Any], options: Mapping[str, Any]) -> 
 
 
 def _class_spec(profile: str, class_profile: ClassProfile, options: Mapping[str, Any]) -> ClusterSpec:
-    """The spec of a cluster that a class creates; the only option that a user can set is `start_timeout`."""
+    """The spec of a cluster that a class creates; a user can set the number of workers and `start_timeout`."""
     fixed = {"profile": profile, "engine": class_profile.engine}
     base = ClusterSpec.parse(fixed | {"start_timeout": class_profile.start_timeout})
     spec = ClusterSpec.parse(base.model_dump() | dict(options), strict=True)
     for name, value in options.items():
-        if name != "start_timeout" and getattr(spec, name) != getattr(base, name):
+        if name not in _OPTIONS_OF_CLASSES and getattr(spec, name) != getattr(base, name):
             raise SpecError(
                 "--" + name.replace("_", "-"), value, f"it without the profile {profile}, which sets all options"
             )

@@ -76,6 +76,16 @@ class JoinedCluster:
         """
         raise NotOwnedError(self.ready.address, "Its workers are started and stopped there.")
 
+    async def adapt(self, minimum: int, maximum: int) -> ClusterState:  # noqa: ARG002 - as the contract says
+        """Refuse.
+
+        Raises
+        ------
+        NotOwnedError
+            Always.
+        """
+        raise NotOwnedError(self.ready.address, "Its workers are started and stopped there.")
+
     async def report_automatic(self, *, on: bool) -> None:
         """Report nothing: the server of this kernel does not show this cluster."""
 

@@ -9,6 +9,7 @@ import dask.config
 from ...machine.plan import has_usable_gpus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ...machine.plan import Plan
@@ -34,6 +35,8 @@ def create_cluster(
     directory: Path,
     cluster_class: ClusterClass | None = None,
     *,
+    shared_directory: Callable[[str], Path],
+    logs: Path,
     dashboard: bool = True,
 ) -> Any:
     """Create the cluster of `plan`.
@@ -48,6 +51,10 @@ def create_cluster(
         The directory of the workers' scratch space.
     cluster_class
         A cluster class of the administrator; used instead of an engine.
+    shared_directory
+        Creates a directory for files that jobs on other machines read, in the given directory or a default one.
+    logs
+        The directory of the workers' logs.
     dashboard
         Whether to load Dask's dashboard, which takes half a second.
 
@@ -73,7 +80,7 @@ def create_cluster(
     if cluster_class is not None:
         from .configured import make_cluster as make_configured
 
-        return _with_persistent_nannies(make_configured(cluster_class, common))
+        return _with_persistent_nannies(make_configured(cluster_class, spec, common, shared_directory, logs))
     if plan.engine == "cuda":
         from .cuda import make_cluster
     else:
@@ -82,12 +89,15 @@ def create_cluster(
 
 
 def _with_persistent_nannies(cluster: Any) -> Any:
-    """Let the nannies of a cluster on this machine restart their workers however often they die.
+    """Let nannies restart their workers however often they die, and `JobQueue` decide about jobs that have ended.
 
     Dask gives up a worker that is missing 15 s after an exit, even if it is being restarted after another exit.
     """
     from distributed import LocalCluster
 
-    if isinstance(cluster, LocalCluster):
+    from .jobs import is_job_queue
+    from .ssh import HostsCluster
+
+    if isinstance(cluster, LocalCluster | HostsCluster) or is_job_queue(type(cluster)):
         dask.config.set({"distributed.deploy.lost-worker-timeout": _NEVER})
     return cluster

@@ -8,13 +8,46 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import LocalCluster, Scheduler, SpecCluster
 
-from ...errors import ClusterStartError
+from ...errors import ClusterStartError, GpuDaskError, SpecError
+from ...installation import pip_install
+from . import jobs, ssh
 
 if TYPE_CHECKING:
-    from ...protocol import ClusterClass
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ...protocol import ClusterClass, ClusterSpec
+
+_EXTRAS = {"dask_jobqueue": "slurm"}
+"""The extra of this package that installs a package of cluster classes."""
 
 
-def make_cluster(cluster_class: ClusterClass, common: dict[str, Any]) -> Any:
+def import_class(cluster_class: ClusterClass) -> Any:
+    """The class, or the function, that a profile names.
+
+    Raises
+    ------
+    ClusterStartError
+        It cannot be imported.
+    """
+    module, _, name = cluster_class.path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        extra = _EXTRAS.get(getattr(error, "name", None) or "")
+        raise ClusterStartError(
+            f"The class {cluster_class.path} of this profile is not in the kernel's environment: {error}.",
+            f"Type: {pip_install(extra)} and restart the kernel." if extra else "Ask the administrator of the server.",
+        ) from None
+
+
+def make_cluster(
+    cluster_class: ClusterClass,
+    spec: ClusterSpec,
+    common: dict[str, Any],
+    shared_directory: Callable[[str], Path],
+    logs: Path,
+) -> Any:
     """Create a cluster of `cluster_class`; see `create_cluster`.
 
     The configured options take precedence over those that are `common` to all engines. A class without an argument
@@ -25,16 +58,15 @@ def make_cluster(cluster_class: ClusterClass, common: dict[str, Any]) -> Any:
     ClusterStartError
         The class cannot be imported, fails, or does not create a suitable cluster.
     """
-    class_ = _import_class(cluster_class)
-    is_local = isinstance(class_, type) and issubclass(class_, LocalCluster)
-    # Options for this machine would prevent workers on other machines from reaching their scheduler.
-    ours = common.keys() if is_local else ("asynchronous", "security", "dashboard_address")
+    class_, options = import_class(cluster_class), cluster_class.options
     try:
-        taken = common.keys() if is_local else _parameters(class_)
-        defaults = {name: common[name] for name in ours if name in taken}
-        if cluster_class.options.get("processes") is False:  # else the preload would run in this process
-            defaults.pop("preload", None)
-        cluster = class_(**(defaults | cluster_class.options))
+        if jobs.is_job_queue(class_):
+            return jobs.make_cluster(class_, options, spec, common, shared_directory)
+        if ssh.is_ssh_cluster(class_):
+            return ssh.make_cluster(options, spec, common, logs)
+        cluster = _make_other(class_, options, spec, common)
+    except GpuDaskError:
+        raise
     except Exception as error:  # noqa: BLE001 - the class can raise anything
         raise ClusterStartError(f"{cluster_class.path} does not start: {type(error).__name__}: {error}.") from None
     if not isinstance(cluster, SpecCluster) or not _has_scheduler_here(cluster):
@@ -45,15 +77,20 @@ def make_cluster(cluster_class: ClusterClass, common: dict[str, Any]) -> Any:
     return cluster
 
 
-def _import_class(cluster_class: ClusterClass) -> Any:
-    module, _, name = cluster_class.path.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ClusterStartError(
-            f"The class {cluster_class.path} of this profile is not in the kernel's environment: {error}.",
-            "Ask the administrator of the server.",
-        ) from None
+def _make_other(class_: Any, options: dict[str, Any], spec: ClusterSpec, common: dict[str, Any]) -> Any:
+    is_local = isinstance(class_, type) and issubclass(class_, LocalCluster)
+    # Options for this machine would prevent workers on other machines from reaching their scheduler.
+    ours = common.keys() if is_local else ("asynchronous", "security", "dashboard_address")
+    parameters = _parameters(class_)
+    taken = common.keys() if is_local else parameters
+    defaults = {name: common[name] for name in ours if name in taken}
+    if options.get("processes") is False:  # else the preload would run in this process
+        defaults.pop("preload", None)
+    if spec.workers is None:
+        return class_(**(defaults | options))
+    if "n_workers" not in parameters:
+        raise SpecError("--workers", spec.workers, f"it without the profile {spec.profile}, which sets all options")
+    return class_(**(defaults | options | {"n_workers": spec.workers}))
 
 
 def _parameters(class_: Any) -> set[str]:

@@ -25,7 +25,9 @@ function withWorkers(
     state: state && {
       ...state,
       workers: workers.map(changes => ({ ...worker, ...changes })),
-      worker_exits: exits
+      worker_exits: exits,
+      jobs: [],
+      adaptive_range: null
     }
   });
 }

@@ -141,6 +141,8 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       gpus: ['GPU-0'],
       held: 0,
       worker_exits: [],
+      jobs: [],
+      adaptive_range: null,
       workers: [
         {
           name: '0',

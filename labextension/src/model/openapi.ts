@@ -406,6 +406,10 @@ export type components = {
      *         Bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
      *     worker_exits
      *         The newest unexpected exits of worker processes, at most 20, the oldest first.
+     *     jobs
+     *         The jobs of a batch system whose workers are not up, and the newest that have ended, at most 20.
+     *     adaptive_range
+     *         The smallest and the largest number of workers, while workers are closed and started as the work requires.
      */
     ClusterState: {
       /**
@@ -455,6 +459,16 @@ export type components = {
        * @default []
        */
       worker_exits: components['schemas']['WorkerExit'][];
+      /**
+       * Jobs
+       * @default []
+       */
+      jobs: components['schemas']['JobState'][];
+      /**
+       * Adaptive Range
+       * @default null
+       */
+      adaptive_range: [number, number] | null;
     };
     /**
      * CreateCluster
@@ -717,6 +731,48 @@ export type components = {
        * @default null
        */
       notebook: string | null;
+    };
+    /**
+     * JobState
+     * @description A job of a batch system that was submitted for workers which are not up.
+     *
+     *     Attributes
+     *     ----------
+     *     id
+     *         Its id in the batch system.
+     *     worker
+     *         The name of its worker in Dask, or what the names of its workers begin with.
+     *     system
+     *         The name of the batch system, such as ``SLURM``.
+     *     status
+     *         Its state in the words of the batch system, such as ``PENDING``; empty if that is not known.
+     *     reason
+     *         Why it waits, in these words, such as ``Resources``.
+     *     has_ended
+     *         Whether it has ended, so that its workers will not be up.
+     */
+    JobState: {
+      /** Id */
+      id: string;
+      /** Worker */
+      worker: string;
+      /** System */
+      system: string;
+      /**
+       * Status
+       * @default
+       */
+      status: string;
+      /**
+       * Reason
+       * @default
+       */
+      reason: string;
+      /**
+       * Has Ended
+       * @default false
+       */
+      has_ended: boolean;
     };
     /**
      * MachineMetrics

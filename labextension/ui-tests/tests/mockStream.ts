@@ -166,7 +166,9 @@ function clusterOf(scene: IScene, time: number): object {
       workers_wanted: count,
       gpus: numbers(scene.gpus).map(uuid),
       held: 0,
-      worker_exits: []
+      worker_exits: [],
+      jobs: [],
+      adaptive_range: null
     },
     ...scene.cluster
   };

@@ -126,6 +126,7 @@ def test_specs_of_cluster_classes_are_fixed_except_for_the_start_timeout():
     spec = policy.spec({}, "gpu")
     assert (spec.profile, spec.engine, spec.start_timeout) == ("gpu", "cuda", 600)
     assert policy.spec({"profile": "gpu", "start_timeout": 60}).start_timeout == 60
+    assert policy.updated_spec(policy.spec({"profile": "gpu", "workers": 8}), {"start_timeout": 60}).workers == 8
     assert policy.updated_spec(spec, {}) == spec
     assert policy.updated_spec(spec, {"profile": "small"}).threads == 1
     assert policy.cluster_class(policy.updated_spec(spec, {"profile": ""}).profile) is None
@@ -165,6 +166,7 @@ def test_only_the_options_of_profiles_and_the_default_ones_are_allowed_if_the_ad
         {"gpus": "free"},
         {"threads": 2},
         {"start_timeout": 5},
+        {"profile": "local", "workers": 4},
         small.model_dump(exclude_defaults=True),
     ):
         assert policy.spec(allowed)

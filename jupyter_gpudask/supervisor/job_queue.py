@@ -1,0 +1,263 @@
+"""The jobs of a cluster whose workers a batch system runs: submitted, waiting, ended and cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+import subprocess
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ClusterLostError, ClusterStartError
+from ..machine.directories import tail
+from ..protocol import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Each prints lines of the id, the state and the reason of a job of the user. Source: squeue(1).
+_QUERIES = {"SLURM": ("squeue", "--noheader", "--states=all", "--me", "--format=%i|%T|%r")}
+_ENDED = frozenset(
+    {
+        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
+        *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+    }
+)
+# The job was given up by the batch system, and not by a person or by an error of its own.
+_RENEWED = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "TIMEOUT"})
+_KEPT = 20
+_INTERVAL = 1.0
+_QUERY_LIMIT = 5.0
+_SUBMIT_LIMIT = 4.0
+_CANCEL_LIMIT = 1.5
+_LOG_LINES = 30
+
+
+class JobQueue:
+    """The jobs of a cluster of dask-jobqueue.
+
+    Parameters
+    ----------
+    cluster
+        The `dask_jobqueue.core.JobQueueCluster`.
+
+    Attributes
+    ----------
+    system
+        The name of the batch system, such as ``SLURM``.
+    """
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+        self.system: str = cluster.job_cls.__name__.removesuffix("Job")
+        self._listed: dict[str, tuple[str, str]] | None = None
+        self._gone: set[str] = set()
+        self._were_up: set[str] = set()
+        self._ended: deque[JobState] = deque(maxlen=_KEPT)
+
+    def states(self) -> tuple[JobState, ...]:
+        """The newest jobs that have ended, and those whose workers are not up, as the batch system last said."""
+        return (*self._ended, *map(self._state, self._missing()))
+
+    async def wait_for_first_worker(
+        self, opening: asyncio.Task[None], *, limit: float, on_progress: Callable[[int], None]
+    ) -> None:
+        """Wait until all jobs are submitted and one worker is up; the others may wait for hours.
+
+        Parameters
+        ----------
+        opening
+            The task that submits the jobs; cancelled in the end.
+        limit
+            Seconds to wait.
+        on_progress
+            Called with the number of workers that are up, whenever it changes.
+
+        Raises
+        ------
+        ClusterStartError
+            The batch system refuses the jobs or does not answer, they end, or all of them still wait.
+        """
+        try:
+            async with asyncio.timeout(limit):
+                await self._wait(opening, on_progress)
+        except TimeoutError:
+            waiting = "; ".join(state.description for state in self.states())
+            raise ClusterStartError(
+                f"No worker was up after {limit:g} s: {waiting or f'{self.system} has not accepted the jobs'}.",
+                "Give more time with --start-timeout, or ask for less.",
+                self._newest_log(),
+            ) from None
+        finally:
+            opening.cancel()
+
+    async def watch(self) -> None:
+        """Look after the jobs of the running cluster.
+
+        A job that the batch system has given up, such as for its time limit, is submitted again if its workers were
+        up. One that was cancelled or has failed is not.
+
+        Raises
+        ------
+        ClusterLostError
+            No job is left.
+        """
+        while self._cluster.worker_spec:
+            await asyncio.sleep(_INTERVAL)
+            up = self._names_up()
+            self._were_up.update(
+                job.job_id for name, job in self._cluster.workers.items() if up.intersection(self._workers_of(name))
+            )
+            if self._missing():
+                await self._refresh()
+                await self._replace_ended()
+        ended = "; ".join(state.description for state in self._ended)
+        raise ClusterLostError(
+            f"No worker is left: {ended}. What they held is lost.", "Type: %gpudask restart", self._newest_log()
+        )
+
+    async def submit(self) -> None:
+        """Submit and cancel jobs so that there are as many as the cluster shall have.
+
+        Raises
+        ------
+        ClusterStartError
+            The batch system refuses a job; those that it has accepted are kept.
+        """
+        with suppress(TimeoutError):  # it goes on
+            try:
+                await asyncio.wait_for(asyncio.shield(self._cluster._correct_state()), _SUBMIT_LIMIT)  # noqa: SLF001
+            except (RuntimeError, OSError) as error:
+                self._forget_refused()
+                raise self._refused(error) from None
+
+    async def cancel(self) -> None:
+        """Cancel all jobs with one command."""
+        if ids := self._ids():
+            await _run((*shlex.split(self._cluster.job_cls.cancel_command), *ids), _CANCEL_LIMIT)
+
+    def cancel_blocking(self) -> None:
+        """Cancel the jobs that are left when the event loop does not run any more."""
+        if ids := self._ids():
+            with suppress(OSError, subprocess.SubprocessError):
+                command = [*shlex.split(self._cluster.job_cls.cancel_command), *ids]
+                subprocess.run(command, capture_output=True, timeout=_CANCEL_LIMIT, check=False)  # noqa: S603
+
+    def log(self, name: str, lines: int) -> str:
+        """The last lines of the log of a job, by its id or by the name of one of its workers."""
+        ids = [job.job_id for job_name, job in self._cluster.workers.items() if name in self._workers_of(job_name)]
+        number = re.compile(rf"(?<!\d){re.escape(next(iter(ids), None) or name)}(?!\d)")
+        folder = Path(self._cluster._job_kwargs["log_directory"])  # noqa: SLF001 - Dask keeps it nowhere else
+        files = sorted(path for path in folder.glob("*") if number.search(path.name))
+        return "\n".join(filter(None, (tail(path, lines) for path in files)))
+
+    async def _wait(self, opening: asyncio.Task[None], on_progress: Callable[[int], None]) -> None:
+        known, asked = 0, 0.0
+        loop = asyncio.get_running_loop()
+        while True:
+            if opening.done() and (error := opening.exception()):
+                raise self._refused(error)
+            ready = len(self._names_up())
+            if ready != known:
+                known = ready
+                on_progress(ready)
+            if opening.done():
+                if ready:
+                    return
+                if loop.time() - asked > _INTERVAL:
+                    await self._refresh()
+                    asked = loop.time()
+                states = self.states()
+                if states and all(state.has_ended for state in states):
+                    ended = "; ".join(state.description for state in states)
+                    reason = f"The jobs ended before a worker was up: {ended}."
+                    raise ClusterStartError(reason, log=self._newest_log())
+            await asyncio.sleep(0.05)
+
+    async def _refresh(self) -> None:
+        """Ask the batch system for the states of the jobs, if it is known how; without an answer they stay."""
+        query = _QUERIES.get(self.system)
+        if query is None:
+            return
+        asked = {job.job_id for _, job in self._cluster.workers.items() if job.job_id}
+        answer = await _run(query, _QUERY_LIMIT)
+        if answer is not None:
+            rows = (line.split("|", 2) for line in answer.splitlines() if line.count("|") >= 2)
+            self._listed = {id_: (status, reason) for id_, status, reason in rows}
+            self._gone = asked - self._listed.keys()
+
+    async def _replace_ended(self) -> None:
+        lost = [state for state in map(self._state, self._missing()) if state.has_ended]
+        for state in lost:
+            del self._cluster.workers[state.worker]
+            self._ended.append(state)
+            if state.status not in _RENEWED or state.id not in self._were_up:
+                self._cluster.worker_spec.pop(state.worker, None)
+        if lost:
+            with suppress(ClusterStartError):  # a refused job is forgotten
+                await self.submit()
+
+    def _missing(self) -> list[tuple[str, str]]:
+        """The names and ids of the jobs that have no worker."""
+        up = self._names_up()
+        jobs = ((name, job.job_id) for name, job in self._cluster.workers.items() if job.job_id)
+        return [(name, id_) for name, id_ in jobs if not up.intersection(self._workers_of(name))]
+
+    def _state(self, job: tuple[str, str]) -> JobState:
+        name, id_ = job
+        status, reason = (self._listed or {}).get(id_, ("", ""))
+        has_ended = status in _ENDED or id_ in self._gone
+        return JobState(id=id_, worker=name, system=self.system, status=status, reason=reason, has_ended=has_ended)
+
+    def _names_up(self) -> set[str]:
+        scheduler = self._cluster.scheduler
+        return set() if scheduler is None else {str(worker.name) for worker in scheduler.workers.values()}
+
+    def _workers_of(self, name: str) -> list[str]:
+        suffixes = self._cluster.worker_spec.get(name, {}).get("group", ("",))
+        return [f"{name}{suffix}" for suffix in suffixes]
+
+    def _ids(self) -> list[str]:
+        # Only this private set of Dask has the jobs that are just being submitted.
+        return [job.job_id for job in list(self._cluster._created) if job.job_id]  # noqa: SLF001
+
+    def _newest_log(self) -> str:
+        ids = [state.id for state in self.states()]
+        text = self.log(ids[-1], _LOG_LINES) if ids else ""
+        return f"Log of job {ids[-1]}:\n{text}" if text else ""
+
+    def _forget_refused(self) -> None:
+        for name in [name for name, job in self._cluster.workers.items() if not job.job_id]:
+            del self._cluster.workers[name]
+            self._cluster.worker_spec.pop(name, None)
+
+    def _refused(self, error: BaseException) -> ClusterStartError:
+        if isinstance(error, FileNotFoundError) and error.filename:
+            return ClusterStartError(
+                f"This machine has no program {error.filename}, which submits jobs to {self.system}.",
+                "Start the Jupyter server on a machine from which jobs are submitted.",
+            )
+        said = str(error).partition("stderr:\n")[2] or f"{type(error).__name__}: {error}"
+        lines = [re.sub(r"^\w+: (error: )?", "", line).strip(" .") for line in said.splitlines()]
+        return ClusterStartError(f"{self.system} refuses the job: {'; '.join(filter(None, lines))}.")
+
+
+async def _run(command: tuple[str, ...], limit: float) -> str | None:
+    """The output of a program; `None` if it fails or takes longer than `limit` seconds."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+    except OSError:
+        return None
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), limit)
+    except TimeoutError:
+        return None
+    finally:
+        if process.returncode is None:
+            process.kill()
+    return output.decode(errors="replace") if process.returncode == 0 else None

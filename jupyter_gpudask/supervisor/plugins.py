@@ -1,0 +1,63 @@
+"""Register the plugins of a cluster, with its scheduler, its workers and its nannies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from distributed.protocol.pickle import dumps
+
+from ..scheduler.graph_router import GraphRouter
+from ..scheduler.import_path import SchedulerPathPlugin
+from ..scheduler.retention import SpanRetentionPlugin
+from ..scheduler.worker_failures import WorkerFailuresPlugin
+from ..worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
+from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
+from ..worker.materialize import MATERIALIZE, MaterializePlugin
+from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
+from ..worker.preload import PATH_PLUGIN, PathPlugin
+from ..worker.retention import RETENTION_PLUGIN, MetricsRetentionPlugin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from distributed import WorkerPlugin
+
+
+async def register_plugins(
+    scheduler: Any, path: Sequence[str], *, engine: Literal["cuda", "cpu"]
+) -> WorkerFailuresPlugin:
+    """Register the plugins; workers that start later get theirs, too.
+
+    Parameters
+    ----------
+    scheduler
+        The scheduler, which runs in this process.
+    path
+        Folders from which the scheduler and the workers can import modules.
+    engine
+        On ``cuda`` graphs are not opened in the scheduler.
+
+    Returns
+    -------
+    WorkerFailuresPlugin
+        Collects the failures of the workers.
+    """
+    failures = WorkerFailuresPlugin(scheduler)
+    scheduler.add_plugin(failures)
+    scheduler.add_plugin(SpanRetentionPlugin(scheduler))
+    await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
+    plugins: dict[str, WorkerPlugin] = {
+        PATH_PLUGIN: PathPlugin(path),
+        PATCH_PLUGIN: PatchPlugin(),
+        INTERRUPTION_PLUGIN: InterruptionPlugin(),
+        RETENTION_PLUGIN: MetricsRetentionPlugin(),
+    }
+    if engine == "cuda":
+        plugins[MATERIALIZE] = MaterializePlugin()
+        GraphRouter(scheduler).install()
+    for name, plugin in plugins.items():
+        await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
+    await scheduler.register_nanny_plugin(
+        comm=None, plugin=dumps(ExitReportPlugin()), name=EXIT_REPORT_PLUGIN, idempotent=True
+    )
+    return failures

@@ -1,0 +1,126 @@
+"""Clusters whose workers are started over SSH: used, scaled and stopped, and what is said if a host cannot be used."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+from helpers import command_line, wait_until
+from servers import Server
+from slurm import free_port
+from sshd import SshServer
+
+pytestmark = [pytest.mark.cluster, pytest.mark.engines, pytest.mark.timeout(400)]
+
+LIMIT = 120.0
+HOSTS = ["127.0.0.1", "127.0.0.1", "127.0.0.1"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A Jupyter server with profiles of an SSH server."""
+    pytest.importorskip("asyncssh", reason="run make test-engines")
+    if shutil.which("sshd") is None:
+        pytest.skip("sshd is missing: run make test-engines")
+    with tempfile.TemporaryDirectory() as folder:
+        ssh = SshServer(Path(folder))
+
+        def profile(worker_options=None, **connect):
+            options = {
+                "hosts": HOSTS,
+                "connect_options": ssh.options(**connect),
+                "worker_options": worker_options or {},
+            }
+            return {"class": "distributed.SSHCluster", "options": options, "start_timeout": 90}
+
+        profiles = {
+            "ssh": profile(worker_options={"nthreads": 1}),
+            "pairs": profile(worker_options={"nthreads": 1, "n_workers": 2}),
+            "no-server": profile(port=free_port()),
+            "no-entry": profile(key="stranger"),
+            "wrong-host": profile(hosts_file="other_hosts"),
+            "no-python": profile(),
+        }
+        profiles["no-python"]["options"]["remote_python"] = "/no/python"
+        server = Server(
+            tmp_path_factory.mktemp("server"), f"--GpuDask.profiles={profiles!r}", environment=dict(os.environ)
+        )
+        yield server
+        server.stop()
+        ssh.stop()
+
+
+@pytest.fixture
+def kernel(server):
+    """A kernel with the magics, after which no worker is left."""
+    kernel = server.kernel()
+    kernel.ok("%load_ext jupyter_gpudask")
+    yield kernel
+    kernel.disconnect()
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+    wait_until(lambda: not server.supervisors(), 60)
+    wait_until(lambda: not remote_workers(), 60)
+
+
+def remote_workers():
+    lines = ((process, command_line(process)) for process in psutil.process_iter())
+    return [process for process, line in lines if "jupyter_gpudask" in line and "worker" in line and "--name" in line]
+
+
+def test_workers_on_hosts_compute_with_tls_and_are_scaled(kernel):
+    kernel.ok("started = %gpudask start --profile ssh", timeout=LIMIT)
+    assert kernel.ok("started.client.scheduler.address[:6]").value == "'tls://'"
+    cell = kernel.ok(
+        "%%gpudask\nimport dask.array as da\nda.ones((400, 400), chunks=100).sum().compute()", timeout=LIMIT
+    )
+    assert "160000" in cell.value
+    names = "sorted(started.client.run(lambda dask_worker: dask_worker.name).values())"
+    assert kernel.ok(names).value == "['127.0.0.1-0', '127.0.0.1-1']"
+    key = kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
+    processes = remote_workers()
+    assert processes
+    assert key not in str([(command_line(process), process.environ()) for process in processes])
+    kernel.ok("started.client.run(print, 'from a host')")
+    wait_until(lambda: "from a host" in kernel.ok("shown = %gpudask logs\nprint(shown)").printed, LIMIT)
+
+    kernel.ok("data = started.client.scatter([1, 2, 3, 4])")
+    kernel.ok("%gpudask scale 1", timeout=LIMIT)
+    assert kernel.ok("sum(started.client.gather(data))").value == "10"
+    wait_until(lambda: len(remote_workers()) == len(processes) // 2, LIMIT)
+    kernel.ok("%gpudask scale 2", timeout=LIMIT)
+    assert kernel.ok(names).value == "['127.0.0.1-0', '127.0.0.1-1']"
+    refused = kernel.run("%gpudask scale 3")
+    assert "3 workers were requested, and the hosts of this profile have 2." in refused.error_value + refused.printed
+    kernel.ok("%gpudask stop", timeout=LIMIT)
+    wait_until(lambda: not remote_workers(), 30)
+
+
+def test_a_host_can_have_several_workers_and_a_start_may_use_fewer_hosts(kernel):
+    kernel.ok("started = %gpudask start --profile pairs --workers 2", timeout=LIMIT)
+    names = "sorted(started.client.run(lambda dask_worker: dask_worker.name).values())"
+    assert kernel.ok(names).value == "['127.0.0.1-0-0', '127.0.0.1-0-1']"
+    kernel.ok("%gpudask scale 4", timeout=LIMIT)
+    assert kernel.ok(f"len({names})").value == "4"
+
+
+def test_workers_end_if_the_supervisor_is_killed(server, kernel):
+    kernel.ok("started = %gpudask start --profile ssh", timeout=LIMIT)
+    psutil.Process(server.cluster(kernel)["pid"]).kill()
+    wait_until(lambda: not remote_workers(), LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("profile", "sentence"),
+    [
+        ("no-server", "The SSH connection to 127.0.0.1 fails: "),
+        ("no-entry", "The SSH connection to 127.0.0.1 fails: Permission denied"),
+        ("wrong-host", "The SSH connection to 127.0.0.1 fails: Host key is not trusted"),
+        ("no-python", "/no/python"),
+    ],
+)
+def test_a_host_that_cannot_be_used_is_a_sentence(kernel, profile, sentence):
+    reply = kernel.run(f"%gpudask start --profile {profile}", timeout=LIMIT)
+    assert reply.status == "error"
+    assert sentence in reply.error_value + reply.printed
