@@ -21,7 +21,7 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[1]
 
-with_postbuild = pytest.mark.timeout(600)
+with_postbuild = pytest.mark.timeout(1200)  # it builds the front end, which takes minutes on a busy machine
 
 
 @dataclass
