@@ -52,8 +52,8 @@ demo: $(VENV)/.installed ## run binder/quickstart.ipynb, on the GPUs where there
 	@echo 'Running binder/quickstart.ipynb'
 	@$(VENV)/bin/python binder/run_demo.py
 
-lab: $(VENV)/.installed ## open JupyterLab on the demo notebooks
-	$(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) binder/quickstart.ipynb
+lab: $(VENV)/.installed ## open JupyterLab on the notebooks of binder/
+	$(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) binder/index.ipynb
 
 test: test-python test-browser ## run all tests: pytest, jest, and Galata in a browser
 

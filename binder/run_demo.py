@@ -1,4 +1,4 @@
-"""Run quickstart.ipynb in a fresh kernel of this interpreter, and print what ran where."""
+"""Run quickstart.ipynb in a fresh kernel of this interpreter, and print what its `%%gpudask` cells say they ran on."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import nbformat
 from ipykernel.kernelspec import write_kernel_spec
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NOTEBOOK = Path(__file__).with_name("quickstart.ipynb")
 
@@ -21,7 +25,7 @@ def run(notebook: nbformat.NotebookNode) -> None:
     Raises
     ------
     nbclient.exceptions.CellExecutionError
-        A cell failed; the text has its source and its traceback.
+        A cell failed that is not marked with ``raises-exception``; the text has its source and its traceback.
     """
     with tempfile.TemporaryDirectory() as folder:
         # The first place that is searched: a kernel "python3" that the user has installed may be another interpreter.
@@ -38,12 +42,13 @@ def run(notebook: nbformat.NotebookNode) -> None:
         client.execute()
 
 
-def text_of(notebook: nbformat.NotebookNode, tag: str) -> str:
-    """What the cell with `tag` shows, as text."""
-    cell = next(cell for cell in notebook.cells if tag in cell.metadata.get("tags", ()))
-    return "\n".join(
-        output.text.rstrip() if output.output_type == "stream" else output.data["text/plain"] for output in cell.outputs
-    )
+def what_ran_where(notebook: nbformat.NotebookNode) -> Iterator[tuple[str, str]]:
+    """The id of each `%%gpudask` cell, with each text that is displayed below it."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and cell.source.startswith("%%gpudask"):
+            for output in cell.outputs:
+                if output.output_type == "display_data":
+                    yield cell.id, output.data["text/plain"]
 
 
 def main() -> int:
@@ -54,8 +59,9 @@ def main() -> int:
     except CellExecutionError as error:
         print(error, file=sys.stderr)
         return 1
-    print(text_of(notebook, "runs-on"))
-    print(text_of(notebook, "what-ran-where"))
+    for name, text in what_ran_where(notebook):
+        for line in text.splitlines():
+            print(f"{name:12} {line}")
     return 0
 
 

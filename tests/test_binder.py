@@ -1,4 +1,4 @@
-"""What a Binder visitor gets: the environment that binder/postBuild makes, and the demo notebook."""
+"""What a Binder visitor gets: the environment that binder/postBuild makes, and the list of notebooks."""
 
 import contextlib
 import json
@@ -13,7 +13,6 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -21,9 +20,8 @@ from packaging.requirements import Requirement
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[1]
-NOTEBOOK = ROOT / "binder" / "quickstart.ipynb"
 
-with_postbuild = pytest.mark.timeout(600)
+with_postbuild = pytest.mark.timeout(1200)  # it builds the front end, which takes minutes on a busy machine
 
 
 @dataclass
@@ -171,62 +169,32 @@ def test_binder_has_the_lab_extension_enabled(binder):
 
 @with_postbuild
 @pytest.mark.parametrize("program", ["lab", "notebook", "server"])
-def test_binder_opens_the_quickstart(binder, program):
+def test_binder_opens_the_list_of_notebooks(binder, program):
     with binder.server(program) as (url, token):
         landed, _ = get(url, token)
-        _, content = get(url + "api/contents/binder/quickstart.ipynb?content=0", token)
+        _, content = get(url + "api/contents/binder/index.ipynb?content=0", token)
 
-    assert landed == url + "lab/tree/binder/quickstart.ipynb"
+    assert landed == url + "lab/tree/binder/index.ipynb"
     assert json.loads(content)["type"] == "notebook"
 
 
-def test_quickstart_is_stored_without_outputs_and_for_any_python_kernel():
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-
-    assert not any(cell.outputs or cell.execution_count for cell in code)
-    assert notebook.metadata.kernelspec == {
-        "display_name": "Python 3 (ipykernel)",
-        "language": "python",
-        "name": "python3",
+@with_postbuild
+def test_binder_installs_what_the_notebooks_import(binder):
+    imported = {
+        name.partition(".")[0]
+        for path in (ROOT / "binder").glob("*.ipynb")
+        for name in re.findall(r"^(?:import|from) ([\w.]+)", sources(path), flags=re.MULTILINE)
     }
+    assert {"matplotlib", "scipy", "sklearn"} <= imported
+    find = f"import importlib.util; print([n for n in {sorted(imported)} if importlib.util.find_spec(n) is None])"
+    assert binder.run("python", "-P", "-c", find).strip() == "[]"
 
 
-def test_quickstart_says_first_what_it_runs_on():
-    first = next(cell for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code")
-    without_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-
-    said = subprocess.run(
-        [sys.executable, "-P", "-c", first.source], env=without_gpu, check=True, capture_output=True, text=True
-    ).stdout
-
-    assert "This notebook runs on the CPU stand-in, with NumPy and pandas." in said
+def test_the_extra_and_binder_have_the_same_packages_for_the_notebooks():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(extras["notebooks"]) | set(extras["lab"]) == set(packages_of_environment())
 
 
-def test_quickstart_runs_on_the_stand_in_and_says_what_ran_where():
-    without_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-
-    done = subprocess.run(
-        [sys.executable, ROOT / "binder" / "run_demo.py"],
-        env=without_gpu,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-
-    assert done.returncode == 0, done.stderr
-    said, heads, *rows = done.stdout.splitlines()
-    assert said.endswith("CPU stand-in, with NumPy and pandas.")
-    assert heads.split() == ["what", "made", "of", "where", "seconds"]
-    columns = [re.split(r" {2,}", row.strip()) for row in rows]
-    assert [(what, kind) for _, what, kind, *_ in columns] == [
-        ("sum of normals", "numpy.ndarray"),
-        ("SVD", "numpy.ndarray"),
-        ("group-by", "pandas.DataFrame"),
-        ("merge and group-by", "pandas.DataFrame"),
-    ]
-    for _, _, _, where, seconds in columns:
-        assert re.fullmatch(r"CPU stand-in, \d+ workers?", where)
-        assert 0 < float(seconds) < 60
+def sources(notebook):
+    cells = json.loads(notebook.read_text())["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")

@@ -17,6 +17,7 @@ from ..overlay.thread_context import in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
 from ..scheduler.held_results import RELEASED
 from ..scheduler.joined_client import JOINED_UPDATE_GRAPH
+from .all_partitions import with_all_partitions
 from .lost_results import explain_loss
 from .optimizing_client import OptimizingClient
 
@@ -98,14 +99,12 @@ class KernelClient(OptimizingClient):
 
         return client_compute(OptimizingClient.compute, self, *args, **kwargs)
 
-    def persist(self, *args: Any, **kwargs: Any) -> Any:
-        """As Dask's method; in a GPU cell, with all partitions of a dataframe that its optimizer splits."""
+    def persist(self, collections: Any, optimize_graph: bool = True, *args: Any, **kwargs: Any) -> Any:  # noqa: FBT002 - Dask's signature
+        """As Dask's method, with all partitions of a dataframe whose number of partitions the optimizer changes."""
         __tracebackhide__ = True
-        if current_record() is None:
-            return super().persist(*args, **kwargs)
-        from ..patches.computation import client_persist
-
-        return client_persist(OptimizingClient.persist, self, *args, **kwargs)
+        if optimize_graph:
+            collections = with_all_partitions(collections)
+        return super().persist(collections, optimize_graph, *args, **kwargs)
 
     def gather(self, *args: Any, **kwargs: Any) -> Any:
         """As Dask's; in a GPU cell results are refused that the kernel's GPU cannot hold."""

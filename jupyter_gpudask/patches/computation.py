@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.base import get_scheduler, is_dask_collection, unpack_collections
-from dask.dataframe.dask_expr import FrameBase
 from distributed import Client
 
 from ..inspection.arguments import bind, calling_frame, first_argument
@@ -92,31 +91,6 @@ def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     call.arguments["collections"] = repacked[0] if is_one else list(repacked)
     with refusing_what_does_not_fit(collections if is_awaited else []):
         return original(*call.args, **call.kwargs)
-
-
-def client_persist(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `distributed.Client.persist`, with all partitions of a DataFrame.
-
-    Dask keeps only the first partition of a DataFrame whose optimized expression has more partitions than
-    `npartitions`.
-    """
-    __tracebackhide__ = True
-    if current_record() is None:
-        return original(*args, **kwargs)
-    call = bind(original, args, kwargs)
-    if call.arguments.get("optimize_graph", True):
-        given = call.arguments["collections"]
-        is_one = not isinstance(given, _SEVERAL)
-        call.arguments["collections"] = _optimized(given) if is_one else list(map(_optimized, given))
-    return original(*call.args, **call.kwargs)
-
-
-def _optimized(collection: Any) -> Any:
-    if not isinstance(collection, FrameBase):
-        return collection
-    optimized = collection.optimize()
-    # Optimized together with other collections, it may share more work.
-    return collection if optimized.npartitions == collection.npartitions else optimized
 
 
 def collections_to_expr(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -84,11 +84,16 @@ def test_the_blocks_on_the_workers_are_cupy(kernel):
     assert kernel.ok(f"sorted(sum({kinds}.values(), []))").value == str(["cupy"] * 4)
 
 
-def test_a_frame_that_is_kept_has_all_its_partitions(kernel):
+def test_a_frame_that_is_kept_has_all_its_partitions(kernel, tmp_path):
     kernel.ok("import pandas as pd, dask, dask.dataframe as dd\nmany = pd.DataFrame({'key': range(1000), 'value': 1})")
     kernel.ok("frame = dd.from_pandas(many, npartitions=24)\nby_key = lambda: frame.groupby('key').value.sum()")
     kept = "len(dask.persist(by_key())[0].compute()), len(client.persist([by_key()])[0].compute()), len(by_key())"
     assert kernel.ok(f"%%gpudask --dataframe pandas\n{kept}").value == "(1000, 1000, 1000)"
+    assert kernel.ok(kept).value == "(1000, 1000, 1000)"
+    columns = "{name: range(250) for name in 'abcdefg'}"
+    kernel.ok(f"for i in range(4): pd.DataFrame({columns}).to_parquet(f'{tmp_path}/{{i}}.parquet')")
+    some = f"some = dd.read_parquet('{tmp_path}')[['a', 'b']].persist()\nlen(some), int(some.b.sum().compute())"
+    assert kernel.ok(f"%%gpudask --dataframe pandas\n{some}").value == kernel.ok(some).value == "(1000, 124500)"
 
 
 CELL = "%%gpudask --dataframe pandas"

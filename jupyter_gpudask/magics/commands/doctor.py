@@ -254,4 +254,5 @@ def _check_workers(cluster: RunningCluster | None, workers: dict[str, Examined])
     if differ:
         yield Finding("versions", "problem", f"{'; '.join(sorted(differ))}.", "Restart the kernel.")
     elif there:
-        yield Finding("versions", "ok", f"The kernel and {len(there)} workers have the same versions.")
+        counted = "1 worker" if len(there) == 1 else f"{len(there)} workers"
+        yield Finding("versions", "ok", f"The kernel and {counted} have the same versions.")

@@ -1,0 +1,286 @@
+"""The notebooks in binder/: each runs, on the CPU stand-in and with ``-m gpu`` on GPUs, and what it claims is true."""
+
+import ast
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+from helpers import Kernel, Reply, wait_until
+
+from jupyter_gpudask.errors import GpuUnavailableError
+from jupyter_gpudask.machine.gpus import list_gpus
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "binder").glob("*.ipynb"))
+FIGURE = "<Figure size"
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def without_gpus():
+    return os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+
+
+def read(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    return notebook
+
+
+@dataclass
+class Run:
+    """A notebook whose cells run one by one, in a kernel that is then asked about its variables."""
+
+    kernel: Kernel
+    on_gpus: bool
+    cells: dict[str, nbformat.NotebookNode]
+    replies: dict[str, Reply]
+
+    def until(self, last: str) -> None:
+        """Run the cells that have not run yet, including the one with the id `last`."""
+        for name, cell in self.cells.items():
+            if name not in self.replies:
+                run = self.kernel.run if "raises-exception" in cell.metadata.get("tags", ()) else self.kernel.ok
+                self.replies[name] = run(cell.source, timeout=300)
+            if name == last:
+                return
+
+    def value(self, expression: str):
+        """The value of a variable or an expression in the kernel, which has a literal as its `repr`."""
+        return ast.literal_eval(self.kernel.ok(f"print(repr(({expression})))", timeout=300).printed)
+
+    def shown(self, name: str) -> str:
+        """All texts below a cell that are not printed."""
+        reply = self.replies[name]
+        return "\n".join([reply.value or "", *reply.displayed])
+
+    def where(self) -> str:
+        """What the line under a cell begins with."""
+        return "CuPy and cuDF on" if self.on_gpus else "NumPy and pandas on the CPU stand-in"
+
+    def figures(self) -> int:
+        return sum(text.startswith(FIGURE) for reply in self.replies.values() for text in reply.displayed)
+
+
+def number(text):
+    """A NumPy scalar, as a notebook shows it."""
+    return float(re.fullmatch(r"np\.float64\((.*)\)", text)[1])
+
+
+def has_gpus():
+    try:
+        return bool(list_gpus()) and importlib.util.find_spec("cudf") is not None
+    except GpuUnavailableError:
+        return False
+
+
+on_gpus = [pytest.mark.gpu, pytest.mark.skipif(not has_gpus(), reason="needs a GPU and cuDF")]
+
+
+@pytest.fixture(params=[pytest.param(False, id="cpu"), pytest.param(True, id="gpu", marks=on_gpus)])
+def start(request):
+    """Starts a kernel for a notebook."""
+    kernels = []
+
+    def start(name):
+        kernels.append(Kernel(None if request.param else without_gpus()))
+        cells = read(ROOT / "binder" / f"{name}.ipynb").cells
+        return Run(kernels[-1], request.param, {cell.id: cell for cell in cells if cell.cell_type == "code"}, {})
+
+    yield start
+    for kernel in kernels:
+        kernel.shutdown()
+
+
+@each_notebook
+def test_a_notebook_is_stored_without_outputs_and_for_any_python_kernel(path):
+    notebook = read(path)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert notebook.metadata.kernelspec == {
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "name": "python3",
+    }
+
+
+@each_notebook
+def test_the_links_of_a_notebook_lead_to_files(path):
+    text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
+    targets = re.findall(r'\]\(([^)\s]+)\)|href="([^"]+)"', text)
+    files = [(a or b).partition("#")[0] for a, b in targets if "://" not in (a or b)]
+    assert [file for file in files if not (path.parent / file).exists()] == []
+
+
+def test_the_index_has_a_card_for_each_notebook():
+    (index,) = read(ROOT / "binder" / "index.ipynb").cells
+    cards = re.findall(r'<h3><a href="([\w-]+\.ipynb)">', index.source)
+    assert sorted(cards) == [path.name for path in NOTEBOOKS if path.stem != "index"]
+
+
+def test_the_demo_says_what_ran_where():
+    done = subprocess.run(
+        [sys.executable, ROOT / "binder" / "run_demo.py"],
+        env=without_gpus(),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
+    assert ["random-mean", "Started"] in [[name, text.partition(":")[0]] for name, text in lines]
+    footers = {name for name, text in lines if re.search(r"NumPy and pandas on the CPU stand-in, .* tasks", text)}
+    assert footers == {"random-mean", "histogram", "group-by", "outside-sum", "moved-sum", "mixed", "mixed-moved"}
+
+
+def test_the_quickstart_opens_with_a_result(start):
+    run = start("quickstart")
+    first, second = list(run.cells.values())[:2]
+    assert len((first.source + "\n" + second.source).split("\n")) <= 5
+    run.until("compare")
+    assert number(run.replies["random-mean"].value) == pytest.approx(0.5, abs=2e-3)
+    assert run.where() in run.shown("random-mean")
+    assert "already running" in run.shown("start")
+    assert run.figures() == 1
+    assert 0.99 * 16e6 < run.value("int(counts.sum())") <= 16e6
+    # The answer of Dask itself, computed in the kernel without the cluster.
+    check = """
+import pandas as pd
+expected = people.groupby("name").agg({"x": "mean", "id": "count"}).compute(scheduler="sync").sort_index()
+expected = expected.to_pandas() if hasattr(expected, "to_pandas") else expected
+pd.testing.assert_frame_equal(by_name.sort_index(), expected, check_dtype=False, check_index_type=False)
+assert len(expected) == 26
+"""
+    run.kernel.ok(check, timeout=300)
+    for name in ("outside-sum", "moved-sum"):
+        assert run.replies[name].value == "np.float64(16000000.0)"
+    assert number(run.replies["mixed-moved"].value) == pytest.approx(1, abs=3e-3)
+    mixed, compared = run.replies["mixed"], run.replies["compare"]
+    if run.on_gpus:
+        assert "on the CPU: z (line 2)" in run.shown("outside-sum")
+        assert "z is on the CPU and x on the GPU" in mixed.error_value
+        assert re.search(r"^total +yes", run.shown("compare"), re.MULTILINE)
+    else:
+        assert mixed.value == run.replies["mixed-moved"].value
+        assert compared.error_value.startswith("--compare needs GPUs, and this cluster is the CPU stand-in.")
+
+
+def test_the_notebook_that_runs_twice_has_the_same_cells_and_the_same_results(start):
+    run = start("unchanged")
+    for part in ("frames", "arrays", "model"):
+        assert run.cells[f"{part}-1"].source == run.cells[f"{part}-2"].source
+    run.until("equal")
+    assert all(run.where() in run.shown(f"{part}-2") for part in ("frames", "arrays", "model"))
+    assert not any(run.where() in run.shown(f"{part}-1") for part in ("frames", "arrays", "model"))
+    assert run.figures() == 6
+    differences = re.findall(r" (\S+)$", run.replies["equal"].value, re.MULTILINE)[:3]
+    assert [float(difference) < 1e-9 for difference in differences] == [True] * 3
+    assert run.value("sorted(int((climate == i).sum()) for i in range(3))") == [20, 20, 20]
+    assert run.value("len(by_hour), clear.shape") == (24, (1024, 1024))
+
+
+def test_the_arrays_are_larger_than_the_results_and_the_decomposition_is_one(start):
+    run = start("arrays")
+    run.until("held")
+    assert run.replies["sum"].printed == "x has 0.288 GB in 36 blocks\n"
+    assert run.value("float(mean)") == pytest.approx(11, abs=1e-3)
+    values = run.value("s.tolist()")
+    assert values == sorted(values, reverse=True)
+    assert values[4] > 3 * values[5]
+    assert run.value("float(noise)") == pytest.approx((1 - 5 / 60) ** 0.5, abs=5e-3)
+    run.kernel.ok("%%gpudask\nimport numpy as np\nparts = da.compute(data, u, v)", timeout=300)
+    assert run.value("float(abs((parts[1] * s) @ parts[2] - parts[0]).max())") < 1e-8
+    assert run.value("float(abs(parts[1].T @ parts[1] - np.eye(60)).max())") < 1e-9
+    assert run.value("float(abs(parts[2] @ parts[2].T - np.eye(60)).max())") < 1e-9
+    assert re.search(r"data +10 +45\.8 MiB", run.replies["held"].value)
+    assert run.figures() == 1
+
+
+def test_the_dataframes_are_those_of_pandas(start):
+    run = start("dataframes")
+    run.until("fallbacks")
+    expected = """
+all_trips = pd.read_parquet(trips_folder)
+hours = all_trips.tpep_pickup_datetime.dt.hour
+expected = (all_trips.tip_amount / all_trips.fare_amount).groupby(hours.rename("hour")).mean().rename("tip")
+pd.testing.assert_series_equal(by_hour, expected, check_index_type=False, check_dtype=False)
+all_zones = pd.read_parquet(Path(folder.name) / "zones.parquet")
+merged = all_trips.merge(all_zones, left_on="PULocationID", right_on="LocationID")
+expected = merged.groupby("Borough").agg({"fare_amount": "sum", "trip_distance": "mean"})
+pd.testing.assert_frame_equal(by_borough.sort_index(), expected, check_index_type=False, check_dtype=False)
+assert (summary.loc["count"] == 400_000).all()
+expected = all_trips[["trip_distance", "fare_amount"]].mean()
+pd.testing.assert_series_equal(summary.loc["mean"], expected, check_names=False)
+"""
+    run.kernel.ok(expected, timeout=300)
+    assert run.figures() == 1
+
+
+def test_functions_of_the_user_run_on_the_workers(start):
+    run = start("your-own-functions")
+    run.until("print")
+    rows, columns = run.value("mandelbrot.shape")
+    assert (rows, columns) == (500, 600)
+    run.kernel.ok("y, x = np.linspace(-1.2, 1.2, 500), np.linspace(-2.1, 0.7, 600)")
+    assert run.value("float((steps(x + 1j * y[:, None]) == mandelbrot).mean())") > 0.999
+    assert run.value("means.to_dict()") == {"Bergen": -0.5, "Graz": 0.5}
+    assert run.value("float(np.mean(estimates))") == pytest.approx(3.14, abs=0.02)
+    assert run.value("{int(n): bool(e < 1) for n, e in errors.items()}") == {10**k: True for k in range(2, 7)}
+    assert "'rate': 0.1, " in run.replies["resources"].value
+    assert run.figures() == 1
+    wait_until(lambda: "Hello from a worker" in run.kernel.ok("%gpudask logs --lines 5").value, 60)
+
+
+def test_the_profile_shows_small_chunks_and_the_status_what_was_spilled(start):
+    run = start("why-is-it-slow")
+    run.until("large-chunks")
+    small, large = ("\n".join(run.replies[name].displayed) for name in ("small-chunks", "large-chunks"))
+    assert re.search(r" 225 +312 KiB", small)
+    assert 'chunks="auto" would make 1' in small
+    assert re.search(r" 4 +17\.2 MiB", large)
+    assert 'chunks="auto"' not in large
+    run.until("spilled")
+    assert run.figures() == 1
+    assert number(run.replies["spill"].value) == pytest.approx(0.5, abs=1e-3)
+    slower = "spilled_to_host" if run.on_gpus else "spilled_to_disk"
+
+    def spilled():
+        run.kernel.ok("status = %gpudask status")
+        return run.value(f"status.state.workers[0].{slower}")
+
+    wait_until(lambda: spilled() > 0, 60)
+    run.until("release")
+    assert "The workers hold no results." in run.replies["release"].value
+
+
+def test_the_commands_that_watch_say_what_there_is(start):
+    run = start("watching-the-gpus")
+    run.until("logs")
+    assert run.value("held.total") == pytest.approx(8 * 5_000**2, abs=100)  # a sum may be released a moment later
+    assert "Deleted: x." in run.replies["release"].value
+    assert re.fullmatch(r"\[\d+\]", run.replies["values"].value)
+    assert run.replies["gpus"].error == (None if run.on_gpus else "UsageError")
+    assert run.on_gpus or "1 problem found" in run.shown("doctor")
+    assert re.search(r"The kernel and (1 worker|\d+ workers) have the same versions\.", run.shown("doctor"))
+    wait_until(lambda: "Hello, GPU" in run.kernel.ok("%gpudask logs --lines 3").value, 60)
+
+
+def test_a_cluster_of_several_machines_is_used_and_ended(start):
+    run = start("many-machines")
+    try:
+        run.until("end")
+    finally:
+        run.kernel.run("for process in globals().get('processes', []): process.kill()")
+    assert "Connected to 1 worker at tls://127.0.0.1:" in run.shown("connect")
+    assert run.value("float(mean)") == pytest.approx(0.5, abs=1e-3)
+    assert run.value("hosts.tolist() == [platform.node()] * 8")
+    assert run.value("[process.poll() is None for process in processes]") == [False, False]
