@@ -200,6 +200,10 @@ class BackendUnavailableError(GpuDaskError):
     """The requested backend cannot be used in this kernel."""
 
 
+class AccelerationError(GpuDaskError):
+    """``%gpudask accelerate`` cannot load ``cudf.pandas`` and ``cuml.accel`` in this kernel; nothing was loaded."""
+
+
 class CodeError(GpuDaskError):
     """Base class of errors in the user's code; IPython shows the traceback down to the user's line and no further."""
 

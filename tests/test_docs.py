@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_gpudask.magics.arguments import parse_cell, parse_line
+from jupyter_gpudask.protocol import ClusterSpec
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
@@ -130,6 +133,26 @@ def test_the_architecture_has_a_row_for_every_package():
     rows = re.findall(r"^\| `(\w+)/` \|", (DOCS / "architecture.md").read_text(), flags=re.MULTILINE)
     packages = [path.parent.name for path in (ROOT / "jupyter_gpudask").glob("*/__init__.py")]
     assert sorted(set(rows) - {"labextension"}) == sorted(packages)
+
+
+def magics_of(page):
+    """The lines of code on a page that begin with one of the magics."""
+    for block in re.findall(r"^```[^\n]*$(.*?)^```$", page.read_text(), flags=re.MULTILINE | re.DOTALL):
+        yield from (found[1] for line in block.splitlines() if (found := re.match(r"(?:In:|)\s*(%%?gpudask .*)", line)))
+
+
+@each_page
+def test_magics_that_pages_show_are_accepted(page):
+    for line in magics_of(page):
+        magic, _, rest = line.partition(" ")
+        if "[" in rest:  # a pattern of what may be typed
+            continue
+        if magic == "%%gpudask":
+            parse_cell(rest)
+            continue
+        given = parse_line(rest)
+        if given.command in ("start", "restart"):
+            ClusterSpec.parse(given.options)
 
 
 def test_the_page_of_patches_is_made_from_the_table_of_patches():

@@ -47,7 +47,7 @@ for (const theme of what === 'panel' ? ['Light', 'Dark'] : ['Light']) {
   if (what === 'history') {
     await execute('gpudask:show-history');
     await page.waitForSelector('.jp-GpuDask-chart canvas');
-    await page.selectOption('.jp-GpuDask-historyToolbar select', '60');
+    await page.selectOption('.jp-GpuDask-tabToolbar select', '60');
   }
   await page.waitForTimeout(2500);
   await page.screenshot({

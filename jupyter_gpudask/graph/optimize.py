@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dask._expr import Expr, HLGExpr, _ExprSequence, _HLGExprSequence
-from dask._task_spec import Task, _execute_subgraph
+from dask._task_spec import Task, _execute_subgraph, cull
 from dask.array.optimization import optimize as optimize_by_dask
 from dask.core import flatten
 
 from .slices import slice_first
 from .subtrees import ClusterSize, fuse_subtrees
+from .unused import without_unused_q
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,9 +41,12 @@ class ArrayOptimizer:
         optimized = optimize_by_dask(graph, keys, **options)
         if not isinstance(optimized, dict):  # the user has turned Dask's low-level fusion off
             return optimized  # type: ignore[no-any-return]
+        wanted = list(flatten(keys if isinstance(keys, list | set) else [keys]))
+        # Dask keeps tasks that nobody needs: of ``svd(x)[1]``, those of U. They would keep others from being fused.
+        needed = cull(optimized, wanted)
+        optimized = without_unused_q({key: task for key, task in optimized.items() if key in needed}, wanted)
         if self.is_on_gpus:
             optimized = {key: _with_slices_first(task) for key, task in optimized.items()}
-        wanted = list(flatten(keys if isinstance(keys, list | set) else [keys]))
         return fuse_subtrees(optimized, wanted, self.size)
 
 

@@ -7,7 +7,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from dask.array import Array
+from dask.array.dispatch import to_numpy_dispatch
 from dask.base import is_dask_collection
+from dask.tokenize import tokenize
 from dask.utils import typename
 
 Place = Literal["host", "gpu"]
@@ -60,7 +62,16 @@ def to_host(value: Any) -> Any:
         return value.get() if typename(type(value)).startswith("cupy") else value.to_pandas()
     if hasattr(value, "expr") and not _place_of_data(value._meta):  # noqa: SLF001 - a scalar is one already
         return value
-    return value.to_backend("numpy" if kind_of(value) == "array" else "pandas")
+    if kind_of(value) == "dataframe":
+        return value.to_backend("pandas")
+    # As `to_backend` does, but with a function that is pickled and tokenized by its name: Dask's dispatcher is neither,
+    # and a graph that contains it takes the kernel several times as long to send.
+    name = f"to_numpy-{tokenize(value.name)}"
+    return value.map_blocks(_to_numpy, name=name, dtype=value.dtype, meta=_to_numpy(value._meta))  # noqa: SLF001
+
+
+def _to_numpy(block: Any) -> Any:
+    return to_numpy_dispatch(block)
 
 
 def results_to_host(result: Any) -> Any:

@@ -27,7 +27,8 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
     GpuUnavailableError
         There are no such GPUs.
     """
-    holders = holders_of(lease for lease in leases if not (spec.share and lease.share))
+    leases = [lease for lease in leases if not (spec.share and lease.share)]
+    holders = holders_of(leases)
     free = [gpu for gpu in visible if gpu.uuid not in holders]
     if spec.gpus == "free" and free:
         return free
@@ -39,7 +40,9 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
     held = [f"GPU {gpu.index} is held by {' and '.join(holders[gpu.uuid])}" for gpu in concerned if gpu.uuid in holders]
     if held:
         others = "start on the GPUs that are free with --gpus free, " if free else ""
-        raise GpuHeldError(f"{', '.join(held)}.", f"Type %gpudask stop there, {others}or --share yes in both.")
+        is_own = any(lease.is_own for lease in leases)
+        ask = "Type %gpudask stop there" if is_own else "Ask for it"
+        raise GpuHeldError(f"{', '.join(held)}.", f"{ask}, {others}or --share yes in both.")
     return chosen
 
 

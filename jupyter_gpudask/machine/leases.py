@@ -1,7 +1,8 @@
 """Leases on GPUs: files in a folder of the user, each locked as long as the process that holds the GPUs lives.
 
 Every supervisor takes its leases here, so that no two clusters of one user get the same GPU, also not from two Jupyter
-servers. A lease ends with its process, however that ends, because Linux releases the lock.
+servers. A lease ends with its process, however that ends, because Linux releases the lock. If the administrator has set
+a directory for all users, a lease has a second file there, without the name of the notebook: see `lease_registry`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import json
 import logging
 import os
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from jupyter_core.paths import jupyter_runtime_dir
+
+from .lease_registry import LeaseRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,9 +44,12 @@ class Lease:
     kernel_id
         The kernel of the cluster; empty if unknown.
     pid
-        The process that holds them, on its own host and in its own container.
+        The process that holds them, on its own host and in its own container; 0 if it is known only from the directory
+        for all users.
     share
         Whether other clusters that share may hold them too.
+    public
+        The name of its file in the directory for all users; empty without one.
     """
 
     gpus: tuple[str, ...]
@@ -51,6 +57,12 @@ class Lease:
     kernel_id: str
     pid: int
     share: bool
+    public: str = ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is in this user's folder, and not only in the directory for all users."""
+        return self.pid != 0
 
     @classmethod
     def from_file(cls, path: Path) -> Self | None:
@@ -63,20 +75,28 @@ class Lease:
 
 
 class HeldLease:
-    """A lease of this process; it ends with `release` or with the process."""
+    """A lease of this process; it ends with `release` or with the process.
 
-    def __init__(self, lease: Lease, folder: Path) -> None:
-        self._lease = lease
+    Parameters
+    ----------
+    lease
+        The lease.
+    folder
+        Where it is written.
+    public
+        Its file in the directory for all users, and the descriptor of that.
+    """
+
+    def __init__(self, lease: Lease, folder: Path, public: tuple[Path, int] | None = None) -> None:
+        self._lease, self._public = lease, public
         unfinished, self._lock = _write(lease, folder)
         self._path = unfinished.rename(unfinished.with_suffix(_SUFFIX))
 
     def release(self) -> None:
         """End the lease."""
-        try:
-            self._path.unlink(missing_ok=True)
-        except OSError as error:  # without its lock it is not a lease, and the next process that takes one removes it
-            logger.warning("The lease %s cannot be removed: %s", self._path, error)
-        os.close(self._lock)
+        _remove(self._path, self._lock)
+        if self._public is not None:
+            _remove(*self._public)
 
     def rename(self, holder: str) -> None:
         """Change the name of the holder; only inside `LeaseFolder.locked`.
@@ -93,13 +113,24 @@ class HeldLease:
         self._lease, self._lock = lease, lock
 
 
+def _remove(path: Path, lock: int) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:  # without its lock it is not a lease, and the next process that takes one removes it
+        logger.warning("The lease %s cannot be removed: %s", path, error)
+    os.close(lock)
+
+
 def _write(lease: Lease, folder: Path) -> tuple[Path, int]:
     """Write a locked file under a temporary name, so that readers never find an incomplete one."""
     # The pid is not unique: containers and hosts can share a home directory.
     lock, name = tempfile.mkstemp(_UNFINISHED, f"{lease.pid}-", folder)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        content = json.dumps(asdict(lease)).encode()
+        values = asdict(lease)
+        if not lease.public:
+            del values["public"]  # earlier versions would not read it
+        content = json.dumps(values).encode()
         while content:
             content = content[os.write(lock, content) :]
     except OSError:
@@ -110,12 +141,14 @@ def _write(lease: Lease, folder: Path) -> tuple[Path, int]:
 
 
 class LeaseFolder:
-    """The leases of this user.
+    """The leases of this user, and what is known of those of others.
 
     Parameters
     ----------
     path
         By default a folder in Jupyter's runtime directory.
+    registry
+        The directory for all users, by default that of the environment.
 
     Attributes
     ----------
@@ -123,8 +156,9 @@ class LeaseFolder:
         The folder.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, registry: LeaseRegistry | None = None) -> None:
         self.path = path or Path(jupyter_runtime_dir()) / "gpudask-leases"
+        self._registry = registry or LeaseRegistry.from_environment()
 
     @contextmanager
     def locked(self) -> Iterator[list[Lease]]:
@@ -133,7 +167,7 @@ class LeaseFolder:
         Raises
         ------
         OSError
-            The folder cannot be created or written to.
+            The folder, or the directory for all users, cannot be created or written to.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         mutex = os.open(self.path / _MUTEX, os.O_CREAT | os.O_RDWR, 0o600)
@@ -142,19 +176,42 @@ class LeaseFolder:
             for path in [*self._files(), *self.path.glob(f"*{_UNFINISHED}")]:
                 if not _is_held(path):
                     path.unlink(missing_ok=True)
-            yield self.read()
+            with self._registry.locked() if self._registry else nullcontext():
+                yield self.read()
         finally:
             os.close(mutex)
 
     def take(self, gpus: Sequence[str], *, holder: str, kernel_id: str, share: bool) -> HeldLease:
         """Take a lease on the GPUs with these UUIDs; only inside `locked`."""
-        lease = Lease(tuple(gpus), holder or f"process {os.getppid()}", kernel_id, os.getpid(), share)
-        return HeldLease(lease, self.path)
+        public = self._registry.take(gpus, share=share) if self._registry else None
+        lease = Lease(
+            gpus=tuple(gpus),
+            holder=holder or f"process {os.getppid()}",
+            kernel_id=kernel_id,
+            pid=os.getpid(),
+            share=share,
+            public="" if public is None else public[0].name,
+        )
+        try:
+            return HeldLease(lease, self.path, public)
+        except OSError:
+            if public is not None:
+                _remove(*public)
+            raise
+
+    def place_of(self, error: OSError) -> Path:
+        """The directory that an error of `locked` or `take` is about."""
+        registry = self._registry
+        is_public = registry is not None and error.filename and Path(error.filename).is_relative_to(registry.path)
+        return registry.path if registry is not None and is_public else self.path
 
     def read(self) -> list[Lease]:
-        """The leases whose process lives."""
-        leases = (Lease.from_file(path) for path in self._files() if _is_held(path))
-        return [lease for lease in leases if lease is not None]
+        """The leases whose process lives. Of those of others only the user and the time are known."""
+        found = (Lease.from_file(path) for path in self._files() if _is_held(path))
+        own = [lease for lease in found if lease is not None]
+        named = {lease.public for lease in own}
+        others = [lease for lease in self._registry.read() if lease.name not in named] if self._registry else []
+        return own + [Lease(lease.gpus, lease.holder, "", 0, lease.share, lease.name) for lease in others]
 
     def remove_stale(self) -> None:
         """Remove the leases of processes that have ended."""

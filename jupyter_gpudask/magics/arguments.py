@@ -25,6 +25,7 @@ COMMANDS = (
     "on",
     "off",
     "fallbacks",
+    "accelerate",
     "connect",
     "disconnect",
 )

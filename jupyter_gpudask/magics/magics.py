@@ -107,6 +107,7 @@ class GpuDaskMagics(Magics):
             %gpudask on --results gpu          the same, with options of %%gpudask
             %gpudask off                       end that
             %gpudask fallbacks                 what has run on the CPU, because CuPy or cuDF lack it
+            %gpudask accelerate                run pandas and scikit-learn on a GPU, without Dask
             %gpudask stop                      close the cluster and release the GPUs
             %gpudask connect tcp://HOST:8786   use a cluster that somebody else started; tls://... --security FILE
             %gpudask disconnect                leave it as it was

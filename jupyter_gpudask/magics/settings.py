@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from traitlets import Bool, Enum, Float, Unicode
+from traitlets import Bool, Enum, Float, Unicode, observe
 from traitlets.config import Configurable
 
+from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from ..overlay.cell_record import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
 from .arguments import RESULTS
 
@@ -40,12 +42,22 @@ class MagicsSettings(Configurable):
         default_value=True,
         help="Whether to optimize graphs of arrays beyond what Dask does: fewer, larger tasks, with the same results.",
     ).tag(config=True)
+    lease_directory = Unicode(
+        default_value="",
+        help="The directory in which all users of this machine hold their GPUs; empty for the one that the Jupyter "
+        "server has set.",
+    ).tag(config=True)
     price_per_gpu_hour = Float(
         0.0,
         min=0.0,
         help="What a GPU costs per hour, for the cost of each cell; 0 for the price that the Jupyter server has set.",
     ).tag(config=True)
     currency = Unicode("USD", help="The currency of the price.").tag(config=True)
+
+    @observe("lease_directory")
+    def _pass_on_lease_directory(self, change: dict[str, str]) -> None:
+        # To the supervisors, and to whatever else this kernel starts.
+        os.environ[LEASE_DIRECTORY_VARIABLE] = change["new"]
 
     def record_of(self, arguments: CellArguments, *, on_gpus: bool = True) -> CellRecord:
         """The record of a new cell: its options, and where it has none, these settings."""

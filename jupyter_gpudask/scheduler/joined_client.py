@@ -12,7 +12,7 @@ from distributed import SchedulerPlugin
 from ..protocol import GpuState
 from ..protocol.joined import JoinedState, JoinedWorkerState
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
-from ..worker.joined_metrics import DEVICE, JOINED_METRICS_PLUGIN, JoinedMetricsPlugin
+from ..worker.joined_metrics import DEVICE, JOINED_METRICS_PLUGIN, READ_DEVICE, JoinedMetricsPlugin
 from ..worker.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.optional_plugin import dump_optional
 from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
@@ -21,7 +21,7 @@ from .held_results import bytes_by_worker, held_results, total_bytes
 from .worker_state import read_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 JOINED_UPDATE_GRAPH = "gpudask-update-graph"
 """The operation with which joined clients submit graphs; those of other clients are handled as ever."""
@@ -49,6 +49,9 @@ class JoinedClientPlugin(SchedulerPlugin):
         The keys of the tasks that the client has submitted and that the scheduler still has.
     unfinished
         How many of these are unfinished.
+    devices
+        The GPUs of the workers that were there when the plugin was registered, by address, for the time until their
+        next heartbeat.
     """
 
     def __init__(self, client: str) -> None:
@@ -56,6 +59,7 @@ class JoinedClientPlugin(SchedulerPlugin):
         self.tasks: set[Any] = set()
         self.unfinished = 0
         self.registered: list[str] = []
+        self.devices: dict[str, dict[str, Any] | None] = {}
         self._client = client
 
     async def start(self, scheduler: Any) -> None:
@@ -91,6 +95,8 @@ class JoinedClientPlugin(SchedulerPlugin):
                 return worker.address in checked or DEVICE in (worker.metrics or {})
 
             GraphRouter(scheduler, has_plugins).install(JOINED_UPDATE_GRAPH)
+        found = await scheduler.broadcast(msg={"op": READ_DEVICE}, on_error="ignore")
+        self.devices = {address: answer[DEVICE] for address, answer in found.items() if answer}
 
     def update_graph(self, scheduler: Any, *, client: str, tasks: Collection[Any], **_: Any) -> None:
         """Count new tasks; called by Dask for each graph that is submitted."""
@@ -177,16 +183,16 @@ def read_joined_state(client: str, dask_scheduler: Any) -> JoinedState:
 def _read_joined_worker(worker: Any, plugin: JoinedClientPlugin, held: int) -> JoinedWorkerState:
     own = {task for task in worker.processing if task.key in plugin.tasks}
     executing = sum(task in own for task in worker.executing)
-    state = read_worker(worker, _gpu_of(worker), held=held).model_copy(
+    state = read_worker(worker, _gpu_of(worker, plugin.devices), held=held).model_copy(
         update={"executing": executing, "waiting": len(own) - executing}
     )
     return JoinedWorkerState(**state.model_dump(), host=worker.host, others=len(worker.processing) - len(own))
 
 
-def _gpu_of(worker: Any) -> GpuState | None:
+def _gpu_of(worker: Any, devices: Mapping[str, dict[str, Any] | None]) -> GpuState | None:
     """The GPU of a worker with the metrics that Dask's ``distributed.diagnostics.nvml`` adds to heartbeats."""
     metrics = worker.metrics or {}
-    device = metrics.get(DEVICE)
+    device = metrics.get(DEVICE, devices.get(worker.address))
     if device is None:
         return None
     return GpuState(

@@ -10,6 +10,7 @@ from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
 from prometheus_client import REGISTRY
 
+from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
 from ..protocol.unix_socket import socket_path
 from .api.dashboard_proxy import DASHBOARD
 from .api.handlers import HANDLERS
@@ -44,6 +45,8 @@ class GpuDaskExtension(ExtensionApp):
         settings = ServerSettings(parent=self)
         policy = Policy(settings)
         policy.validate_settings()
+        if settings.lease_directory:  # kernels inherit it, and the supervisors from these
+            os.environ[LEASE_DIRECTORY_VARIABLE] = settings.lease_directory
         self.manager = ClusterManager(kernels, policy)
         self._kernel_events = KernelEventListener(self.manager, app.kernel_manager, app.event_logger)
         self._monitor = Monitor(self.manager)

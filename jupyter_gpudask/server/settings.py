@@ -44,6 +44,12 @@ class ServerSettings(LoggingConfigurable):
         default_value=False,
         help="Whether clusters share their GPUs with other clusters by default.",
     ).tag(config=True)
+    lease_directory = Unicode(
+        "",
+        help="""A directory in which the clusters of all users of this machine hold their GPUs, writable for all and
+        sticky, on a local file system: install -d -m 1777 /run/gpudask-leases. By default a user's own clusters are
+        kept off each other's GPUs. Kernels get it as the environment variable JUPYTER_GPUDASK_LEASE_DIRECTORY.""",
+    ).tag(config=True)
     allow_ucx = Bool(
         default_value=True,
         help="""Whether the protocol UCX is allowed. UCX does not support TLS: every user of this machine can connect

@@ -110,6 +110,12 @@ class ServerCluster(ClusterConnection):
         return ClusterStartError("The Jupyter server shut down while the cluster was starting.")
 
 
+def kernel_id() -> str:
+    """The id of this kernel; empty if no Jupyter server started this process."""
+    server = _server()
+    return "" if server is None else server[0]
+
+
 def has_server() -> bool:
     """Whether a Jupyter server with the extension started this kernel."""
     server = _server()

@@ -6,8 +6,12 @@ import ctypes
 import os
 from typing import TYPE_CHECKING
 
+from ..errors import GpuHeldError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ..protocol import GpuState
 
 _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 
@@ -31,6 +35,52 @@ def set_first_device(gpus: Sequence[str]) -> None:
     first = [uuid for uuid in gpus if uuid in visible][:1]
     if first and first != visible[:1] and not _is_initialized():
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join([*first, *(uuid for uuid in visible if uuid not in first)])
+
+
+def set_unheld_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: int | None) -> GpuState:
+    """Make a GPU device 0 of this process that no cluster of another kernel holds.
+
+    Parameters
+    ----------
+    visible
+        The GPUs that are visible to this process, at least one, in its device order.
+    kernel_id, supervisor
+        This kernel, and the pid of its supervisor if it has a cluster. A GPU of this cluster is preferred; otherwise
+        it is the free GPU with the most free memory.
+
+    Returns
+    -------
+    GpuState
+        Device 0.
+
+    Raises
+    ------
+    GpuHeldError
+        Other clusters hold all of them, or the one that this process already uses.
+    """
+    from ..machine.gpu_choice import select_unleased_gpus
+    from ..machine.gpus import visible_gpus
+    from ..machine.leases import LeaseFolder, holders_of
+    from ..protocol import ClusterSpec
+
+    leases = LeaseFolder().read()
+    own = [lease for lease in leases if lease.pid == supervisor or (kernel_id and lease.kernel_id == kernel_id)]
+    held_by_us = {uuid for lease in own for uuid in lease.gpus}
+    candidates = [gpu for gpu in visible if gpu.uuid in held_by_us]
+    if not candidates:
+        try:
+            candidates = select_unleased_gpus(ClusterSpec.parse({"gpus": 1}), visible, leases)
+        except GpuHeldError as error:
+            raise GpuHeldError(error.reason, "Type %gpudask stop there.") from None
+    set_first_device([candidates[0].uuid])
+    first = visible_gpus()[0]
+    holders = holders_of(leases).get(first.uuid, [])
+    if first.uuid not in held_by_us and holders:  # CUDA is initialized, and keeps its device
+        raise GpuHeldError(
+            f"This kernel already uses GPU {first.index}, which is held by {' and '.join(holders)}.",
+            "Restart the kernel, and type %gpudask accelerate in its first cell.",
+        )
+    return first
 
 
 def _is_initialized() -> bool:

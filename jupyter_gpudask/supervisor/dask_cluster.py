@@ -219,8 +219,8 @@ class DaskCluster:
             plan = make_plan(request.spec)
             if plan.gpus:  # other clusters would not see that these GPUs are held
                 raise ClusterStartError(
-                    f"The lease on the GPUs cannot be written to {folder.path}: {error.strerror}.",
-                    "Free some space there.",
+                    f"The lease on the GPUs cannot be written to {folder.place_of(error)}: {error.strerror}.",
+                    "Free some space there, or ask the administrator.",
                 ) from None
         return plan
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,11 @@ def check_backends(array: str, dataframe: str) -> None:
         raise BackendUnavailableError(
             f"This kernel cannot import {' and '.join(missing)}, which the cell needs.",
             f"Type: {pip_install('cu13')} (cu12 for CUDA 12) and restart the kernel.",
+        )
+    if dataframe == "cudf" and getattr(sys.modules.get("cudf.pandas"), "LOADED", False):
+        raise BackendUnavailableError(
+            "cudf.pandas has replaced pandas in this kernel, and Dask dataframes of cuDF were not tested beside it.",
+            "Restart the kernel to use them, or type: %%gpudask --dataframe pandas",
         )
     if array != "numpy" and dask.config.get("array.query-planning", False):
         raise BackendUnavailableError(

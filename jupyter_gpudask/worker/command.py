@@ -12,6 +12,7 @@ from ..protocol.credentials import read_credentials
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_PROGRAM = "python -m jupyter_gpudask worker"
 _ROLES = ("worker", "client")  # of a worker that is also a client of tasks
 _PRELOAD = ("--preload", "jupyter_gpudask.worker.preload")
 # As the workers of a local cluster: one allocator for CuPy and cuDF, and one task with the resource GPU at a time.
@@ -26,30 +27,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments
         The arguments of the command line, by default those of this process.
     """
-    parser = argparse.ArgumentParser(prog="python -m jupyter_gpudask", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog=_PROGRAM.removesuffix(" worker"), allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
     worker = commands.add_parser(
         "worker",
         help="start a worker for each GPU of this machine",
-        epilog="Other options are those of dask cuda worker, with --cpu those of dask worker.",
+        usage=f"{_PROGRAM} (ADDRESS | --scheduler-file FILE) [--security FILE] [--cpu] [OPTIONS]",
+        epilog="ADDRESS is that of the scheduler, such as tls://10.0.0.1:8786; FILE of --scheduler-file is what dask "
+        "scheduler has written. OPTIONS are those of dask cuda worker, with --cpu those of dask worker.",
         allow_abbrev=False,
     )
-    worker.add_argument("address", nargs="?", help="the scheduler, such as tls://10.0.0.1:8786")
-    worker.add_argument("--scheduler-file", metavar="FILE", help="the file that dask scheduler has written")
     worker.add_argument("--security", metavar="FILE", help="a file with the TLS credentials ca, certificate and key")
     worker.add_argument("--cpu", action="store_true", help="a worker without a GPU")
     given, others = parser.parse_known_args(arguments)
-    if (given.address is None) == (given.scheduler_file is None):
-        worker.error("Give an address or --scheduler-file.")
-    scheduler = [given.address] if given.address else ["--scheduler-file", given.scheduler_file]
     try:
         command = _dask_worker() if given.cpu else _dask_cuda_worker()
+        if not _names_one_scheduler(command, others):
+            worker.error("Give an address or --scheduler-file.")
         if given.security:
             _configure_tls(given.security)
     except GpuDaskError as error:
         parser.exit(1, f"{error}\n")
     options = (*_PRELOAD, "--resources", "GPU=1", *(() if given.cpu else _GPU_OPTIONS))
-    command([*scheduler, *options, *others], prog_name="python -m jupyter_gpudask worker")
+    command([*options, *others], prog_name=_PROGRAM)
+
+
+def _names_one_scheduler(command: Any, arguments: Sequence[str]) -> bool:
+    """Whether there is either an address or a scheduler file; only `command` knows which options have values."""
+    given = command.make_context(_PROGRAM, list(arguments), resilient_parsing=True).params
+    return (given["scheduler"] is None) != (given["scheduler_file"] is None)
 
 
 def _dask_worker() -> Any:

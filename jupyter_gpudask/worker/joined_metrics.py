@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
-from distributed.core import Status
 
 from ..errors import GpuUnavailableError
 from ..machine.gpus import visible_gpus
@@ -21,25 +20,38 @@ DEVICE = "gpudask-device"
 """The name of the metric with the GPU of a worker; Dask's own metrics have its utilization and memory."""
 
 
+READ_DEVICE = "gpudask_read_device"
+"""The operation of a worker that responds with what it has as `DEVICE`."""
+
+
 class JoinedMetricsPlugin(WorkerPlugin):
     """Adds the worker's GPU to its heartbeat, and spilled bytes and the number of tasks run, if it does not send them.
 
     Unlike `MetricsPlugin` it has no metrics of RMM, because measuring them changes the allocator of the worker.
+
+    `distributed.Worker.heartbeat` waits for metrics such as those of RMM while it iterates over the worker's metrics,
+    and any error in it closes the worker together with its nanny. The metrics are therefore replaced, never changed in
+    place, and no other heartbeat is sent beside Dask's own: the scheduler asks with `READ_DEVICE` instead.
     """
 
-    async def setup(self, worker: Worker) -> None:
+    def setup(self, worker: Worker) -> None:
         """Add the metrics; called by Dask when the worker starts, or when the plugin is registered."""
         device = first_device()
-        worker.metrics[DEVICE] = lambda _: device
-        worker.metrics.setdefault(METRICS, read_without_pool)
-        if worker.status == Status.running:
-            await worker.heartbeat()  # so that the scheduler has the metrics when the client is connected
+
+        async def read_device() -> dict[str, Any]:
+            return {DEVICE: device}
+
+        worker.handlers[READ_DEVICE] = read_device
+        worker.metrics = {METRICS: read_without_pool, **worker.metrics, DEVICE: lambda _: device}
 
     def teardown(self, worker: Worker) -> None:
         """Remove the metrics; called by Dask when the plugin is unregistered."""
-        worker.metrics.pop(DEVICE, None)
-        if worker.metrics.get(METRICS) is read_without_pool:
-            del worker.metrics[METRICS]
+        worker.handlers.pop(READ_DEVICE, None)
+        worker.metrics = {
+            name: metric
+            for name, metric in worker.metrics.items()
+            if name != DEVICE and metric is not read_without_pool
+        }
 
 
 def first_device() -> dict[str, Any] | None:

@@ -46,6 +46,9 @@ export namespace CommandIDs {
   /** Insert the code that gets the Dask client in a new cell. */
   export const insertCode = 'gpudask:insert-code';
 
+  /** Run pandas and scikit-learn on a GPU in a kernel. */
+  export const accelerate = 'gpudask:accelerate';
+
   /** Reconnect to the server now. */
   export const reconnect = 'gpudask:reconnect';
 }

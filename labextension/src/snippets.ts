@@ -15,3 +15,6 @@ export const LIST_GPUS_CODE = '%load_ext jupyter_gpudask\n%gpudask gpus';
 
 /** Enables the server extension. */
 export const ENABLE_COMMAND = 'jupyter server extension enable jupyter_gpudask';
+
+/** Runs pandas and scikit-learn on a GPU. */
+export const ACCELERATE_CODE = '%load_ext jupyter_gpudask\n%gpudask accelerate';

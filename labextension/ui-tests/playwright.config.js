@@ -31,12 +31,17 @@ function freePorts(count) {
 module.exports = {
   ...baseConfig,
   testDir: 'tests',
-  // Text that another machine smooths otherwise is no difference.
-  expect: { toHaveScreenshot: { maxDiffPixelRatio: 0.002 } },
+  // Each test drives real kernels and clusters, on a machine that may be busy: it fails because something does not happen,
+  // and not because it happens late.
+  timeout: 240 * 1000,
+  expect: {
+    timeout: 60 * 1000,
+    // Text that another machine smooths otherwise is no difference.
+    toHaveScreenshot: { maxDiffPixelRatio: 0.002 }
+  },
   snapshotPathTemplate: '{testDir}/pictures/{arg}{ext}',
   forbidOnly: Boolean(process.env.CI),
   workers: WORKERS,
-  // Each test drives real kernels and clusters; on a machine that is busy one may be late.
   retries: 2,
   reporter: [['list']],
   use: {

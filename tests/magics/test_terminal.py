@@ -10,7 +10,7 @@ from helpers import fake_gpu_environment
 
 pytestmark = pytest.mark.cluster
 
-ROWS, COLUMNS = 200, 100
+ROWS, COLUMNS = 200, 44  # the line of two GPUs is longer
 COMMAND = ["-m", "IPython", "--colors=nocolor", "--simple-prompt", "--no-banner", "--no-confirm-exit"]
 
 
@@ -41,15 +41,15 @@ class Screen:
 
 @pytest.fixture(scope="module")
 def terminal():
-    environment = fake_gpu_environment(cupy=True, FAKE_GPUS="8", TERM="xterm")
+    environment = fake_gpu_environment(cupy=True, FAKE_GPUS="2", TERM="xterm")
     terminal = pexpect.spawn(
-        sys.executable, COMMAND, env=environment, encoding="utf-8", timeout=60, dimensions=(ROWS, COLUMNS), echo=False
+        sys.executable, COMMAND, env=environment, encoding="utf-8", timeout=100, dimensions=(ROWS, COLUMNS), echo=False
     )
     terminal.expect(r"In \[1\]: ")
     for line in (
         "%load_ext jupyter_gpudask",
-        "started = %gpudask start --gpus 8",
-        "import time; client = started.client",
+        "started = %gpudask start --gpus 2 --start-timeout 90",
+        "import os, time; client = started.client",
     ):
         terminal.sendline(line)
         terminal.expect(r"In \[\d+\]: ")
@@ -71,25 +71,29 @@ def run(terminal, lines, on_live=lambda: None):
     return screen, written
 
 
-def sleep(seconds):
-    return f"client.gather(client.map(time.sleep, [{seconds}] * 8, pure=False))"
+def wait_for(file):
+    """Code that computes two tasks, which end when there is the file."""
+    task = f"lambda _: [time.sleep(0.02) for _ in iter(lambda: os.path.exists({str(file)!r}), True)]"
+    return f"client.gather(client.map({task}, [1, 2], pure=False))"
 
 
-def test_what_follows_the_live_line_is_not_glued_to_it_and_it_does_not_wrap(terminal):
-    cell = f"%%gpudask --dataframe pandas\n{sleep(4)}\nprint('printed')\n{sleep(0)}\n1 / 0"
-    screen, written = run(terminal, cell)
-    assert re.search(r"0 of 8 tasks done · \d s · GPU 0 37 %", written)
+def test_what_follows_the_live_line_is_not_glued_to_it_and_it_does_not_wrap(terminal, tmp_path):
+    file = tmp_path / "go"
+    cell = f"%%gpudask --dataframe pandas\n{wait_for(file)}\nprint('printed')\n{wait_for(file)}\n1 / 0"
+    screen, written = run(terminal, cell, on_live=file.touch)
+    assert re.search(r"0 of 2 tasks done · \d+ s · GPU 0 37 %", written)
     assert screen.wrapped == 0
     assert "printed" in screen.lines
     assert not [line for line in screen.lines if "done" in line]
     assert [line for line in screen.lines if line.startswith("-----")]
-    footer = next(line for line in screen.lines if "CuPy and pandas on 8" in line)
-    assert footer.startswith("CuPy and pandas on 8 × NVIDIA H200 · ")
+    footer = next(line for line in screen.lines if "CuPy and pandas on 2" in line)
+    assert footer.startswith("CuPy and pandas on 2 × NVIDIA H200 · ")
 
 
-def test_what_an_interrupt_took_back_is_not_called_done(terminal):
-    screen, written = run(terminal, f"%%gpudask\n{sleep(30)}", on_live=lambda: os.kill(terminal.pid, 2))
+def test_what_an_interrupt_took_back_is_not_called_done(terminal, tmp_path):
+    cell = f"%%gpudask\n{wait_for(tmp_path / 'never')}"
+    screen, written = run(terminal, cell, on_live=lambda: os.kill(terminal.pid, 2))
     assert "KeyboardInterrupt" in written
-    assert "8 of 8" not in written
+    assert "2 of 2" not in written
     assert [line for line in screen.lines if line.startswith("-----")]
     assert not [line for line in screen.lines if "done" in line]

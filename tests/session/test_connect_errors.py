@@ -115,7 +115,9 @@ def test_the_files_of_credentials_are_checked_and_never_shown(tmp_path, credenti
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [
-        (["worker"], 2, "Give an address or --scheduler-file."),
+        (["worker", "--cpu"], 2, "Give an address or --scheduler-file."),
+        (["worker", "--cpu", "--host", "127.0.0.1"], 2, "Give an address or --scheduler-file."),
+        (["worker", "--cpu", "--scheduler-file", "a", "tcp://h:1"], 2, "Give an address or --scheduler-file."),
         (
             ["worker", "tls://h:1", "--cpu", "--security", "/no/file"],
             1,
@@ -128,6 +130,25 @@ def test_the_arguments_of_a_worker_that_are_wrong_are_one_sentence(arguments, st
         start_workers(arguments)
     assert raised.value.code == status
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [("--host", "127.0.0.1"), ("--host=127.0.0.1",)])
+@pytest.mark.parametrize("scheduler", [("tcp://h:1",), ("--scheduler-file", "file")])
+def test_options_of_workers_are_passed_on_with_their_values_in_any_order(option, scheduler, monkeypatch):
+    def started(arguments):
+        with monkeypatch.context() as patch:
+            given = {}
+            patch.setattr("distributed.cli.dask_worker.main.invoke", lambda context: given.update(context.params))
+            with pytest.raises(SystemExit) as raised:
+                start_workers(["worker", "--cpu", *arguments])
+            assert raised.value.code == 0
+            return given
+
+    for arguments in ((*scheduler, *option), (*option, *scheduler)):
+        given = started(arguments)
+        address, file = ("tcp://h:1", None) if len(scheduler) == 1 else (None, "file")
+        assert (given["host"], given["scheduler"], given["scheduler_file"]) == ("127.0.0.1", address, file)
+        assert given["preload"] == ("jupyter_gpudask.worker.preload",)
 
 
 def test_a_scheduler_file_that_is_none_is_one_sentence(tmp_path):

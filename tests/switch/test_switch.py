@@ -4,8 +4,10 @@ import asyncio
 import contextvars
 import json
 import pickle
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import dask.config
 import pytest
@@ -220,3 +222,11 @@ def test_a_backend_that_dask_would_ignore_is_refused(monkeypatch):
     ):
         check_backends("cupy", "pandas")
     check_backends("numpy", "pandas")
+
+
+def test_dataframes_of_cudf_are_refused_beside_cudf_pandas(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "cudf.pandas", SimpleNamespace(LOADED=True))
+    with pytest.raises(BackendUnavailableError, match=r"cudf\.pandas has replaced pandas"):
+        check_backends("numpy", "cudf")
+    check_backends("cupy", "pandas")

@@ -77,6 +77,11 @@ class Commands:
         was_on, self._settings.on = self._settings.on, False
         return Note("Cells run as usual." if was_on else "%gpudask was not on.")
 
+    def _accelerate(self, _: LineArguments) -> View:
+        from .accelerate import accelerate
+
+        return accelerate(self._shell, self._session)
+
     def _status(self, _: LineArguments) -> View:
         if self._settings.on:
             show_note(self._shell, describe_on(self._settings.on_options))

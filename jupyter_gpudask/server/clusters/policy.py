@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from traitlets import TraitError
 
 from ...errors import GpuDaskError, LimitError, ProfileNotFoundError, SpecError
+from ...machine.lease_registry import LeaseRegistry
 from ...protocol import ClassProfile, ClusterClass, ClusterSpec
 from ...protocol.rest import Profile
 
@@ -33,12 +35,21 @@ class Policy:
         self.settings = settings
 
     def validate_settings(self) -> None:
-        """Raise `TraitError` if the default options or a profile are invalid."""
+        """Raise `TraitError` if the default options, a profile or the directory of leases are invalid."""
         try:
             self.spec({})
             self.listed_profiles()
         except GpuDaskError as error:
             raise TraitError(f"Invalid configuration of GpuDask: {error}") from None
+        directory = self.settings.lease_directory
+        try:
+            if directory:
+                LeaseRegistry(Path(directory)).check()
+        except OSError as error:
+            raise TraitError(
+                f"The lease_directory {directory} of GpuDask cannot be used: {error.strerror}. "
+                f"Type as root: install -d -m 1777 {directory}"
+            ) from None
 
     def spec(self, options: Mapping[str, Any], profile: str = "") -> ClusterSpec:
         """The spec of a new cluster.

@@ -64,6 +64,16 @@ describe('the connection', () => {
     expect(FakeSocket.all).toHaveLength(8);
   });
 
+  it('reconnects at once if it is told to, and has a short delay afterwards', async () => {
+    connection.open();
+    await jest.advanceTimersByTimeAsync(wait(await lose()) ?? 0);
+    expect(wait(await lose())).toBe(2000);
+    const before = FakeSocket.all.length;
+    connection.retry();
+    expect(FakeSocket.all).toHaveLength(before + 1);
+    expect(wait(await lose())).toBe(1000);
+  });
+
   it('starts again with a short delay after it was live', async () => {
     connection.open();
     await jest.advanceTimersByTimeAsync(wait(await lose()) ?? 0);

@@ -5,6 +5,16 @@ import { gpuList, ShownPanel } from './shownPanel';
 
 let shown: ShownPanel;
 
+/** A process on a GPU, of another program than a kernel. */
+const TRAINER = {
+  pid: 812,
+  name: 'trainer',
+  user: 'bob',
+  memory: GIB,
+  kernel_id: null,
+  notebook: null
+};
+
 beforeEach(() => (shown = new ShownPanel()));
 afterEach(() => shown.dispose());
 
@@ -98,22 +108,8 @@ describe('the section of GPUs', () => {
 
   it('lists the notebooks that hold a GPU by their current names, and other processes', async () => {
     shown.show();
-    const own = {
-      pid: 1,
-      name: 'python',
-      user: 'ada',
-      memory: 3 * GIB,
-      kernel_id: 'kernel-1',
-      notebook: null
-    };
-    const other = {
-      pid: 812,
-      name: 'trainer',
-      user: 'bob',
-      memory: 2 * GIB,
-      kernel_id: null,
-      notebook: null
-    };
+    const own = { ...TRAINER, memory: 3 * GIB, kernel_id: 'kernel-1' };
+    const other = { ...TRAINER, memory: 2 * GIB };
     const outside = {
       pid: 813,
       name: 'python',
@@ -141,21 +137,13 @@ describe('the section of GPUs', () => {
 
   it('does not show a GPU as free if its memory is in use', async () => {
     shown.show();
-    const listed = {
-      pid: 812,
-      name: 'trainer',
-      user: 'bob',
-      memory: GIB,
-      kernel_id: null,
-      notebook: null
-    };
     const hidden = { memory_used: 100 * GIB, hidden_use: true };
     await shown.receive({
       gpus: gpuList({
         gpus: [
           gpu({ memory_used: GIB }),
           gpu({ uuid: 'GPU-1', ...hidden }),
-          gpu({ uuid: 'GPU-2', ...hidden, users: [listed] })
+          gpu({ uuid: 'GPU-2', ...hidden, users: [TRAINER] })
         ]
       })
     });
@@ -181,15 +169,8 @@ describe('the section of GPUs', () => {
       composite: { showProcesses: false },
       changed: new Signal<unknown, void>({})
     });
-    const user = {
-      pid: 812,
-      name: 'trainer',
-      user: 'bob',
-      memory: GIB,
-      kernel_id: null,
-      notebook: null
-    };
-    await shown.receive({ gpus: gpuList({ gpus: [gpu({ users: [user] })] }) });
+    const used = gpu({ users: [TRAINER] });
+    await shown.receive({ gpus: gpuList({ gpus: [used] }) });
     expect(shown.texts('.jp-GpuDask-gpuUser')).toEqual(['In use']);
   });
 

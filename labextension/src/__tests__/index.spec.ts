@@ -60,7 +60,7 @@ describe('the plugins', () => {
   it('load without the optional tokens', async () => {
     await commands.activate(app, gpuDask, null, null, null);
     await panel.activate(app, gpuDask, null, null, null);
-    await toolbar.activate(app, gpuDask, null);
+    await toolbar.activate(app, gpuDask, null, null, null);
     await statusBar.activate(app, gpuDask, null);
     const ids = Array.from(app.shell.widgets('left'), widget => widget.id);
     expect(ids).toEqual([PANEL_ID]);

@@ -96,6 +96,7 @@ describe('the palette', () => {
     await activate('panel', gpuDask, null, null, palette);
     await activate('notebook', gpuDask, tracker, palette);
     await activate('history', gpuDask, null, null, palette);
+    await activate('toolbar', gpuDask, null, palette, null);
     const { restoreDashboard, ...given } = CommandIDs;
     expect(app.commands.isVisible(restoreDashboard)).toBe(false);
     expect(offered.sort()).toEqual(Object.values(given).sort());

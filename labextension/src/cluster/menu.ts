@@ -1,9 +1,9 @@
 /**
  * Menus of the commands of a cluster.
  */
+import { MenuSvg } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyJSONObject } from '@lumino/coreutils';
-import { Menu } from '@lumino/widgets';
 
 /** The groups of commands in a menu. */
 export type MenuGroups = readonly (readonly string[])[];
@@ -22,7 +22,7 @@ export function openClusterMenu(
   args: ReadonlyJSONObject,
   anchor: Element | null
 ): void {
-  const menu = new Menu({ commands });
+  const menu = new MenuSvg({ commands });
   menu.addClass('jp-GpuDask-menu');
   for (const group of groups) {
     const enabled = group.filter(

@@ -5,8 +5,9 @@ import React from 'react';
 
 import { formatAmount, Units } from '../format';
 import { IGpu, IProblem, IProfileList } from '../model/api';
-import { Field, FieldError } from './field';
+import { FieldError } from './field';
 import { GpuField } from './gpuField';
+import { SelectField, TextField } from './optionFields';
 import { IStartOptions, toMagic, toSpec } from './startOptions';
 
 interface IStartFormProps {
@@ -33,24 +34,18 @@ export function StartForm(props: IStartFormProps): JSX.Element {
   return (
     <div className="jp-GpuDask-form">
       {profiles.profiles.length > 0 && (
-        <Field label={trans.__('Profile')} field="profile" problem={problem}>
-          {aria => (
-            <select
-              {...aria}
-              value={options.profile}
-              onChange={event => set({ profile: event.target.value })}
-            >
-              <option value="">
-                {profiles.only ? trans.__('default') : trans.__('none')}
-              </option>
-              {profiles.profiles.map(profile => (
-                <option key={profile.name} value={profile.name}>
-                  {profile.title}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
+        <SelectField
+          {...{ options, problem, set }}
+          label={trans.__('Profile')}
+          name="profile"
+          choices={[
+            ['', profiles.only ? trans.__('default') : trans.__('none')],
+            ...profiles.profiles.map(({ name, title }): [string, string] => [
+              name,
+              title
+            ])
+          ]}
+        />
       )}
       {!options.profile && !profiles.only && <Options {...props} set={set} />}
       {hidden.map(each => (
@@ -73,23 +68,16 @@ function Options(props: IOptionsProps): JSX.Element {
   const defaultText = (value: string): string => trans.__('default: %1', value);
   return (
     <>
-      <Field label={trans.__('Runs on')} field="engine" problem={problem}>
-        {aria => (
-          <select
-            {...aria}
-            value={options.engine}
-            onChange={event =>
-              set({ engine: event.target.value as IStartOptions['engine'] })
-            }
-          >
-            <option value="auto">
-              {trans.__('GPUs, or the CPU if there are none')}
-            </option>
-            <option value="cuda">{trans.__('GPUs only')}</option>
-            <option value="cpu">{trans.__('CPU stand-in')}</option>
-          </select>
-        )}
-      </Field>
+      <SelectField
+        {...common}
+        label={trans.__('Runs on')}
+        name="engine"
+        choices={[
+          ['auto', trans.__('GPUs, or the CPU if there are none')],
+          ['cuda', trans.__('GPUs only')],
+          ['cpu', trans.__('CPU stand-in')]
+        ]}
+      />
       {!isCpu && <GpuField {...props} />}
       <div className="jp-GpuDask-columns">
         {isCpu && (
@@ -116,26 +104,17 @@ function Options(props: IOptionsProps): JSX.Element {
           />
         )}
         {!isCpu && (
-          <Field
+          <SelectField
+            {...common}
             label={trans.__('Spilling')}
-            field="spilling"
-            problem={problem}
-          >
-            {aria => (
-              <select
-                {...aria}
-                value={options.spilling}
-                onChange={event => set({ spilling: event.target.value })}
-              >
-                <option value="">
-                  {defaultText(profiles.default.spilling)}
-                </option>
-                <option value="dask">{trans.__('Dask (task results)')}</option>
-                <option value="cudf">{trans.__('cuDF (buffers)')}</option>
-                <option value="off">{trans.__('off')}</option>
-              </select>
-            )}
-          </Field>
+            name="spilling"
+            choices={[
+              ['', defaultText(profiles.default.spilling)],
+              ['dask', trans.__('Dask (task results)')],
+              ['cudf', trans.__('cuDF (buffers)')],
+              ['off', trans.__('off')]
+            ]}
+          />
         )}
         {!isCpu && options.spilling !== 'off' && (
           <TextField
@@ -170,58 +149,19 @@ function Options(props: IOptionsProps): JSX.Element {
           hint={trans.__('Of each worker: a fraction, a size, none or auto')}
         />
         {!isCpu && (
-          <Field
+          <SelectField
+            {...common}
             label={trans.__('Protocol')}
-            field="protocol"
-            problem={problem}
-          >
-            {aria => (
-              <select
-                {...aria}
-                value={options.protocol}
-                onChange={event => set({ protocol: event.target.value })}
-              >
-                <option value="">
-                  {defaultText(profiles.default.protocol)}
-                </option>
-                <option value="tcp">{trans.__('TCP, with TLS')}</option>
-                <option value="ucx">{trans.__('UCX, without TLS')}</option>
-              </select>
-            )}
-          </Field>
+            name="protocol"
+            choices={[
+              ['', defaultText(profiles.default.protocol)],
+              ['tcp', trans.__('TCP, with TLS')],
+              ['ucx', trans.__('UCX, without TLS')]
+            ]}
+          />
         )}
       </div>
     </>
-  );
-}
-
-interface ITextFieldProps {
-  options: IStartOptions;
-  problem: IProblem | null;
-  set: (changes: Partial<IStartOptions>) => void;
-  label: string;
-  name: 'workers' | 'threads' | 'pool' | 'spillThreshold' | 'memoryLimit';
-  field: string;
-  placeholder: string;
-  hint?: string;
-}
-
-function TextField(props: ITextFieldProps): JSX.Element {
-  const { options, problem, set, label, name, field, placeholder } = props;
-  return (
-    <Field label={label} field={field} problem={problem} hint={props.hint}>
-      {aria => (
-        <input
-          {...aria}
-          type="text"
-          autoComplete="off"
-          spellCheck={false}
-          value={options[name]}
-          placeholder={placeholder}
-          onChange={event => set({ [name]: event.target.value })}
-        />
-      )}
-    </Field>
   );
 }
 

@@ -25,6 +25,8 @@ export interface ISettings {
   showStatusBar: boolean;
   autostart: boolean;
   notifications: boolean;
+  /** Whether a notification of the desktop is shown for a long cell that ends while the page is hidden. */
+  desktopNotifications: boolean;
   /** The names of the plots that are opened beside a notebook, and are listed first. */
   defaultLayout: string[];
 }
@@ -45,6 +47,7 @@ const DEFAULTS: ISettings = {
   showStatusBar: true,
   autostart: false,
   notifications: true,
+  desktopNotifications: false,
   defaultLayout: ['task-stream', 'progress', 'gpu-memory']
 };
 

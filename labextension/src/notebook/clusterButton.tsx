@@ -15,21 +15,32 @@ import { endReason } from '../errors';
 import { gpuDaskIcon } from '../icons';
 import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
+import { Acceleration } from './acceleration';
 
 /** Create the button of a notebook. */
 export function createClusterButton(
   gpuDask: IGpuDask,
-  session: ISessionContext
+  session: ISessionContext,
+  acceleration: Acceleration
 ): LiveWidget {
   const button = new LiveWidget(gpuDask, () => (
-    <ClusterButton session={session} />
+    <ClusterButton session={session} acceleration={acceleration} />
   ));
   button.addClass('jp-GpuDask-toolbarButton');
   session.kernelChanged.connect(button.update, button);
+  acceleration.changed.connect(button.update, button);
   return button;
 }
 
-function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
+interface IClusterButtonProps {
+  session: ISessionContext;
+  acceleration: Acceleration;
+}
+
+function ClusterButton({
+  session,
+  acceleration
+}: IClusterButtonProps): JSX.Element {
   const gpuDask = useGpuDask();
   const node = useRef<HTMLSpanElement>(null);
   const { model, trans } = gpuDask;
@@ -37,15 +48,22 @@ function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
   const cluster = model.clusters.get(kernelId);
   const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
   const isAutomatic = cluster?.status === 'ready' && cluster.automatic;
+  const isAccelerated = acceleration.isOn(kernelId);
   const sentences = [
     stateText(summary, gpuDask),
     isAutomatic &&
       trans.__('Every cell that uses Dask runs on it, by %gpudask on'),
+    isAccelerated &&
+      trans.__('pandas and scikit-learn run on a GPU, by %gpudask accelerate'),
     reasonText(cluster, gpuDask)
   ];
-  const label = isAutomatic
-    ? trans.__('%1 · on', summary.short)
-    : summary.short;
+  const label = [
+    summary.kind !== 'off' && summary.short,
+    isAutomatic && trans.__('on'),
+    isAccelerated && trans.__('accelerated')
+  ]
+    .filter(Boolean)
+    .join(' · ');
   return (
     <span
       className="jp-GpuDask-toolbarState"
@@ -55,7 +73,7 @@ function ClusterButton({ session }: { session: ISessionContext }): JSX.Element {
     >
       <ToolbarButtonComponent
         icon={gpuDaskIcon}
-        label={summary.kind === 'off' ? '' : label}
+        label={label}
         tooltip={sentences.filter(Boolean).join('. ')}
         aria-haspopup="menu"
         onClick={() =>
@@ -116,5 +134,6 @@ const MENU: MenuGroups = [
     CommandIDs.showLogs
   ],
   [CommandIDs.insertCode, CommandIDs.copyCode],
+  [CommandIDs.accelerate],
   [CommandIDs.showPanel]
 ];

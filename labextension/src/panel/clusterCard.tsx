@@ -9,6 +9,7 @@ import {
 import { Card } from '../components/card';
 import { CodeText } from '../components/codeText';
 import { useGpuDask } from '../components/context';
+import { ItemList } from '../components/itemList';
 import { StateLabel } from '../components/stateLabel';
 import { endReason } from '../errors';
 import { formatBytes, sum } from '../format';
@@ -79,7 +80,11 @@ function TaskStatus({ cluster }: { cluster: ICluster }): JSX.Element {
   if (held > 0) {
     parts.push(trans.__('holds %1 of results', formatBytes(held, units)));
   }
-  return <span className="jp-GpuDask-secondary">{parts.join(', ')}</span>;
+  return (
+    <span className="jp-GpuDask-secondary">
+      <ItemList items={parts} />
+    </span>
+  );
 }
 
 /** Why a cluster has ended, or why it uses the CPU stand-in. */

@@ -2,6 +2,7 @@ import React from 'react';
 
 import { spilledBytes, workerName } from '../cluster/summary';
 import { useGpuDask } from '../components/context';
+import { ItemList } from '../components/itemList';
 import { formatBytes, percentage } from '../format';
 import { IWorker } from '../model/api';
 import { IGpuDask } from '../tokens';
@@ -23,13 +24,13 @@ export const WorkerRow = React.memo(function WorkerRow({
   const gpuDask = useGpuDask();
   const { trans } = gpuDask;
   const tasks = taskText(worker, gpuDask);
-  const memory = memoryText(worker, gpuDask);
+  const memory = memoryItems(worker, gpuDask);
   const pid = worker.pid === null ? '' : trans.__('pid %1', worker.pid);
   return (
     <li
       aria-posinset={index + 1}
       aria-setsize={count}
-      title={[tasks, memory, pid].filter(Boolean).join(', ')}
+      title={[tasks, ...memory, pid].filter(Boolean).join(', ')}
     >
       <span className="jp-GpuDask-workerName">{workerName(worker, trans)}</span>
       <span className="jp-GpuDask-workerTasks">
@@ -41,7 +42,9 @@ export const WorkerRow = React.memo(function WorkerRow({
           </strong>
         )}
       </span>
-      <span className="jp-GpuDask-workerMemory">{memory}</span>
+      <span className="jp-GpuDask-workerMemory">
+        <ItemList items={memory} />
+      </span>
     </li>
   );
 });
@@ -59,7 +62,7 @@ function taskText(
 }
 
 /** The used part of the pool, the held results and the spilled bytes; the host memory of a worker without a GPU. */
-function memoryText(worker: IWorker, { model, trans }: IGpuDask): string {
+function memoryItems(worker: IWorker, { model, trans }: IGpuDask): string[] {
   const { units } = model.settings.value;
   const parts = [];
   if (worker.pool_size) {
@@ -76,5 +79,5 @@ function memoryText(worker: IWorker, { model, trans }: IGpuDask): string {
   if (spilled > 0) {
     parts.push(trans.__('%1 spilled', formatBytes(spilled, units)));
   }
-  return parts.join(', ');
+  return parts;
 }

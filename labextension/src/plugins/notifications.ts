@@ -2,7 +2,9 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
+import { INotebookTracker } from '@jupyterlab/notebook';
 
+import { CellNotices } from '../notifications/cellNotices';
 import { Notifier } from '../notifications/notifier';
 import { PANEL_ID } from '../panel/panel';
 import { IGpuDask } from '../tokens';
@@ -11,14 +13,22 @@ import { IGpuDask } from '../tokens';
 export const notifications: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-gpudask:notifications',
   description:
-    'Notifications for clusters that fail and workers that are lost.',
+    'Notifications for clusters that fail, workers that are lost, and long cells.',
   autoStart: true,
   requires: [IGpuDask],
-  activate: (app: JupyterFrontEnd, gpuDask: IGpuDask): void => {
+  optional: [INotebookTracker],
+  activate: (
+    app: JupyterFrontEnd,
+    gpuDask: IGpuDask,
+    tracker: INotebookTracker | null
+  ): void => {
     const isPanelVisible = (): boolean =>
       Array.from(app.shell.widgets('left')).some(
         widget => widget.id === PANEL_ID && widget.isVisible
       );
     new Notifier(gpuDask, isPanelVisible);
+    if (tracker) {
+      new CellNotices(gpuDask, tracker, app.shell);
+    }
   }
 };

@@ -2,9 +2,17 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { ISessionContext, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
+import {
+  ICommandPalette,
+  ISessionContext,
+  IToolbarWidgetRegistry
+} from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
+import { CommandIDs } from '../commandIDs';
+import { addAccelerateCommand } from '../notebook/accelerateCommand';
+import { Acceleration } from '../notebook/acceleration';
 import { createClusterButton } from '../notebook/clusterButton';
 import { IGpuDask } from '../tokens';
 
@@ -14,16 +22,27 @@ export const toolbar: JupyterFrontEndPlugin<void> = {
   description: 'The state of a notebook’s cluster in its toolbar.',
   autoStart: true,
   requires: [IGpuDask],
-  optional: [IToolbarWidgetRegistry],
+  optional: [IToolbarWidgetRegistry, ICommandPalette, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     gpuDask: IGpuDask,
-    registry: IToolbarWidgetRegistry | null
+    registry: IToolbarWidgetRegistry | null,
+    palette: ICommandPalette | null,
+    translator: ITranslator | null
   ): void => {
+    const acceleration = new Acceleration();
+    addAccelerateCommand(gpuDask, acceleration, translator ?? nullTranslator);
+    palette?.addItem({
+      command: CommandIDs.accelerate,
+      category: gpuDask.trans.__('GPU Dask')
+    });
     registry?.addFactory<Widget & { sessionContext: ISessionContext }>(
       'Notebook',
       'gpudask-cluster',
-      notebook => createClusterButton(gpuDask, notebook.sessionContext)
+      ({ sessionContext }) => {
+        acceleration.watch(sessionContext);
+        return createClusterButton(gpuDask, sessionContext, acceleration);
+      }
     );
   }
 };

@@ -7,11 +7,10 @@ import {
   chooseAction,
   clusterCard,
   gpuDaskPanel,
+  layoutSaved,
   openAnalysis,
   submitTasks
 } from './helpers';
-
-test.describe.configure({ timeout: 180000 });
 
 test.beforeEach(async ({ page, request, tmpPath }) => {
   await openAnalysis(page, request, tmpPath);
@@ -51,7 +50,7 @@ test('a cluster on the CPU is started with options, monitored and stopped', asyn
   const card = panel.getByRole('listitem', {
     name: 'Cluster of analysis.ipynb'
   });
-  await expect(card.getByText('ready')).toBeVisible({ timeout: 60000 });
+  await expect(card.getByText('ready')).toBeVisible();
   await expect(
     card.getByRole('list', { name: 'Workers' }).getByRole('listitem')
   ).toHaveCount(2);
@@ -60,16 +59,14 @@ test('a cluster on the CPU is started with options, monitored and stopped', asyn
     .getByRole('button', { name: 'CPU stand-in' });
   await expect(button).toBeVisible();
 
-  await submitTasks(page, 9, 5);
-  await expect(card.getByText('2 running, 7 waiting')).toBeVisible({
-    timeout: 30000
-  });
+  await submitTasks(page, 9);
+  await expect(card.getByText('2 running, 7 waiting')).toBeVisible();
   await page.screenshot({ path: testInfo.outputPath('busy.png') });
 
   await card.getByRole('button', { name: 'Stop' }).click();
   await expect(dialog).toContainText('9 tasks are not finished');
   await dialog.getByRole('button', { name: 'Stop' }).click();
-  await expect(card).toBeHidden({ timeout: 20000 });
+  await expect(card).toBeHidden();
   await expect(
     panel.getByText('analysis.ipynb has no cluster yet.')
   ).toBeVisible();
@@ -87,9 +84,7 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
       .getByRole('menuitem', { name: 'Start Cluster', exact: true })
       .click({ timeout: 2000 });
   }).toPass({ timeout: 30000 });
-  await expect(toolbar.getByRole('button', { name: '2 × H200' })).toBeVisible({
-    timeout: 90000
-  });
+  await expect(toolbar.getByRole('button', { name: '2 × H200' })).toBeVisible();
 
   const panel = gpuDaskPanel(page);
   await expect(
@@ -105,30 +100,30 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   await page.locator('.jp-GpuDask-statusItem').click();
   await expect(panel).toBeVisible();
 
+  // With the dashboard and the plot.
+  const saved = layoutSaved(
+    page,
+    layout => layout.split('jupyter-gpudask-dashboards:').length > 2
+  );
   await chooseAction(clusterCard(page), 'Open Dask Dashboard');
   const dashboard = page.frameLocator('iframe[title="Dask: analysis.ipynb"]');
-  await expect(dashboard.locator('canvas').first()).toBeVisible({
-    timeout: 30000
-  });
+  await expect(dashboard.locator('canvas').first()).toBeVisible();
 
   await panel.getByRole('button', { name: 'Choose a plot' }).click();
   await page.screenshot({ path: testInfo.outputPath('plots.png') });
   await page.getByPlaceholder('Search the plots').fill('task str');
   await page.keyboard.press('Enter');
   const plot = page.frameLocator('iframe[title="Task Stream: analysis.ipynb"]');
-  await expect(plot.locator('canvas').first()).toBeVisible({ timeout: 30000 });
-  // The layout is saved a little later.
-  await page.waitForTimeout(1500);
+  await expect(plot.locator('canvas').first()).toBeVisible();
+  await saved;
   await page.reload({ waitForIsReady: false });
-  await expect(plot.locator('canvas').first()).toBeVisible({ timeout: 30000 });
+  await expect(plot.locator('canvas').first()).toBeVisible();
   await expect(
     page.getByRole('tab', { name: 'Dask: analysis.ipynb' })
   ).toBeVisible();
 
   await panel.getByRole('button', { name: 'Stop' }).click();
-  await expect(panel.getByText('has no cluster yet.')).toBeVisible({
-    timeout: 20000
-  });
+  await expect(panel.getByText('has no cluster yet.')).toBeVisible();
   // What is left of the plot is a picture of the past, and said to be.
   const notice = page.getByText('The cluster of analysis.ipynb is closed.');
   await expect(notice.filter({ visible: true })).toBeVisible();
@@ -145,22 +140,18 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
     await notebook.sessionContext.changeKernel({ name: 'python3' });
   });
   await panel.getByRole('button', { name: 'Start: analysis.ipynb' }).click();
-  await expect(clusterCard(page).getByText('ready')).toBeVisible({
-    timeout: 60000
-  });
+  await expect(clusterCard(page).getByText('ready')).toBeVisible();
   await expect(notice.filter({ visible: true })).toBeHidden();
-  await expect(plot.locator('canvas').first()).toBeVisible({ timeout: 30000 });
+  await expect(plot.locator('canvas').first()).toBeVisible();
   await page.screenshot({ path: testInfo.outputPath('next.png') });
   await page.getByRole('tab', { name: 'Dask: analysis.ipynb' }).click();
-  await expect(dashboard.locator('canvas').first()).toBeVisible({
-    timeout: 30000
-  });
+  await expect(dashboard.locator('canvas').first()).toBeVisible();
 
   // The plots of the setting are opened beside the notebook, and those that are open are kept.
   await panel.getByRole('button', { name: 'Plots: analysis.ipynb' }).click();
   await expect(
     page.getByRole('tab', { name: 'GPU Memory: analysis.ipynb' })
-  ).toBeVisible({ timeout: 30000 });
+  ).toBeVisible();
   await expect(
     page.getByRole('tab', { name: 'Task Stream: analysis.ipynb' })
   ).toHaveCount(1);

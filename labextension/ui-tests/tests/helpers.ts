@@ -58,13 +58,34 @@ export async function uploadNotebook(
   expect(reply.ok()).toBe(true);
 }
 
+/**
+ * Resolves when JupyterLab saves a layout that is meant; call it before the layout changes.
+ *
+ * @param page - a page of JupyterLab
+ * @param isMeant - tests the saved layout, as JSON
+ */
+export async function layoutSaved(
+  page: Page,
+  isMeant: (layout: string) => boolean
+): Promise<void> {
+  await page.waitForRequest(
+    request => {
+      const isSave =
+        request.method() === 'PUT' && request.url().includes('/api/workspaces');
+      const layout = isSave && request.postDataJSON().data;
+      return isMeant(JSON.stringify(layout?.['layout-restorer:data'] ?? ''));
+    },
+    { timeout: 0 }
+  );
+}
+
 /** Wait until the kernel of the notebook is idle. */
 export async function expectIdleKernel(page: Page): Promise<void> {
   await expect(
     page
       .locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
       .filter({ visible: true })
-  ).toBeVisible({ timeout: 30000 });
+  ).toBeVisible();
 }
 
 /** The card of the cluster of a notebook. */
@@ -120,22 +141,19 @@ export async function startOnCpu(
   await dialog.getByLabel('Runs on').selectOption('cpu');
   await dialog.getByLabel('Workers').fill(`${workers}`);
   await dialog.getByRole('button', { name: 'Start' }).click();
-  await expect(clusterCard(page, name).getByText('ready')).toBeVisible({
-    timeout: 60000
-  });
+  await expect(clusterCard(page, name).getByText('ready')).toBeVisible();
 }
 
-/** Submit tasks that sleep to the cluster of the current notebook. */
+/** Submit tasks to the cluster of the current notebook that run longer than the test. */
 export async function submitTasks(
   page: IJupyterLabPageFixture,
-  count: number,
-  seconds: number
+  count: number
 ): Promise<void> {
   await page.notebook.setCell(
     0,
     'code',
     '%load_ext jupyter_gpudask\nimport time\nstarted = %gpudask start\n' +
-      `waits = started.client.map(lambda _: time.sleep(${seconds}), range(${count}), pure=False)`
+      `waits = started.client.map(lambda _: time.sleep(600), range(${count}), pure=False)`
   );
   await page.notebook.runCell(0);
 }

@@ -4,7 +4,7 @@
 import { expect, IJupyterLabPageFixture, test } from '@jupyterlab/galata';
 import { readFile, writeFile } from 'fs/promises';
 
-import { runFromPalette } from './helpers';
+import { layoutSaved, runFromPalette } from './helpers';
 import { playScene } from './mockStream';
 
 const tab = (page: IJupyterLabPageFixture) =>
@@ -31,13 +31,18 @@ test('the history opens from the panel, is restored after a reload, and disconne
   await expect(gpus.getByRole('row').nth(2)).toHaveText(
     'GPU 1NVIDIA H20037 %1.0 GiB2.5 GiB/s2.5 GiB/s'
   );
+  const saved = layoutSaved(
+    page,
+    layout =>
+      layout.includes('jupyter-gpudask-history') &&
+      !layout.includes('"current":"jupyter-gpudask-panel"')
+  );
   await page.sidebar.close('left');
 
-  // The layout is saved a little later.
-  await page.waitForTimeout(1500);
+  await saved;
   const streams = countStreams(page);
   await page.reload({ waitForIsReady: false });
-  await expect(gpus.first()).toBeVisible({ timeout: 30000 });
+  await expect(gpus.first()).toBeVisible();
   await expect.poll(streams).toBe(1);
   await page.menu.clickMenuItem('File>New Launcher');
   await expect.poll(streams).toBe(0);

@@ -1,6 +1,11 @@
 import { expect, test } from '@jupyterlab/galata';
 
-import { expectBothSections, gpuDaskPanel, runFromPalette } from './helpers';
+import {
+  expectBothSections,
+  gpuDaskPanel,
+  layoutSaved,
+  runFromPalette
+} from './helpers';
 
 const THEMES = {
   light: 'JupyterLab Light',
@@ -17,43 +22,33 @@ async function panelColours(
   });
 }
 
-for (const [name, theme] of Object.entries(THEMES)) {
-  test(`the panel opens from the sidebar in the ${name} theme`, async ({
-    page
-  }, testInfo) => {
+test('the panel opens from the sidebar, and its colors follow the theme', async ({
+  page
+}, testInfo) => {
+  await page.sidebar.openTab('jupyter-gpudask-panel');
+  const colors = [];
+  for (const [name, theme] of Object.entries(THEMES)) {
     await page.theme.setTheme(theme);
-    await page.sidebar.openTab('jupyter-gpudask-panel');
-
     await expectBothSections(page);
     await page.screenshot({ path: testInfo.outputPath(`lab-${name}.png`) });
-  });
-}
-
-test('the colors of the panel follow the theme', async ({ page }) => {
-  await page.sidebar.openTab('jupyter-gpudask-panel');
-  await page.theme.setTheme(THEMES.light);
-  const light = await panelColours(page);
-  await page.theme.setTheme(THEMES.dark);
-  const dark = await panelColours(page);
-
+    colors.push(await panelColours(page));
+  }
+  const [light, dark] = colors;
   expect(dark.text).not.toBe(light.text);
   expect(dark.background).not.toBe(light.background);
 });
 
-test('an open panel is restored after a reload', async ({ page }) => {
-  await page.sidebar.openTab('jupyter-gpudask-panel');
-  await expectBothSections(page);
-  // The layout is saved a little later.
-  await page.waitForTimeout(1500);
-  await page.reload({ waitForIsReady: false });
-  await expect(gpuDaskPanel(page)).toBeVisible({ timeout: 30000 });
-  await expectBothSections(page);
-});
-
-test('the palette has a command that opens the panel', async ({ page }) => {
+test('the panel opens from the palette, and is restored after a reload', async ({
+  page
+}) => {
+  const saved = layoutSaved(page, layout =>
+    layout.includes('"current":"jupyter-gpudask-panel"')
+  );
   await expect(gpuDaskPanel(page)).toBeHidden();
-
   await runFromPalette(page, 'Show GPU Dask Panel');
-
+  await expectBothSections(page);
+  await saved;
+  await page.reload({ waitForIsReady: false });
+  await expect(gpuDaskPanel(page)).toBeVisible();
   await expectBothSections(page);
 });

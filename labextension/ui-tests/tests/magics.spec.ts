@@ -3,9 +3,7 @@
  */
 import { expect, test } from '@jupyterlab/galata';
 
-import { openAnalysis } from './helpers';
-
-test.describe.configure({ timeout: 120000 });
+import { expectIdleKernel, openAnalysis } from './helpers';
 
 test('the start shows its progress, and the status is updated and saved in the file', async ({
   page,
@@ -20,9 +18,7 @@ test('the start shows its progress, and the status is updated and saved in the f
   );
   const outputs = page.locator('.jp-Notebook .jp-OutputArea-output');
   const isRun = page.notebook.runCell(0);
-  await expect(outputs.first().getByRole('progressbar')).toBeVisible({
-    timeout: 20000
-  });
+  await expect(outputs.first().getByRole('progressbar')).toBeVisible();
   await page.screenshot({ path: testInfo.outputPath('start.png') });
   await isRun;
   await expect(outputs.first()).toContainText('2 workers');
@@ -38,10 +34,10 @@ test('the start shows its progress, and the status is updated and saved in the f
   await page.notebook.setCell(
     2,
     'code',
-    'import time\nwaits = started.client.map(lambda _: time.sleep(30), range(3), pure=False)'
+    'import time\nwaits = started.client.map(lambda _: time.sleep(600), range(3), pure=False)'
   );
   await page.notebook.runCell(2);
-  await expect(widget).toContainText(/MiB1\dok/, { timeout: 10000 });
+  await expect(widget).toContainText(/MiB1\dok/);
   await page.screenshot({ path: testInfo.outputPath('status.png') });
   const height = async () =>
     (await status.getByRole('table').boundingBox())!.height;
@@ -52,12 +48,12 @@ test('the start shows its progress, and the status is updated and saved in the f
   await page.notebook.setCell(2, 'code', '%gpudask on');
   await page.notebook.runCell(2);
   const on = toolbar.getByRole('button', { name: 'CPU stand-in · on' });
-  await expect(on).toBeVisible({ timeout: 10000 });
+  await expect(on).toBeVisible();
   await expect(toolbar.getByTitle(/Every cell that uses Dask/)).toBeVisible();
   await page.screenshot({ path: testInfo.outputPath('on.png') });
   await page.notebook.setCell(2, 'code', '%gpudask off');
   await page.notebook.runCell(2);
-  await expect(on).toBeHidden({ timeout: 10000 });
+  await expect(on).toBeHidden();
 
   // The file has a table, which is seen without the kernel.
   await page.notebook.save();
@@ -76,4 +72,43 @@ test('the start shows its progress, and the status is updated and saved in the f
   await expect(outputs.nth(1).getByRole('table')).toContainText('State at 20');
   expect(Math.abs((await height()) - live)).toBeLessThan(8);
   await page.screenshot({ path: testInfo.outputPath('later.png') });
+});
+
+test('the toolbar shows that a kernel is accelerated, also after a reload', async ({
+  page,
+  request,
+  tmpPath
+}, testInfo) => {
+  await openAnalysis(page, request, tmpPath);
+  // A stand-in for cudf.pandas, which a machine without a GPU does not have.
+  await page.notebook.setCell(
+    0,
+    'code',
+    `import sys, types
+accelerator = types.ModuleType("cudf.pandas")
+accelerator.load_ipython_extension = lambda shell: None
+sys.modules["cudf.pandas"] = accelerator`
+  );
+  await page.notebook.runCell(0);
+  const toolbar = page.locator('.jp-GpuDask-toolbarButton');
+  await toolbar.getByRole('button').click();
+  const entry = 'Accelerate pandas and scikit-learn';
+  await page.getByText(entry).click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog).toContainText('pandas runs on GPU');
+  await page.screenshot({ path: testInfo.outputPath('accelerated.png') });
+  await dialog.getByRole('button', { name: 'Ok' }).click();
+  const button = toolbar.getByRole('button', { name: 'accelerated' });
+  await expect(button).toBeVisible();
+
+  await page.notebook.save();
+  await page.reload({ waitForIsReady: false });
+  await expect(button).toBeVisible();
+  await button.click();
+  await page.screenshot({ path: testInfo.outputPath('menu.png') });
+  await page.getByText(entry).click();
+  await dialog.getByRole('button', { name: 'Confirm Kernel Restart' }).click();
+  await expect(button).toBeHidden();
+  // The folder is removed after the test.
+  await expectIdleKernel(page);
 });

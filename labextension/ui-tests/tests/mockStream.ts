@@ -201,14 +201,14 @@ export async function playScene(
   scene: IScene,
   interval = 0
 ): Promise<void> {
-  let isOver = false;
+  let hasPlayed = false;
   await page.routeWebSocket(/gpudask\/api\/stream/, async socket => {
-    if (!isOver) {
-      play(socket, scene, interval);
-    }
     if (scene.isLost) {
-      setTimeout(() => void socket.close(), isOver ? 0 : 300);
-      isOver = true;
+      setTimeout(() => void socket.close(), hasPlayed ? 0 : 300);
+    }
+    if (!scene.isLost || !hasPlayed) {
+      hasPlayed = true;
+      play(socket, scene, interval);
     }
   });
 }

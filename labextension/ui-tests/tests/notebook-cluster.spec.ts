@@ -14,8 +14,6 @@ import {
   uploadNotebook
 } from './helpers';
 
-test.describe.configure({ timeout: 120000 });
-
 test.afterEach(async ({ request }) => {
   const sessions = await (await request.get('/api/sessions')).json();
   for (const { kernel } of sessions) {
@@ -48,7 +46,7 @@ test('a cluster is started, scaled, used and listed in the tab Running', async (
   await dialog.getByRole('button', { name: 'Scale' }).click();
   await expect(
     card.getByRole('list', { name: 'Workers' }).getByRole('listitem')
-  ).toHaveCount(1, { timeout: 20000 });
+  ).toHaveCount(1);
 
   const cells = page.locator('.jp-Notebook .jp-Cell');
   const before = await cells.count();
@@ -63,10 +61,10 @@ test('a cluster is started, scaled, used and listed in the tab Running', async (
     .locator('.jp-RunningSessions-section')
     .filter({ hasText: 'CPU stand-in' })
     .locator('.jp-RunningSessions-item');
-  await expect(item).toContainText('analysis.ipynb', { timeout: 20000 });
+  await expect(item).toContainText('analysis.ipynb');
   await page.screenshot({ path: testInfo.outputPath('running.png') });
   await item.hover();
   await item.getByTitle('Stop Cluster').click();
-  await expect(item).toBeHidden({ timeout: 20000 });
+  await expect(item).toBeHidden();
   await expect(gpuDaskPanel(page)).toBeHidden();
 });

@@ -12,8 +12,6 @@ import {
   startOnCpu
 } from './helpers';
 
-test.describe.configure({ timeout: 120000 });
-
 test('notifications report killed workers and clusters, with actions', async ({
   page,
   request,
@@ -25,10 +23,7 @@ test('notifications report killed workers and clusters, with actions', async ({
   process.kill(state.workers[0].pid, 'SIGKILL');
   const toast = page.locator('.Toastify__toast');
   await expect(toast).toContainText(
-    'analysis.ipynb: a worker was lost (Worker 0)',
-    {
-      timeout: 30000
-    }
+    'analysis.ipynb: a worker was lost (Worker 0)'
   );
   await page.screenshot({ path: testInfo.outputPath('worker.png') });
   await toast.getByRole('button', { name: 'Logs' }).click();
@@ -46,7 +41,7 @@ test('notifications report killed workers and clusters, with actions', async ({
   await request.post(`/gpudask/api/clusters/${kernelId}/restart`);
   await expect(toast).toBeHidden();
   await expect
-    .poll(async () => (await clusterOnServer(request)).pid, { timeout: 60000 })
+    .poll(async () => (await clusterOnServer(request)).pid)
     .not.toBeNull();
   process.kill((await clusterOnServer(request)).pid, 'SIGKILL');
   // The page may have seen no state between `starting` and `failed`.
@@ -55,9 +50,7 @@ test('notifications report killed workers and clusters, with actions', async ({
   );
   await toast.getByRole('button', { name: 'Start again' }).click();
   await page.sidebar.openTab('jupyter-gpudask-panel');
-  await expect(clusterCard(page).getByText('ready')).toBeVisible({
-    timeout: 60000
-  });
+  await expect(clusterCard(page).getByText('ready')).toBeVisible();
 
   // With the options that it had.
   await expect(
@@ -69,9 +62,7 @@ test('notifications report killed workers and clusters, with actions', async ({
 
   // There is no notification for actions of the user.
   await clusterCard(page).getByRole('button', { name: 'Stop' }).click();
-  await expect(gpuDaskPanel(page)).toContainText('has no cluster yet', {
-    timeout: 20000
-  });
+  await expect(gpuDaskPanel(page)).toContainText('has no cluster yet');
   await expect(toast).toBeHidden();
 });
 
@@ -95,8 +86,7 @@ cluster.client.gather(cluster.client.map(allocate, range(3)))`
   await page.notebook.runCell(0);
   const toast = page.locator('.Toastify__toast');
   await expect(toast).toContainText(
-    'analysis.ipynb: a task ran out of device memory on Worker',
-    { timeout: 30000 }
+    'analysis.ipynb: a task ran out of device memory on Worker'
   );
   await expect(toast).toHaveCount(1);
   await page.screenshot({ path: testInfo.outputPath('device-memory.png') });
@@ -128,7 +118,7 @@ for (const { kernel, reason, button, command } of KERNELS) {
       .getByRole('button', { name: 'Start: analysis.ipynb' })
       .click();
     const card = clusterCard(page);
-    await expect(card.getByText('failed')).toBeVisible({ timeout: 60000 });
+    await expect(card.getByText('failed')).toBeVisible();
     await expect(card).toContainText(reason.replace('’', "'"));
     await expect(card.locator('code')).toHaveText(command);
     await expect(card).not.toContainText('--');

@@ -10,8 +10,6 @@ import {
   openAnalysis
 } from './helpers';
 
-test.describe.configure({ timeout: 120000 });
-
 test.beforeEach(async ({ page, request, tmpPath }) => {
   await openAnalysis(page, request, tmpPath);
 });
@@ -22,7 +20,7 @@ test('the card scales a cluster within its limits', async ({
   const panel = gpuDaskPanel(page);
   await panel.getByRole('button', { name: 'Start: analysis.ipynb' }).click();
   const card = clusterCard(page);
-  await expect(card.getByText('ready')).toBeVisible({ timeout: 60000 });
+  await expect(card.getByText('ready')).toBeVisible();
 
   const workers = card
     .getByRole('list', { name: 'Workers' })
@@ -46,7 +44,7 @@ test('the card scales a cluster within its limits', async ({
   await number.press('ArrowDown');
   await page.keyboard.press('Enter');
   await expect(dialog).toBeHidden();
-  await expect(workers).toHaveCount(1, { timeout: 20000 });
+  await expect(workers).toHaveCount(1);
   await expect(card).toContainText('1 of 2 × H200');
   await expect(
     page
@@ -61,7 +59,7 @@ test('the card scales a cluster within its limits', async ({
   await chooseAction(card, 'Scale Cluster');
   await number.fill('2');
   await dialog.getByRole('button', { name: 'Scale' }).click();
-  await expect(workers).toHaveCount(2, { timeout: 30000 });
+  await expect(workers).toHaveCount(2);
 });
 
 test('the message for a refused value has the label of its field', async ({

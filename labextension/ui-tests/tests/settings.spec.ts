@@ -28,7 +28,7 @@ test('settings change the panel at once', async ({ page }, testInfo) => {
 
   await page.notebook.createNew();
   const start = panel.getByRole('button', { name: /^Start: / });
-  await expect(start).toBeVisible({ timeout: 30000 });
+  await expect(start).toBeVisible();
   await page.getByRole('tab', { name: 'Settings', exact: true }).click();
   await form.getByLabel('Offer to start clusters').uncheck();
   await expect(start).toBeHidden();
@@ -36,7 +36,6 @@ test('settings change the panel at once', async ({ page }, testInfo) => {
 });
 
 test.describe('with a cluster for each notebook', () => {
-  test.describe.configure({ timeout: 120000 });
   test.use({
     mockSettings: {
       ...galata.DEFAULT_SETTINGS,
@@ -50,8 +49,6 @@ test.describe('with a cluster for each notebook', () => {
     tmpPath
   }) => {
     await openAnalysis(page, request, tmpPath);
-    await expect(clusterCard(page).getByText('ready')).toBeVisible({
-      timeout: 60000
-    });
+    await expect(clusterCard(page).getByText('ready')).toBeVisible();
   });
 });

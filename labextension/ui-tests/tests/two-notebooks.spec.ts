@@ -16,8 +16,6 @@ import {
   uploadNotebook
 } from './helpers';
 
-test.describe.configure({ timeout: 180000 });
-
 test('each notebook has its own card, whose buttons do not affect the other cluster', async ({
   page,
   request,
@@ -45,10 +43,8 @@ test('each notebook has its own card, whose buttons do not affect the other clus
   await page.activity.activateTab('analysis.ipynb');
   await expect(cards.first()).toHaveAccessibleName('Cluster of analysis.ipynb');
 
-  await submitTasks(page, 3, 60);
-  await expect(ours.getByText('2 running, 1 waiting')).toBeVisible({
-    timeout: 30000
-  });
+  await submitTasks(page, 3);
+  await expect(ours.getByText('2 running, 1 waiting')).toBeVisible();
   await page.screenshot({ path: testInfo.outputPath('two.png') });
 
   await ours.getByRole('button', { name: 'Logs' }).click();
@@ -71,27 +67,25 @@ test('each notebook has its own card, whose buttons do not affect the other clus
   await chooseAction(ours, 'Restart Cluster');
   await dialog.getByRole('button', { name: 'Restart' }).click();
   await expect(ours.getByRole('button', { name: 'Logs' })).toBeHidden();
-  await expect(ours.getByText('ready')).toBeVisible({ timeout: 60000 });
+  await expect(ours.getByText('ready')).toBeVisible();
   await expect(ours.getByText('2 running, 1 waiting')).toBeHidden();
   expect((await clusterOnServer(request)).pid).not.toBe(before);
 
   // A cluster that has ended is started with other options from its card.
   process.kill((await clusterOnServer(request)).pid, 'SIGKILL');
-  await ours.getByRole('button', { name: 'Options…' }).click({
-    timeout: 20000
-  });
+  await ours.getByRole('button', { name: 'Options…' }).click();
   await dialog.getByLabel('Runs on').selectOption('cpu');
   await dialog.getByLabel('Workers').fill('1');
   await page.screenshot({ path: testInfo.outputPath('again.png') });
   await dialog.getByRole('button', { name: 'Start' }).click();
-  await expect(ours.getByText('ready')).toBeVisible({ timeout: 60000 });
+  await expect(ours.getByText('ready')).toBeVisible();
   await expect(
     ours.getByRole('list', { name: 'Workers' }).getByRole('listitem')
   ).toHaveCount(1);
 
   expect((await clusterOnServer(request, 'other.ipynb')).pid).toBe(othersPid);
   await other.getByRole('button', { name: 'Stop' }).click();
-  await expect(other).toBeHidden({ timeout: 20000 });
+  await expect(other).toBeHidden();
   await expect(ours.getByText('ready')).toBeVisible();
   await page
     .locator('.jp-GpuDask-toolbarButton')
@@ -99,7 +93,7 @@ test('each notebook has its own card, whose buttons do not affect the other clus
     .getByRole('button')
     .click();
   await page.getByRole('menuitem', { name: 'Stop Cluster' }).click();
-  await expect(ours).toBeHidden({ timeout: 20000 });
+  await expect(ours).toBeHidden();
 });
 
 test('if no notebook is open, a button creates one', async ({ page }) => {

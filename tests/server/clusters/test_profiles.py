@@ -214,6 +214,18 @@ def test_invalid_default_options_and_nested_profiles_are_refused_when_the_server
         policy.validate_settings()
 
 
+def test_a_directory_of_leases_that_cannot_be_used_is_refused_when_the_server_starts(tmp_path):
+    tmp_path.chmod(0o1777)
+    policy_of(lease_directory=str(tmp_path)).validate_settings()
+    missing = f"{tmp_path}/none"
+    with pytest.raises(TraitError) as raised:
+        policy_of(lease_directory=missing).validate_settings()
+    assert str(raised.value) == (
+        f"The lease_directory {missing} of GpuDask cannot be used: No such file or directory. "
+        f"Type as root: install -d -m 1777 {missing}"
+    )
+
+
 def test_the_limit_of_workers_applies_to_cluster_classes(own_server):
     server = own_server(f"--GpuDask.profiles={PROFILES!r}", "--GpuDask.max_workers=1")
     kernel = server.kernel()

@@ -1,0 +1,129 @@
+"""``%gpudask accelerate``: load ``cudf.pandas`` and ``cuml.accel`` for code that does not use Dask."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...errors import AccelerationError, GpuUnavailableError
+from ...installation import pip_install
+from ...machine.gpus import visible_gpus
+from ...session.attach import kernel_id
+from ...session.device_order import set_unheld_first_device
+from ..views.base import Note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from ...protocol import GpuState
+    from ...session.session import Session
+
+COMM_TARGET = "jupyter_gpudask:accelerate"
+"""The target of the comm that is open in an accelerated kernel; the notebook's toolbar shows it."""
+
+
+@dataclass(frozen=True)
+class _Accelerator:
+    """An extension of IPython that replaces libraries which are imported after it.
+
+    Attributes
+    ----------
+    extension
+        Its name.
+    library
+        What it runs on the GPU.
+    replaces
+        The modules that it replaces.
+    install
+        The command that installs it.
+    """
+
+    extension: str
+    library: str
+    replaces: tuple[str, ...]
+    install: str
+
+    @property
+    def is_installed(self) -> bool:
+        return importlib.util.find_spec(self.extension.partition(".")[0]) is not None
+
+
+def _accelerators() -> tuple[_Accelerator, ...]:
+    """Source: documentation of cudf.pandas, "Usage", and of cuml.accel, "Getting started"."""
+    return (
+        _Accelerator("cudf.pandas", "pandas", ("pandas",), pip_install("cu13")),
+        _Accelerator("cuml.accel", "scikit-learn", ("sklearn", "umap", "hdbscan"), "%pip install cuml-cu13"),
+    )
+
+
+def accelerate(shell: InteractiveShell, session: Session) -> Note:
+    """Load the accelerators that are installed, on a GPU that no other cluster holds.
+
+    Raises
+    ------
+    AccelerationError
+        There is no GPU, no accelerator is installed, or a library that one replaces is imported already.
+    GpuHeldError
+        Other clusters hold all GPUs, or the one that this kernel already uses.
+    """
+    extensions = shell.extension_manager
+    assert extensions is not None
+    known = _accelerators()
+    installed = [each for each in known if each.is_installed]
+    new = [each for each in installed if each.extension not in extensions.loaded]
+    if installed and not new:
+        _report(shell)
+        return Note(f"{_libraries(installed)} on the GPU already.")
+    gpus = _visible_gpus()
+    if not installed:
+        raise AccelerationError(
+            "This kernel cannot import cudf and cuml, which run pandas and scikit-learn on a GPU.",
+            f"Type: {pip_install('cu13')} (cu12 for CUDA 12) and restart the kernel.",
+        )
+    imported = [name for each in new for name in each.replaces if name in sys.modules]
+    if imported:
+        raise AccelerationError(
+            f"{' and '.join(imported)} {'is' if len(imported) == 1 else 'are'} already imported in this kernel, and "
+            f"{' and '.join(each.extension for each in new)} must be loaded before.",
+            "Restart the kernel, and type %gpudask accelerate in its first cell, before %gpudask start.",
+        )
+    cluster = session.cluster
+    gpu = set_unheld_first_device(gpus, kernel_id(), None if cluster is None else cluster.ready.pid)
+    for each in new:
+        extensions.load_extension(each.extension)
+        _report(shell)
+    sentences = [f"{_libraries(installed)} on GPU {gpu.index} in this kernel, until it is restarted."]
+    sentences += [
+        f"{each.library} stays on the CPU; to change that, type: {each.install} and restart the kernel."
+        for each in known
+        if each not in installed
+    ]
+    return Note(" ".join(sentences))
+
+
+def _libraries(accelerators: Sequence[_Accelerator]) -> str:
+    names = " and ".join(each.library for each in accelerators)
+    return f"{names} {'runs' if len(accelerators) == 1 else 'run'}"
+
+
+def _visible_gpus() -> list[GpuState]:
+    try:
+        gpus = visible_gpus()
+    except GpuUnavailableError as error:
+        raise AccelerationError(f"pandas and scikit-learn stay on the CPU. {error.reason}", error.fix) from None
+    if not gpus:
+        raise AccelerationError("pandas and scikit-learn stay on the CPU. This kernel sees no GPU.")
+    return gpus
+
+
+def _report(shell: InteractiveShell) -> None:
+    """Let the front end know; a comm is open until the kernel ends, and a page that is opened later can find it."""
+    if hasattr(shell, "kernel"):
+        from comm import create_comm, get_comm_manager
+
+        if not any(each.target_name == COMM_TARGET for each in get_comm_manager().comms.values()):
+            create_comm(target_name=COMM_TARGET)

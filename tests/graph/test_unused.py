@@ -1,0 +1,83 @@
+"""Q is not computed where only R is needed."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask._task_spec import _execute_subgraph
+from dask.array.linalg import _wrapped_qr
+from dask.highlevelgraph import HighLevelGraph
+
+from jupyter_gpudask.graph.optimize import ArrayOptimizer
+from jupyter_gpudask.graph.program import Program
+from jupyter_gpudask.graph.subtrees import ClusterSize
+from jupyter_gpudask.graph.unused import r_only
+
+ONLY_R = {
+    "singular values": lambda x: da.linalg.svd(x)[1],
+    "R": lambda x: da.linalg.qr(x)[1],
+    "V": lambda x: da.linalg.svd(x)[2],
+    "of an array with unknown shape": lambda x: da.linalg.svd(x[x[:, 0] > 0.5])[1],
+    "of blocks without rows": lambda x: da.linalg.qr(x[x[:, 0] > 0.999])[1],
+    "of one block": lambda x: da.linalg.qr(x.rechunk(-1))[1],
+}
+ALL = {
+    "U": lambda x: da.linalg.svd(x)[0],
+    "Q": lambda x: da.linalg.qr(x)[0],
+    "Q of one block": lambda x: da.linalg.qr(x.rechunk(-1))[0],
+    "Q and R": lambda x: da.linalg.qr(x)[0] @ da.linalg.qr(x)[1],
+}
+
+
+def numbers():
+    return da.random.RandomState(1).random_sample((2000, 10), chunks=(100, 10))
+
+
+def optimized(arrays, size):
+    keys = [array.__dask_keys__() for array in arrays]
+    graph = HighLevelGraph.from_collections("all", {}, dependencies=arrays)
+    return ArrayOptimizer(size)(graph, keys)
+
+
+def functions(graph):
+    for task in graph.values():
+        inner = getattr(task, "func", None)
+        if inner is _execute_subgraph:
+            yield from functions(task.args[0])
+        elif isinstance(inner, Program):
+            yield from functions({step.key: step for step, _ in inner.steps})
+        else:
+            yield inner
+
+
+@pytest.mark.parametrize("size", [ClusterSize(1, 1), ClusterSize(2, 40)], ids=["fused", "not fused"])
+@pytest.mark.parametrize("make", [*ONLY_R.values(), *ALL.values()], ids=[*ONLY_R, *ALL])
+def test_each_number_is_that_of_dasks_own_graph(make, size):
+    expected = make(numbers()).compute(scheduler="sync")
+    with dask.config.set(array_optimize=ArrayOptimizer(size)):
+        np.testing.assert_array_equal(make(numbers()).compute(scheduler="sync"), expected, strict=True)
+
+
+@pytest.mark.parametrize("size", [ClusterSize(1, 1), ClusterSize(2, 40)], ids=["fused", "not fused"])
+@pytest.mark.parametrize("make", ONLY_R.values(), ids=ONLY_R)
+def test_only_r_is_computed(make, size):
+    found = list(functions(optimized([make(numbers())], size)))
+    assert r_only in found
+    assert _wrapped_qr not in found
+    assert np.linalg.qr not in found
+
+
+@pytest.mark.parametrize("make", ALL.values(), ids=ALL)
+def test_all_is_computed_where_q_is_needed(make):
+    assert r_only not in functions(optimized([make(numbers())], ClusterSize(2, 40)))
+
+
+def test_a_decomposition_is_computed_once_for_q_and_r():
+    assert r_only not in functions(optimized(da.linalg.qr(numbers()), ClusterSize(2, 40)))
+
+
+def test_a_key_never_has_two_meanings():
+    u, s, _ = da.linalg.svd(numbers())
+    whole, values = (optimized([array], ClusterSize(2, 40)) for array in (u, s))
+    assert any("qr" in key[0] and whole[key].func is _wrapped_qr for key in whole)
+    assert all(getattr(values[key], "func", None) is getattr(whole[key], "func", None) for key in whole.keys() & values)
