@@ -107,6 +107,7 @@ def test_each_library_that_fails_is_named_with_its_own_failure_and_the_others_ar
 
 
 def test_versions_that_differ_between_kernel_and_workers_are_named(gpu_kernel):
+    gpu_kernel.ok("started = %gpudask start")
     gpu_kernel.ok("import cupy\ncupy.__version__ = '13.0.0'\nexamined = %gpudask doctor\ncupy.__version__ = '14.2.0'")
     assert findings(gpu_kernel)["versions"] == (
         "problem",
@@ -123,6 +124,7 @@ def test_a_setting_that_breaks_the_switch_is_found(gpu_kernel):
 
 
 def test_unused_memory_is_freed_and_reported_by_gpu(gpu_kernel):
+    gpu_kernel.ok("started = %gpudask start")
     reply = gpu_kernel.ok("freed = %gpudask free\nfreed")
     assert reply.value.splitlines()[0] == "3.0 MiB of device memory freed."
     assert gpu_kernel.ok("freed.freed").value == str({"GPU 0": 2**20, "GPU 1": 2**20, "kernel": 2**20})
