@@ -29,16 +29,16 @@ def without_unused_q(tasks: Mapping[Any, GraphNode], wanted: Collection[Any]) ->
         Keys whose results are needed elsewhere.
     """
     changed = {key: _inside(task) for key, task in tasks.items()}
-    found = [key for key, task in changed.items() if _is_decomposition(task) and key not in wanted]
+    found = {key: task for key, task in changed.items() if _is_decomposition(task) and key not in wanted}
     if not found:
         return changed
     dependents = reverse_dict(DependenciesMapping(changed))
-    for key in found:
+    for key, task in found.items():
         if all(_needs_only_r(changed[other], key) for other in dependents[key]):
             # Another graph may need all of the decomposition, by its key.
             name = (f"r-{key[0]}", *key[1:]) if isinstance(key, tuple) else f"r-{key}"
-            decomposition: Any = changed.pop(key)
-            changed[name] = Task(name, r_only, *decomposition.args)
+            del changed[key]
+            changed[name] = _with_r_only(task, name)
             for other in dependents[key]:
                 changed[other] = changed[other].substitute({key: name})
     return changed
@@ -59,8 +59,23 @@ def _inside(task: GraphNode) -> GraphNode:
     return Task(task.key, task.func, changed, wanted, *rest, _data_producer=task.data_producer)
 
 
-def _is_decomposition(task: GraphNode) -> bool:
-    return isinstance(task, Task) and task.func in _DECOMPOSITIONS and len(task.args) == 1 and not task.kwargs
+def _is_decomposition(task: Any) -> bool:
+    """Whether the result of a task, which may be a fused one, is that of a QR decomposition."""
+    if not isinstance(task, Task):
+        return False
+    if task.func is _execute_subgraph:
+        inner, wanted, *_ = task.args
+        return _is_decomposition(inner.get(wanted))
+    return task.func in _DECOMPOSITIONS and len(task.args) == 1 and not task.kwargs
+
+
+def _with_r_only(task: Any, key: Any) -> Task:
+    """The same task for another key, with `r_only` in the place of the decomposition."""
+    if task.func is not _execute_subgraph:
+        return Task(key, r_only, *task.args)
+    inner, wanted, *rest = task.args
+    changed = {**inner, wanted: _with_r_only(inner[wanted], wanted)}
+    return Task(key, task.func, changed, wanted, *rest, _data_producer=task.data_producer)
 
 
 def _needs_only_r(task: Any, key: Any) -> bool:
