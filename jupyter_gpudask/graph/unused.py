@@ -29,9 +29,10 @@ def without_unused_q(tasks: Mapping[Any, GraphNode], wanted: Collection[Any]) ->
         Keys whose results are needed elsewhere.
     """
     changed = {key: _inside(task) for key, task in tasks.items()}
-    found = {key: task for key, task in changed.items() if _is_decomposition(task) and key not in wanted}
-    if not found:
+    if not any(map(_is_decomposition, changed.values())):
         return changed
+    changed = _without_aliases(changed, wanted)
+    found = {key: task for key, task in changed.items() if _is_decomposition(task) and key not in wanted}
     dependents = reverse_dict(DependenciesMapping(changed))
     for key, task in found.items():
         if all(_needs_only_r(changed[other], key) for other in dependents[key]):
@@ -57,6 +58,20 @@ def _inside(task: GraphNode) -> GraphNode:
     if all(changed.get(key) is inner[key] for key in inner):
         return task
     return Task(task.key, task.func, changed, wanted, *rest, _data_producer=task.data_producer)
+
+
+def _without_aliases(tasks: Mapping[Any, Any], wanted: Collection[Any]) -> dict[Any, GraphNode]:
+    """The same tasks without the second names of results that nobody else needs by that name."""
+    others = {key: task.target for key, task in tasks.items() if isinstance(task, Alias) and key not in wanted}
+    others = {key: target for key, target in others.items() if target in tasks}
+    targets = {key: _last(target, others) for key, target in others.items()}
+    return {key: task.substitute(targets) for key, task in tasks.items() if key not in targets}
+
+
+def _last(key: Any, others: Mapping[Any, Any]) -> Any:
+    while key in others:
+        key = others[key]
+    return key
 
 
 def _is_decomposition(task: Any) -> bool:

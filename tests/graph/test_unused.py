@@ -51,6 +51,11 @@ def functions(graph):
             yield inner
 
 
+def function_of_result(task):
+    function = getattr(task, "func", None)
+    return function_of_result(task.args[0].get(task.args[1])) if function is _execute_subgraph else function
+
+
 @pytest.mark.parametrize("size", [ClusterSize(1, 1), ClusterSize(2, 40)], ids=["fused", "not fused"])
 @pytest.mark.parametrize("make", [*ONLY_R.values(), *ALL.values()], ids=[*ONLY_R, *ALL])
 def test_each_number_is_that_of_dasks_own_graph(make, size):
@@ -80,6 +85,6 @@ def test_a_decomposition_is_computed_once_for_q_and_r():
 def test_a_key_never_has_two_meanings():
     u, s, _ = da.linalg.svd(numbers() + 1)
     whole, values = (optimized([array], ClusterSize(2, 40)) for array in (u, s))
-    only_r = {key for key, task in values.items() if r_only in functions({key: task})}
-    assert {key[0][:4] for key in only_r} == {"r-qr"}
+    only_r = {key for key, task in values.items() if function_of_result(task) is r_only}
+    assert only_r
     assert not only_r & whole.keys()
