@@ -27,7 +27,8 @@ def with_all_partitions(collections: Any) -> Any:
 
 
 def _with_all_partitions(collection: Any) -> Any:
-    if not (hasattr(collection, "expr") and hasattr(collection, "divisions")):
+    kind = type(collection)  # a Delayed object has every attribute, but its class does not
+    if not (hasattr(kind, "expr") and hasattr(kind, "divisions")):
         return collection
     from dask._collections import new_collection
 
