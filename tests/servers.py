@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -176,3 +177,14 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+@contextmanager
+def kernel_of(server: Server):
+    """A kernel with the magics, whose supervisor has ended afterwards."""
+    kernel = server.kernel()
+    kernel.ok("%load_ext jupyter_gpudask")
+    yield kernel
+    kernel.disconnect()
+    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
+    wait_until(lambda: not server.supervisors(), 60)

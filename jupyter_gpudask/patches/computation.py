@@ -43,8 +43,8 @@ def _as_on_cpu(result: Any) -> Any:
 
 
 def _unpack(values: Collection[Any], *, traverse: bool) -> tuple[list[Any], Callable[[Iterable[Any]], Any]]:
-    """As `dask.base.unpack_collections`, which takes half a millisecond even where nothing contains the collections."""
-    if all(map(is_dask_collection, values)):
+    """As `dask.base.unpack_collections`, which takes half a millisecond even for a single collection."""
+    if len(values) == 1 and all(map(is_dask_collection, values)):
         return list(values), tuple
     unpacked: tuple[list[Any], Callable[[Iterable[Any]], Any]] = unpack_collections(*values, traverse=traverse)
     return unpacked

@@ -127,7 +127,7 @@ class JobQueue:
         ClusterStartError
             The batch system refuses a job; those that it has accepted are kept.
         """
-        with suppress(TimeoutError):  # it goes on
+        with suppress(TimeoutError):  # Dask continues to submit
             try:
                 await asyncio.wait_for(asyncio.shield(self._cluster._correct_state()), _SUBMIT_LIMIT)  # noqa: SLF001
             except (RuntimeError, OSError) as error:

@@ -72,7 +72,7 @@ class Scaling:
         if any("group" in spec for spec in self._cluster.worker_spec.values()):
             return  # a job or a host with several workers ends with all of them
         self._retiring = asyncio.create_task(self._retire_and_close(names))
-        with suppress(TimeoutError):  # it goes on
+        with suppress(TimeoutError):  # the task continues
             await asyncio.wait_for(asyncio.shield(self._retiring), _RETIRE_LIMIT)
 
     async def _retire_and_close(self, names: list[str]) -> None:

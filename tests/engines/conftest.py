@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers import wait_until
-from servers import Server
+from servers import Server, kernel_of
 from slurm import Slurm, missing_programs
 
 JOB = {"class": "dask_jobqueue.SLURMCluster", "start_timeout": 90}
@@ -49,11 +49,7 @@ def server(slurm, tmp_path_factory):
 @pytest.fixture
 def kernel(slurm, server):
     """A kernel with the magics; after the test no job is left, and nothing in the directory that jobs share."""
-    kernel = server.kernel()
-    kernel.ok("%load_ext jupyter_gpudask")
-    yield kernel
-    kernel.disconnect()
-    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
-    wait_until(lambda: not server.supervisors(), 60)
+    with kernel_of(server) as kernel:
+        yield kernel
     wait_until(lambda: slurm.jobs() == {}, 90)
     assert list((server.home / ".cache" / "jupyter_gpudask").glob("*")) == []

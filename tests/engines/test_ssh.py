@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 from helpers import command_line, wait_until
-from servers import Server
+from servers import Server, kernel_of
 from slurm import free_port
 from sshd import SshServer
 
@@ -55,12 +55,8 @@ def server(tmp_path_factory):
 @pytest.fixture
 def kernel(server):
     """A kernel with the magics, after which no worker is left."""
-    kernel = server.kernel()
-    kernel.ok("%load_ext jupyter_gpudask")
-    yield kernel
-    kernel.disconnect()
-    server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
-    wait_until(lambda: not server.supervisors(), 60)
+    with kernel_of(server) as kernel:
+        yield kernel
     wait_until(lambda: not remote_workers(), 60)
 
 

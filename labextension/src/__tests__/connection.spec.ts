@@ -64,7 +64,7 @@ describe('the connection', () => {
     expect(FakeSocket.all).toHaveLength(8);
   });
 
-  it('reconnects at once if it is told to, and has a short delay afterwards', async () => {
+  it('reconnects at once on request, and has a short delay afterwards', async () => {
     connection.open();
     await jest.advanceTimersByTimeAsync(wait(await lose()) ?? 0);
     expect(wait(await lose())).toBe(2000);
