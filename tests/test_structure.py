@@ -19,7 +19,7 @@ ALLOWED = {
     "protocol": set(),
     "machine": {"protocol"},
     # In the supervisor, its scheduler and its workers.
-    "worker": {"patches", "machine", "protocol"},
+    "worker": {"comm", "patches", "machine", "protocol"},
     "scheduler": {"worker", "protocol"},
     "comm": {"protocol"},
     "supervisor": {"comm", "scheduler", "worker", "patches", "machine", "protocol"},
@@ -58,7 +58,7 @@ ALLOWED = {
 # Libraries, and the only places that may name them.
 ONLY = {
     "dask_cuda": ["supervisor/engines/cuda.py", "worker/command.py"],
-    "cupy": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/"],
+    "cupy": ["comm/device_memory.py", "switch/", "patches/", "random_numbers/", "inspection/", "fallback/"],
     "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
     "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],
     "pynvml": ["machine/energy.py", "machine/gpus.py", "machine/nvml.py"],

@@ -25,9 +25,12 @@ from tornado.iostream import IOStream
 from tornado.tcpserver import TCPServer
 
 from ..protocol.unix_socket import peer_of, short_name
+from . import device_memory
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from .pinned_segments import Segment
 
 logger = logging.getLogger(__name__)
 
@@ -37,13 +40,14 @@ _HOST = "127.0.0.1"
 _NUMBERS = range(1, 65536)
 _RETRY = 0.01
 _BUFFER = 2**22
+_SHARED_MEMORY = "gpudask-shared-memory"
 
 
 class UnixComm(TCP):
-    """A connection. Not `TCP.__init__`, which sets options that only TCP has."""
+    """A connection. Between workers, what is in device memory travels by shared memory: see `device_memory`."""
 
     def __init__(self, stream: IOStream, local_addr: str, peer_addr: str, deserialize: bool = True) -> None:  # noqa: FBT002 - Dask's
-        super(TCP, self).__init__(deserialize=deserialize)
+        super(TCP, self).__init__(deserialize=deserialize)  # not TCP's, which sets options that only TCP has
         self._closed = False
         self._local_addr = local_addr
         self._peer_addr = peer_addr
@@ -53,6 +57,31 @@ class UnixComm(TCP):
         self._finalizer.atexit = False
         this = weakref.ref(self)
         stream.set_close_callback(lambda: _close_comm(this))
+        self._segments: list[Segment] = []
+        weakref.finalize(self, device_memory.give_up, self._segments).atexit = False
+
+    def handshake_info(self) -> dict[str, Any]:
+        """Override of Dask's method, with whether this process is a worker that shares memory."""
+        return super().handshake_info() | {_SHARED_MEMORY: device_memory.is_enabled()}
+
+    @staticmethod
+    def handshake_configuration(local: dict[str, Any], remote: dict[str, Any]) -> dict[str, Any]:
+        """Override of Dask's method: whether both processes are such workers."""
+        both = all(each.get(_SHARED_MEMORY, False) for each in (local, remote))
+        return TCP.handshake_configuration(local, remote) | {_SHARED_MEMORY: both}
+
+    async def write(self, msg: Any, serializers: Any = None, on_error: str = "message") -> int:
+        """Override of Dask's method."""
+        if serializers is None and self.handshake_options.get(_SHARED_MEMORY) and device_memory.is_enabled():
+            self.handshake_options[device_memory.SEGMENTS] = self._segments  # in the context of the serializers
+            serializers = (device_memory.FAMILY, "dask", "pickle")
+        written: int = await super().write(msg, serializers, on_error)
+        return written
+
+    def abort(self) -> None:
+        """Override of Dask's method."""
+        super().abort()
+        device_memory.give_up(self._segments)
 
 
 class UnixConnector:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
 
+from ..comm import device_memory
 from ..machine.directories import worker_log
 from ..machine.lifeline import die_with_parent
 from .allocator import pool_metrics, take_peak
@@ -31,6 +32,7 @@ async def dask_setup(worker: Worker) -> None:
     if logs := os.environ.get(LOGS_VARIABLE):
         send_output_to(worker_log(Path(logs), worker.name))
     die_with_parent()
+    device_memory.enable()
     await worker.plugin_add(plugin=MetricsPlugin(), name=METRICS)
 
 

@@ -1,0 +1,237 @@
+"""Device memory that travels between workers through shared memory; the device is made of NumPy."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from distributed.comm import connect, listen
+from distributed.comm.core import CommClosedError
+from distributed.protocol import to_serialize
+from helpers import wait_until
+
+from jupyter_gpudask.comm import device_memory
+from jupyter_gpudask.comm.pinned_segments import OpenedSegments, SegmentLimitError, SegmentPool
+
+sys.path.append(str(Path(__file__).parent))
+import numpy_device
+from numpy_device import Array, Device
+
+LARGE = np.arange(100_000)
+
+
+@pytest.fixture
+def device(monkeypatch):
+    """The device of this process, which is a worker that shares memory."""
+    monkeypatch.setattr(device_memory, "_Cuda", Device)
+    device_memory._transfer.cache_clear()
+    device_memory.enable()
+    Array.pickled = 0
+    yield device_memory._transfer().device
+    device_memory._switch.clear()
+    device_memory._transfer.cache_clear()
+
+
+def exchange(directory, use):
+    """Run `use` with both ends of a connection."""
+
+    async def main():
+        accepted = asyncio.Future()
+
+        async def accept(comm):
+            accepted.set_result(comm)
+            await asyncio.sleep(0)
+
+        listener = await listen(f"unix://{directory}:0", accept)
+        comm = await connect(listener.contact_address)
+        other = await accepted
+        try:
+            return await use(comm, other)
+        finally:
+            comm.abort()
+            other.abort()
+            listener.stop()
+
+    return asyncio.run(main())
+
+
+async def send(comm, other, array):
+    """Send an array; what arrives, and the bytes that passed through the socket."""
+    written = await comm.write({"status": "OK", "data": {"x": to_serialize(array)}})
+    return (await other.read())["data"]["x"], written
+
+
+def pool():
+    return device_memory._transfer().pool
+
+
+def test_an_array_passes_by_shared_memory_whose_segment_is_used_again(tmp_path, device):
+    async def use(comm, other):
+        for number in range(5):
+            parts = [LARGE + number, np.array([], "i8"), LARGE[:7]]
+            found, written = await send(comm, other, Array(*parts, name=b"n%d" % number))
+            assert found.values() == [part.tolist() for part in parts]
+            assert found.name == b"n%d" % number
+            assert written < 2000
+            wait_until(lambda: all(segment.free for segment in pool()._segments), 10)
+        assert len(pool()._segments) == 1
+
+    exchange(tmp_path, use)
+    assert (Array.pickled, device.to_devices) == (0, 15)
+
+
+def test_a_segment_is_not_used_again_before_its_copies_have_ended(tmp_path, device):
+    async def use(comm, other):
+        pool().take(300_000, None).free = True  # one is there
+        message = to_serialize(Array(LARGE))
+        await comm.write(message)
+        device.wait.clear()
+        found = await other.read()
+        await asyncio.sleep(0)
+        assert [segment.free for segment in comm._segments] == [False]
+        device.wait.set()
+        wait_until(lambda: comm._segments[0].free, 10)
+        return found
+
+    assert exchange(tmp_path, use).values() == [LARGE.tolist()]
+
+
+def test_small_arrays_and_those_without_room_pass_through_the_socket(tmp_path, device, monkeypatch):
+    async def use(comm, other):
+        small, written = await send(comm, other, Array(LARGE[:10]))
+        assert small.values() == [list(range(10))]
+        monkeypatch.setattr(pool(), "_limit", 10_000)
+        large, written = await send(comm, other, Array(LARGE))
+        assert large.values() == [LARGE.tolist()]
+        assert written > 100_000
+
+    exchange(tmp_path, use)
+    assert (Array.pickled, device.to_devices) == (2, 0)
+
+
+def test_a_process_that_is_no_worker_gets_no_reference(tmp_path, device):
+    async def use(comm, other):
+        comm.handshake_options = comm.handshake_configuration(
+            comm.local_info, comm.remote_info | {"gpudask-shared-memory": False}
+        )
+        return (await send(comm, other, Array(LARGE)))[0]
+
+    assert exchange(tmp_path, use).values() == [LARGE.tolist()]
+    assert (Array.pickled, device.to_devices) == (1, 0)
+
+
+def test_what_a_lost_connection_has_not_delivered_is_removed(tmp_path, device):
+    async def use(comm, other):
+        await comm.write(to_serialize(Array(LARGE)))
+        assert pool().size > 0
+        comm.abort()
+        assert pool().size == 0
+        with pytest.raises(CommClosedError):
+            await other.read()
+
+    exchange(tmp_path, use)
+    wait_until(lambda: not device.pinned, 10)
+    assert not device_memory.is_enabled()  # the segment could not be opened
+
+
+def test_a_device_that_cannot_lock_pages_is_used_through_the_socket(tmp_path, device, monkeypatch, caplog):
+    def pin(*_):
+        raise RuntimeError("cudaErrorNotSupported")
+
+    monkeypatch.setattr(device, "pin", pin)
+
+    async def use(comm, other):
+        return [(await send(comm, other, Array(LARGE)))[0].values() for _ in range(2)]
+
+    assert exchange(tmp_path, use) == [[LARGE.tolist()]] * 2
+    assert caplog.text.count("cudaErrorNotSupported") == 1
+
+
+def test_a_pool_keeps_to_its_limit_and_prefers_segments_of_about_the_size():
+    pool = SegmentPool(Device(), limit=10 * 2**20)
+    small, large = pool.take(10, 1), pool.take(6 * 2**20, 1)
+    with pytest.raises(SegmentLimitError):
+        pool.take(5 * 2**20, 1)
+    large.free = True
+    assert pool.take(10, 1) is not large  # of 1 MB, which leaves room for 8
+    assert pool.take(4 * 2**20, 1) is large
+    small.free = large.free = True
+    assert pool.take(9 * 2**20, 1).size == 9 * 2**20
+    assert pool.size <= 10 * 2**20
+
+
+def test_segments_of_others_are_unmapped_when_there_are_too_many_but_not_while_they_are_in_use():
+    own, other = Device(), Device()
+    pool, opened = SegmentPool(own), OpenedSegments(other, limit=3 * 2**20)
+    segments = [pool.take(2**20, 1) for _ in range(5)]
+    opened.open(segments[0].reference)
+    for segment in segments[1:]:
+        opened.open(segment.reference)
+        opened.release(segment.reference)
+    assert len(other.pinned) == 3
+    assert [segment.free for segment in segments] == [False, True, True, True, True]
+    opened.release(segments[0].reference)
+    assert segments[0].free
+
+
+def test_a_removed_segment_is_not_taken_for_another_with_its_file_descriptor():
+    device = Device()
+    pool, opened = SegmentPool(device), OpenedSegments(device)
+    first = pool.take(10, 1)
+    reference = first.reference
+    pool.give_up(first, 1)
+    second = pool.take(10, 1)
+    assert second.reference.descriptor == reference.descriptor
+    with pytest.raises(FileNotFoundError, match="has removed the segment"):
+        opened.open(reference)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_user_cannot_open_a_segment():
+    segment = SegmentPool(Device()).take(10, 1)
+    path = f"/proc/{os.getpid()}/fd/{segment.reference.descriptor}"
+    code = f"import os; os.setuid(65534)\ntry: os.open({path!r}, os.O_RDWR)\nexcept PermissionError: print('refused')"
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "refused\n"
+    )
+
+
+@pytest.mark.cluster
+def test_workers_exchange_device_memory_and_the_client_gets_it_through_the_socket(tmp_path):
+    def install(folder):
+        import sys
+
+        sys.path.append(folder)
+        import numpy_device
+
+        numpy_device.install()
+
+    def report():
+        import numpy_device
+
+        return numpy_device.report()
+
+    def make(number):
+        import numpy as np
+        from numpy_device import Array
+
+        return Array(np.arange(100_000) + number)
+
+    def first(array):
+        return [values[0] for values in array.values()]
+
+    options = {"protocol": "unix", "host": str(tmp_path), "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster, Client(cluster) as client:
+        client.run(install, str(Path(numpy_device.__file__).parent))
+        here, there = client.scheduler_info()["workers"]
+        made = [client.submit(make, number, workers=here, pure=False) for number in range(20)]
+        moved = [client.submit(first, each, workers=there) for each in made]
+        assert client.gather(moved) == [[number] for number in range(20)]
+        reports = client.run(report)
+        assert reports[here] == (0, 0)
+        assert reports[there] == (0, 20)
+        assert made[3].result().values() == [(LARGE + 3).tolist()]
