@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.base import get_scheduler, is_dask_collection, unpack_collections
-from distributed import Client
+from distributed import Client, Future
 
 from ..inspection.arguments import bind, calling_frame, first_argument
 from ..inspection.placement import GPU_BACKENDS, kind_of, name_of, place_of, results_to_host, to_host
@@ -84,11 +84,15 @@ def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
         return original(*args, **kwargs)
     given, traverse = call.arguments["collections"], call.arguments.get("traverse", True)
     is_one = not isinstance(given, _SEVERAL)
-    collections, repack = _unpack([given] if is_one else given, traverse=traverse)
+    values = [given] if is_one else list(given)
+    collections, repack = _unpack([value for value in values if not isinstance(value, Future)], traverse=traverse)
+    if not collections:  # futures and other values, which a client returns
+        return original(*args, **kwargs)
     if record.results == "host":
         collections, is_awaited = [_converted(record, collection) for collection in collections], False
-    repacked = repack(collections)
-    call.arguments["collections"] = repacked[0] if is_one else list(repacked)
+    repacked = iter(repack(collections))
+    values = [value if isinstance(value, Future) else next(repacked) for value in values]
+    call.arguments["collections"] = values[0] if is_one else values
     with refusing_what_does_not_fit(collections if is_awaited else []):
         return original(*call.args, **call.kwargs)
 
