@@ -63,6 +63,19 @@ def server(program: str) -> Any:
             process.terminate()
 
 
+def connect(connection_file: Path) -> BlockingKernelClient | None:
+    """A client of a kernel; `None` if its heartbeat is late, as on a busy machine."""
+    client = BlockingKernelClient(connection_file=str(connection_file))
+    client.load_connection_file()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=LIMIT)
+    except RuntimeError:
+        client.stop_channels()
+        return None
+    return client
+
+
 def run(client: BlockingKernelClient, code: str) -> str:
     """The value of a cell, as text; the program ends if it fails."""
     values = []
@@ -91,10 +104,7 @@ def main(program: str) -> None:
         if "jupyter-gpudask" not in send("tree" if program == "notebook" else "lab"):
             sys.exit("The page does not load the front end.")
         kernel = send("api/kernels", "POST")["id"]
-        client = BlockingKernelClient(connection_file=str(runtime / f"kernel-{kernel}.json"))
-        client.load_connection_file()
-        client.start_channels()
-        client.wait_for_ready(timeout=LIMIT)
+        client = wait_for(lambda: connect(runtime / f"kernel-{kernel}.json"), "the kernel")
         run(client, "%load_ext jupyter_gpudask")
         value = run(client, CELL)
         clusters = [each["kernel_id"] for each in send("gpudask/api/clusters")["clusters"]]
