@@ -302,6 +302,7 @@ def test_xgboost_finds_what_the_data_were_made_of(start):
         pytest.skip("needs XGBoost with CUDA")
     run.until("figure")
     assert all(run.where() in run.shown(name) for name in ("train", "predict", "explain"))
+    assert not any("on the CPU:" in run.shown(name) for name in ("train", "predict", "explain"))
     assert run.value("device") == ("cuda" if run.on_gpus else "cpu")
     assert 1 < run.value("error") < 1.3  # the noise has a standard deviation of 1
     assert run.value("list(importance.index)") == ["passengers", "rain", "hour", "miles"]
@@ -344,6 +345,7 @@ def test_pytorch_learns_on_the_workers_and_scores_blocks(start):
     assert last[0.0003] > last[0.003] > last[0.03]
     assert last[0.03] < 0.05
     assert run.where() in run.shown("score")
+    assert "on the CPU:" not in run.shown("score")
     assert run.value("type(scores).__module__, scores.shape, scores.dtype.name") == ("numpy", (400, 400), "float32")
     # At the points of the training data the scores are their classes.
     run.kernel.ok("rows, columns = ((x[:, ::-1].T + 1.2) / 2.4 * 399).round().astype(int)")
