@@ -41,6 +41,10 @@ SHARED = --numprocesses 2 --dist loadfile --no-loadscope-reorder
 # Tests with clusters that `make test-versions` runs too: the ones that use most of Dask's, IPython's and Jupyter Server's interfaces.
 CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py scheduler/test_retention.py supervisor/test_dask_cluster.py server/api/test_rest.py
 
+# What the notebooks need besides: `xgboost-cpu` would replace the XGBoost of a machine with GPUs.
+NOTEBOOKS = $(if $(CUDA_EXTRA),,$(comma)notebooks-cpu)
+comma := ,
+
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
 .PHONY: help demo lab test test-python test-browser test-engines test-fast test-versions develop coverage lint docs bench bench-gpu build check-release clean chromium FORCE
@@ -145,7 +149,7 @@ dist/.built: $(SOURCES) dist/.sources node_modules/.installed
 $(VENV)/.installed: dist/.built
 	@[ ! -L $(EXTENSION_LINK) ] || rm $(EXTENSION_LINK)
 	$(STEP) 'Installing the wheel' $(PIP) --force-reinstall --no-deps dist/*.whl
-	$(STEP) 'Installing what it needs' $(PIP) "$$(echo dist/*.whl)[demo$(CUDA_EXTRA)]"
+	$(STEP) 'Installing what it needs' $(PIP) "$$(echo dist/*.whl)[demo$(CUDA_EXTRA)$(NOTEBOOKS)]"
 	@rm -f $(VENV)/.developed
 	@touch $@
 

@@ -23,7 +23,8 @@ package assigns to an attribute of another library. This page is generated from 
   `%unload_ext jupyter_gpudask`. Cells for the CPU apply only the rows marked "CPU too". The rows of the supervisor and
   of the workers last as long as the process.
 - Before anything is changed, the versions of the libraries and the parameters of each function are checked. If a
-  row does not fit, no row is applied, and the cell fails with a [`PatchError`](magics.md#errors) that names the row.
+  row does not fit, no row is applied, and the cell fails with a [`PatchError`](errors.md#patcherror) that names the
+  row.
 - A row that corrects a fault of certain versions ("needed with") is skipped with other versions.
 - `%gpudask doctor` lists the rows.
 

@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .installation import pip_install
+from .installation import documentation, pip_install
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,6 +27,11 @@ class GpuDaskError(Exception):
         self.reason = reason
         self.fix = fix
         super().__init__(f"{reason} {fix}".strip())
+
+    @property
+    def address(self) -> str:
+        """Where this class is documented, the last line of the error in a notebook; empty without an address."""
+        return documentation(f"errors.md#{type(self).__name__.lower()}")
 
 
 class SpecError(GpuDaskError):
@@ -224,7 +229,7 @@ class CodeError(GpuDaskError):
         shell = get_ipython()
         assert shell is not None
         lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, shown, tb_offset=1)
-        return lines
+        return [*lines, *filter(None, [self.address])]
 
 
 class MixedBackendsError(CodeError, TypeError):

@@ -1,4 +1,4 @@
-"""The pip command that installs this package, with or without the packages for GPUs."""
+"""The pip command that installs this package, with or without the packages for GPUs, and where its documentation is."""
 
 from __future__ import annotations
 
@@ -21,6 +21,30 @@ def pip_install(extra: str = "") -> str:
     name = f"{_NAME}[{extra}]" if extra else _NAME
     url = _source()
     return f'%pip install "{name} @ {url}"' if url else f'%pip install "{name}"'
+
+
+def documentation(page: str) -> str:
+    """The address of a page of the documentation, in the repository that the metadata of the package names.
+
+    Parameters
+    ----------
+    page
+        A file of the folder ``docs``, with an anchor if needed, such as ``errors.md#specerror``.
+
+    Returns
+    -------
+    str
+        Empty if the metadata name no repository, as long as the package is not published.
+    """
+    import importlib.metadata
+
+    try:
+        urls = importlib.metadata.metadata(_NAME).get_all("Project-URL") or []
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    addresses = dict(url.split(", ", 1) for url in urls)
+    repository = addresses.get("repository", "").removeprefix("git+").removesuffix(".git")
+    return f"{repository}/blob/main/docs/{page}" if repository else ""
 
 
 def _source() -> str:

@@ -1,4 +1,4 @@
-"""What to type to install the package, from where it came from, in processes that find it installed in several ways."""
+"""What to type to install the package, and where its documentation is, as the metadata of the package say."""
 
 import json
 
@@ -43,6 +43,32 @@ def test_the_command_names_where_the_package_came_from(tmp_path, run_python, sou
         f'%pip install "jupyter_gpudask[cu13]{requirement}"',
         f'%pip install "jupyter_gpudask{requirement}"',
     ]
+
+
+LINKED = """
+import traceback
+from IPython.core.interactiveshell import InteractiveShell
+from jupyter_gpudask.errors import MixedBackendsError, NoClusterError
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "jupyter_gpudask")
+print(NoClusterError().address)
+print(shell.run_cell("%gpudask scale 2", silent=True).error_in_exec)
+print(*MixedBackendsError("x", "y", movable=True)._render_traceback_()[-1:])
+"""
+
+
+@pytest.mark.parametrize("repository", ["git+https://example.org/it.git", ""])
+def test_the_last_line_of_an_error_in_a_notebook_is_the_address_of_its_section(tmp_path, run_python, repository):
+    folder = tmp_path / "jupyter_gpudask-0.1.0.dist-info"
+    folder.mkdir()
+    url = f"Project-URL: repository, {repository}\n" if repository else ""
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.4\nName: jupyter_gpudask\nVersion: 0.1.0\n{url}")
+    printed = run_python(f"import sys; sys.path.insert(0, {str(tmp_path)!r}){LINKED}").splitlines()
+    page = "https://example.org/it/blob/main/docs/errors.md"
+    assert printed[0] == (f"{page}#noclustererror" if repository else "")
+    assert printed[1] == "This kernel has no cluster. Type: %gpudask start"
+    assert (printed[2] == f"{page}#noclustererror") == bool(repository)
+    assert (printed[-1] == f"{page}#mixedbackendserror") == bool(repository)
 
 
 LACKING = """

@@ -100,6 +100,15 @@ def start(request):
         kernel.shutdown()
 
 
+def needs(run, *modules):
+    """Skip a notebook that lacks a package, or a library of the system, as LightGBM may lack libgomp."""
+    for module in modules:
+        reply = run.kernel.run(f"import {module}", timeout=300)
+        if reply.error in ("ModuleNotFoundError", "OSError"):
+            pytest.skip(f"needs {module}: {reply.error_value}")
+        assert reply.status == "ok", reply.traceback
+
+
 @each_notebook
 def test_a_notebook_is_stored_without_outputs_and_for_any_python_kernel(path):
     notebook = read(path)
@@ -284,3 +293,67 @@ def test_a_cluster_of_several_machines_is_used_and_ended(start):
     assert run.value("float(mean)") == pytest.approx(0.5, abs=1e-3)
     assert run.value("hosts.tolist() == [platform.node()] * 8")
     assert run.value("[process.poll() is None for process in processes]") == [False, False]
+
+
+def test_xgboost_finds_what_the_data_were_made_of(start):
+    run = start("xgboost")
+    needs(run, "xgboost")
+    if run.on_gpus and not run.value("__import__('xgboost').build_info()['USE_CUDA']"):
+        pytest.skip("needs XGBoost with CUDA")
+    run.until("figure")
+    assert all(run.where() in run.shown(name) for name in ("train", "predict", "explain"))
+    assert not any("on the CPU:" in run.shown(name) for name in ("train", "predict", "explain"))
+    assert run.value("device") == ("cuda" if run.on_gpus else "cpu")
+    assert 1 < run.value("error") < 1.3  # the noise has a standard deviation of 1
+    assert run.value("list(importance.index)") == ["passengers", "rain", "hour", "miles"]
+    assert run.value("float(importance['passengers'])") < 0.05
+    # The SHAP values of a prediction sum to it.
+    assert run.value("float(abs(contributions.to_numpy().sum(axis=1) - predicted.to_numpy()).max())") < 1e-3
+    assert run.figures() == 1
+
+
+def test_the_search_and_the_clusters_are_right_and_each_model_is_that_of_its_quantile(start):
+    run = start("scikit-learn")
+    if run.on_gpus:
+        needs(run, "cuml.dask.cluster")
+    run.until("clusters-figure")
+    assert run.value("search.best_params_") == {"C": 10, "gamma": 0.001}
+    # The same search in the kernel, without the cluster.
+    run.kernel.ok("local = search.fit(images, digits).cv_results_['mean_test_score']", timeout=300)
+    assert run.value("float(abs(local.reshape(3, 3) - scores).max())") < 1e-9
+    assert run.where() in run.shown("clusters")
+    # Each third of the points is a cloud; the widest one overlaps with its neighbour.
+    run.kernel.ok("import numpy as np")
+    thirds = run.value("[int(np.bincount(part).max()) for part in clusters.reshape(3, -1)]")
+    assert min(thirds) > 9_500
+    assert run.value("len(set(clusters[[0, 15_000, -1]].tolist()))") == 3
+    assert run.value("plane.shape") == (30_000, 2)
+    assert run.value("float(components.explained_variance_ratio_[0])") == pytest.approx(0.71, abs=0.01)
+    assert run.figures() == 2
+    needs(run, "lightgbm")
+    run.until("models-figure")
+    assert run.value("below") == pytest.approx([0.05, 0.5, 0.95], abs=0.01)
+    assert run.value("bool((lower < upper).all())")
+    assert run.figures() == 3
+
+
+def test_pytorch_learns_on_the_workers_and_scores_blocks(start):
+    run = start("pytorch")
+    needs(run, "torch")
+    run.until("score-figure")
+    last = run.value("{rate: losses[-1] for rate, (_, losses) in trained.items()}")
+    assert last[0.0003] > last[0.003] > last[0.03]
+    assert last[0.03] < 0.05
+    assert run.where() in run.shown("score")
+    assert "on the CPU:" not in run.shown("score")
+    assert run.value("type(scores).__module__, scores.shape, scores.dtype.name") == ("numpy", (400, 400), "float32")
+    # At the points of the training data the scores are their classes.
+    run.kernel.ok("rows, columns = ((x[:, ::-1].T + 1.2) / 2.4 * 399).round().astype(int)")
+    assert run.value("float(((scores[rows, columns] > 0.5) == y).mean())") > 0.98
+    if run.on_gpus:
+        backends = run.value("[*client.run(lambda: __import__('torch').cuda.get_allocator_backend()).values()]")
+        assert set(backends) == {"pluggable"}
+    assert run.figures() == 2
+    needs(run, "skorch")
+    run.until("search")
+    assert run.value("search.best_params_") == {"lr": 0.01}

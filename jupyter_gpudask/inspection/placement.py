@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,9 @@ from dask.array.dispatch import to_numpy_dispatch
 from dask.base import is_dask_collection
 from dask.tokenize import tokenize
 from dask.utils import typename
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Place = Literal["host", "gpu"]
 
@@ -67,22 +70,29 @@ def to_host(value: Any) -> Any:
     # As `to_backend` does, but with a function that is pickled and tokenized by its name: Dask's dispatcher is neither,
     # and a graph that contains it takes the kernel several times as long to send.
     name = f"to_numpy-{tokenize(value.name)}"
-    return value.map_blocks(_to_numpy, name=name, dtype=value.dtype, meta=_to_numpy(value._meta))  # noqa: SLF001
+    return value.map_blocks(_to_numpy, name=name, dtype=value.dtype, meta=to_numpy_dispatch(value._meta))  # noqa: SLF001
 
 
 def _to_numpy(block: Any) -> Any:
-    return to_numpy_dispatch(block)
+    """A block as on the CPU: where NumPy returns a scalar, CuPy returns an array without dimensions."""
+    on_host = to_numpy_dispatch(block)
+    return on_host if on_host.ndim else on_host[()]
 
 
 def results_to_host(result: Any) -> Any:
     """A result as NumPy and pandas, including the contents of nested tuples, lists, sets and dicts."""
-    if type(result) is dict:
-        return {key: results_to_host(value) for key, value in result.items()}
-    if type(result) in (list, set) or is_plain_tuple(result):
-        return type(result)(map(results_to_host, result))
-    if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return type(result)(*map(results_to_host, result))
-    return to_host(result)
+    return in_containers(to_host, result)
+
+
+def in_containers(function: Callable[[Any], Any], value: Any) -> Any:
+    """What `function` returns for a value; for tuples, lists, sets and dicts, the same with their contents."""
+    if type(value) is dict:
+        return {key: in_containers(function, part) for key, part in value.items()}
+    if type(value) in (list, set) or is_plain_tuple(value):
+        return type(value)(in_containers(function, part) for part in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(in_containers(function, part) for part in value))
+    return function(value)
 
 
 def is_plain_tuple(value: Any) -> bool:

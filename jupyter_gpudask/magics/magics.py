@@ -44,7 +44,7 @@ def _as_usage_errors() -> Iterator[None]:
     try:
         yield
     except GpuDaskError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError("\n".join(filter(None, [str(error), error.address]))) from None
 
 
 @magics_class

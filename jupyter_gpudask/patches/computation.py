@@ -5,15 +5,16 @@ Used by the patch of `dask.compute` and by `client.kernel_client`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from dask.base import get_scheduler, is_dask_collection, unpack_collections
-from distributed import Client
+from dask.tokenize import tokenize
+from distributed import Client, Future
 
 from ..inspection.arguments import bind, calling_frame, first_argument
-from ..inspection.placement import GPU_BACKENDS, kind_of, name_of, place_of, results_to_host, to_host
+from ..inspection.placement import GPU_BACKENDS, in_containers, kind_of, name_of, place_of, results_to_host, to_host
 from ..inspection.user_code import names_of, user_line
 from ..overlay.config_overlay import current_overlay, current_record
 from .result_size import refusing_what_does_not_fit
@@ -35,11 +36,6 @@ def _converted(record: CellRecord, collection: Any) -> Any:
     if on_host is not collection:
         record.moved_for_result.add(name_of(on_host))
     return on_host
-
-
-def _as_on_cpu(result: Any) -> Any:
-    """A converted result, as on the CPU: where NumPy returns a scalar, CuPy returns an array without dimensions."""
-    return result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
 
 
 def _unpack(values: Collection[Any], *, traverse: bool) -> tuple[list[Any], Callable[[Iterable[Any]], Any]]:
@@ -66,7 +62,7 @@ def compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         converted = [_converted(record, collection) for collection in collections]
         results = original(*converted, **kwargs)
         pairs = zip(collections, converted, results, strict=True)
-        return repack([results_to_host(result) if new is old else _as_on_cpu(result) for old, new, result in pairs])
+        return repack([results_to_host(result) if new is old else result for old, new, result in pairs])
     if any(isinstance(arg, Iterator) for arg in args):
         args = repack(collections)  # the iterators are consumed
     schedule = get_scheduler(scheduler=kwargs.get("scheduler"), collections=collections)
@@ -83,14 +79,38 @@ def client_compute(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     if record is None or not (record.results == "host" or is_awaited):
         return original(*args, **kwargs)
     given, traverse = call.arguments["collections"], call.arguments.get("traverse", True)
-    is_one = not isinstance(given, _SEVERAL)
-    collections, repack = _unpack([given] if is_one else given, traverse=traverse)
-    if record.results == "host":
-        collections, is_awaited = [_converted(record, collection) for collection in collections], False
-    repacked = repack(collections)
-    call.arguments["collections"] = repacked[0] if is_one else list(repacked)
-    with refusing_what_does_not_fit(collections if is_awaited else []):
+    awaited: dict[str, Any] = {}
+
+    def change(collection: Any) -> Any:
+        if record.results == "host":
+            return _converted(record, collection)
+        return awaited.setdefault(tokenize(collection), collection)
+
+    def changed(value: Any) -> Any:
+        is_looked_into = is_dask_collection(value) or (traverse and isinstance(value, (*_SEVERAL, dict, Iterator)))
+        return _with_collections(change, value) if is_looked_into else value
+
+    values = list(map(changed, given)) if isinstance(given, _SEVERAL) else changed(given)
+    call.arguments["collections"] = values
+    kept = [value for value in values if isinstance(value, Future)] if isinstance(values, list) else []
+    with refusing_what_does_not_fit(awaited.values(), kept):
         return original(*call.args, **call.kwargs)
+
+
+def _with_collections(change: Callable[[Any], Any], value: Any) -> Any:
+    """The value with each Dask collection changed, in the containers that `dask.delayed` looks into; futures stay."""
+
+    def changed(part: Any) -> Any:
+        if is_dask_collection(part):
+            return change(part)
+        if isinstance(part, Iterator):
+            return in_containers(changed, list(part))
+        if dataclasses.is_dataclass(part) and not isinstance(part, type):
+            fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part) if field.init}
+            return dataclasses.replace(part, **in_containers(changed, fields))
+        return part
+
+    return in_containers(changed, value)
 
 
 def collections_to_expr(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

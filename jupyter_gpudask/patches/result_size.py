@@ -22,15 +22,18 @@ if TYPE_CHECKING:
 
     from distributed import Client, Future
 
-_awaited: ContextVar[Sequence[Any]] = ContextVar("jupyter_gpudask_awaited", default=())
-"""The collections of a computation, if their sizes are known only when they are computed."""
+_awaited: ContextVar[tuple[Sequence[Any], Sequence[Future[Any]]]] = ContextVar(
+    "jupyter_gpudask_awaited", default=((), ())
+)
+"""The collections of a computation, if their sizes are known only when they are computed; the futures of the user."""
 
 
 @contextmanager
-def refusing_what_does_not_fit(collections: Iterable[Any]) -> Iterator[None]:
+def refusing_what_does_not_fit(collections: Iterable[Any], kept: Sequence[Future[Any]] = ()) -> Iterator[None]:
     """Refuse results larger than the free memory of the kernel's GPU while `collections` are computed.
 
-    Arrays of known size are refused at once; everything else by `check_what_was_computed`.
+    Arrays of known size are refused at once; everything else by `check_what_was_computed`, which does not release
+    the futures that are to be `kept`.
 
     Raises
     ------
@@ -42,7 +45,7 @@ def refusing_what_does_not_fit(collections: Iterable[Any]) -> Iterator[None]:
     known = [each for each in on_gpu if isinstance(each, Array) and not math.isnan(each.nbytes)]
     # Several blocks of an array are concatenated, which needs memory for both the blocks and the array.
     _refuse(known, sum(int(array.nbytes) * (2 if array.npartitions > 1 else 1) for array in known))
-    token = _awaited.set(on_gpu if len(known) < len(on_gpu) else ())
+    token = _awaited.set((on_gpu if len(known) < len(on_gpu) else (), kept))
     try:
         yield
     finally:
@@ -55,7 +58,7 @@ def check_what_was_computed(original: Callable[..., Any], /, *args: Any, **kwarg
     Dask has submitted one graph before, with the user's options.
     """
     __tracebackhide__ = True
-    collections = _awaited.get()
+    collections, kept = _awaited.get()
     if collections:
         call = bind(original, args, kwargs).arguments
         client: Client = call["self"]
@@ -65,7 +68,8 @@ def check_what_was_computed(original: Callable[..., Any], /, *args: Any, **kwarg
                 _refuse(collections, client.sync(_bytes_on_gpus, client, futures))
             except ResultTooLargeError:
                 for future in futures:  # the traceback holds them
-                    future.release()
+                    if not any(future is each for each in kept):
+                        future.release()
                 raise
     return original(*args, **kwargs)
 

@@ -29,6 +29,8 @@ CELL = "%%gpudask --dataframe pandas"
         ("type(dask.delayed(np.ones)(3).compute()).__module__", "'numpy'"),
         ("import dask.bag as db\ndb.from_sequence([1, 2, 3], npartitions=2).map(abs).sum().compute()", "6"),
         ("x = client.scatter(np.arange(4))\nclient.submit(np.sum, x).result().item()", "6"),
+        ("client.compute(client.submit(abs, -3)).result()", "3"),
+        ("f = client.submit(abs, -3)\nclient.gather(client.compute([f, dask.delayed(f), 2]))", "[3, 3, 2]"),
         ("f = client.submit(lambda: 1 / 0)\ntype(f.exception()).__name__", "'ZeroDivisionError'"),
     ],
 )

@@ -4,6 +4,7 @@ import _thread
 import sys
 import threading
 import time
+from dataclasses import dataclass
 
 import dask
 import dask.array as da
@@ -267,15 +268,62 @@ def test_collections_may_come_from_an_iterator():
     assert (float(first.sum()), float(second.sum())) == (4, 8)
 
 
-@pytest.mark.parametrize("wrap", [lambda x: [[x]], lambda x: [{"a": [x]}], lambda x: ({"a": x}, [x])])
+@dataclass
+class Pair:
+    array: object
+    number: int
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda x, f: f,
+        lambda x, f: [f, x, 2],
+        lambda x, f: [[x, f]],
+        lambda x, f: [{"a": [x], "b": f}],
+        lambda x, f: {"a": f, "b": (x, {"sum": x.sum()})},
+        lambda x, f: ({"a": x}, [x], [f]),
+        lambda x, f: [[Pair(x, 2), f]],
+        lambda x, f: [iter([x, f]), [iter([x])]],
+        lambda x, f: [f, [x]],
+        lambda x, f: [],
+        lambda x, f: "text",
+    ],
+)
+@pytest.mark.parametrize("traverse", [True, False])
 @pytest.mark.parametrize("sync", [True, False])
-@pytest.mark.usefixtures("cell_with_results_on_host")
-def test_what_lies_in_containers_comes_to_the_host_from_the_client_too(client, wrap, sync):
-    results = client.compute(wrap(da.ones(4, chunks=2)), sync=sync)
-    leaves = list(results if sync else client.gather(results))
-    while any(isinstance(leaf, list | dict) for leaf in leaves):
-        leaves = [part for leaf in leaves for part in (leaf.values() if isinstance(leaf, dict) else leaf)]
-    assert {type(leaf) for leaf in leaves} == {np.ndarray}
+def test_a_client_computes_in_a_cell_what_it_computes_in_any(client, wrap, traverse, sync):
+    def compute():
+        results = client.compute(wrap(da.ones(4, chunks=2), client.submit(abs, -3)), sync=sync, traverse=traverse)
+        return described(results if sync else client.gather(results))
+
+    expected = compute()
+    with default_client.computing_on(client), switched_to("cupy", "pandas", CellRecord(results="host")):
+        assert compute() == expected
+
+
+def described(value):
+    """Its types and contents; of a Dask collection and of an iterator the type alone."""
+    if isinstance(value, list | tuple):
+        return type(value), [described(part) for part in value]
+    if isinstance(value, dict):
+        return type(value), [(described(key), described(part)) for key, part in value.items()]
+    if isinstance(value, Pair):
+        return type(value), described(value.array), value.number
+    contents = value.tolist() if isinstance(value, np.ndarray | np.generic) else None
+    return type(value), value if isinstance(value, int | str) else contents
+
+
+@pytest.mark.usefixtures("cell")
+def test_a_future_of_the_user_stays_when_what_is_computed_with_it_is_refused(client, monkeypatch):
+    monkeypatch.setattr(fitting, "_free_memory", lambda: 100)
+    some = da.ones(20, chunks=10)[da.ones(20, chunks=10) > 0]
+    kept = client.submit(abs, -3)
+    with pytest.raises(ResultTooLargeError, match=r"needs 160 B"):
+        client.compute([kept, some], sync=True)
+    assert kept.result() == 3
+    del kept
+    assert nothing_is_left_of(client)
 
 
 @pytest.mark.usefixtures("cell")

@@ -1,0 +1,87 @@
+"""Brings labextension/locale/*.po up to date with the texts of the front end, and writes what JupyterLab reads.
+
+.venv/bin/python .ci/translations.py
+
+A new language begins with an empty file, such as labextension/locale/fr_FR.po. Texts that are not translated are
+listed; in JupyterLab they are English.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import cache
+from pathlib import Path
+
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_dir
+from babel.messages.pofile import read_po, write_po
+
+ROOT = Path(__file__).parents[1]
+DOMAIN = "jupyter_gpudask"
+SOURCES = ROOT / "labextension" / "src"
+CATALOGUES = ROOT / "labextension" / "locale"
+
+
+@cache
+def extract() -> Catalog:
+    """The texts of the front end: the arguments of `trans.__` and `trans._n`."""
+    catalogue = Catalog(domain=DOMAIN)
+    files = [("**/__tests__/**", "ignore"), ("**.ts", "javascript"), ("**.tsx", "javascript")]
+    options = {pattern: {"parse_template_string": "true"} for pattern in ("**.ts", "**.tsx")}
+    for file, _, text, *_ in extract_from_dir(SOURCES, files, options, keywords={"__": None, "_n": (1, 2)}):
+        catalogue.add(text, locations=[(file, 1)])
+    return catalogue
+
+
+def updated(path: Path) -> Catalog:
+    """The catalogue of a language with the texts of the front end, and without others."""
+    with path.open("rb") as file:
+        catalogue = read_po(file, locale=path.stem, domain=DOMAIN)
+    created = catalogue.creation_date
+    catalogue.update(extract(), no_fuzzy_matching=True)
+    catalogue.creation_date = created
+    catalogue.obsolete.clear()
+    return catalogue
+
+
+def as_json(catalogue: Catalog) -> str:
+    """What JupyterLab reads: the translations of each text, two if it has a plural."""
+    data: dict[str, object] = {
+        "": {
+            "domain": DOMAIN,
+            "language": str(catalogue.locale).replace("_", "-"),
+            "plural_forms": catalogue.plural_forms,
+            "version": json.loads((ROOT / "package.json").read_text())["version"],
+        }
+    }
+    for message in catalogue:
+        translations = list(message.string) if message.pluralizable else [message.string]
+        if message.id and all(translations):
+            data[message.id if isinstance(message.id, str) else message.id[0]] = translations
+    return json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def target(path: Path) -> Path:
+    """Where JupyterLab looks for a language in a Python package."""
+    return ROOT / "jupyter_gpudask" / "locale" / path.stem / "LC_MESSAGES" / f"{DOMAIN}.json"
+
+
+def main() -> int:
+    """Write all files; the exit status is 1 if a text is not translated."""
+    lacking = 0
+    for path in sorted(CATALOGUES.glob("*.po")):
+        catalogue = updated(path)
+        with path.open("wb") as file:
+            write_po(file, catalogue, width=120, sort_output=True, include_lineno=False)
+        target(path).parent.mkdir(parents=True, exist_ok=True)
+        target(path).write_text(as_json(catalogue))
+        for message in catalogue:
+            if message.id and not (all(message.string) if message.pluralizable else message.string):
+                print(f"{path.stem}: {message.id!r}")
+                lacking += 1
+    return 1 if lacking else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
