@@ -19,15 +19,16 @@ from ..inspection.placement import is_type_of_gpu
 if TYPE_CHECKING:
     from types import TracebackType
 
-POSSIBLE = (TypeError, ValueError, NotImplementedError, AttributeError, RuntimeError)
+POSSIBLE = (TypeError, ValueError, NotImplementedError, AttributeError, RuntimeError, SyntaxError)
 """Classes of such errors; Numba has classes of its own."""
 
 _LIBRARIES = ("cupy", "cupyx", "cudf", "dask_cudf", "pylibcudf")
-_USED_BY_CUDF = "pyarrow"
+_USED_BY_CUDF = ("pyarrow", "ast")
 _OF_NUMPY = re.compile(
     r"no implementation found for '.*' on types that implement __array_function__: \[.*(cupy|cudf)"
     r"|operand type\(s\) all returned NotImplemented from __array_ufunc__"
     r"|(Argument '.*' has incorrect type|unexpected keyword|does not support|Unsupported).*cupy"
+    r"|cannot concatenate object of type '<class 'cudf"
     r"|cannot determine Numba type of <class '(cupy|cudf)"
 )
 _OF_KEYWORD = re.compile(r"^(\w+)\(\) got an unexpected keyword argument")
@@ -81,10 +82,10 @@ def _is_of_library(owner: object) -> bool:
 
 
 def _raised_in(traceback: TracebackType | None) -> str:
-    """The package whose code raised the error; if it is PyArrow, the one that called PyArrow."""
+    """The package whose code raised the error; if it is PyArrow or Python's parser, the one that called it."""
     raised_in = ""
     while traceback is not None:
         package = traceback.tb_frame.f_globals.get("__name__", "").partition(".")[0]
-        raised_in = raised_in if package == _USED_BY_CUDF else package
+        raised_in = raised_in if package in _USED_BY_CUDF else package
         traceback = traceback.tb_next
     return raised_in

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from dask._expr import Expr
 
-from jupyter_gpudask.errors import NotOnGpuError
+from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.fallback.log import Place, fallback_log
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay.cell_record import CellRecord
@@ -16,6 +16,7 @@ from jupyter_gpudask.overlay.config_overlay import Overlay
 from jupyter_gpudask.patches import creation, host_fallback
 from jupyter_gpudask.patches.frames.methods import call_method
 from jupyter_gpudask.patches.host_fallback import build_frame
+from jupyter_gpudask.patches.mixed_operands import check_frames
 
 
 class Frame:
@@ -58,10 +59,41 @@ class Wrong(Median):
     error = ZeroDivisionError("of the user")
 
 
+class ToNumeric(Median):
+    """An operation for which cuDF has another result, and no error."""
+
+    _parameters = ["frame", "downcast"]  # noqa: RUF012 - as in Dask
+
+    @property
+    def _meta(self):
+        return self.frame._meta
+
+
+class Moved(Expr):
+    """An expression on the host of what is on a GPU."""
+
+    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
+
+    @property
+    def _meta(self):
+        return pd.DataFrame({"a": [1]})
+
+
+class Sum(Expr):
+    """An operation on two dataframes."""
+
+    _parameters = ["left", "right"]  # noqa: RUF012 - as in Dask
+
+    @property
+    def _meta(self):
+        return self.left._meta
+
+
 class Collection:
     """As Dask's, with the methods that are used here."""
 
     npartitions = 3
+    ndim = 2
 
     def __init__(self, expr):
         self.expr = expr
@@ -80,6 +112,9 @@ class Collection:
 
     def to_backend(self, name):
         return Collection(Source("gpu" if name == "cudf" else "host"))
+
+    def mode(self):
+        return "of pandas" if place_of(self) == "host" else "of cuDF"
 
     def corr(self, other=None, *, min_periods=1):
         if place_of(self) == "gpu":
@@ -120,6 +155,46 @@ def test_it_is_computed_on_the_host_and_its_result_is_on_the_gpu(cell):
         3,
     )
     assert isinstance(place, Place)
+
+
+@pytest.mark.parametrize(
+    ("fallback", "downcast", "runs_on_host"), [("host", "integer", 3), ("host", None, 0), ("error", "integer", 0)]
+)
+def test_an_operation_whose_result_differs_is_computed_on_the_host(cell, fallback, downcast, runs_on_host):
+    cell(fallback)
+    before = fallback_log.blocks.copy()
+    assert place_of(build_frame(new_collection, ToNumeric(Source("gpu"), downcast))) == "gpu"
+    assert sum(fallback_log.blocks_since(before).values()) == runs_on_host
+    assert place_of(build_frame(new_collection, ToNumeric(Source("host"), downcast))) == "host"
+    assert sum(fallback_log.blocks_since(before).values()) == runs_on_host
+
+
+@pytest.mark.parametrize(("fallback", "result"), [("host", "of pandas"), ("error", "of cuDF")])
+def test_a_method_whose_result_differs_is_computed_on_the_host(cell, fallback, result):
+    cell(fallback)
+    assert call_method(Collection.mode, Collection(Source("gpu"))) == result
+
+
+def test_strict_refuses_what_differs(cell):
+    cell("strict")
+    with pytest.raises(NotOnGpuError, match=r"ToNumeric .*cannot run on the GPU: cuDF's to_numeric has other dtypes"):
+        build_frame(new_collection, ToNumeric(Source("gpu"), "integer"))
+    with pytest.raises(NotOnGpuError, match=r"mode .*cannot run on the GPU"):
+        call_method(Collection.mode, Collection(Source("gpu")))
+
+
+def test_dataframes_are_mixed_if_one_has_come_to_the_host(cell):
+    cell("host")
+    before = fallback_log.blocks.copy()
+    on_host = Moved(Source("gpu"))
+    result = check_frames(new_collection, Sum(Source("gpu"), on_host))
+    assert place_of(result) == "host"
+    assert sum(fallback_log.blocks_since(before).values()) == 3
+    with pytest.raises(MixedBackendsError):
+        check_frames(new_collection, Sum(Source("gpu"), Source("host")))
+    cell("error")
+    with pytest.raises(MixedBackendsError):
+        check_frames(new_collection, Sum(Source("gpu"), on_host))
 
 
 def test_the_line_of_an_expression_of_arrays_is_known(cell):

@@ -113,7 +113,7 @@ def test_an_error_of_numba_about_a_gpu_array_is_a_lack():
 def test_the_page_says_what_the_code_does():
     table = PAGE.partition("### What counts as lacking")[2].partition("\n- ")[0]
     rows = re.findall(r"^\| (?:`(\w+)`|an error of Numba) \| (.*) \|$", table, re.MULTILINE)
-    assert len(rows) == 5
+    assert len(rows) == 6
     for name, examples in rows:
         kind = getattr(__builtins__, name, None) if not isinstance(__builtins__, dict) else __builtins__.get(name)
         for text in re.findall("`([^`]+)`", examples):
