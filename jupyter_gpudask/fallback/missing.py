@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ..errors import GpuDaskError
 from ..inspection.placement import is_type_of_gpu
@@ -31,7 +32,10 @@ _OF_NUMPY = re.compile(
     r"|cannot concatenate object of type '<class 'cudf"
     r"|cannot determine Numba type of <class '(cupy|cudf)"
 )
-_OF_KEYWORD = re.compile(r"^(\w+)\(\) got an unexpected keyword argument")
+_OF_SIGNATURE = re.compile(
+    r"^(\w+)(\.\w+)?\(\) (got an unexpected keyword argument|takes .*positional argument|missing \d+ required)"
+)
+_ACCESSORS = ("CategoricalAccessor", "DatetimeProperties", "StringMethods", "TimedeltaProperties")
 _OF_CUDF = re.compile("^CUDF failure")
 _OF_METADATA = re.compile("Failed to generate metadata|Metadata inference failed|An error occurred while calling the")
 _LENGTH = 200
@@ -56,7 +60,7 @@ def words_of_lack(error: BaseException) -> str:
     ) in _LIBRARIES:
         is_lack = True
     else:
-        is_lack = bool(_OF_NUMPY.search(text)) or _is_call_of_cupy(error, text)
+        is_lack = bool(_OF_NUMPY.search(text)) or _is_of_signature(error, text)
     return f"{type(error).__name__}: {text}".splitlines()[0][:_LENGTH] if is_lack else ""
 
 
@@ -69,10 +73,16 @@ def words_behind(error: BaseException) -> str:
     return next(filter(None, map(words_behind, causes)), "")
 
 
-def _is_call_of_cupy(error: BaseException, text: str) -> bool:
-    """Whether NumPy has called its function's twin in CuPy, which has other parameters: no code of CuPy has run."""
-    match = _OF_KEYWORD.match(text) if isinstance(error, TypeError) else None
-    return match is not None and hasattr(np, match[1]) and hasattr(sys.modules.get("cupy"), match[1])
+def _is_of_signature(error: BaseException, text: str) -> bool:
+    """Whether a function of CuPy or cuDF has other parameters than that of NumPy or pandas: no code of it has run."""
+    match = _OF_SIGNATURE.match(text) if isinstance(error, TypeError) else None
+    if match is None:
+        return False
+    name = match[1]
+    if hasattr(np, name) and hasattr(sys.modules.get("cupy"), name):
+        return True
+    is_of_cudf = name in _ACCESSORS or (hasattr(pd, name) and hasattr(sys.modules.get("cudf"), name))
+    return is_of_cudf and _raised_in(error.__traceback__) == "dask"
 
 
 def _is_of_library(owner: object) -> bool:

@@ -92,9 +92,23 @@ PARAMETERS = {
     "dask.dataframe:from_delayed": "dfs meta divisions prefix verify_meta",
     "dask.dataframe:from_map": "func *iterables args meta divisions label enforce_metadata **kwargs",
     "dask.dataframe:from_pandas": "data npartitions sort chunksize",
+    "dask.dataframe:read_csv": (
+        "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
+        "storage_options include_path_column **kwargs"
+    ),
     "dask.dataframe:read_fwf": (
         "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
         "storage_options include_path_column **kwargs"
+    ),
+    "dask.dataframe:read_json": (
+        "url_path orient lines storage_options blocksize sample encoding errors compression meta engine "
+        "include_path_column path_converter **kwargs"
+    ),
+    "dask.dataframe:read_orc": "path engine columns index split_stripes aggregate_files storage_options",
+    "dask.dataframe:read_parquet": (
+        "path columns filters categories index storage_options dtype_backend calculate_divisions ignore_metadata_file "
+        "metadata_task_size split_row_groups blocksize aggregate_files parquet_file_extension filesystem engine "
+        "arrow_to_pandas **kwargs"
     ),
     "dask.dataframe:read_sql": "sql con index_col **kwargs",
     "dask.dataframe:read_sql_query": (

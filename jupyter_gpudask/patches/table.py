@@ -70,6 +70,9 @@ FRAME_FUNCTIONS = (
 )
 """Functions of `dask.dataframe`, likewise."""
 
+FRAME_READERS = ("read_csv", "read_json", "read_orc", "read_parquet")
+"""Functions of `dask.dataframe` that Dask dispatches to cuDF, which may lack one of their options."""
+
 FRAME_METHODS = (
     "abs",
     "align",
@@ -317,12 +320,13 @@ PATCHES = (
         (
             *(_code(f"dask.array:{name}", "creation:create_array") for name in ARRAY_FUNCTIONS),
             *(_code(f"dask.dataframe:{name}", "creation:create_frame") for name in FRAME_FUNCTIONS),
+            *(_code(f"dask.dataframe:{name}", "creation:read_frame") for name in FRAME_READERS),
             *(_code(target, "creation:create_frame") for target in _OTHER_FRAME_FUNCTIONS),
             _attribute("dask.bag:Bag.to_dataframe", "creation:create_frame"),
         ),
         process="kernel",
         reason="Dask dispatches ones, zeros, empty, full, arange, random numbers and four readers to a backend, and no "
-        "other creation function.",
+        "other creation function; cuDF's readers lack options of pandas'.",
         upstream="https://github.com/dask/dask/pull/9914",
         test="switch/test_arrays.py::test_an_array_is_cupy_in_meta_in_blocks_and_in_the_result",
         requires=_DASK,

@@ -248,6 +248,27 @@ def test_a_method_that_cudf_lacks_is_refused_if_that_is_set(cell, fallback, erro
         call_method(Collection.corr, Collection(Source("gpu")))
 
 
+def test_a_file_that_cudf_cannot_read_with_these_options_is_read_on_the_host(cell, monkeypatch):
+    def read_csv(*_path, **_options):
+        error = TypeError("'float' object cannot be interpreted as an integer")
+        exec("raise error", {"__name__": "dask_cudf.io.csv", "error": error})  # noqa: S102
+
+    pandas = SimpleNamespace(read_csv=lambda path, blocksize: Collection(Source("host")))
+    dispatch = SimpleNamespace(backend="cudf", dispatch=lambda name: {"pandas": pandas}[name])
+    monkeypatch.setattr(creation, "dataframe_creation_dispatch", dispatch)
+    cell("error")
+    with pytest.raises(TypeError, match="'float' object"):
+        creation.read_frame(read_csv, "data.csv", blocksize=25e6)
+    cell("host")
+    before = fallback_log.blocks.copy()
+    assert place_of(creation.read_frame(read_csv, "data.csv", blocksize=25e6)) == "gpu"
+    ((place, blocks),) = fallback_log.blocks_since(before).items()
+    assert (place.operation, blocks) == ("read_csv", 3)
+    cell("strict")
+    with pytest.raises(NotOnGpuError, match="read_csv"):
+        creation.read_frame(read_csv, "data.csv", blocksize=25e6)
+
+
 @pytest.mark.parametrize(("fallback", "stays"), [("host", True), ("error", False)])
 def test_a_dataframe_whose_dtypes_cudf_lacks_stays_on_the_host(cell, monkeypatch, fallback, stays):
     def to_gpu(_):
