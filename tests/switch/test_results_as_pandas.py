@@ -195,7 +195,25 @@ def test_groups_are_not_sorted_if_the_user_says_so_or_if_they_are_in_several_par
     assert replaced(frame.groupby("k").x.sum().expr).operand("sort") is None
     assert replaced(frame.partitions[:5].groupby("k").x.sum().expr).operand("sort") is True
     assert replaced(frame.partitions[:5].groupby("k", sort=False).x.sum().expr).operand("sort") is False
-    assert replaced(frame.partitions[:5].groupby("k").x.sum(split_out=2).expr).operand("sort") is None
+    for several in (2, True):
+        assert replaced(frame.partitions[:5].groupby("k").x.sum(split_out=several).expr).operand("sort") is None
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        lambda frame: frame.set_index("k").reset_index(),
+        lambda frame: frame.sort_values("x"),
+        lambda frame: frame.repartition(partition_size="1kB"),
+    ],
+)
+def test_the_number_of_partitions_is_not_computed_for_the_order_of_groups(prepare):
+    def fail(*_):
+        raise AssertionError
+
+    frame = prepare(dd.from_pandas(FRAME, npartitions=3))
+    with dask.config.set(scheduler=fail):
+        assert replaced(frame.groupby("k").x.sum().expr).operand("sort") is True
 
 
 @pytest.mark.parametrize("compute", [lambda frame: frame.x != 1, lambda frame: frame.name.str.len()])

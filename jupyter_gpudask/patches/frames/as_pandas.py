@@ -14,6 +14,8 @@ import pandas as pd
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, PropertyMap
 from dask.dataframe.dask_expr._groupby import GroupByBase, Head
+from dask.dataframe.dask_expr._repartition import Repartition
+from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
 from dask.dataframe.dispatch import meta_nonempty
 from dask.utils import funcname
 
@@ -176,5 +178,26 @@ def _is_unsorted(expression: Any) -> bool:
     is_grouped = isinstance(expression, GroupByBase) and not isinstance(expression, Head)
     if not is_grouped or "sort" not in expression._parameters or expression.operand("sort") is not None:  # noqa: SLF001
         return False
-    tuned = expression._tune_down()  # noqa: SLF001 - Dask sets split_out by the number of partitions
-    return expression.operand("split_out") in (None, 1) and (expression if tuned is None else tuned).split_out == 1
+    return _is_in_one_partition(expression)
+
+
+def _is_in_one_partition(expression: Any) -> bool:
+    """Whether the groups will be in one partition, by the number that Dask chooses when it optimizes."""
+    tuned = expression._tune_down()  # noqa: SLF001 - it has a function of the number of input partitions
+    split_out = (expression if tuned is None else tuned).operand("split_out")
+    if callable(split_out):
+        split_out = split_out(_input_partitions(expression))
+    return split_out is None or (split_out == 1 and split_out is not True)
+
+
+def _input_partitions(expression: Any) -> int:
+    """The number of partitions; where Dask would compute quantiles or sizes for it, that of all inputs of the graph."""
+    parts = list(expression.frame.walk())
+    if any(map(_computes_partitions, parts)):
+        return sum(getattr(part, "npartitions", 1) for part in parts if not part.dependencies())
+    return int(expression.frame.npartitions)
+
+
+def _computes_partitions(expression: Any) -> bool:
+    by_size = isinstance(expression, Repartition) and "partition_size" in expression._parameters  # noqa: SLF001
+    return isinstance(expression, BaseSetIndexSortValues) or (by_size and expression.operand("partition_size"))
