@@ -7,6 +7,8 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from dask._collections import new_collection
+from dask.dataframe.dask_expr import _groupby
 from dask.dataframe.dispatch import meta_nonempty
 
 from jupyter_gpudask.inspection import placement
@@ -62,6 +64,10 @@ class Series(pd.Series):
     def dt(self):
         return SmallIntegers(self.to_pandas().dt)
 
+    @property
+    def cat(self):
+        return Categories(self.to_pandas().cat)
+
 
 class SmallIntegers:
     """Its accessors: numbers are of 32 bits, and booleans of Arrow."""
@@ -72,6 +78,14 @@ class SmallIntegers:
     def __getattr__(self, name):
         found = getattr(self._accessor, name)
         return (lambda *args: as_cudf(found(*args))) if callable(found) else as_cudf(found)
+
+
+class Categories:
+    """Its accessor of categories, whose codes have missing values."""
+
+    def __init__(self, accessor):
+        self.categories = accessor.categories
+        self.codes = Series(accessor.codes.astype("Int8").mask(accessor.codes < 0))
 
 
 def as_cudf(result):
@@ -137,6 +151,7 @@ def on_both(compute):
         lambda frame: frame.when != frame.when,
         lambda frame: frame[["x", "k"]] != 1,
         lambda frame: frame[["k", "x"]].le(4),
+        lambda frame: frame[["k"]].le(frame[["x"]]),
     ],
 )
 def test_a_comparison_with_nan_is_true_or_false(compute):
@@ -173,6 +188,15 @@ def test_numbers_and_booleans_of_an_accessor_have_the_dtype_of_pandas(compute):
     pd.testing.assert_series_equal(pd.Series(result), expected)
 
 
+def test_codes_of_missing_categories_are_negative():
+    def codes(frame):
+        return frame.name.astype(pd.CategoricalDtype(["a", "b", "cc"])).cat.codes
+
+    expected, result = on_both(codes)
+    assert result.tolist() == expected.tolist() == [1, -1, 0, 2, 1] * 2
+    assert result.dtype == expected.dtype == "int8"
+
+
 GROUPS = {
     "sum": lambda frame: frame.groupby("k").x.sum(),
     "mean of a column": lambda frame: frame.groupby("k").x.mean(),
@@ -197,6 +221,35 @@ def test_groups_are_not_sorted_if_the_user_says_so_or_if_they_are_in_several_par
     assert replaced(frame.partitions[:5].groupby("k", sort=False).x.sum().expr).operand("sort") is False
     for several in (2, True):
         assert replaced(frame.partitions[:5].groupby("k").x.sum(split_out=several).expr).operand("sort") is None
+
+
+class CudfGroupbyAgg(_groupby.GroupbyAggregation):
+    """Stands for that of dask_cudf, which adds a column to its input."""
+
+    @property
+    def spec_info(self):
+        return {"aggs": self.arg}
+
+    def _lower(self):
+        return Decomposed(*self.operands)
+
+
+class Decomposed(_groupby.DecomposableGroupbyAggregation):
+    @classmethod
+    def chunk(cls, df, *by, **kwargs):
+        df["squares"] = df.x**2
+        return super().chunk(df, *by, **kwargs)
+
+
+def test_an_aggregation_that_adds_columns_leaves_its_input_as_it_is():
+    frame = dd.from_pandas(FRAME[["k", "x"]], npartitions=3).persist()
+    arguments = [frame.expr, {"x": ["std"]}, *[None] * 6, None, "k"]
+    result = replaced(CudfGroupbyAgg(*arguments))
+    assert type(replaced(result)) is type(result)
+    assert replaced(result)._name == result._name
+    computed = new_collection(result).compute()
+    pd.testing.assert_frame_equal(computed.sort_index(), FRAME[["k", "x"]].groupby("k").agg({"x": ["std"]}))
+    assert list(frame.compute().columns) == ["k", "x"]
 
 
 @pytest.mark.parametrize(

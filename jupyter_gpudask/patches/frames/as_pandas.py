@@ -1,8 +1,9 @@
 """Expressions on GPUs with the results of pandas: missing values in comparisons, dtypes of accessors, order of groups.
 
 cuDF 26.10 has a missing value where pandas compares NaN: ``x != 1`` is true for NaN in pandas. The methods of ``.str``
-and ``.dt`` return smaller integers, or dtypes of Arrow. Groups are in the order of a hash table. Each expression here
-replaces one of Dask; it has the same tasks, and the same result on the CPU.
+and ``.dt`` return smaller integers, or dtypes of Arrow, and ``cat.codes`` has missing values where pandas has -1.
+Groups are in the order of a hash table. Each expression here replaces one of Dask; it has the same tasks, and the same
+result on the CPU.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dask.utils import funcname
 
 from ...inspection.arguments import first_argument
 from ...inspection.placement import place_of_partitions, results_to_host
+from .groupby import on_copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +48,7 @@ def replaced(expression: Any) -> Any:
         return kind(*expression.operands)
     if type(expression) in _MAPPING:
         return _with_dtype(expression)
-    return _in_order(expression)
+    return _in_order(on_copies(expression))
 
 
 # Comparisons
@@ -84,7 +86,7 @@ def _keeps_missing(operand: Any) -> bool:
 
 
 def _is_plain(operand: Any, name: Any) -> bool:
-    return getattr(operand, "ndim", 0) < 2 or _has_nan(dict(operand.dtypes.items())[name])
+    return getattr(operand, "ndim", 0) < 2 or _has_nan(dict(operand.dtypes.items()).get(name))
 
 
 def _has_nan(dtype: Any) -> bool:
@@ -133,7 +135,8 @@ class PropertyMapAsPandas(PropertyMap):
     @staticmethod
     def operation(*operands: Any) -> Any:
         """The result for one partition."""
-        return with_dtype(PropertyMap.operation(*operands[:-1]), operands[-1])
+        result = PropertyMap.operation(*operands[:-1])
+        return with_dtype(result.fillna(-1) if operands[2] == "codes" else result, operands[-1])
 
 
 _MAPPING = {FunctionMap: FunctionMapAsPandas, PropertyMap: PropertyMapAsPandas}
@@ -154,7 +157,8 @@ def _with_dtype(expression: Any) -> Any:
         expected = type(expression).operation(block, *expression.operands[1:]).dtype
     except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
         return expression
-    if getattr(expected, "kind", "O") not in "biuf" or str(expected) == str(found):
+    is_same = str(expected) == str(found) and expression.attr != "codes"
+    if getattr(expected, "kind", "O") not in "biuf" or is_same:
         return expression
     return _MAPPING[type(expression)](*expression.operands, expected)
 
