@@ -1,7 +1,7 @@
 """Operations that mix CPU and GPU collections: refused at the line that builds them, with the names of both.
 
 An operation with what no GPU library can hold, such as an array of objects or with a mask, runs on the CPU instead,
-unless ``GpuDask.fallback`` is ``"error"``.
+unless ``GpuDask.fallback`` is ``"error"``; numbers that were computed from such an array are moved to the GPUs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from dask.utils import funcname
 
 from ..errors import MixedBackendsError
 from ..inspection.arguments import first_argument
-from ..inspection.placement import can_move, name_of, place_of, place_of_partitions, results_to_host
+from ..inspection.placement import can_move, name_of, place_of, place_of_partitions, results_to_host, to_gpu
 from ..inspection.user_code import names_behind, names_of
 from ..overlay.config_overlay import current_record
+from .arrays.marks import may_be_moved
 from .host_fallback import expression_on_host, note_on_host, refuse_if_strict
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     Raises
     ------
     MixedBackendsError
-        The operands are mixed, and CuPy could hold those on the CPU.
+        The operands are mixed, and one is on the CPU because the user created it there.
     NotOnGpuError
         CuPy cannot hold one of them, and the cell has ``--strict``.
     """
@@ -50,13 +51,26 @@ def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
         # Scalars can be mixed, and plain data is placed with the other operands.
         arrays = [part for part in parts if isinstance(part, core.Array) and part.ndim]
         mixed = _mixture(arrays)
-        if mixed and _falls_back() and not any(can_move(part) for part in arrays if place_of(part) == "host"):
-            words = f"TypeError: CuPy has no {_kind(mixed['host'])}"
+        on_host = [part for part in arrays if place_of(part) == "host"]
+        if mixed and _falls_back() and all(not can_move(part) or may_be_moved(part) for part in on_host):
+            lacking = next((part for part in on_host if not can_move(part)), None)
+            if lacking is None:
+                return original(*_on_gpu(args), **_on_gpu(kwargs))
+            words = f"TypeError: CuPy has no {_kind(lacking)}"
             refuse_if_strict(name, name_of(mixed["gpu"]), words)
             note_on_host(name, words, mixed["gpu"].npartitions)
             return original(*results_to_host(args), **results_to_host(kwargs))
         _refuse(mixed)
     return original(*args, **kwargs)
+
+
+def _on_gpu(value: Any) -> Any:
+    """The arguments of an operation with the arrays of the host on GPUs."""
+    if isinstance(value, dict):
+        return {name: part if name == "out" else _on_gpu(part) for name, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_on_gpu, value))
+    return to_gpu(value) if isinstance(value, core.Array) and value.ndim and place_of(value) == "host" else value
 
 
 def _kind(array: core.Array) -> str:

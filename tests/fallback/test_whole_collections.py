@@ -58,6 +58,40 @@ def test_an_operation_with_an_array_that_cupy_cannot_hold_runs_on_the_host(cell,
     assert on_host()[name] >= 2
 
 
+RECORDS = np.array([(1, 2.0), (3, 4.0), (5, 6.0), (7, 8.0)], dtype=[("a", "i8"), ("b", "f8")])
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x: x * (array(WORDS) == "a"),
+        lambda x: da.where(array(DAYS) > DAYS[1], x, np.ones(4)),
+        lambda x: x + (array(DAYS) - DAYS[0]).astype(int) * np.arange(4),
+        lambda x: array(RECORDS)["b"] + x,
+        lambda x: da.ma.filled(array(MASKED), 0) - x,
+        lambda x: da.ma.getmaskarray(array(MASKED)) & (x > 0),
+        lambda x: da.isin(array(WORDS), ["a", "c"]) | (x > 2),
+        lambda x: da.concatenate([array(WORDS).map_blocks(lambda words: words == "b", dtype=bool), x > 0]),
+        lambda x: x.astype("m8[s]") / np.timedelta64(1, "s") + x,
+        lambda x: assigned(x, array(WORDS) == "a", 9.0),
+    ],
+)
+def test_numbers_computed_from_what_cupy_cannot_hold_are_moved_to_numbers_on_gpus(cell, operation):
+    expected = operation(array(NUMBERS)).compute(scheduler="sync")
+    cell()
+    result = operation(array(NUMBERS))
+    assert place_of(result) == "gpu"
+    found = result.compute().get()
+    assert found.tolist() == expected.tolist()
+    assert found.dtype == expected.dtype
+
+
+def assigned(array, where, value):
+    array = array.copy()
+    array[where] = value
+    return array
+
+
 def test_it_is_refused_by_strict_and_without_the_fallback(cell):
     cell("strict")
     with pytest.raises(NotOnGpuError, match=r"add .*cannot run on the GPU: TypeError: CuPy has no masked arrays"):
