@@ -19,7 +19,7 @@ from ..inspection.placement import can_move, name_of, place_of, place_of_partiti
 from ..inspection.user_code import names_behind, names_of
 from ..overlay.config_overlay import current_record
 from .arrays.marks import may_be_moved
-from .host_fallback import expression_on_host, note_on_host, refuse_if_strict
+from .host_fallback import expression_on_host, frame_to_gpu, note_on_host, refuse_if_strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -81,7 +81,8 @@ def _kind(array: core.Array) -> str:
 def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As ``new_collection``; refuses an expression that mixes dataframes on the CPU and on GPUs.
 
-    What was on a GPU before is on the CPU because cuDF lacks something for it; then the others are moved there, too.
+    What was on a GPU before, or has a dtype that cuDF lacks, is not on the CPU because the user created it there; then
+    the others are moved there, too.
     """
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
@@ -89,7 +90,7 @@ def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
         first = {place_of_partitions(part): part for part in reversed(expression.dependencies())}
         if first.keys() >= {"host", "gpu"}:
             on_host = [part for part in expression.dependencies() if place_of_partitions(part) == "host"]
-            if _falls_back() and all(map(_was_on_gpu, on_host)):
+            if _falls_back() and all(_was_on_gpu(part) or _is_for_host(part, original) for part in on_host):
                 operation, words = type(expression).__name__, "the other operand is on the CPU"
                 refuse_if_strict(operation, expression._name, words)  # noqa: SLF001
                 note_on_host(operation, words, original(first["gpu"]).npartitions)
@@ -100,6 +101,12 @@ def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
 
 def _was_on_gpu(expression: Any) -> bool:
     return any(place_of_partitions(part) == "gpu" for part in expression.walk())
+
+
+def _is_for_host(expression: Any, make_collection: Callable[..., Any]) -> bool:
+    """Whether cuDF cannot hold one of the input dataframes, such as one with periods."""
+    inputs = [part for part in expression.walk() if not part.dependencies() and place_of_partitions(part) == "host"]
+    return any(place_of(frame_to_gpu(make_collection(part))) == "host" for part in inputs)
 
 
 def _falls_back() -> bool:

@@ -197,6 +197,18 @@ def test_dataframes_are_mixed_if_one_has_come_to_the_host(cell):
         check_frames(new_collection, Sum(Source("gpu"), on_host))
 
 
+def test_dataframes_are_mixed_if_cudf_cannot_hold_one(cell, monkeypatch):
+    def to_gpu(_):
+        exec("raise error", {"__name__": "cudf.core.column", "error": NotImplementedError("PeriodDtype")})  # noqa: S102
+
+    monkeypatch.setattr(host_fallback, "to_gpu", to_gpu)
+    cell("host")
+    assert place_of(check_frames(new_collection, Sum(Source("gpu"), Source("host")))) == "host"
+    cell("strict")
+    with pytest.raises(NotOnGpuError, match="the other operand is on the CPU"):
+        check_frames(new_collection, Sum(Source("gpu"), Source("host")))
+
+
 def test_the_line_of_an_expression_of_arrays_is_known(cell):
     array = da.ones(3)
     cell("host")
