@@ -50,6 +50,10 @@ class Series(pd.Series):
     def _cmp_method(self, other, op):
         return Series(with_missing(self.to_pandas()._cmp_method(other, op), self, other))
 
+    def astype(self, dtype, **options):
+        result = pd.Series(self).astype(dtype, **options)
+        return Series(with_missing(result, self) if self.dtype.kind == "f" and result.dtype == bool else result)
+
     def between(self, left, right, inclusive="both"):
         return Series(with_missing(self.to_pandas().between(left, right, inclusive), self))
 
@@ -109,6 +113,10 @@ class Frame(pd.DataFrame):
     def _cmp_method(self, other, op):
         return Frame({name: Series(column)._cmp_method(other, op) for name, column in self.items()})
 
+    def astype(self, dtypes, **options):
+        given = dtypes if isinstance(dtypes, dict) else dict.fromkeys(self.columns, dtypes)
+        return Frame({name: column.astype(given.get(name, column.dtype)) for name, column in self.items()})
+
     def to_pandas(self, **_):
         return pd.DataFrame(self)
 
@@ -163,6 +171,23 @@ def test_a_comparison_with_nan_is_true_or_false(compute):
 def test_rows_that_a_comparison_with_nan_selects_are_those_of_pandas():
     expected, result = on_both(lambda frame: frame[~(frame.x > 0)].k)
     assert result.tolist() == expected.tolist() == [3, 1, 4, 9, 0]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.x.astype(bool),
+        lambda frame: frame[["x", "k"]].astype("bool"),
+        lambda frame: frame[["x", "k"]].astype({"x": bool}),
+        lambda frame: frame[["x", "k"]].astype({"x": bool, "k": float}).x,
+        lambda frame: frame.x.astype("boolean"),
+        lambda frame: frame.k.astype(bool),
+    ],
+)
+def test_nan_is_converted_to_true(compute):
+    expected, result = on_both(compute)
+    assert pd.DataFrame(result).isna().to_numpy().tolist() == pd.DataFrame(expected).isna().to_numpy().tolist()
+    assert pd.DataFrame(result).eq(1).to_numpy().tolist() == pd.DataFrame(expected).eq(1).to_numpy().tolist()
 
 
 @pytest.mark.parametrize("compute", [lambda frame: frame.name == "b", lambda frame: frame[["name", "x"]] != "b"])

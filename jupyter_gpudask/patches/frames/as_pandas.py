@@ -48,6 +48,8 @@ def replaced(expression: Any) -> Any:
         return kind(*expression.operands)
     if type(expression) in _MAPPING:
         return _with_dtype(expression)
+    if type(expression) is _expr.AsType:
+        return AsTypeAsPandas(*expression.operands)
     return _in_order(on_copies(expression))
 
 
@@ -111,6 +113,29 @@ _COMPARING = {
         _expr.Between,
     )
 }
+
+
+# Conversions
+
+
+class AsTypeAsPandas(_expr.AsType):
+    """A conversion in which NaN is true, as in pandas; in cuDF it stays missing, and rows that it selects are lost."""
+
+    @staticmethod
+    def operation(frame: Any, dtypes: Any) -> Any:
+        """The result for one partition."""
+        result = frame.astype(dtypes)
+        given = {frame.name: frame.dtype} if frame.ndim == 1 else dict(frame.dtypes.items())
+        wanted = dtypes if isinstance(dtypes, dict) else dict.fromkeys(given, dtypes)
+        names = [name for name in given.keys() & wanted.keys() if _is_nan_true(given[name], wanted[name])]
+        if not names:
+            return result
+        return result.fillna(value=True if frame.ndim == 1 else dict.fromkeys(names, True))
+
+
+def _is_nan_true(given: Any, wanted: Any) -> bool:
+    is_float = isinstance(given, np.dtype) and given.kind == "f"
+    return is_float and str(pd.api.types.pandas_dtype(wanted)) == "bool"
 
 
 # Methods and properties of .str, .dt and .cat
