@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -144,4 +143,9 @@ class HostFallback:
         return normalize_token(self.function)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(HostFallback, cell=self.cell, refuse=self.refuse), (self.function, self.layer)
+        return _restored, (self.function, self.layer, self.cell, self.refuse)
+
+
+def _restored(function: Callable[..., Any], layer: str, cell: str, refuse: bool) -> HostFallback:
+    """The object from a pickle; a `functools.partial` would be longer, in each task."""
+    return HostFallback(function, layer, cell=cell, refuse=refuse)
