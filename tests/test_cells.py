@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -47,3 +48,12 @@ def test_runs_are_judged(cpu, gpu, outcome, note):
     row = judge(CELL, cpu, gpu)
     assert row.outcome == outcome
     assert row.note.startswith(note)
+
+
+@pytest.mark.parametrize(
+    ("source", "outcome"), [("df.drop_duplicates('a')", "agrees"), ("df.groupby('a').x.sum()", "differs")]
+)
+def test_the_order_of_rows_counts_unless_dask_leaves_it_open(source, outcome):
+    rows = pd.DataFrame({"a": [1, 2, 3]}, index=[7, 8, 9])
+    runs = [Run(values={RESULT: recorded(data)}) for data in (rows, rows[::-1])]
+    assert judge(Cell("dataframe", "a cell", "", source), *runs).outcome == outcome

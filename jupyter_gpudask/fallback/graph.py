@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dask._task_spec import NestedContainer, Task, _execute_subgraph, convert_legacy_graph
@@ -83,8 +83,7 @@ class _Wrapper:
         if task.kwargs:
             changed.kwargs = {name: self.node(arg, key) for name, arg in task.kwargs.items()}
         if not isinstance(task, NestedContainer):
-            name = str(key[0] if isinstance(key, tuple) else key)
-            changed.func = self._function(task.func, _OF_FUSION.sub("", name))
+            changed.func = self._function(task.func, _layer_of(str(key[0] if isinstance(key, tuple) else key)))
         return changed
 
     def _fused(self, tasks: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -99,6 +98,12 @@ class _Wrapper:
         if place not in self._wrapped:
             self._wrapped[place] = HostFallback(function, layer, cell=self._cell, refuse=self._refuse)
         return self._wrapped[place]
+
+
+@lru_cache(maxsize=1024)
+def _layer_of(name: str) -> str:
+    """The name of a collection, from that of a key."""
+    return _OF_FUSION.sub("", name)
 
 
 def _copied(task: Any) -> Any:

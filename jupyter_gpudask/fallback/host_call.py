@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -76,6 +75,7 @@ class HostFallback:
         self.layer = layer
         self.cell = cell
         self.refuse = refuse
+        self._is_of_user: bool | None = None
         self.__wrapped__ = function  # Dask reads the signatures and names of functions
         self.__name__ = funcname(function)
 
@@ -104,7 +104,9 @@ class HostFallback:
             del failure  # its traceback refers to this frame, and so to the blocks
 
     def _call_on_gpu(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not self.refuse and has_function_of_user((self.function, args, kwargs)):
+        if self._is_of_user is None:
+            self._is_of_user = has_function_of_user(self.function)
+        if not self.refuse and (self._is_of_user or has_function_of_user(args) or has_function_of_user(kwargs)):
             with suppress(MemoryError):  # better without copies than not at all
                 args, kwargs = copied(args), copied(kwargs)
         return self.function(*args, **kwargs)
@@ -141,4 +143,9 @@ class HostFallback:
         return normalize_token(self.function)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(HostFallback, cell=self.cell, refuse=self.refuse), (self.function, self.layer)
+        return _restored, (self.function, self.layer, self.cell, self.refuse)
+
+
+def _restored(function: Callable[..., Any], layer: str, cell: str, refuse: bool) -> HostFallback:
+    """The object from a pickle; a `functools.partial` would be longer, in each task."""
+    return HostFallback(function, layer, cell=cell, refuse=refuse)

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ..errors import GpuDaskError
 from ..inspection.placement import is_type_of_gpu
@@ -19,18 +20,22 @@ from ..inspection.placement import is_type_of_gpu
 if TYPE_CHECKING:
     from types import TracebackType
 
-POSSIBLE = (TypeError, ValueError, NotImplementedError, AttributeError, RuntimeError)
+POSSIBLE = (TypeError, ValueError, NotImplementedError, AttributeError, RuntimeError, SyntaxError)
 """Classes of such errors; Numba has classes of its own."""
 
 _LIBRARIES = ("cupy", "cupyx", "cudf", "dask_cudf", "pylibcudf")
-_USED_BY_CUDF = "pyarrow"
+_USED_BY_CUDF = ("pyarrow", "ast")
 _OF_NUMPY = re.compile(
     r"no implementation found for '.*' on types that implement __array_function__: \[.*(cupy|cudf)"
     r"|operand type\(s\) all returned NotImplemented from __array_ufunc__"
     r"|(Argument '.*' has incorrect type|unexpected keyword|does not support|Unsupported).*cupy"
+    r"|cannot concatenate object of type '<class 'cudf"
     r"|cannot determine Numba type of <class '(cupy|cudf)"
 )
-_OF_KEYWORD = re.compile(r"^(\w+)\(\) got an unexpected keyword argument")
+_OF_SIGNATURE = re.compile(
+    r"^(\w+)(\.\w+)?\(\) (got an unexpected keyword argument|takes .*positional argument|missing \d+ required)"
+)
+_ACCESSORS = ("CategoricalAccessor", "DatetimeProperties", "StringMethods", "TimedeltaProperties")
 _OF_CUDF = re.compile("^CUDF failure")
 _OF_METADATA = re.compile("Failed to generate metadata|Metadata inference failed|An error occurred while calling the")
 _LENGTH = 200
@@ -55,7 +60,7 @@ def words_of_lack(error: BaseException) -> str:
     ) in _LIBRARIES:
         is_lack = True
     else:
-        is_lack = bool(_OF_NUMPY.search(text)) or _is_call_of_cupy(error, text)
+        is_lack = bool(_OF_NUMPY.search(text)) or _is_of_signature(error, text)
     return f"{type(error).__name__}: {text}".splitlines()[0][:_LENGTH] if is_lack else ""
 
 
@@ -68,10 +73,16 @@ def words_behind(error: BaseException) -> str:
     return next(filter(None, map(words_behind, causes)), "")
 
 
-def _is_call_of_cupy(error: BaseException, text: str) -> bool:
-    """Whether NumPy has called its function's twin in CuPy, which has other parameters: no code of CuPy has run."""
-    match = _OF_KEYWORD.match(text) if isinstance(error, TypeError) else None
-    return match is not None and hasattr(np, match[1]) and hasattr(sys.modules.get("cupy"), match[1])
+def _is_of_signature(error: BaseException, text: str) -> bool:
+    """Whether a function of CuPy or cuDF has other parameters than that of NumPy or pandas: no code of it has run."""
+    match = _OF_SIGNATURE.match(text) if isinstance(error, TypeError) else None
+    if match is None:
+        return False
+    name = match[1]
+    if hasattr(np, name) and hasattr(sys.modules.get("cupy"), name):
+        return True
+    is_of_cudf = name in _ACCESSORS or (hasattr(pd, name) and hasattr(sys.modules.get("cudf"), name))
+    return is_of_cudf and _raised_in(error.__traceback__) == "dask"
 
 
 def _is_of_library(owner: object) -> bool:
@@ -81,10 +92,10 @@ def _is_of_library(owner: object) -> bool:
 
 
 def _raised_in(traceback: TracebackType | None) -> str:
-    """The package whose code raised the error; if it is PyArrow, the one that called PyArrow."""
+    """The package whose code raised the error; if it is PyArrow or Python's parser, the one that called it."""
     raised_in = ""
     while traceback is not None:
         package = traceback.tb_frame.f_globals.get("__name__", "").partition(".")[0]
-        raised_in = raised_in if package == _USED_BY_CUDF else package
+        raised_in = raised_in if package in _USED_BY_CUDF else package
         traceback = traceback.tb_next
     return raised_in

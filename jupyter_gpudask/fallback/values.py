@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index)
 _LIBRARIES = frozenset({"_operator", "builtins", "cudf", "cupy", "dask", "dask_cudf", "numpy", "operator", "pandas"})
+_DATA = frozenset({bool, bytes, complex, float, int, np.ndarray, slice, str, type(None)})
 _THIS_PACKAGE = __name__.partition(".")[0]
 _Composition = type(compose(str, repr))  # of functions; Dask's reductions are such
 
@@ -29,7 +30,12 @@ def has_gpu_data(value: Any, package: str = "") -> bool:
 
 def has_function_of_user(value: Any) -> bool:
     """Whether this is, or has, a function that may change its blocks; those of Dask and its libraries do not."""
-    return any(map(_is_function_of_user, _parts(value)))
+    kind = type(value)
+    if kind is tuple or kind is list:  # without `_parts`, which takes ten times as long; this runs before each task
+        return any(map(has_function_of_user, value))
+    if kind is dict:
+        return any(map(has_function_of_user, value.values()))
+    return kind not in _DATA and any(map(_is_function_of_user, _parts(value)))
 
 
 def has_results_on_host(value: Any) -> bool:

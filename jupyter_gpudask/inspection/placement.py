@@ -46,9 +46,11 @@ def kind_of(value: Any) -> Literal["array", "dataframe"]:
 
 
 def can_move(value: Any) -> bool:
-    """Whether a GPU library supports its dtype: CuPy supports numbers only, without those of extended precision."""
+    """Whether a GPU library can hold it: CuPy has numbers only, without extended precision and without masks."""
     if kind_of(value) == "dataframe":
         return True
+    if isinstance(getattr(value, "_meta", value), np.ma.MaskedArray):
+        return False
     return value.dtype.kind in _NUMBERS and value.dtype.char not in _EXTENDED
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _RETURN_RESULTS = frozenset(
     {"compute", "head", "tail", "safe_head", "item", "iterrows", "itertuples", "__array__", "__len__"}
+    # Functions of NumPy that Dask has not, such as np.einsum_path, are called with results.
+    | {"__array_function__", "handle_nonmatching_names"}
 )
 _SEVERAL = (list, tuple, set, frozenset)
 

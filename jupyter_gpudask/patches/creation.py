@@ -12,10 +12,11 @@ from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 from dask.dataframe.backends import dataframe_creation_dispatch
 
+from ..fallback.missing import words_behind
 from ..inspection.arguments import calling_frame
 from ..inspection.placement import can_move, place_of, to_gpu
 from ..overlay.config_overlay import current_record
-from .host_fallback import frame_to_gpu
+from .host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,31 @@ def create_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     if dataframe_creation_dispatch.backend != "cudf" or not _is_to_be_moved([*args, *kwargs.values()]):
         return result
     return _frame_to_gpu(result) if _is_on_host(result) else result
+
+
+def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As a reader that Dask dispatches; what cuDF's reader lacks is read on the host and moved to the GPUs.
+
+    Raises
+    ------
+    NotOnGpuError
+        cuDF's reader lacks something, and the cell has ``--strict``.
+    """
+    __tracebackhide__ = True
+    record = current_record()
+    if record is None or not record.watches or dataframe_creation_dispatch.backend != "cudf":
+        return original(*args, **kwargs)
+    try:
+        return original(*args, **kwargs)
+    except Exception as error:
+        words = words_behind(error)
+        if not words:
+            raise
+    reader = original.__name__
+    refuse_if_strict(reader, reader, words)
+    frame = getattr(dataframe_creation_dispatch.dispatch("pandas"), reader)(*args, **kwargs)
+    note_on_host(reader, words, frame.npartitions)
+    return frame_to_gpu(frame)
 
 
 def _frame_to_gpu(frame: Any) -> Any:

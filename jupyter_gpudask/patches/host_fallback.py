@@ -17,6 +17,7 @@ from ..inspection.arguments import bind, first_argument
 from ..inspection.placement import name_of, place_of, place_of_partitions, results_to_host, to_gpu, to_host
 from ..inspection.user_code import user_line
 from ..overlay.config_overlay import current_record
+from .frames.differences import is_of_python_objects, words_of_difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,30 +115,60 @@ def build_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     record = current_record()
     if record is None or not record.watches:
         return original(*args, **kwargs)
-    try:
-        collection = original(*args, **kwargs)
-    except Exception as error:
-        words = words_behind(error)
-        if not words:
-            raise
-        failure = error
-    else:
-        _note_line(name_of(collection), record)  # an array, for `values`
-        return collection
     expression = first_argument(original, args, kwargs)
-    line, operation = user_line(), type(expression).__name__
+    words = words_of_difference(expression) if place_of_inputs(expression) == "gpu" else ""
+    failure: Exception | None = None
+    if not words:
+        try:
+            collection = original(*args, **kwargs)
+        except Exception as error:
+            words = words_behind(error)
+            if not words:
+                raise
+            failure = error
+        else:
+            _note_line(name_of(collection), record)  # an array, for `values`
+            return collection
+    operation = type(expression).__name__
+    refuse_if_strict(operation, expression._name, words)  # noqa: SLF001
     try:
-        if record.fallback == "strict":
-            raise NotOnGpuError(operation, expression._name, words, line)  # noqa: SLF001
         on_host = expression_on_host(expression, original)
-        if on_host is None:
+        if on_host is None and failure is not None:
             raise failure
     finally:
         del failure
     collection = original(on_host)
-    fallback_log.note_cell(record.id)
-    fallback_log.add_collection(Place(operation, line, words), record.id, collection.npartitions)
-    return frame_to_gpu(collection)
+    note_on_host(operation, words, collection.npartitions)
+    return collection if is_of_python_objects(expression) else frame_to_gpu(collection)
+
+
+def refuse_if_strict(operation: str, name: str, words: str) -> None:
+    """Refuse an operation that would run on the host, if the cell has ``--strict``.
+
+    Parameters
+    ----------
+    operation, name
+        The names of the operation and of its collection.
+    words
+        Why it would run on the host.
+
+    Raises
+    ------
+    NotOnGpuError
+        The cell has ``--strict``.
+    """
+    __tracebackhide__ = True
+    record = current_record()
+    if record is not None and record.fallback == "strict":
+        raise NotOnGpuError(operation, name, words, user_line()) from None
+
+
+def note_on_host(operation: str, words: str, blocks: int) -> None:
+    """Note an operation of the user's line that runs on the host as a whole, for that reason."""
+    record = current_record()
+    if record is not None:
+        fallback_log.note_cell(record.id)
+        fallback_log.add_collection(Place(operation, user_line(), words), record.id, blocks)
 
 
 def expression_on_host(expression: Any, make_collection: Callable[..., Any]) -> Any:
@@ -150,7 +181,7 @@ def expression_on_host(expression: Any, make_collection: Callable[..., Any]) -> 
     make_collection
         Dask's ``new_collection``.
     """
-    if all(place_of_partitions(part) != "gpu" for part in expression.dependencies()):
+    if place_of_inputs(expression) != "gpu":
         return None
     operands = [
         to_host(make_collection(operand)).expr
@@ -159,6 +190,12 @@ def expression_on_host(expression: Any, make_collection: Callable[..., Any]) -> 
         for operand in expression.operands
     ]
     return type(expression)(*operands)
+
+
+def place_of_inputs(expression: Any) -> str | None:
+    """The device of an expression's input dataframes: ``"gpu"`` if one of them is there."""
+    places = set(map(place_of_partitions, expression.dependencies()))
+    return "gpu" if "gpu" in places else "host" if "host" in places else None
 
 
 def frame_to_gpu(collection: Any) -> Any:

@@ -79,6 +79,10 @@ class _InnerLayers:
         return _call(self._layers, args, kwargs)
 
     @property
+    def __name__(self) -> str:
+        return str(self._layers[0].__name__)
+
+    @property
     def __signature__(self) -> inspect.Signature:
         signature: inspect.Signature = self._layers[0].__signature__  # type: ignore[attr-defined]
         return signature

@@ -1,4 +1,8 @@
-"""Refuses operations that mix CPU and GPU collections at the line that builds them, with the names of both."""
+"""Operations that mix CPU and GPU collections: refused at the line that builds them, with the names of both.
+
+An operation with what no GPU library can hold, such as an array of objects or with a mask, runs on the CPU instead,
+unless ``GpuDask.fallback`` is ``"error"``; numbers that were computed from such an array are moved to the GPUs.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,14 @@ from dask.utils import funcname
 
 from ..errors import MixedBackendsError
 from ..inspection.arguments import first_argument
-from ..inspection.placement import place_of, place_of_partitions
+from ..inspection.placement import can_move, name_of, place_of, place_of_partitions, results_to_host, to_gpu
 from ..inspection.user_code import names_behind, names_of
+from ..overlay.config_overlay import current_record
+from .arrays.marks import may_be_moved
+from .host_fallback import expression_on_host, frame_to_gpu, note_on_host, refuse_if_strict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 _INDEXING = ("getitem", "getitem_variadic")
 _OF_CUPY = ("Unsupported type <class 'numpy.ndarray'>", "Implicit conversion to a NumPy array is not allowed")
@@ -23,29 +30,88 @@ _OF_THE_USER = ("MapPartitions", "MapOverlap", "MapOverlapAlign")
 
 
 def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As the wrapped operation on arrays; refuses to mix operands on the CPU and on GPUs."""
+    """As the wrapped operation on arrays; refuses to mix operands on the CPU and on GPUs.
+
+    Raises
+    ------
+    MixedBackendsError
+        The operands are mixed, and one is on the CPU because the user created it there.
+    NotOnGpuError
+        CuPy cannot hold one of them, and the cell has ``--strict``.
+    """
     __tracebackhide__ = True
     # Dask treats these as numbers, CuPy does not.
     args = tuple(arg[()] if isinstance(arg, np.ndarray) and not arg.ndim else arg for arg in args)
     first = args[0] if args else None
+    name = funcname(first) if callable(first) and not isinstance(first, core.Array) else original.__name__
     # CuPy accepts indices on the host.
-    if not (callable(first) and funcname(first) in _INDEXING):
+    if name not in _INDEXING:
         given = [*args, *(value for name, value in kwargs.items() if name != "out")]
         parts = [part for arg in given for part in (arg if isinstance(arg, list | tuple) else [arg])]
         # Scalars can be mixed, and plain data is placed with the other operands.
-        _refuse_mixture(part for part in parts if isinstance(part, core.Array) and part.ndim)
+        arrays = [part for part in parts if isinstance(part, core.Array) and part.ndim]
+        mixed = _mixture(arrays)
+        on_host = [part for part in arrays if place_of(part) == "host"]
+        if mixed and _falls_back() and all(not can_move(part) or may_be_moved(part) for part in on_host):
+            lacking = next((part for part in on_host if not can_move(part)), None)
+            if lacking is None:
+                return original(*_on_gpu(args), **_on_gpu(kwargs))
+            words = f"TypeError: CuPy has no {_kind(lacking)}"
+            refuse_if_strict(name, name_of(mixed["gpu"]), words)
+            note_on_host(name, words, mixed["gpu"].npartitions)
+            return original(*results_to_host(args), **results_to_host(kwargs))
+        _refuse(mixed)
     return original(*args, **kwargs)
 
 
+def _on_gpu(value: Any) -> Any:
+    """The arguments of an operation with the arrays of the host on GPUs."""
+    if isinstance(value, dict):
+        return {name: part if name == "out" else _on_gpu(part) for name, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_on_gpu, value))
+    return to_gpu(value) if isinstance(value, core.Array) and value.ndim and place_of(value) == "host" else value
+
+
+def _kind(array: core.Array) -> str:
+    is_masked = isinstance(array._meta, np.ma.MaskedArray)  # noqa: SLF001
+    return "masked arrays" if is_masked else f"arrays of {array.dtype}"
+
+
 def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``new_collection``; refuses an expression that mixes dataframes on the CPU and on GPUs."""
+    """As ``new_collection``; refuses an expression that mixes dataframes on the CPU and on GPUs.
+
+    What was on a GPU before, or has a dtype that cuDF lacks, is not on the CPU because the user created it there; then
+    the others are moved there, too.
+    """
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
     if type(expression).__name__ not in _OF_THE_USER:
         first = {place_of_partitions(part): part for part in reversed(expression.dependencies())}
         if first.keys() >= {"host", "gpu"}:
-            _refuse_mixture([original(first["host"]), original(first["gpu"])])
+            on_host = [part for part in expression.dependencies() if place_of_partitions(part) == "host"]
+            if _falls_back() and all(_was_on_gpu(part) or _is_for_host(part, original) for part in on_host):
+                operation, words = type(expression).__name__, "the other operand is on the CPU"
+                refuse_if_strict(operation, expression._name, words)  # noqa: SLF001
+                note_on_host(operation, words, original(first["gpu"]).npartitions)
+                return original(expression_on_host(expression, original))
+            _refuse({place: original(first[place]) for place in ("host", "gpu")})
     return original(*args, **kwargs)
+
+
+def _was_on_gpu(expression: Any) -> bool:
+    return any(place_of_partitions(part) == "gpu" for part in expression.walk())
+
+
+def _is_for_host(expression: Any, make_collection: Callable[..., Any]) -> bool:
+    """Whether cuDF cannot hold one of the input dataframes, such as one with periods."""
+    inputs = [part for part in expression.walk() if not part.dependencies() and place_of_partitions(part) == "host"]
+    return any(place_of(frame_to_gpu(make_collection(part))) == "host" for part in inputs)
+
+
+def _falls_back() -> bool:
+    record = current_record()
+    return record is not None and record.watches
 
 
 def explain_mixed_blocks(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -64,15 +130,20 @@ def explain_mixed_blocks(original: Callable[..., Any], /, *args: Any, **kwargs: 
         raise
 
 
-def _refuse_mixture(operands: Iterable[Any]) -> None:
-    __tracebackhide__ = True
+def _mixture(operands: Iterable[Any]) -> dict[str, Any]:
+    """The first operand on the CPU and the first on GPUs; empty if all are in one place."""
     first: dict[str, Any] = {}
     for operand in operands:
         place = place_of(operand)
         if place is not None:
             first.setdefault(place, operand)
-    if len(first) == 2:
-        host, gpu = first["host"], first["gpu"]
+    return first if len(first) == 2 else {}
+
+
+def _refuse(mixed: Mapping[str, Any]) -> None:
+    __tracebackhide__ = True
+    if mixed:
+        host, gpu = mixed["host"], mixed["gpu"]
         raise MixedBackendsError(_called(host), _called(gpu), movable=bool(names_of(host)))
 
 

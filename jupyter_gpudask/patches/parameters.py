@@ -42,6 +42,7 @@ PARAMETERS = {
     "dask.array:full_like": "a fill_value order dtype chunks name shape",
     "dask.array:hstack": "tup allow_unknown_chunksizes",
     "dask.array:indices": "dimensions dtype chunks",
+    "dask.array:insert": "arr obj values axis",
     "dask.array:linspace": "start stop num endpoint retstep chunks dtype",
     "dask.array:median": "a axis keepdims out",
     "dask.array:meshgrid": "*xi sparse indexing **kwargs",
@@ -56,6 +57,7 @@ PARAMETERS = {
     "dask.array:tri": "N M k dtype chunks like",
     "dask.array:tril_indices": "n k m chunks",
     "dask.array:triu_indices": "n k m chunks",
+    "dask.array:unique": "ar return_index return_inverse return_counts",
     "dask.array:vstack": "tup allow_unknown_chunksizes",
     "dask.array:zeros_like": "a dtype order chunks name shape",
     "dask.bag:Bag.to_dataframe": "self meta columns optimize_graph",
@@ -63,10 +65,12 @@ PARAMETERS = {
     "dask.base:compute": "*args traverse optimize_graph scheduler get **kwargs",
     "dask.config:refresh": "config defaults paths env | config defaults **kwargs",
     "dask.config:update": "old new priority defaults",
+    "dask.dataframe.dask_expr._categorical:CategoricalAccessor.as_known": "self **kwargs",
     "dask.dataframe.dask_expr._collection:map_partitions": (
         "func *args meta enforce_metadata transform_divisions clear_divisions align_dataframes parent_meta "
         "required_columns **kwargs"
     ),
+    "dask.dataframe.dask_expr._expr:Expr._operands_for_repr": "self",
     "dask.dataframe.dask_expr._expr:Expr.idxmax": "self skipna numeric_only split_every",
     "dask.dataframe.dask_expr._expr:Expr.idxmin": "self skipna numeric_only split_every",
     "dask.dataframe.dask_expr._expr:emulate": "func *args udf **kwargs",
@@ -75,9 +79,12 @@ PARAMETERS = {
     "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine": "engine meta",
     "dask.dataframe.dask_expr.io.records:to_records": "df",
     "dask.dataframe.dask_expr:FrameBase.__array__": "self dtype **kwargs",
+    "dask.dataframe.dask_expr:FrameBase.values": "",
     "dask.dataframe.io.demo:make_timeseries": "start end dtypes freq partition_freq seed **kwargs",
     "dask.dataframe.io.demo:with_spec": "spec seed",
     "dask.dataframe:DataFrame.apply": "self function *args meta axis **kwargs",
+    "dask.dataframe:DataFrame.iterrows": "self",
+    "dask.dataframe:DataFrame.itertuples": "self index name",
     "dask.dataframe:Series.apply": "self function *args meta axis **kwargs",
     "dask.dataframe:Series.map": "self arg na_action meta",
     "dask.dataframe:concat": "dfs axis join ignore_unknown_divisions ignore_order interleave_partitions **kwargs",
@@ -85,9 +92,23 @@ PARAMETERS = {
     "dask.dataframe:from_delayed": "dfs meta divisions prefix verify_meta",
     "dask.dataframe:from_map": "func *iterables args meta divisions label enforce_metadata **kwargs",
     "dask.dataframe:from_pandas": "data npartitions sort chunksize",
+    "dask.dataframe:read_csv": (
+        "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
+        "storage_options include_path_column **kwargs"
+    ),
     "dask.dataframe:read_fwf": (
         "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
         "storage_options include_path_column **kwargs"
+    ),
+    "dask.dataframe:read_json": (
+        "url_path orient lines storage_options blocksize sample encoding errors compression meta engine "
+        "include_path_column path_converter **kwargs"
+    ),
+    "dask.dataframe:read_orc": "path engine columns index split_stripes aggregate_files storage_options",
+    "dask.dataframe:read_parquet": (
+        "path columns filters categories index storage_options dtype_backend calculate_divisions ignore_metadata_file "
+        "metadata_task_size split_row_groups blocksize aggregate_files parquet_file_extension filesystem engine "
+        "arrow_to_pandas **kwargs"
     ),
     "dask.dataframe:read_sql": "sql con index_col **kwargs",
     "dask.dataframe:read_sql_query": (

@@ -70,7 +70,11 @@ FRAME_FUNCTIONS = (
 )
 """Functions of `dask.dataframe`, likewise."""
 
+FRAME_READERS = ("read_csv", "read_json", "read_orc", "read_parquet")
+"""Functions of `dask.dataframe` that Dask dispatches to cuDF, which may lack one of their options."""
+
 FRAME_METHODS = (
+    "abs",
     "align",
     "clip",
     "combine",
@@ -78,6 +82,7 @@ FRAME_METHODS = (
     "cov",
     "describe",
     "dot",
+    "groupby",
     "isin",
     "kurtosis",
     "mask",
@@ -92,7 +97,8 @@ FRAME_METHODS = (
     "var",
     "where",
 )
-"""Methods of dataframes and series that dask_cudf or cuDF may refuse before there is an expression."""
+"""Methods of dataframes and series that dask_cudf or cuDF may refuse before there is an expression, or that return
+something else; see `frames.differences`."""
 
 _OTHER_FRAME_FUNCTIONS = (
     "dask.datasets:timeseries",
@@ -191,12 +197,18 @@ PATCHES = (
         requires=_DASK,
     ),
     Patch(
-        "to_datetime",
-        (_code("dask.dataframe:to_datetime", "frames.conversions:to_datetime"),),
+        "metadata of cuDF",
+        (
+            _code("dask.dataframe:to_datetime", "frames.conversions:to_datetime"),
+            _attribute(
+                "dask.dataframe.dask_expr._expr:Expr._operands_for_repr", "frames.conversions:operands_for_repr"
+            ),
+        ),
         process="kernel",
-        reason="Its metadata has one row, and cuDF refuses to assign it as a column of an empty dataframe.",
-        upstream="To file with Dask: 'dd.to_datetime should have empty metadata': ddf['t'] = dd.to_datetime(ddf.s) "
-        "fails with cuDF, whose metadata is an empty dataframe.",
+        reason="The metadata of to_datetime has one row, and cuDF refuses to assign it as a column of an empty "
+        "dataframe. The text of an expression compares its metadata with None, which fails for cuDF.",
+        upstream="To file with Dask: 'dd.to_datetime should have empty metadata', and 'repr(ddf.x.map({})) fails with "
+        "cuDF': only metadata of pandas is left out.",
         test="switch/test_frames_as_pandas.py::test_parts_of_a_time_become_columns",
         requires=_DASK,
         needed=_CUDF,
@@ -206,9 +218,11 @@ PATCHES = (
         (
             _code("dask.dataframe.dask_expr.io.bag:to_bag", "frames.conversions:from_host"),
             _code("dask.dataframe.dask_expr.io.records:to_records", "frames.conversions:from_host"),
+            _attribute("dask.dataframe:DataFrame.iterrows", "frames.conversions:rows_from_host"),
+            _attribute("dask.dataframe:DataFrame.itertuples", "frames.conversions:rows_from_host"),
         ),
         process="kernel",
-        reason="From partitions of cuDF Dask creates a bag of None, and no records.",
+        reason="From partitions of cuDF Dask creates a bag of None, no records, and no rows for Python.",
         upstream="To file with dask-cudf: 'to_bag and to_records return None': "
         "dask_cudf.from_cudf(df, 2).to_bag().compute() is [None, None].",
         test="switch/test_frames.py::test_bags_and_records_are_made_of_the_rows",
@@ -306,12 +320,13 @@ PATCHES = (
         (
             *(_code(f"dask.array:{name}", "creation:create_array") for name in ARRAY_FUNCTIONS),
             *(_code(f"dask.dataframe:{name}", "creation:create_frame") for name in FRAME_FUNCTIONS),
+            *(_code(f"dask.dataframe:{name}", "creation:read_frame") for name in FRAME_READERS),
             *(_code(target, "creation:create_frame") for target in _OTHER_FRAME_FUNCTIONS),
             _attribute("dask.bag:Bag.to_dataframe", "creation:create_frame"),
         ),
         process="kernel",
         reason="Dask dispatches ones, zeros, empty, full, arange, random numbers and four readers to a backend, and no "
-        "other creation function.",
+        "other creation function; cuDF's readers lack options of pandas'.",
         upstream="https://github.com/dask/dask/pull/9914",
         test="switch/test_arrays.py::test_an_array_is_cupy_in_meta_in_blocks_and_in_the_result",
         requires=_DASK,
@@ -348,10 +363,14 @@ PATCHES = (
     ),
     Patch(
         "dataframe methods",
-        tuple(
-            _attribute(f"dask_cudf._expr.collection:{kind}.{name}", "frames.methods:call_method")
-            for kind in ("DataFrame", "Series")
-            for name in FRAME_METHODS
+        (
+            *(
+                _attribute(f"dask_cudf._expr.collection:{kind}.{name}", "frames.methods:call_method")
+                for kind in ("DataFrame", "Series")
+                for name in FRAME_METHODS
+            ),
+            _attribute("dask.dataframe.dask_expr._categorical:CategoricalAccessor.as_known", "frames.methods:as_known"),
+            Change("dask.dataframe.dask_expr:FrameBase.values", f"{_HERE}.frames.methods:values", how="value"),
         ),
         process="kernel",
         reason="df.corr(min_periods=3) fails before there is an expression that could be moved to the host.",
@@ -381,22 +400,31 @@ PATCHES = (
             _code("dask.array:percentile", "arrays.quantiles:percentile"),
             _code("dask.array:angle", "arrays.numeric:angle"),
             _code("dask.array:sinc", "arrays.numeric:sinc"),
+            _code("dask.array:insert", "arrays.routines:insert"),
+            _code("dask.array:unique", "arrays.routines:unique"),
             _code("dask.array.core:elemwise", "arrays.numeric:elemwise"),
         ),
         process="kernel",
         reason="For quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers. It rounds a "
-        "quotient before the floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN.",
+        "quotient before the floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN. It has no "
+        "structured arrays, which da.unique needs for counts, and da.insert creates a NumPy array.",
         upstream="https://github.com/cupy/cupy/issues/9110",
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         requires=_DASK,
         needed=_CUPY,
     ),
     Patch(
-        "warning of cuDF's division",
-        (_code("dask._collections:new_collection", "arrays.numeric:warn_about_cudf_division"),),
+        "results of pandas",
+        (
+            _code("dask._collections:new_collection", "frames.as_pandas:as_pandas"),
+            _code("dask._collections:new_collection", "arrays.numeric:warn_about_cudf_division"),
+        ),
         process="kernel",
-        reason="cuDF rounds the quotient first, and its columns cannot be corrected cheaply.",
-        upstream="To file with cuDF: '1.0 // 0.1 is 10, and 9 in pandas'.",
+        reason="cuDF's comparisons have missing values for NaN, its groups are in the order of a hash table, and its "
+        "text and time methods have other dtypes. It rounds the quotient of x // y first, which cannot be corrected "
+        "cheaply, so that there is a warning.",
+        upstream="To file with cuDF: '1.0 // 0.1 is 10, and 9 in pandas'. The rest is so without its option "
+        "mode.pandas_compatible.",
         test="switch/test_frames_on_cpu.py::test_a_quotient_that_cudf_rounds_is_told",
         requires=_DASK,
         needed=_CUDF,

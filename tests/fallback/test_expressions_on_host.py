@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from dask._expr import Expr
 
-from jupyter_gpudask.errors import NotOnGpuError
+from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.fallback.log import Place, fallback_log
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay.cell_record import CellRecord
@@ -16,6 +16,7 @@ from jupyter_gpudask.overlay.config_overlay import Overlay
 from jupyter_gpudask.patches import creation, host_fallback
 from jupyter_gpudask.patches.frames.methods import call_method
 from jupyter_gpudask.patches.host_fallback import build_frame
+from jupyter_gpudask.patches.mixed_operands import check_frames
 
 
 class Frame:
@@ -58,10 +59,41 @@ class Wrong(Median):
     error = ZeroDivisionError("of the user")
 
 
+class ToNumeric(Median):
+    """An operation for which cuDF has another result, and no error."""
+
+    _parameters = ["frame", "downcast"]  # noqa: RUF012 - as in Dask
+
+    @property
+    def _meta(self):
+        return self.frame._meta
+
+
+class Moved(Expr):
+    """An expression on the host of what is on a GPU."""
+
+    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
+
+    @property
+    def _meta(self):
+        return pd.DataFrame({"a": [1]})
+
+
+class Sum(Expr):
+    """An operation on two dataframes."""
+
+    _parameters = ["left", "right"]  # noqa: RUF012 - as in Dask
+
+    @property
+    def _meta(self):
+        return self.left._meta
+
+
 class Collection:
     """As Dask's, with the methods that are used here."""
 
     npartitions = 3
+    ndim = 2
 
     def __init__(self, expr):
         self.expr = expr
@@ -80,6 +112,9 @@ class Collection:
 
     def to_backend(self, name):
         return Collection(Source("gpu" if name == "cudf" else "host"))
+
+    def mode(self):
+        return "of pandas" if place_of(self) == "host" else "of cuDF"
 
     def corr(self, other=None, *, min_periods=1):
         if place_of(self) == "gpu":
@@ -120,6 +155,58 @@ def test_it_is_computed_on_the_host_and_its_result_is_on_the_gpu(cell):
         3,
     )
     assert isinstance(place, Place)
+
+
+@pytest.mark.parametrize(
+    ("fallback", "downcast", "runs_on_host"), [("host", "integer", 3), ("host", None, 0), ("error", "integer", 0)]
+)
+def test_an_operation_whose_result_differs_is_computed_on_the_host(cell, fallback, downcast, runs_on_host):
+    cell(fallback)
+    before = fallback_log.blocks.copy()
+    assert place_of(build_frame(new_collection, ToNumeric(Source("gpu"), downcast))) == "gpu"
+    assert sum(fallback_log.blocks_since(before).values()) == runs_on_host
+    assert place_of(build_frame(new_collection, ToNumeric(Source("host"), downcast))) == "host"
+    assert sum(fallback_log.blocks_since(before).values()) == runs_on_host
+
+
+@pytest.mark.parametrize(("fallback", "result"), [("host", "of pandas"), ("error", "of cuDF")])
+def test_a_method_whose_result_differs_is_computed_on_the_host(cell, fallback, result):
+    cell(fallback)
+    assert call_method(Collection.mode, Collection(Source("gpu"))) == result
+
+
+def test_strict_refuses_what_differs(cell):
+    cell("strict")
+    with pytest.raises(NotOnGpuError, match=r"ToNumeric .*cannot run on the GPU: cuDF's to_numeric has other dtypes"):
+        build_frame(new_collection, ToNumeric(Source("gpu"), "integer"))
+    with pytest.raises(NotOnGpuError, match=r"mode .*cannot run on the GPU"):
+        call_method(Collection.mode, Collection(Source("gpu")))
+
+
+def test_dataframes_are_mixed_if_one_has_come_to_the_host(cell):
+    cell("host")
+    before = fallback_log.blocks.copy()
+    on_host = Moved(Source("gpu"))
+    result = check_frames(new_collection, Sum(Source("gpu"), on_host))
+    assert place_of(result) == "host"
+    assert sum(fallback_log.blocks_since(before).values()) == 3
+    with pytest.raises(MixedBackendsError):
+        check_frames(new_collection, Sum(Source("gpu"), Source("host")))
+    cell("error")
+    with pytest.raises(MixedBackendsError):
+        check_frames(new_collection, Sum(Source("gpu"), on_host))
+
+
+def test_dataframes_are_mixed_if_cudf_cannot_hold_one(cell, monkeypatch):
+    def to_gpu(_):
+        exec("raise error", {"__name__": "cudf.core.column", "error": NotImplementedError("PeriodDtype")})  # noqa: S102
+
+    monkeypatch.setattr(host_fallback, "to_gpu", to_gpu)
+    cell("host")
+    assert place_of(check_frames(new_collection, Sum(Source("gpu"), Source("host")))) == "host"
+    cell("strict")
+    with pytest.raises(NotOnGpuError, match="the other operand is on the CPU"):
+        check_frames(new_collection, Sum(Source("gpu"), Source("host")))
 
 
 def test_the_line_of_an_expression_of_arrays_is_known(cell):
@@ -171,6 +258,27 @@ def test_a_method_that_cudf_lacks_is_refused_if_that_is_set(cell, fallback, erro
     cell(fallback)
     with pytest.raises(error, match=text):
         call_method(Collection.corr, Collection(Source("gpu")))
+
+
+def test_a_file_that_cudf_cannot_read_with_these_options_is_read_on_the_host(cell, monkeypatch):
+    def read_csv(*_path, **_options):
+        error = TypeError("'float' object cannot be interpreted as an integer")
+        exec("raise error", {"__name__": "dask_cudf.io.csv", "error": error})  # noqa: S102
+
+    pandas = SimpleNamespace(read_csv=lambda path, blocksize: Collection(Source("host")))
+    dispatch = SimpleNamespace(backend="cudf", dispatch=lambda name: {"pandas": pandas}[name])
+    monkeypatch.setattr(creation, "dataframe_creation_dispatch", dispatch)
+    cell("error")
+    with pytest.raises(TypeError, match="'float' object"):
+        creation.read_frame(read_csv, "data.csv", blocksize=25e6)
+    cell("host")
+    before = fallback_log.blocks.copy()
+    assert place_of(creation.read_frame(read_csv, "data.csv", blocksize=25e6)) == "gpu"
+    ((place, blocks),) = fallback_log.blocks_since(before).items()
+    assert (place.operation, blocks) == ("read_csv", 3)
+    cell("strict")
+    with pytest.raises(NotOnGpuError, match="read_csv"):
+        creation.read_frame(read_csv, "data.csv", blocksize=25e6)
 
 
 @pytest.mark.parametrize(("fallback", "stays"), [("host", True), ("error", False)])

@@ -9,11 +9,13 @@ import dask.array as da
 import numpy as np
 import pytest
 from blocks import NUMBERS, array, host_only
+from dask._task_spec import convert_legacy_graph
 from device import MARKS, cupy
 from helpers import wait_until
 
 from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.errors import NotOnGpuError
+from jupyter_gpudask.fallback.graph import with_fallback
 from jupyter_gpudask.fallback.host_call import HostFallback
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.inspection.placement import place_of
@@ -239,3 +241,13 @@ def test_a_client_submits_the_fallback_and_receives_what_ran_on_the_host():
                 mapped.compute()
         with switched_to("cupy", "pandas", CellRecord()), pytest.raises(TypeError, match="Implicit conversion"):
             (array() + 4).map_blocks(host_only, dtype=float).compute()
+
+
+def test_a_graph_with_the_fallback_has_the_same_tasks():
+    x = da.ones((8, 8), chunks=2)
+    for collection in ((x + x.T).sum(axis=0), da.fft.fft(x.rechunk((8, 2)), axis=0)):
+        graph = dask.optimize(collection)[0].__dask_graph__()
+        with_it = with_fallback(graph)
+        assert with_it.keys() == dict(graph).keys()
+        plain = convert_legacy_graph(dict(graph))
+        assert all(node.dependencies == plain[key].dependencies for key, node in with_it.items())

@@ -64,6 +64,8 @@ def raised_in(module, error):
         ("cudf.core.indexed_frame", ValueError("user defined function compilation failed.")),
         ("cudf.core.series", NotImplementedError("The limit keyword is not supported")),
         ("cudf.core.frame", AttributeError("DataFrame object has no attribute sem")),
+        ("cudf.utils.queryutils", SyntaxError("invalid syntax")),
+        ("pandas.core.reshape.concat", TypeError("cannot concatenate object of type '<class 'cudf.DataFrame'>'")),
         ("cudf.core.column", TypeError("Implicit conversion to a host NumPy array via __array__ is not allowed")),
         ("dask_cudf._expr", NotImplementedError("axis not yet supported in clip.")),
         ("pylibcudf.rolling", RuntimeError("CUDF failure at: rolling.cu:55: Unsupported aggregation")),
@@ -91,6 +93,22 @@ def test_an_error_of_the_user_of_memory_or_of_the_device_is_none(module, error):
     assert words_of_lack(raised_in(module, error)) == ""
 
 
+@pytest.mark.parametrize(
+    ("caller", "text", "is_lack"),
+    [
+        ("dask.utils", "Series.clip() got an unexpected keyword argument 'axis'", True),
+        ("dask.dataframe.io.csv", "read_csv() got an unexpected keyword argument 'on_bad_lines'", True),
+        ("dask.dataframe", "StringMethods.replace() missing 1 required positional argument: 'repl'", True),
+        ("__main__", "Series.clip() got an unexpected keyword argument 'axis'", False),
+        ("dask.utils", "clean() got an unexpected keyword argument 'axis'", False),
+        ("dask.utils", "Series.clip() does nothing", False),
+    ],
+)
+def test_other_parameters_than_those_of_pandas_are_a_lack_if_dask_made_the_call(monkeypatch, caller, text, is_lack):
+    monkeypatch.setitem(sys.modules, "cudf", types.SimpleNamespace(Series=object, read_csv=len, clean=len))
+    assert bool(words_of_lack(raised_in(caller, TypeError(text)))) == is_lack
+
+
 @pytest.mark.parametrize(("caller", "is_lack"), [("cudf.core.replace", True), ("__main__", False)])
 def test_an_error_of_pyarrow_is_a_lack_if_cudf_called_it(caller, is_lack):
     arrow = {"__name__": "pyarrow.lib", "error": TypeError("Expected dict key of type str or bytes, got 'int'")}
@@ -113,7 +131,7 @@ def test_an_error_of_numba_about_a_gpu_array_is_a_lack():
 def test_the_page_says_what_the_code_does():
     table = PAGE.partition("### What counts as lacking")[2].partition("\n- ")[0]
     rows = re.findall(r"^\| (?:`(\w+)`|an error of Numba) \| (.*) \|$", table, re.MULTILINE)
-    assert len(rows) == 5
+    assert len(rows) == 6
     for name, examples in rows:
         kind = getattr(__builtins__, name, None) if not isinstance(__builtins__, dict) else __builtins__.get(name)
         for text in re.findall("`([^`]+)`", examples):

@@ -14,13 +14,13 @@ from dask.highlevelgraph import HighLevelGraph
 
 from ...inspection.arguments import first_argument
 from ...inspection.placement import can_move, place_of
+from .marks import has_mark, mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NEVER_EMPTY = (np.quantile, np.percentile)
 _META = list(inspect.signature(Array.__new__).parameters).index("meta")
-_MARK = "_jupyter_gpudask_on_gpu"
 
 
 def compute_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -39,14 +39,13 @@ def make_array(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> 
     graph = array.dask
     if not isinstance(graph, HighLevelGraph) or array.name not in graph.layers:
         return array
-    on_gpu = place_of(array) == "gpu"
-    if not on_gpu and given is None and can_move(array):
-        needs = graph.dependencies.get(array.name, ())
-        on_gpu = any(getattr(graph.layers.get(need), _MARK, False) for need in needs)
+    on_gpu, is_for_gpus = place_of(array) == "gpu", can_move(array)
+    if not on_gpu and given is None and is_for_gpus:
+        on_gpu = has_mark(array, graph.dependencies.get(array.name, ()), "gpu")
         if on_gpu:
             import cupy
 
             array._meta = cupy.empty((0,) * array.ndim, dtype=array.dtype)  # noqa: SLF001
-    if on_gpu:
-        setattr(graph.layers[array.name], _MARK, True)
+    if on_gpu or not is_for_gpus:
+        mark(array, "gpu" if on_gpu else "not for GPUs")
     return array

@@ -16,6 +16,7 @@ from dask.base import is_dask_collection
 from ...inspection.arguments import calling_frame, first_argument, is_own_frame
 from ...inspection.local_variables import local_variables
 from ...inspection.placement import can_move, place_of, to_gpu
+from .marks import mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +44,12 @@ def place_plain_data(original: Callable[..., Array], /, *args: Any, **kwargs: An
     is_for_arrays = (
         caller.f_globals.get("__name__", "").startswith(_ARRAYS) and caller.f_code.co_name not in _OTHER_CALLERS
     )
-    return to_gpu(array) if is_for_arrays and can_move(array) and not _is_host_call(caller) else array
+    if not is_for_arrays or not can_move(array):
+        return array
+    if not _is_host_call(caller):
+        return to_gpu(array)
+    mark(array, "plain data")
+    return array
 
 
 def _is_host_call(caller: FrameType) -> bool:

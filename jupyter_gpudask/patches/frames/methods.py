@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...errors import NotOnGpuError
-from ...fallback.log import Place, fallback_log
 from ...fallback.missing import words_behind
-from ...inspection.arguments import calling_frame
-from ...inspection.placement import name_of, place_of, results_to_host
-from ...inspection.user_code import user_line
+from ...inspection.arguments import calling_frame, first_argument
+from ...inspection.placement import name_of, place_of, results_to_host, to_host
 from ...overlay.config_overlay import current_record
-from ..host_fallback import frame_to_gpu
+from ..host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
+from .differences import words_of_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,34 +28,75 @@ def call_method(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
         It lacks something, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
-    record = current_record()
-    if record is None or not record.watches or not _is_called_by_user():
+    name = original.__name__
+    if not args or not _may_fall_back(args[0]):
         return original(*args, **kwargs)
-    try:
-        return original(*args, **kwargs)
-    except Exception as error:
-        words = words_behind(error)
-        if not words or not args or place_of(args[0]) != "gpu":
-            raise
-        failure = error
-    operation, line = original.__name__, user_line()
-    if record.fallback == "strict":
-        raise NotOnGpuError(operation, name_of(args[0]), words, line) from None
-    try:
+
+    def on_host() -> Any:
         owner, *others = results_to_host(list(args))
-        result = getattr(owner, operation)(*others, **results_to_host(kwargs))
+        return getattr(owner, name)(*others, **results_to_host(kwargs))
+
+    words = words_of_method(name, args, kwargs)
+    return _computed(name, args[0], lambda: original(*args, **kwargs), on_host, words)
+
+
+def as_known(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``cat.as_known``, likewise: it computes the categories, and asks cuDF for an array of their strings."""
+    __tracebackhide__ = True
+    series = getattr(first_argument(original, args, kwargs), "_series", None)
+    if not _may_fall_back(series):
+        return original(*args, **kwargs)
+    return _computed(
+        "as_known", series, lambda: original(*args, **kwargs), lambda: to_host(series).cat.as_known(**kwargs)
+    )
+
+
+def values(original: property) -> property:
+    """As the property ``values`` of dataframes and series, likewise: CuPy has no strings."""
+
+    def get(frame: Any) -> Any:
+        __tracebackhide__ = True
+        if not _may_fall_back(frame):
+            return original.__get__(frame)
+        return _computed("values", frame, lambda: original.__get__(frame), lambda: to_host(frame).values)
+
+    return property(get, doc=original.__doc__)
+
+
+def _computed(
+    operation: str, frame: Any, on_gpu: Callable[[], Any], on_host: Callable[[], Any], words: str = ""
+) -> Any:
+    """The result of `on_gpu`; that of `on_host` if the first lacks something, or if there are `words` that say so."""
+    __tracebackhide__ = True
+    failure: Exception | None = None
+    if not words:
+        try:
+            return on_gpu()
+        except Exception as error:
+            words = words_behind(error)
+            if not words:
+                raise
+            failure = error
+    refuse_if_strict(operation, name_of(frame), words)
+    try:
+        result = on_host()
     except Exception as error:
-        if not words_behind(error):
+        if failure is None or not words_behind(error):
             raise
         result = error
-    if isinstance(result, Exception):  # the host has the same gap, so that the first error says more
-        raise failure
-    del failure  # its traceback refers to this frame
-    fallback_log.note_cell(record.id)
-    fallback_log.add_collection(Place(operation, line, words), record.id, args[0].npartitions)
+    try:
+        if isinstance(result, Exception) and failure is not None:  # the host has the same gap: the first one says more
+            raise failure
+    finally:
+        del failure  # its traceback refers to this frame
+    note_on_host(operation, words, frame.npartitions)
     return type(result)(map(frame_to_gpu, result)) if isinstance(result, list | tuple) else frame_to_gpu(result)
 
 
-def _is_called_by_user() -> bool:
+def _may_fall_back(frame: Any) -> bool:
+    """Whether the user's code called a method of a dataframe on GPUs, in a cell with the fallback."""
+    record = current_record()
+    if record is None or not record.watches or place_of(frame) != "gpu":
+        return False
     package = calling_frame().f_globals.get("__name__", "").partition(".")[0]
     return package not in ("dask", "dask_cudf")

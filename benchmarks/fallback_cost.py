@@ -1,0 +1,86 @@
+"""What the fallback to the host costs when nothing falls back: rows of benchmarks/speed.py with and without it.
+
+python benchmarks/fallback_cost.py --out benchmarks/results/NAME.json
+PYTHONPATH=tests/fake_gpus:tests/fake_cupy python benchmarks/fallback_cost.py --engine cpu --dataframe pandas
+
+Both settings take turns on one cluster, so that the load of the machine is the same for both. The ratio is the median
+of those of the pairs, without the first pair.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from report import header, publish
+from workloads import arrays, frames  # noqa: F401 - they add their rows
+from workloads.table import OURS, ROWS, Seconds
+
+import jupyter_gpudask
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAMES = (
+    "mean",
+    "2,500 tiny tasks: da.ones((2500, 10), chunks=(1, 10)).sum()",
+    "(x + x.T)[1:, 1:].mean(axis=0).sum() in 400 blocks",
+    "2,500 blocks of 1 MB persisted, five element-wise steps each",
+    "Parquet: mean by group",
+    "Parquet: merge",
+)
+SETTINGS = ("error", "host")
+
+
+def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The seconds of a row with each setting, in turn, and the ratio.
+
+    Parameters
+    ----------
+    name
+        Of the row.
+    options
+        Of the command line.
+    """
+    seconds: dict[str, list[float]] = {setting: [] for setting in SETTINGS}
+    switch = {"array": "cupy", "dataframe": options.dataframe, "engine": options.engine}
+    for number in range(options.pairs + 1):
+        for setting in SETTINGS if number % 2 else SETTINGS[::-1]:
+            with jupyter_gpudask.gpu(fallback=setting, **switch):
+                began = time.perf_counter()
+                result = ROWS[name].sides[OURS](options.engine == "cuda")
+                elapsed = time.perf_counter() - began
+            seconds[setting].append(result.value if isinstance(result, Seconds) else elapsed)
+    row = {"seconds": seconds, "ratio": ratio(*(seconds[setting][1:] for setting in SETTINGS))}
+    print(f"{row['ratio']:6.3f}  {name}", file=sys.stderr, flush=True)
+    return row
+
+
+def ratio(without: Sequence[float], with_it: Sequence[float]) -> float:
+    """The median of the ratios of pairs."""
+    return round(statistics.median(b / a for a, b in zip(without, with_it, strict=True)), 3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engine", choices=["cpu", "cuda"], default="cuda")
+    parser.add_argument("--dataframe", choices=["cudf", "pandas"], default="cudf")
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--only", default="", help="part of the names of rows")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("SPEED_DATA", folder)
+        rows = {name: measure(name, options) for name in NAMES if options.only in name}
+    middle = round(statistics.median(row["ratio"] for row in rows.values()), 3)
+    publish(header() | {"ratio": middle, "rows": rows}, options.out, hide="rows")
+
+
+if __name__ == "__main__":
+    main()

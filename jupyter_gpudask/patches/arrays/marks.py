@@ -1,0 +1,43 @@
+"""Marks on the layers of a graph: where their arrays are, for what is computed from them.
+
+A graph names its layers, but has the metadata of none. The marks stay in the kernel, and are lost when a graph is
+optimized, as by ``persist``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from dask.highlevelgraph import HighLevelGraph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dask.array import Array
+
+_NAME = "_jupyter_gpudask_mark"
+
+Mark = Literal["gpu", "not for GPUs", "plain data"]
+"""The array is on a GPU; CuPy cannot hold it; Dask made it of plain data, and it is on the host beside another one."""
+
+
+def mark(array: Array, what: Mark) -> None:
+    """Mark the layer of an array."""
+    graph = array.dask
+    if isinstance(graph, HighLevelGraph) and array.name in graph.layers:
+        setattr(graph.layers[array.name], _NAME, what)
+
+
+def has_mark(array: Array, names: Iterable[str], *marks: Mark) -> bool:
+    """Whether one of the layers with these names in the graph of an array has one of the marks."""
+    layers: Any = getattr(array.dask, "layers", {})
+    return any(getattr(layers.get(name), _NAME, None) in marks for name in names)
+
+
+def may_be_moved(array: Array) -> bool:
+    """Whether an array on the host is there for want of a type in CuPy, and not because the user created it there.
+
+    It was on a GPU before, or is computed from an array that CuPy cannot hold, or is plain data beside such an array.
+    """
+    names: Any = getattr(array.dask, "layers", {})
+    return has_mark(array, [array.name], "plain data") or has_mark(array, names, "gpu", "not for GPUs")

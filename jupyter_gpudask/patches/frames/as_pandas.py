@@ -1,0 +1,232 @@
+"""Expressions on GPUs with the results of pandas: missing values in comparisons, dtypes of accessors, order of groups.
+
+cuDF 26.10 has a missing value where pandas compares NaN: ``x != 1`` is true for NaN in pandas. The methods of ``.str``
+and ``.dt`` return smaller integers, or dtypes of Arrow, and ``cat.codes`` has missing values where pandas has -1.
+Groups are in the order of a hash table. Each expression here replaces one of Dask; it has the same tasks, and the same
+result on the CPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from dask.dataframe.dask_expr import _expr
+from dask.dataframe.dask_expr._accessor import FunctionMap, PropertyMap
+from dask.dataframe.dask_expr._groupby import GroupByBase, Head
+from dask.dataframe.dask_expr._repartition import Repartition
+from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
+from dask.dataframe.dispatch import meta_nonempty
+from dask.utils import funcname
+
+from ...inspection.arguments import first_argument
+from ...inspection.placement import place_of_partitions, results_to_host
+from .groupby import on_copies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
+
+
+def as_pandas(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``new_collection``; expressions on GPUs are replaced by those of this module."""
+    __tracebackhide__ = True
+    expression = first_argument(original, args, kwargs)
+    return original(replaced(expression) if _is_on_gpu(expression) else expression)
+
+
+def _is_on_gpu(expression: Any) -> bool:
+    return any(place_of_partitions(part) == "gpu" for part in expression.dependencies())
+
+
+def replaced(expression: Any) -> Any:
+    """The expression that has pandas' result on a GPU; most are returned as they are."""
+    kind = _COMPARING.get(type(expression))
+    if kind is not None:
+        return kind(*expression.operands)
+    if type(expression) in _MAPPING:
+        return _with_dtype(expression)
+    if type(expression) is _expr.AsType:
+        return AsTypeAsPandas(*expression.operands)
+    return _in_order(on_copies(expression))
+
+
+# Comparisons
+
+
+class Comparison:
+    """A comparison whose result has no missing value where pandas has none; strings and nullable dtypes keep theirs.
+
+    Parameters
+    ----------
+    operation
+        The comparison.
+    missing
+        What pandas returns for a missing number or time.
+    """
+
+    def __init__(self, operation: Callable[..., Any], *, missing: bool) -> None:
+        self.operation = operation
+        self.missing = missing
+        self.__name__ = funcname(operation)  # the prefix of Dask's keys
+
+    def __call__(self, left: Any, right: Any, *args: Any, **kwargs: Any) -> Any:
+        """The result for one partition."""
+        result = self.operation(left, right, *args, **kwargs)
+        if not hasattr(result, "fillna") or any(map(_keeps_missing, (left, right))):
+            return result
+        if result.ndim == 1:
+            return result.fillna(self.missing) if result.dtype.kind == "b" and result.hasnans else result
+        names = [name for name, dtype in result.dtypes.items() if dtype.kind == "b" and _is_plain(left, name)]
+        return result.fillna(dict.fromkeys(names, self.missing)) if names else result
+
+
+def _keeps_missing(operand: Any) -> bool:
+    return getattr(operand, "ndim", 0) == 1 and not _has_nan(operand.dtype)
+
+
+def _is_plain(operand: Any, name: Any) -> bool:
+    return getattr(operand, "ndim", 0) < 2 or _has_nan(dict(operand.dtypes.items()).get(name))
+
+
+def _has_nan(dtype: Any) -> bool:
+    """Whether the missing values of this dtype are NaN or NaT in pandas, which are not equal to anything."""
+    plain = isinstance(dtype, np.dtype) and dtype.kind in "biufmM"
+    return plain or isinstance(dtype, pd.DatetimeTZDtype) or str(dtype) == "category"
+
+
+def _comparing(kind: Any) -> Any:
+    """The class that compares as pandas; a global of this module, so that it can be pickled."""
+    name = f"{kind.__name__}AsPandas"
+    operation = Comparison(kind.operation, missing=kind.__name__.startswith("NE"))
+    made = type(name, (kind,), {"operation": staticmethod(operation), "__module__": __name__})
+    globals()[name] = made
+    return made
+
+
+_COMPARING = {
+    kind: _comparing(kind)
+    for kind in (
+        *(getattr(_expr, f"{name}{of}") for name in _COMPARISONS for of in ("", "Series", "Frame")),
+        _expr.Between,
+    )
+}
+
+
+# Conversions
+
+
+class AsTypeAsPandas(_expr.AsType):
+    """A conversion in which NaN is true, as in pandas; in cuDF it stays missing, and rows that it selects are lost."""
+
+    @staticmethod
+    def operation(frame: Any, dtypes: Any) -> Any:
+        """The result for one partition."""
+        result = frame.astype(dtypes)
+        given = {frame.name: frame.dtype} if frame.ndim == 1 else dict(frame.dtypes.items())
+        wanted = dtypes if isinstance(dtypes, dict) else dict.fromkeys(given, dtypes)
+        names = [name for name in given.keys() & wanted.keys() if _is_nan_true(given[name], wanted[name])]
+        if not names:
+            return result
+        return result.fillna(value=True if frame.ndim == 1 else dict.fromkeys(names, True))
+
+
+def _is_nan_true(given: Any, wanted: Any) -> bool:
+    is_float = isinstance(given, np.dtype) and given.kind == "f"
+    return is_float and str(pd.api.types.pandas_dtype(wanted)) == "bool"
+
+
+# Methods and properties of .str, .dt and .cat
+
+
+class FunctionMapAsPandas(FunctionMap):
+    """A method of an accessor, whose result has a given dtype."""
+
+    _parameters = [*FunctionMap._parameters, "dtype"]  # noqa: RUF012, SLF001 - as in Dask
+
+    @staticmethod
+    def operation(*operands: Any) -> Any:
+        """The result for one partition."""
+        return with_dtype(FunctionMap.operation(*operands[:-1]), operands[-1])
+
+
+class PropertyMapAsPandas(PropertyMap):
+    """A property of an accessor, likewise."""
+
+    _parameters = [*PropertyMap._parameters, "dtype"]  # noqa: RUF012, SLF001 - as in Dask
+
+    @staticmethod
+    def operation(*operands: Any) -> Any:
+        """The result for one partition."""
+        result = PropertyMap.operation(*operands[:-1])
+        return with_dtype(result.fillna(-1) if operands[2] == "codes" else result, operands[-1])
+
+
+_MAPPING = {FunctionMap: FunctionMapAsPandas, PropertyMap: PropertyMapAsPandas}
+
+
+def with_dtype(result: Any, dtype: Any) -> Any:
+    """A Series or index of the dtype."""
+    return result if result.dtype == dtype else result.astype(dtype)
+
+
+def _with_dtype(expression: Any) -> Any:
+    """The expression with the dtype of pandas, if that is another number or boolean."""
+    try:
+        found = getattr(expression._meta, "dtype", None)  # noqa: SLF001
+        if getattr(found, "kind", "O") not in "biuf":
+            return expression
+        block = meta_nonempty(results_to_host(expression.frame._meta))  # noqa: SLF001
+        expected = type(expression).operation(block, *expression.operands[1:]).dtype
+    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
+        return expression
+    is_same = str(expected) == str(found) and expression.attr != "codes"
+    if getattr(expected, "kind", "O") not in "biuf" or is_same:
+        return expression
+    return _MAPPING[type(expression)](*expression.operands, expected)
+
+
+# Groups
+
+
+def _in_order(expression: Any) -> Any:
+    """The expression with sorted groups, as in pandas, if they are in one partition and ``sort`` is not given."""
+    if _is_unsorted(expression):
+        return expression.substitute_parameters({"sort": True})
+    if isinstance(expression, _expr.Blockwise):  # such as the column of a result
+        for part in expression.dependencies():
+            if _is_unsorted(part):
+                return expression.substitute(part, _in_order(part))
+    return expression
+
+
+def _is_unsorted(expression: Any) -> bool:
+    # Head and Tail keep the order of the rows.
+    is_grouped = isinstance(expression, GroupByBase) and not isinstance(expression, Head)
+    if not is_grouped or "sort" not in expression._parameters or expression.operand("sort") is not None:  # noqa: SLF001
+        return False
+    return _is_in_one_partition(expression)
+
+
+def _is_in_one_partition(expression: Any) -> bool:
+    """Whether the groups will be in one partition, by the number that Dask chooses when it optimizes."""
+    tuned = expression._tune_down()  # noqa: SLF001 - it has a function of the number of input partitions
+    split_out = (expression if tuned is None else tuned).operand("split_out")
+    if callable(split_out):
+        split_out = split_out(_input_partitions(expression))
+    return split_out is None or (split_out == 1 and split_out is not True)
+
+
+def _input_partitions(expression: Any) -> int:
+    """The number of partitions; where Dask would compute quantiles or sizes for it, that of all inputs of the graph."""
+    parts = list(expression.frame.walk())
+    if any(map(_computes_partitions, parts)):
+        return sum(getattr(part, "npartitions", 1) for part in parts if not part.dependencies())
+    return int(expression.frame.npartitions)
+
+
+def _computes_partitions(expression: Any) -> bool:
+    by_size = isinstance(expression, Repartition) and "partition_size" in expression._parameters  # noqa: SLF001
+    return isinstance(expression, BaseSetIndexSortValues) or (by_size and expression.operand("partition_size"))

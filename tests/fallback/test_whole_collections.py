@@ -1,0 +1,205 @@
+"""Collections that come to the CPU as a whole: arrays that CuPy cannot hold, and operations with a result of pandas."""
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from device import MARKS
+
+from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
+from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.patches.frames.differences import is_of_python_objects, words_of_difference, words_of_method
+from jupyter_gpudask.switch.context import switched_to
+
+pytestmark = MARKS
+
+MASKED = np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[False, True, False, False])
+NUMBERS = np.arange(4.0)
+WORDS = np.array(["a", "b", "c", "d"], dtype=object)
+DAYS = np.array(["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"], dtype="M8[D]")
+
+
+def array(data):
+    return da.from_array(data, chunks=2)
+
+
+def test_a_masked_array_keeps_its_mask(cell):
+    cell()
+    for masked in (array(MASKED), da.asarray(MASKED), da.ma.masked_array(MASKED.data, mask=MASKED.mask)):
+        assert place_of(masked) == "host"
+        assert masked.compute().mask.tolist() == MASKED.mask.tolist()
+        assert float(masked.sum().compute()) == 8
+
+
+@pytest.mark.parametrize(
+    ("data", "operation", "name"),
+    [
+        (MASKED, lambda x, y: x + y, "add"),
+        (MASKED, lambda x, y: y * x, "mul"),
+        (WORDS, lambda x, y: x * y.astype(int), "mul"),
+        (DAYS, lambda x, y: x + y.astype(int), "add"),
+        (WORDS, lambda x, y: da.where(y > 1, x, "none"), "where"),
+        (MASKED, lambda x, y: da.concatenate([x, y]), "concatenate"),
+        (WORDS, lambda x, y: da.stack([y, x]), "stack"),
+        (WORDS, lambda x, y: da.tensordot(y.astype(int), x, axes=1), "tensordot"),
+    ],
+)
+def test_an_operation_with_an_array_that_cupy_cannot_hold_runs_on_the_host(cell, data, operation, name):
+    expected = operation(array(data), array(NUMBERS)).compute(scheduler="sync")
+    on_host = cell()
+    numbers = array(NUMBERS)
+    assert place_of(numbers) == "gpu"
+    result = operation(array(data), numbers)
+    assert place_of(result) == "host"
+    assert np.array_equal(np.ma.filled(result.compute(), -1), np.ma.filled(expected, -1))
+    assert on_host()[name] >= 2
+
+
+RECORDS = np.array([(1, 2.0), (3, 4.0), (5, 6.0), (7, 8.0)], dtype=[("a", "i8"), ("b", "f8")])
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x: x * (array(WORDS) == "a"),
+        lambda x: da.where(array(DAYS) > DAYS[1], x, np.ones(4)),
+        lambda x: x + (array(DAYS) - DAYS[0]).astype(int) * np.arange(4),
+        lambda x: array(RECORDS)["b"] + x,
+        lambda x: da.ma.filled(array(MASKED), 0) - x,
+        lambda x: da.ma.getmaskarray(array(MASKED)) & (x > 0),
+        lambda x: da.isin(array(WORDS), ["a", "c"]) | (x > 2),
+        lambda x: da.concatenate([array(WORDS).map_blocks(lambda words: words == "b", dtype=bool), x > 0]),
+        lambda x: x.astype("m8[s]") / np.timedelta64(1, "s") + x,
+        lambda x: assigned(x, array(WORDS) == "a", 9.0),
+    ],
+)
+def test_numbers_computed_from_what_cupy_cannot_hold_are_moved_to_numbers_on_gpus(cell, operation):
+    expected = operation(array(NUMBERS)).compute(scheduler="sync")
+    cell()
+    result = operation(array(NUMBERS))
+    assert place_of(result) == "gpu"
+    found = result.compute().get()
+    assert found.tolist() == expected.tolist()
+    assert found.dtype == expected.dtype
+
+
+def assigned(array, where, value):
+    array = array.copy()
+    array[where] = value
+    return array
+
+
+def test_it_is_refused_by_strict_and_without_the_fallback(cell):
+    cell("strict")
+    with pytest.raises(NotOnGpuError, match=r"add .*cannot run on the GPU: TypeError: CuPy has no masked arrays"):
+        array(MASKED) + array(NUMBERS)
+    cell("error")
+    with pytest.raises(MixedBackendsError):
+        array(MASKED) + array(NUMBERS)
+
+
+def test_arrays_that_cupy_could_hold_are_still_refused(cell):
+    outside = array(NUMBERS)
+    cell()
+    with pytest.raises(MixedBackendsError):
+        outside + array(NUMBERS)
+
+
+@pytest.mark.parametrize("option", ["return_index", "return_inverse", "return_counts"])
+def test_unique_values_come_with_indices_and_counts(cell, option):
+    numbers = np.array([3, 1, 3, 2, 1, 1])
+    expected = np.unique(numbers, **{option: True})
+    on_host = cell()
+    found = da.unique(array(numbers), **{option: True})
+    assert [place_of(each) for each in found] == ["gpu", "gpu"]
+    assert [each.compute().get().tolist() for each in found] == [each.tolist() for each in expected]
+    assert [each.dtype for each in found] == [each.dtype for each in expected]
+    assert on_host() == {"unique": 3}
+    assert da.unique(array(numbers)).compute().get().tolist() == [1, 2, 3]
+    assert on_host() == {"unique": 3}
+
+
+@pytest.mark.parametrize(
+    ("where", "number", "axis"),
+    [(1, 6, 1), (1, 6, -1), (0, 6.5, 0), ([1, 2], np.int8(6), 1), (slice(0, 2), 6, 0), (-1, 6, 1)],
+)
+def test_a_number_is_inserted(cell, where, number, axis):
+    data = np.arange(6).reshape(2, 3)
+    expected = da.insert(array(data), where, number, axis).compute(scheduler="sync")
+    cell()
+    result = da.insert(array(data), where, number, axis)
+    assert place_of(result) == "gpu"
+    assert result.dtype == expected.dtype
+    assert result.compute().get().tolist() == expected.tolist()
+
+
+def test_a_function_of_numpy_that_dask_has_not_gets_the_results_of_the_cell():
+    with switched_to("cupy", "pandas", CellRecord(fallback="host", results="host")), dask.config.set(scheduler="sync"):
+        ones = da.ones((4, 4), chunks=2)
+        with pytest.warns(FutureWarning, match="einsum_path"):
+            assert np.einsum_path("ij,jk->ik", ones, ones)[0] == ["einsum_path", (0, 1)]
+
+
+FRAME = dd.from_pandas(
+    pd.DataFrame({"n": [1, 2], "x": [1.0, 2.5], "when": pd.to_datetime(["2024", "2025"]), "name": ["a", "b"]}),
+    npartitions=1,
+)
+
+BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS)), npartitions=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "differs"),
+    [
+        (lambda f: f.name.str.encode("ascii"), True),
+        (lambda f: f.name.str.findall("a"), True),
+        (lambda f: f.name.str.replace({"a": "b"}), True),
+        (lambda f: f.name.str.replace("a", "b"), False),
+        (lambda f: f.name.str.upper(), False),
+        (lambda f: f.when.dt.time, True),
+        (lambda f: f.when.dt.hour, False),
+        (lambda f: dd.to_numeric(f.x, downcast="integer"), True),
+        (lambda f: dd.to_numeric(f.x), False),
+        (lambda f: BY_DAY.resample("2D").agg({"x": lambda x: x.mean()}), True),
+        (lambda f: BY_DAY.resample("2D").agg({"x": "mean"}), False),
+        (lambda f: f.x + 1, False),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_expressions_whose_result_differs_are_known(make, differs):
+    assert bool(words_of_difference(make(FRAME).expr)) == differs
+
+
+def test_times_of_a_day_and_lists_stay_on_the_host():
+    assert is_of_python_objects(FRAME.when.dt.time.expr)
+    assert is_of_python_objects(FRAME.name.str.findall("a").expr)
+    assert not is_of_python_objects(FRAME.when.dt.hour.expr)
+    assert not is_of_python_objects(FRAME.x.sum().expr)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "differs"),
+    [
+        ("clip", (FRAME[["n"]], 0.5), {}, True),
+        ("clip", (FRAME[["n"]], 1.0, 2), {}, False),
+        ("clip", (FRAME.x,), {"upper": 0.5}, False),
+        ("describe", (FRAME,), {}, True),
+        ("describe", (FRAME.x,), {}, False),
+        ("groupby", (FRAME.x, FRAME.x > 1), {}, True),
+        ("groupby", (FRAME.x, FRAME.n), {}, False),
+        ("groupby", (FRAME, "n"), {}, False),
+        ("groupby", (FRAME, [FRAME.n > 1, "x"]), {}, False),
+        ("mode", (FRAME,), {}, True),
+        ("mode", (FRAME.x,), {}, False),
+        ("rename_axis", (FRAME,), {"index": {"a": "b"}}, True),
+        ("rename_axis", (FRAME,), {"index": "b"}, False),
+        ("replace", (FRAME, {"n": {1: 2}}), {}, True),
+        ("replace", (FRAME, {1: 2}), {}, False),
+        ("corr", (FRAME,), {}, False),
+    ],
+)
+def test_methods_whose_result_differs_are_known(name, args, kwargs, differs):
+    assert bool(words_of_method(name, args, kwargs)) == differs

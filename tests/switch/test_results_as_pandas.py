@@ -1,0 +1,328 @@
+"""Results of cuDF are those of pandas: comparisons, dtypes, the order of groups. Here cuDF is a subclass of pandas."""
+
+import pickle
+
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from dask._collections import new_collection
+from dask.dataframe.dask_expr import _groupby
+from dask.dataframe.dispatch import meta_nonempty
+
+from jupyter_gpudask.inspection import placement
+from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.patches.apply import patches
+from jupyter_gpudask.patches.frames.as_pandas import FunctionMapAsPandas, PropertyMapAsPandas, replaced
+
+FRAME = pd.DataFrame(
+    {
+        "k": [5, 3, 5, 1, 2, 4, 1, 9, 3, 0],
+        "x": [1.0, None] * 5,
+        "name": pd.array(["b", None, "a", "cc", "b"] * 2, dtype="string"),
+        "when": pd.to_datetime(["2024-01-01", None, "2024-05-01", "2024-07-01", "2024-12-01"] * 2),
+    }
+)
+
+
+def with_missing(result, *operands):
+    """As cuDF, whose comparisons have a missing value where an operand has one."""
+    missing = pd.Series(data=False, index=result.index)
+    for operand in operands:
+        missing |= pd.isna(operand)
+    return result.astype("boolean").mask(missing)
+
+
+class Series(pd.Series):
+    """Stands for `cudf.Series`."""
+
+    __module__ = "cudf_stand_in"  # not "cudf", which Dask would import
+
+    @property
+    def _constructor(self):
+        return Series
+
+    @property
+    def _constructor_expanddim(self):
+        return Frame
+
+    def _cmp_method(self, other, op):
+        return Series(with_missing(self.to_pandas()._cmp_method(other, op), self, other))
+
+    def astype(self, dtype, **options):
+        result = pd.Series(self).astype(dtype, **options)
+        return Series(with_missing(result, self) if self.dtype.kind == "f" and result.dtype == bool else result)
+
+    def between(self, left, right, inclusive="both"):
+        return Series(with_missing(self.to_pandas().between(left, right, inclusive), self))
+
+    def to_pandas(self, **_):
+        return pd.Series(self)
+
+    @property
+    def str(self):
+        return SmallIntegers(self.to_pandas().str)
+
+    @property
+    def dt(self):
+        return SmallIntegers(self.to_pandas().dt)
+
+    @property
+    def cat(self):
+        return Categories(self.to_pandas().cat)
+
+
+class SmallIntegers:
+    """Its accessors: numbers are of 32 bits, and booleans of Arrow."""
+
+    def __init__(self, accessor):
+        self._accessor = accessor
+
+    def __getattr__(self, name):
+        found = getattr(self._accessor, name)
+        return (lambda *args: as_cudf(found(*args))) if callable(found) else as_cudf(found)
+
+
+class Categories:
+    """Its accessor of categories, whose codes have missing values."""
+
+    def __init__(self, accessor):
+        self.categories = accessor.categories
+        self.codes = Series(accessor.codes.astype("Int8").mask(accessor.codes < 0))
+
+
+def as_cudf(result):
+    kinds = {"i": "int32[pyarrow]", "b": "bool[pyarrow]"}
+    return Series(result.astype(kinds.get(result.dtype.kind, result.dtype)))
+
+
+class Frame(pd.DataFrame):
+    """Stands for `cudf.DataFrame`."""
+
+    __module__ = "cudf_stand_in"
+
+    @property
+    def _constructor(self):
+        return Frame
+
+    @property
+    def _constructor_sliced(self):
+        return Series
+
+    def _cmp_method(self, other, op):
+        return Frame({name: Series(column)._cmp_method(other, op) for name, column in self.items()})
+
+    def astype(self, dtypes, **options):
+        given = dtypes if isinstance(dtypes, dict) else dict.fromkeys(self.columns, dtypes)
+        return Frame({name: column.astype(given.get(name, column.dtype)) for name, column in self.items()})
+
+    def to_pandas(self, **_):
+        return pd.DataFrame(self)
+
+
+@meta_nonempty.register((Series, Frame))
+def nonempty(meta):
+    return type(meta)(meta_nonempty(meta.to_pandas()))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def patches_applied():
+    patches.apply("kernel")
+    place_of_data = placement._place_of_data
+    with pytest.MonkeyPatch.context() as patch, dask.config.set(scheduler="sync"):
+        # These are objects of pandas, too.
+        is_ours = lambda data: isinstance(data, Frame | Series)  # noqa: E731
+        patch.setattr(placement, "_place_of_data", lambda data: "gpu" if is_ours(data) else place_of_data(data))
+        yield
+
+
+def on_both(compute):
+    """What it gives for pandas, and for dataframes that stand for those of cuDF."""
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    assert place_of(on_gpu) == "gpu"
+    assert place_of(on_gpu.x) == "gpu"
+    return compute(frame).compute(), compute(on_gpu).compute()
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.x > 0,
+        lambda frame: frame.x != 1,
+        lambda frame: ~(frame.x == 1),
+        lambda frame: frame.x.ne(1),
+        lambda frame: frame.x >= frame.k,
+        lambda frame: frame.x.between(0, 2),
+        lambda frame: frame.when < pd.Timestamp("2024-06-01"),
+        lambda frame: frame.when != frame.when,
+        lambda frame: frame[["x", "k"]] != 1,
+        lambda frame: frame[["k", "x"]].le(4),
+        lambda frame: frame[["k"]].le(frame[["x"]]),
+    ],
+)
+def test_a_comparison_with_nan_is_true_or_false(compute):
+    expected, result = on_both(compute)
+    assert not np.any(pd.isna(result))
+    assert np.array_equal(np.asarray(result, dtype=bool), expected)
+
+
+def test_rows_that_a_comparison_with_nan_selects_are_those_of_pandas():
+    expected, result = on_both(lambda frame: frame[~(frame.x > 0)].k)
+    assert result.tolist() == expected.tolist() == [3, 1, 4, 9, 0]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.x.astype(bool),
+        lambda frame: frame[["x", "k"]].astype("bool"),
+        lambda frame: frame[["x", "k"]].astype({"x": bool}),
+        lambda frame: frame[["x", "k"]].astype({"x": bool, "k": float}).x,
+        lambda frame: frame.x.astype("boolean"),
+        lambda frame: frame.k.astype(bool),
+    ],
+)
+def test_nan_is_converted_to_true(compute):
+    expected, result = on_both(compute)
+    assert pd.DataFrame(result).isna().to_numpy().tolist() == pd.DataFrame(expected).isna().to_numpy().tolist()
+    assert pd.DataFrame(result).eq(1).to_numpy().tolist() == pd.DataFrame(expected).eq(1).to_numpy().tolist()
+
+
+@pytest.mark.parametrize("compute", [lambda frame: frame.name == "b", lambda frame: frame[["name", "x"]] != "b"])
+def test_a_comparison_of_strings_keeps_missing_values(compute):
+    expected, result = on_both(compute)
+    assert pd.DataFrame(result).isna().to_numpy().tolist() == pd.DataFrame(expected).isna().to_numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.name.str.len(),
+        lambda frame: frame.name.str.isalnum(),
+        lambda frame: frame.name.str.count("c"),
+        lambda frame: frame.name.str.upper(),
+        lambda frame: frame.when.dt.is_quarter_end,
+        lambda frame: frame.dropna().when.dt.quarter,
+    ],
+)
+def test_numbers_and_booleans_of_an_accessor_have_the_dtype_of_pandas(compute):
+    expected, result = on_both(compute)
+    assert result.dtype == expected.dtype
+    pd.testing.assert_series_equal(pd.Series(result), expected)
+
+
+def test_codes_of_missing_categories_are_negative():
+    def codes(frame):
+        return frame.name.astype(pd.CategoricalDtype(["a", "b", "cc"])).cat.codes
+
+    expected, result = on_both(codes)
+    assert result.tolist() == expected.tolist() == [1, -1, 0, 2, 1] * 2
+    assert result.dtype == expected.dtype == "int8"
+
+
+GROUPS = {
+    "sum": lambda frame: frame.groupby("k").x.sum(),
+    "mean of a column": lambda frame: frame.groupby("k").x.mean(),
+    "several": lambda frame: frame.groupby("k").agg({"x": ["min", "max"]}),
+    "variance": lambda frame: frame.groupby("k").x.var(),
+    "count": lambda frame: frame.groupby("k").count(),
+    "size": lambda frame: frame.groupby("name").size(),
+    "two keys": lambda frame: frame.groupby(["name", "k"]).x.max(),
+}
+
+
+@pytest.mark.parametrize("compute", GROUPS.values(), ids=GROUPS)
+def test_groups_are_in_the_order_of_pandas(compute):
+    _, result = on_both(compute)
+    assert result.index.tolist() == compute(FRAME).index.tolist()
+
+
+def test_groups_are_not_sorted_if_the_user_says_so_or_if_they_are_in_several_partitions():
+    frame = dd.from_pandas(pd.concat([FRAME] * 8, ignore_index=True), npartitions=20)
+    assert replaced(frame.groupby("k").x.sum().expr).operand("sort") is None
+    assert replaced(frame.partitions[:5].groupby("k").x.sum().expr).operand("sort") is True
+    assert replaced(frame.partitions[:5].groupby("k", sort=False).x.sum().expr).operand("sort") is False
+    for several in (2, True):
+        assert replaced(frame.partitions[:5].groupby("k").x.sum(split_out=several).expr).operand("sort") is None
+
+
+class CudfGroupbyAgg(_groupby.GroupbyAggregation):
+    """Stands for that of dask_cudf, which adds a column to its input."""
+
+    @property
+    def spec_info(self):
+        return {"aggs": self.arg}
+
+    def _lower(self):
+        return Decomposed(*self.operands)
+
+
+class Decomposed(_groupby.DecomposableGroupbyAggregation):
+    @classmethod
+    def chunk(cls, df, *by, **kwargs):
+        df["squares"] = df.x**2
+        return super().chunk(df, *by, **kwargs)
+
+
+def test_an_aggregation_that_adds_columns_leaves_its_input_as_it_is():
+    frame = dd.from_pandas(FRAME[["k", "x"]], npartitions=3).persist()
+    arguments = [frame.expr, {"x": ["std"]}, *[None] * 6, None, "k"]
+    result = replaced(CudfGroupbyAgg(*arguments))
+    assert type(replaced(result)) is type(result)
+    assert replaced(result)._name == result._name
+    computed = new_collection(result).compute()
+    pd.testing.assert_frame_equal(computed.sort_index(), FRAME[["k", "x"]].groupby("k").agg({"x": ["std"]}))
+    assert list(frame.compute().columns) == ["k", "x"]
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        lambda frame: frame.set_index("k").reset_index(),
+        lambda frame: frame.sort_values("x"),
+        lambda frame: frame.repartition(partition_size="1kB"),
+    ],
+)
+def test_the_number_of_partitions_is_not_computed_for_the_order_of_groups(prepare):
+    def fail(*_):
+        raise AssertionError
+
+    frame = prepare(dd.from_pandas(FRAME, npartitions=3))
+    with dask.config.set(scheduler=fail):
+        assert replaced(frame.groupby("k").x.sum().expr).operand("sort") is True
+
+
+@pytest.mark.parametrize("compute", [lambda frame: frame.x != 1, lambda frame: frame.name.str.len()])
+def test_an_expression_of_the_gpu_has_no_more_tasks(compute):
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    on_host, on_gpu = (compute(frame.map_partitions(kind, meta=kind(frame._meta))) for kind in (pd.DataFrame, Frame))
+    assert [len(each.optimize(fuse=False).dask) for each in (on_host, on_gpu)] == [12, 12]
+    assert type(on_gpu.expr).__name__.endswith("AsPandas")
+
+
+def test_an_expression_of_the_gpu_can_be_sent_to_a_worker():
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    length, quarter = frame.name.str.len().expr, frame.when.dt.quarter.expr
+    for expression in (
+        replaced((frame.x != 1).expr),
+        replaced(frame.x.between(0, 1).expr),
+        FunctionMapAsPandas(*length.operands, "int64"),
+        PropertyMapAsPandas(*quarter.operands, "int32"),
+    ):
+        sent = pickle.loads(pickle.dumps(expression))  # noqa: S301
+        assert (sent._name, type(sent)) == (expression._name, type(expression))
+
+
+def test_an_expression_of_the_cpu_is_as_ever():
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    for collection in (frame.x != 1, frame.name.str.len(), frame.groupby("k").x.sum()):
+        assert not type(collection.expr).__module__.startswith("jupyter_gpudask")
+    assert frame.groupby("k").x.sum().expr.operand("sort") is None
+
+
+def test_the_text_of_an_expression_with_metadata_of_the_gpu_can_be_shown():
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    assert "Map" in repr(on_gpu.x.map({1.0: 2.0}, meta=Series(dtype=float)))
