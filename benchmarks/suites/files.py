@@ -1,0 +1,73 @@
+"""The files of Dask's tests, in a folder of their own, and the portions in which they are run."""
+
+from __future__ import annotations
+
+import shutil
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import dask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+PORTION = 40
+"""Tests that are run at once, of one file."""
+
+SUITES = {
+    "array": "array/tests/test_*.py",
+    "dataframe": "dataframe/tests/test_*.py",
+    "expressions": "dataframe/dask_expr/tests/test_*.py",
+    "io": "dataframe/io/tests/test_*.py",
+    "cupy": "array/tests/test_cupy_*.py",
+}
+"""Where the tests are in Dask's package."""
+
+_LEFT_OUT = {"array": "test_cupy_"}
+
+
+class Portion(NamedTuple):
+    """Some tests of one file."""
+
+    file: Path
+    names: tuple[str, ...]
+
+
+def copy_tests(suites: Iterable[str], folder: Path, source: Path | None = None) -> list[Path]:
+    """Copy tests of Dask to `folder`, where their modules are not parts of Dask, and the fixtures that they need.
+
+    Parameters
+    ----------
+    suites
+        Keys of `SUITES`.
+    folder
+        Where to.
+    source
+        Dask's package; by default the installed one.
+
+    Raises
+    ------
+    FileNotFoundError
+        The package has no such tests.
+    """
+    source = source or Path(dask.__file__).parent
+    shutil.copy(source / "conftest.py", folder / "conftest.py")
+    copies = []
+    for suite in suites:
+        (folder / suite).mkdir()
+        unwanted = _LEFT_OUT.get(suite)
+        files = [file for file in sorted(source.glob(SUITES[suite])) if not unwanted or unwanted not in file.name]
+        if not files:
+            raise FileNotFoundError(f"{source} has no {SUITES[suite]}. Give another: --dask-source FOLDER/dask")
+        copies += [Path(shutil.copy(file, folder / suite / file.name)) for file in files]
+    return copies
+
+
+def portions(tests: Mapping[Path, Sequence[str]], size: int = PORTION) -> list[Portion]:
+    """All tests, in turns from all files, so that a run that is cut short has seen something of each."""
+    of_files = [
+        [Portion(file, tuple(names[begin : begin + size])) for begin in range(0, len(names), size)]
+        for file, names in tests.items()
+    ]
+    return [portion for turn in zip_longest(*of_files) for portion in turn if portion]
