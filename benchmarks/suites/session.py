@@ -40,7 +40,7 @@ class Side:
 
 
 def collect(file: Path) -> list[str]:
-    """The names of the tests of a file, without slow ones and those that need a network; of GPUs, only those for CuPy."""
+    """The names of the tests of a file, without slow ones, those that need a network, and those for GPUs but CuPy's."""
     names: list[str] = []
     unwanted = "slow or network" if file.parent.name == "cupy" else "slow or network or gpu"
     _run_pytest(file, _Chosen(None, names), "-m", f"not ({unwanted})", "--collect-only")

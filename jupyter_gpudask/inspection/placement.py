@@ -17,6 +17,8 @@ Place = Literal["host", "gpu"]
 GPU_BACKENDS = frozenset({"cupy", "cudf"})
 
 _HOST = (np.ndarray, pd.DataFrame, pd.Series, pd.Index)
+_NOT_PLAIN = (np.ma.MaskedArray, np.matrix)
+"""CuPy would drop the mask, and multiply element by element."""
 _NUMBERS = "biufc"
 _EXTENDED = "gG"
 """The characters of `numpy.longdouble` and `numpy.clongdouble`."""
@@ -43,10 +45,11 @@ def kind_of(value: Any) -> Literal["array", "dataframe"]:
 
 
 def can_move(value: Any) -> bool:
-    """Whether a GPU library supports its dtype: CuPy supports numbers only, without those of extended precision."""
+    """Whether a GPU library can hold it: CuPy holds plain arrays of numbers that have no extended precision."""
     if kind_of(value) == "dataframe":
         return True
-    return value.dtype.kind in _NUMBERS and value.dtype.char not in _EXTENDED
+    is_plain = not isinstance(getattr(value, "_meta", value), _NOT_PLAIN)
+    return is_plain and value.dtype.kind in _NUMBERS and value.dtype.char not in _EXTENDED
 
 
 def to_gpu(collection: Any) -> Any:
@@ -71,7 +74,8 @@ def to_host(value: Any) -> Any:
 
 
 def _to_numpy(block: Any) -> Any:
-    return to_numpy_dispatch(block)
+    """A block on the host; functions of the user may return anything, such as `None`."""
+    return to_numpy_dispatch(block) if is_type_of_gpu(type(block)) else block
 
 
 def results_to_host(result: Any) -> Any:

@@ -1,4 +1,8 @@
-"""Refuses operations that mix CPU and GPU collections at the line that builds them, with the names of both."""
+"""Refuses operations that mix CPU and GPU collections at the line that builds them, with the names of both.
+
+With the fallback to the host, an operation on an array that CuPy cannot hold, such as a masked one, runs on the CPU,
+and arrays that have no name in the user's code, such as those that Dask creates for itself, are moved to the GPU.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,9 @@ from dask.utils import funcname
 
 from ..errors import MixedBackendsError
 from ..inspection.arguments import first_argument
-from ..inspection.placement import place_of, place_of_partitions
+from ..inspection.placement import can_move, place_of, place_of_partitions, to_gpu, to_host
 from ..inspection.user_code import names_behind, names_of
+from ..overlay.config_overlay import current_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,8 +38,39 @@ def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
         given = [*args, *(value for name, value in kwargs.items() if name != "out")]
         parts = [part for arg in given for part in (arg if isinstance(arg, list | tuple) else [arg])]
         # Scalars can be mixed, and plain data is placed with the other operands.
-        _refuse_mixture(part for part in parts if isinstance(part, core.Array) and part.ndim)
+        arrays = [part for part in parts if isinstance(part, core.Array) and part.ndim]
+        if {place_of(array) for array in arrays} >= {"host", "gpu"}:
+            move = _move_of(arrays)
+            args = tuple(_moved(arg, move) for arg in args)
+            kwargs = {name: value if name == "out" else _moved(value, move) for name, value in kwargs.items()}
     return original(*args, **kwargs)
+
+
+def _move_of(arrays: list[core.Array]) -> Callable[[core.Array], Any]:
+    """Where the operands of an operation are moved: to the host, if CuPy cannot hold one of them, else to the GPU.
+
+    Raises
+    ------
+    MixedBackendsError
+        The user chooses: an operand on the CPU has a name in the cell, or there is no fallback to the host.
+    """
+    __tracebackhide__ = True
+    record = current_record()
+    on_host = [array for array in arrays if place_of(array) == "host"]
+    if record is None or record.fallback != "host":
+        _refuse_mixture(arrays)
+    if not all(map(can_move, on_host)):
+        return to_host
+    if any(map(names_of, on_host)):
+        _refuse_mixture(arrays)
+    return to_gpu
+
+
+def _moved(argument: Any, move: Callable[[core.Array], Any]) -> Any:
+    if isinstance(argument, list | tuple):
+        return type(argument)(_moved(part, move) for part in argument)
+    is_operand = isinstance(argument, core.Array) and argument.ndim and place_of(argument) is not None
+    return move(argument) if is_operand else argument
 
 
 def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

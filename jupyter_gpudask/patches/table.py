@@ -338,6 +338,7 @@ PATCHES = (
             _code("dask.local:get_async", "host_fallback:run_locally"),
             _attribute("dask.array:Array.__new__", "host_fallback:note_array"),
             _code("dask._collections:new_collection", "host_fallback:build_frame"),
+            _code("dask.array:unique", "arrays.unique:unique"),
         ),
         process="kernel",
         reason="Where CuPy or cuDF lack a function, Dask fails. With GpuDask.fallback = 'host' the function gets host "
@@ -382,10 +383,12 @@ PATCHES = (
             _code("dask.array:angle", "arrays.numeric:angle"),
             _code("dask.array:sinc", "arrays.numeric:sinc"),
             _code("dask.array.core:elemwise", "arrays.numeric:elemwise"),
+            _attribute("dask.array:Array.__setitem__", "arrays.assignment:assign"),
         ),
         process="kernel",
         reason="For quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers. It rounds a "
-        "quotient before the floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN.",
+        "quotient before the floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN. "
+        "x[da.asarray([7])] = 0 changes elements of other blocks, and x[0] = np.ma.masked loses the mask.",
         upstream="https://github.com/cupy/cupy/issues/9110",
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         requires=_DASK,

@@ -1,0 +1,102 @@
+"""Arrays that CuPy cannot hold, and what is computed from them, stay on the host; `da.unique` with counts."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from device import MARKS
+
+from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
+from jupyter_gpudask.inspection.placement import place_of, results_to_host
+
+pytestmark = [*MARKS]
+
+MASKED = np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[False, True, False, False])
+
+
+def test_masks_are_kept(cell):
+    cell()
+    x = da.from_array(MASKED, chunks=2)
+    assert x.sum().compute() == 8
+    assert (x + 1).compute().tolist() == [2, None, 4, 5]
+    assert da.ma.count(x).compute() == 3
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_rows_of_a_matrix_are_multiplied_as_such(cell):
+    cell()
+    x = da.from_array(np.matrix([[1, 2], [3, 4]]), asarray=False)
+    np.testing.assert_array_equal(x.map_blocks(lambda block: block * block, dtype=int).compute(), [[7, 10], [15, 22]])
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        (lambda x, y: x + y, [1, None, 5, 7]),
+        (lambda x, y: y + x, [1, None, 5, 7]),
+        (lambda x, y: da.concatenate([x, y]), [1, None, 3, 4, 0, 1, 2, 3]),
+        (lambda x, y: da.stack([y, x])[1], [1, None, 3, 4]),
+    ],
+)
+def test_beside_a_masked_array_the_others_are_moved_to_the_host(cell, operation, expected):
+    cell()
+    x, y = da.from_array(MASKED, chunks=2), da.arange(4.0, chunks=2)
+    assert place_of(y) == "gpu"
+    assert operation(x, y).compute().tolist() == expected
+
+
+def test_without_a_fallback_a_masked_array_beside_others_is_refused(cell):
+    cell("error")
+    with pytest.raises(MixedBackendsError):
+        da.from_array(MASKED, chunks=2) + da.arange(4.0, chunks=2)
+
+
+def test_arrays_that_dask_creates_for_itself_are_moved_to_the_gpu(cell):
+    cell()
+    x = da.insert(da.arange(4.0, chunks=2), 1, 9.0, axis=0)
+    assert place_of(x) == "gpu"
+    assert x.compute().get().tolist() == [0, 9, 1, 2, 3]
+
+
+@pytest.mark.parametrize("dtype", [[("a", "f8"), ("b", "i4")], "M8[D]", object])
+def test_arrays_of_a_dtype_that_cupy_lacks_are_created_on_the_host(cell, dtype):
+    cell()
+    x = da.ones(4, dtype=dtype, chunks=2)
+    assert place_of(x) == "host"
+    np.testing.assert_array_equal(x.compute(), np.ones(4, dtype=dtype))
+
+
+def test_blocks_that_are_no_arrays_are_results(cell):
+    cell()
+    x = da.from_array(np.float64(2.0))
+    assert place_of(x) == "gpu"
+    assert float(x.compute()) == 2
+    y = da.from_delayed(da.ones(3).to_delayed()[0], shape=(3,), dtype=float)
+    assert results_to_host(y.compute()).tolist() == [1, 1, 1]
+
+
+def test_percentiles_along_an_axis_are_nan_only_where_the_input_is(cell):
+    cell()
+    numbers = np.array([[1.0, 2.0, np.nan], [3.0, 4.0, 5.0]])
+    x = da.percentile(da.from_array(numbers, chunks=(1, 2)), 50, axis=1)
+    np.testing.assert_array_equal(x.compute().get(), [np.nan, 4])
+
+
+NUMBERS = np.array([3, 1, 3, 2, 1, 3])
+
+
+@pytest.mark.parametrize("options", [["counts"], ["index", "inverse"], ["index", "inverse", "counts"]])
+def test_unique_values_come_with_indices_and_counts(cell, options):
+    on_host = cell()
+    options = {f"return_{name}": True for name in options}
+    results = da.unique(da.from_array(NUMBERS, chunks=2), **options)
+    assert {place_of(result) for result in results} == {"gpu"}
+    for result, expected in zip(results, np.unique(NUMBERS, **options), strict=True):
+        np.testing.assert_array_equal(result.compute().get(), expected)
+    assert on_host() == {"unique": 3}
+
+
+def test_with_strict_counts_of_unique_values_are_refused(cell):
+    cell("strict")
+    with pytest.raises(NotOnGpuError, match="unique"):
+        da.unique(da.from_array(NUMBERS, chunks=2), return_counts=True)
+    assert da.unique(da.from_array(NUMBERS, chunks=2)).compute().get().tolist() == [1, 2, 3]
