@@ -1,8 +1,8 @@
 """Lets `assert_eq` of dask.array and dask.dataframe compare collections on GPUs with NumPy and pandas, by value.
 
-Both compute a collection inside Dask, so that a result on the GPU stays there. The results are converted here as those
-of a cell are. What `assert_eq` checks of the collection itself is not changed: that the blocks have the shapes and the
-dtypes that Dask has said, that the partitions are where the divisions say, and the names.
+Both compute a collection inside Dask, so that a result on the GPU stays there. Here the collection is moved to the host
+first, as `compute()` of a cell does. What `assert_eq` checks besides the values is not changed: that the blocks have
+the shapes and the dtypes that Dask has said, that the partitions are where the divisions say, and the names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import dask.array.utils
 import dask.dataframe.utils
 from dask.base import is_dask_collection
 
-from jupyter_gpudask.inspection.placement import place_of, results_to_host
+from jupyter_gpudask.inspection.placement import place_of, results_to_host, to_host
 
 
 @dataclass
@@ -25,27 +25,36 @@ class Counts:
     on_gpu: int = 0
 
 
-def compare_on_host() -> Counts:
-    """Replace the functions of Dask; the counts go on for as long as the process lives."""
+def count_comparisons(*, on_host: bool) -> Counts:
+    """Replace what `assert_eq` calls for each of its arguments; the counts go on for as long as the process lives.
+
+    Parameters
+    ----------
+    on_host
+        Whether collections and results on GPUs are moved to the host.
+    """
     counts = Counts()
     computed_array = dask.array.utils._get_dt_meta_computed
     computed_frame = dask.dataframe.utils._check_dask
 
-    def count(collection: Any) -> bool:
-        on_gpu = is_dask_collection(collection) and place_of(collection) == "gpu"
-        counts.compared += is_dask_collection(collection)
-        counts.on_gpu += on_gpu
-        return on_gpu
+    def moved(value: Any) -> Any:
+        is_collection = is_dask_collection(value)
+        counts.compared += is_collection
+        counts.on_gpu += is_collection and place_of(value) == "gpu"
+        if not on_host:
+            return value
+        return to_host(value) if is_collection else results_to_host(value)
 
     def array(x: Any, *args: Any, **kwargs: Any) -> Any:
-        on_gpu = count(x)
-        value, dtype, meta, computed = computed_array(x, *args, **kwargs)
-        return results_to_host(value), dtype, None if on_gpu else meta, results_to_host(computed)
+        value = moved(x)
+        data, dtype, meta, computed = computed_array(value, *args, **kwargs)
+        return data, dtype, meta if value is x else None, computed
 
     def frame(dsk: Any, *args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("result") is None:  # not its index, for which the function calls itself
-            count(dsk)
-        return results_to_host(computed_frame(dsk, *args, **kwargs))
+        # The function calls itself for the index of a result.
+        value = moved(dsk) if kwargs.get("result") is None else dsk
+        result = computed_frame(value, *args, **kwargs)
+        return results_to_host(result) if on_host else result  # a number of an array, too
 
     dask.array.utils._get_dt_meta_computed = array
     dask.dataframe.utils._check_dask = frame

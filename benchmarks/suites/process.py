@@ -139,10 +139,10 @@ class TestProcess:
 def _serve(pipe: Connection, side: Side) -> None:
     os.setsid()
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    from .comparison import compare_on_host
+    from .comparison import count_comparisons
     from .session import _switch
 
-    counts = compare_on_host()
+    counts = count_comparisons(on_host=side.switched and side.results == "host")
     with _quiet(), tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         with _switch(side):  # what cannot begin at all ends the program here

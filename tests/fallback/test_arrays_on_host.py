@@ -21,6 +21,12 @@ def test_masks_are_kept(cell):
     assert da.ma.count(x).compute() == 3
 
 
+def test_a_function_may_mask_some_blocks_only(cell):
+    cell()
+    x = da.arange(4.0, chunks=2).map_blocks(lambda block: block if (block > 1).any() else np.ma.masked_less(block, 1))
+    assert x.compute().tolist() == [None, 1, 2, 3]
+
+
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 def test_rows_of_a_matrix_are_multiplied_as_such(cell):
     cell()
