@@ -106,7 +106,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--dask-source", type=Path, metavar="FOLDER", help="Dask's package, if not the installed one")
     parser.add_argument("--only", default="", metavar="PREFIX", help="of 'SUITE/FILE::TEST'")
     parser.add_argument("--processes", type=int, default=max(1, min(16, os.cpu_count() or 1)), help="pairs of them")
-    parser.add_argument("--limit", type=float, default=30.0, help="seconds for a test")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds for a test")
     parser.add_argument("--seconds", type=float, default=360.0, help="for all of it; what is left is not run")
     parser.add_argument("--out", type=Path, help="the JSON file to write")
     parser.add_argument("--table", type=Path, help="the markdown file to write")

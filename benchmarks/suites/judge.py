@@ -23,7 +23,10 @@ _RAISES = r"DID NOT (RAISE|WARN)|Regex pattern did not match|Regex:|Expected reg
 _KINDS = {
     TYPES: (
         r"different types|changes its type|different type than implied|Expected type|Series Expected",
-        r"isinstance|type\(|_meta\b|\bmeta\b|is_dataframe_like|is_series_like|is_index_like|sys\.getsizeof|typename",
+        (
+            r"isinstance|type\(|_meta\b|\bmeta\b|is_dataframe_like|is_series_like|is_index_like|sys\.getsizeof|"
+            r"typename|persisted_data"
+        ),
     ),
     DTYPE: (
         r"different dtypes|Attribute \"(dtype|inferred_type)\" (is|are) different",

@@ -147,8 +147,11 @@ def _serve(pipe: Connection, side: Side) -> None:
         os.chdir(folder)
         with _switch(side):  # what cannot begin at all ends the program here
             import dask.array as da
+            import dask.dataframe as dd
+            import pandas as pd
 
             da.ones(2).sum().compute()
+            dd.from_pandas(pd.DataFrame({"x": [1]})).x.sum().compute()
         pipe.send(_ENDS_RUN)
         with contextlib.suppress(EOFError):
             while True:

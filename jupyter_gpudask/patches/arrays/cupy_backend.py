@@ -75,7 +75,7 @@ class CupyBackend(CupyBackendEntrypoint):
     def arange(*args: Any, like: Any = None, **kwargs: Any) -> Any:
         """As `dask.array.arange`, of CuPy blocks."""
         array = _created("arange", *args, like=like, **kwargs)
-        return renamed(array, array.name, "cupy") if isinstance(array, Array) else array
+        return renamed(array, array.name, "cupy")
 
 
 def to_cupy(block: Any) -> Any:
@@ -88,10 +88,7 @@ def to_cupy(block: Any) -> Any:
 
 
 def _created(function: str, /, *args: Any, **kwargs: Any) -> Any:
-    """Call Dask's function for NumPy, which creates blocks of the type of ``meta`` or ``like``.
-
-    The result is an `Array`, unless a plugin of the user (``array_plugins``) returns something else.
-    """
+    """Call Dask's function for NumPy, which creates blocks of the type of ``meta`` or ``like``."""
     create = getattr(array_creation_dispatch.dispatch("numpy"), function)
     parameter = "like" if function == "arange" else "meta"
     is_given = any(kwargs.get(name) is not None for name in (parameter, "like"))
