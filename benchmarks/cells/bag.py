@@ -72,8 +72,8 @@ _paths = records.map(json.dumps).to_textfiles(str(_folder / "*.json"))
 len(_paths), db.read_text(str(_folder / "*.json")).map(json.loads).pluck("n").compute()
 
 # %% groups
-groups = dict(b.groupby(lambda n: n % 3).compute())
-{key: sorted(values) for key, values in sorted(groups.items())}
+_groups = dict(b.groupby(lambda n: n % 3).compute())
+{key: sorted(values) for key, values in sorted(_groups.items())}
 
 # %% reduction
 b.reduction(max, max).compute(), b.reduction(sum, sum, split_every=2).compute()

@@ -104,12 +104,12 @@ total
 
 # %% new work while it is completed
 queue = as_completed(client.map(lambda n: n, [1, 2]))
-seen = []
+_seen = []
 for future in queue:
-    seen.append(future.result())
+    _seen.append(future.result())
     if future.result() < 5:
         queue.add(client.submit(lambda n: n + 4, future.result()))
-sorted(seen)
+sorted(_seen)
 
 # %% client.get of a graph
 client.get({"x": 1, "y": (lambda n: n + 1, "x")}, "y")
