@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from .judge import AGREES, COMPARED, VALUE
+from .judge import AGREES, COMPARED, GRAPH, TYPES, VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,10 +23,17 @@ def counts(rows: Sequence[Row]) -> dict[str, Any]:
         "tests": len(rows),
         "pass on the CPU and ran under the switch": compared,
         **{outcome: of_outcome[outcome] for outcome in (*COMPARED, "left out", "not run") if of_outcome[outcome]},
-        "agree, in percent": round(100 * len(agree) / compared, 1) if compared else None,
+        "agree, in percent": _percent(len(agree), compared),
+        "agree, or differ only in types or the graph, in percent": _percent(
+            len(agree) + of_outcome[TYPES] + of_outcome[GRAPH], compared
+        ),
         "agree, and compared a collection on the GPU": sum(row.on_gpu for row in agree),
         "agree, with something on the CPU": sum(bool(row.on_cpu) for row in agree),
     }
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 1) if whole else None
 
 
 def table(rows: Sequence[Row], introduction: Sequence[str]) -> str:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from .comparison import Counts
 
-LONGEST = 400
-"""Characters of a message that are kept."""
+LONGEST = 240
+"""Characters of a message, or of a statement, that are kept."""
 
 
 @dataclass(frozen=True)
