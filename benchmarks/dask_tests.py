@@ -119,6 +119,8 @@ def main() -> None:
     options = {name: getattr(arguments, name) for name in ("array", "dataframe", "fallback", "results")}
     began = time.monotonic()
     rows = run_all(arguments, (Side(switched=False), Side(switched=True, **options)), began + arguments.seconds)
+    if all(row.outcome == NOT_RUN for row in rows):
+        sys.exit("No test has run. Choose others with --suites and --only, or give more --seconds.")
     report = {
         **header(),
         **options,

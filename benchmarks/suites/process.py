@@ -56,7 +56,7 @@ class TestProcess:
             The tests; a name that the file does not have is left out of the result.
         limit
             Seconds for each of them. What needs more is ``"lost"``, and so is what ends the process; the others are
-            run in a new one.
+            run in a new one. Without a process, as on a GPU whose memory is full, they are ``"not run"``.
         deadline
             When all must be done, by `time.monotonic`: what is left is ``"not run"``.
         """
@@ -70,8 +70,15 @@ class TestProcess:
 
     def _run(self, file: Path, names: list[str], limit: float, deadline: float, outcomes: dict[str, Outcome]) -> bool:
         """Run until the end, or until the process is lost; whether there is something left to do."""
-        self._send("run", file, names)
-        running, wait = "", START_LIMIT
+        is_new = self._process is None
+        try:
+            self._send("run", file, names)
+        except (EOFError, OSError, TimeoutError) as error:
+            how = self._end(error, START_LIMIT)
+            if is_new:
+                print(f"A process does not start ({how}): {self._side}", file=sys.stderr)
+            return not is_new
+        running, wait, began = "", START_LIMIT, len(outcomes)
         while True:
             try:
                 message = self._receive(min(wait, max(0.0, deadline - time.monotonic())))
@@ -79,9 +86,9 @@ class TestProcess:
                 how = self._end(error, limit)
                 if time.monotonic() >= deadline and isinstance(error, TimeoutError):
                     return False
-                # Without a test that runs, it was the file: a second attempt would end in the same way.
-                lost = [running] if running else names
-                outcomes.update({name: Outcome("lost", Failure("", how)) for name in lost if name not in outcomes})
+                # Before the first test, it was the file: a second attempt would end in the same way.
+                lost = [running] if running else names if len(outcomes) == began else []
+                outcomes.update({name: Outcome("lost", Failure("", how)) for name in lost})
                 return True
             if message is _ENDS_RUN:
                 return False
