@@ -25,7 +25,8 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from report import header, publish
-from suites.files import SUITES, Portion, copy_tests, portions
+from suites.files import SUITES, Portion, copy_tests, full_name, portions
+from suites.journal import Journal
 from suites.judge import AGREES, LEFT_OUT, NOT_RUN, Row, judge
 from suites.process import TestProcess
 from suites.report import counts, table
@@ -40,8 +41,8 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
 class Pairs:
     """Pairs of processes, one for each side; a pair does one thing at a time."""
 
-    def __init__(self, number: int, sides: Sequence[Side]) -> None:
-        self._pairs = [[TestProcess(side) for side in sides] for _ in range(number)]
+    def __init__(self, number: int, sides: Sequence[Side], deadline: float) -> None:
+        self._pairs = [[TestProcess(side, deadline) for side in sides] for _ in range(number)]
         self._free: SimpleQueue[list[TestProcess]] = SimpleQueue()
         self._pool = ThreadPoolExecutor(number)
         for pair in self._pairs:
@@ -66,32 +67,44 @@ class Pairs:
                 process.close()
 
 
-def run_portion(pair: Sequence[TestProcess], portion: Portion, limit: float, deadline: float) -> list[Row]:
+def run_portion(pair: Sequence[TestProcess], portion: Portion, limit: float) -> list[Row]:
     """Run some tests of one file twice; the second time only those that pass on the CPU."""
     first, second = pair
-    before = first.run(portion.file, portion.names, limit, deadline)
+    before = first.run(portion.file, portion.names, limit)
     kept = [name for name, outcome in before.items() if outcome.outcome == "passed"]
-    after = second.run(portion.file, kept, limit, deadline)
-    place = f"{portion.file.parent.name}/{portion.file.name}"
-    rows = [judge(f"{place}::{name}", outcome, after.get(name)) for name, outcome in before.items()]
+    after = second.run(portion.file, kept, limit)
+    rows = [judge(full_name(portion.file, name), outcome, after.get(name)) for name, outcome in before.items()]
     for row in rows:
         if row.outcome not in (AGREES, LEFT_OUT, NOT_RUN):
             print(f"{row.outcome:18} {row.name}: {row.line} {row.note}"[:400], file=sys.stderr)
     return rows
 
 
-def run_all(arguments: argparse.Namespace, sides: Sequence[Side], deadline: float) -> list[Row]:
-    pairs = Pairs(arguments.processes, sides)
+def run_all(arguments: argparse.Namespace, sides: Sequence[Side], deadline: float, journal: Journal) -> list[Row]:
+    """The rows of all tests that are asked for, of those in the journal too."""
+    pairs = Pairs(arguments.processes, sides, deadline)
     try:
         with tempfile.TemporaryDirectory() as folder:
             files = copy_tests(arguments.suites, Path(folder), arguments.dask_source)
             names = pairs.map(lambda pair, file: pair[0].collect(file), files)
             tests = {
-                file: [name for name in of_file if f"{file.parent.name}/{file.name}::{name}".startswith(arguments.only)]
+                file: [name for name in of_file if full_name(file, name).startswith(tuple(arguments.only))]
                 for file, of_file in zip(files, names, strict=True)
             }
-            done = pairs.map(lambda pair, it: run_portion(pair, it, arguments.limit, deadline), portions(tests))
-            return sorted((row for rows in done for row in rows), key=lambda row: row.name)
+            wanted = {full_name(file, name) for file, of_file in tests.items() for name in of_file}
+            known = [row for name, row in journal.rows.items() if name in wanted]
+            left = {
+                file: [name for name in of_file if full_name(file, name) not in journal.rows]
+                for file, of_file in tests.items()
+            }
+
+            def run(pair: Sequence[TestProcess], portion: Portion) -> list[Row]:
+                rows = run_portion(pair, portion, arguments.limit)
+                journal.add(rows)
+                return rows
+
+            done = pairs.map(run, portions(left, first=arguments.first))
+            return sorted((row for rows in [known, *done] for row in rows), key=lambda row: row.name)
     finally:
         pairs.close()
 
@@ -104,10 +117,17 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--results", default="host", choices=["host", "gpu"], help="where those of compute() are")
     parser.add_argument("--suites", nargs="+", default=["array", "dataframe", "expressions", "io"], choices=SUITES)
     parser.add_argument("--dask-source", type=Path, metavar="FOLDER", help="Dask's package, if not the installed one")
-    parser.add_argument("--only", default="", metavar="PREFIX", help="of 'SUITE/FILE::TEST'")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="of 'SUITE/FILE::TEST'")
+    parser.add_argument("--first", nargs="+", default=[], metavar="PREFIX", help="of the tests that are run first")
     parser.add_argument("--processes", type=int, default=max(1, min(16, os.cpu_count() or 1)), help="pairs of them")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for a test")
     parser.add_argument("--seconds", type=float, default=360.0, help="for all of it; what is left is not run")
+    parser.add_argument(
+        "--rows",
+        type=Path,
+        metavar="FILE",
+        help="written as the tests are run; if it exists, the run goes on from there",
+    )
     parser.add_argument("--out", type=Path, help="the JSON file to write")
     parser.add_argument("--table", type=Path, help="the markdown file to write")
     return parser.parse_args()
@@ -118,7 +138,12 @@ def main() -> None:
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     options = {name: getattr(arguments, name) for name in ("array", "dataframe", "fallback", "results")}
     began = time.monotonic()
-    rows = run_all(arguments, (Side(switched=False), Side(switched=True, **options)), began + arguments.seconds)
+    try:
+        journal = Journal(arguments.rows, options)
+    except ValueError as error:
+        sys.exit(str(error))
+    sides = Side(switched=False), Side(switched=True, **options)
+    rows = run_all(arguments, sides, began + arguments.seconds, journal)
     if all(row.outcome == NOT_RUN for row in rows):
         sys.exit("No test has run. Choose others with --suites and --only, or give more --seconds.")
     report = {

@@ -8,7 +8,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from suites import judge as kinds
-from suites.files import copy_tests, portions
+from suites.files import copy_tests, full_name, portions
+from suites.journal import Journal
 from suites.judge import Failure, Outcome, Row, judge, kind
 from suites.process import TestProcess
 from suites.report import counts, table
@@ -24,7 +25,8 @@ PASSED = Outcome("passed", on_gpu=1)
         (PASSED, Outcome("failed", Failure("AssertionError", "", "assert x.sum() == 3")), kinds.VALUE),
         (PASSED, Outcome("failed", Failure("TypeError", "Unsupported dtype")), kinds.FAILS),
         (PASSED, Outcome("lost", Failure("", "took over 30 s")), kinds.LOST),
-        (PASSED, Outcome("skipped"), kinds.LEFT_OUT),
+        (PASSED, Outcome("skipped", Failure("Skipped", "no CuPy")), kinds.SKIPPED),
+        (PASSED, Outcome("xfailed"), kinds.SKIPPED),
         (PASSED, Outcome("not run"), kinds.NOT_RUN),
         (Outcome("failed"), None, kinds.LEFT_OUT),
         (Outcome("not run"), None, kinds.NOT_RUN),
@@ -50,6 +52,7 @@ ASSERT_EQ = {
         (Failure("AssertionError", "different types (a: ndarray, b: MaskedArray)", **ASSERT_EQ), kinds.VALUE),
         (Failure("AssertionError", "", "assert isinstance(x.compute(), np.ndarray)"), kinds.TYPES),
         (Failure("AssertionError", "", "assert len(x.dask) == 3", "assert len(x.dask) == 3"), kinds.GRAPH),
+        (Failure("AssertionError", "", "assert str(x.compute()) == y"), kinds.VALUE),
         (Failure("AssertionError", "", "assert_eq(x.dask, y)", "assert chunk.dtype == x.dtype"), kinds.DTYPE),
         (Failure("Failed", "DID NOT WARN. No warnings of type", "with pytest.warns(RuntimeWarning):"), kinds.RAISES),
         (Failure("KeyError", "'x'", "assert len(x.dask) == 3"), kinds.FAILS),
@@ -65,6 +68,8 @@ def test_dasks_tests_are_copied_and_taken_in_turns(tmp_path):
     assert not any("cupy" in file.name for file in files)
     of_files = {files[0]: ["a", "b", "c"], files[1]: ["d"]}
     assert [portion.names for portion in portions(of_files, 2)] == [("a", "b"), ("d",), ("c",)]
+    first = [full_name(files[0], "b"), full_name(files[0], "c")]
+    assert [portion.names for portion in portions(of_files, 2, first)] == [("b",), ("c",), ("a",), ("d",)]
     (tmp_path / "again").mkdir()
     with pytest.raises(FileNotFoundError, match="--dask-source"):
         copy_tests(["io"], tmp_path / "again", source=tmp_path)
@@ -102,6 +107,8 @@ def test_a_lost_process_costs_one_test(tmp_path):
         assert names == ["test_agrees", "test_ends_the_process", "test_fails[1]", "test_fails[2]", "test_stands_still"]
         outcomes = process.run(file, names[:4], limit=60)
         last = process.run(file, names[4:], limit=0.2)
+        file.write_text("import os; os._exit(3)")
+        assert process.collect(file) == []
     finally:
         process.close()
     assert [outcomes[name].outcome for name in names[:4]] == ["passed", "lost", "failed", "failed"]
@@ -124,3 +131,23 @@ def test_outcomes_are_counted_and_shown_by_function():
     page = table(rows, ["On no GPU."])
     assert "| `array/test_x.py::test_b` | another value | 1 of 2 | `assert x == y` AssertionError: 1 \\| 2 |" in page
     assert "| median | 1 |" in page
+
+
+def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
+    file, options = tmp_path / "rows.jsonl", {"array": "cupy"}
+    rows = [Row("a", kinds.VALUE, "1 | 2", seconds=(0.5, 1.0), on_cpu={"median": 3}), Row("b", kinds.NOT_RUN)]
+    Journal(file, options).add(rows)
+    file.write_text(file.read_text() + '{"name": "c", "outco')
+    journal = Journal(file, options)
+    assert journal.rows == {"a": rows[0]}
+    journal.add([Row("d", kinds.AGREES)])
+    assert list(Journal(file, options).rows) == ["a", "d"]
+    with pytest.raises(ValueError, match="Give another file"):
+        Journal(file, {"array": "numpy"})
+
+
+def test_after_the_deadline_no_test_is_run(tmp_path):
+    process = TestProcess(Side(switched=True), deadline=0.0)
+    assert process.run(tmp_path / "test_some.py", ["test_a"], limit=60)["test_a"].outcome == "not run"
+    assert process.collect(tmp_path / "test_some.py") == []
+    process.close()

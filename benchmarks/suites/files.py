@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import dask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 PORTION = 40
 """Tests that are run at once, of one file."""
@@ -64,8 +64,32 @@ def copy_tests(suites: Iterable[str], folder: Path, source: Path | None = None) 
     return copies
 
 
-def portions(tests: Mapping[Path, Sequence[str]], size: int = PORTION) -> list[Portion]:
-    """All tests, in turns from all files, so that a run that is cut short has seen something of each."""
+def full_name(file: Path, test: str) -> str:
+    """The name of a test among those of all files: ``"array/test_ufunc.py::test_angle"``."""
+    return f"{file.parent.name}/{file.name}::{test}"
+
+
+def portions(tests: Mapping[Path, Sequence[str]], size: int = PORTION, first: Collection[str] = ()) -> list[Portion]:
+    """All tests, in turns from all files, so that a run that is cut short has seen something of each.
+
+    Parameters
+    ----------
+    tests
+        The tests of each file.
+    size
+        The most tests of a portion.
+    first
+        Prefixes of the full names of tests that come before all others, in portions of a fourth of the size.
+    """
+    chosen = {
+        file: [name for name in names if full_name(file, name).startswith(tuple(first))]
+        for file, names in tests.items()
+    }
+    others = {file: [name for name in names if name not in chosen[file]] for file, names in tests.items()}
+    return _in_turns(chosen, max(1, size // 4)) + _in_turns(others, size)
+
+
+def _in_turns(tests: Mapping[Path, Sequence[str]], size: int) -> list[Portion]:
     of_files = [
         [Portion(file, tuple(names[begin : begin + size])) for begin in range(0, len(names), size)]
         for file, names in tests.items()

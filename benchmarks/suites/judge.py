@@ -13,10 +13,11 @@ GRAPH = "graph or partitions"
 RAISES = "another error or warning"
 FAILS = "fails"
 LOST = "process lost"
+SKIPPED = "skipped under the switch"
 LEFT_OUT = "left out"
 NOT_RUN = "not run"
 
-COMPARED = (AGREES, VALUE, DTYPE, TYPES, GRAPH, RAISES, FAILS, LOST)
+COMPARED = (AGREES, VALUE, DTYPE, TYPES, GRAPH, RAISES, FAILS, LOST, SKIPPED)
 """The outcomes of tests that pass on the CPU and that ran a second time."""
 
 _RAISES = r"DID NOT (RAISE|WARN)|Regex pattern did not match|Regex:|Expected regex|Expected no warning|Failed: DID NOT"
@@ -121,8 +122,8 @@ def judge(name: str, first: Outcome, second: Outcome | None) -> Row:
     failure = second.failure or Failure(second.outcome)
     if second.outcome == "lost":
         return Row(name, LOST, failure.message, **facts)
-    if second.outcome != "failed":  # a test that asks for CuPy or cuDF, and skips itself
-        return Row(name, LEFT_OUT, f"{second.outcome} under the switch", **facts)
+    if second.outcome != "failed":
+        return Row(name, SKIPPED, f"{failure.error}: {failure.message}", **facts)
     note = f"{failure.error}: {failure.message}" + (f" [{failure.place}]" if failure.place else "")
     return Row(name, kind(failure), note, failure.line, **facts)
 
@@ -139,8 +140,10 @@ def kind(failure: Failure) -> str:
         if re.search(message, failure.message):
             return name
     compares = failure.raised.lstrip().startswith("assert") and failure.raised != failure.line
+    statement = failure.raised if compares else _without_names(failure.line)
     for name, (_, line) in _KINDS.items():
-        if re.search(line, failure.raised if compares else _without_names(failure.line)):
+        is_computed = name == GRAPH and "compute(" in statement  # a value, whatever else the line has
+        if re.search(line, statement) and not is_computed:
             return name
     return VALUE
 

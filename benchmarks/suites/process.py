@@ -30,22 +30,35 @@ _ENDS_RUN = None
 
 
 class TestProcess:
-    """A process for one of the two sides; it is made again after it was lost."""
+    """A process for one of the two sides; it is made again after it was lost.
+
+    Parameters
+    ----------
+    side
+        How it runs the tests.
+    deadline
+        When all must be done, by `time.monotonic`: what is left is ``"not run"``.
+    """
 
     __test__ = False  # of pytest, which takes each class of this name for tests
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: Side, deadline: float = float("inf")) -> None:
         self._side = side
+        self._deadline = deadline
         self._process: Any = None
         self._pipe: Any = None
 
     def collect(self, file: Path) -> list[str]:
-        """The names of the tests of a file."""
-        self._send("collect", file, None)
-        names: list[str] = self._receive(START_LIMIT)
+        """The names of the tests of a file; of a file that cannot be imported, none."""
+        try:
+            self._send("collect", file, None)
+            names: list[str] = self._receive(START_LIMIT)
+        except (EOFError, OSError, TimeoutError) as error:
+            print(f"{file.name} has no tests: {self._end(error, START_LIMIT)}", file=sys.stderr)
+            return []
         return names
 
-    def run(self, file: Path, names: Sequence[str], limit: float, deadline: float = float("inf")) -> dict[str, Outcome]:
+    def run(self, file: Path, names: Sequence[str], limit: float) -> dict[str, Outcome]:
         """Run tests of one file.
 
         Parameters
@@ -57,34 +70,30 @@ class TestProcess:
         limit
             Seconds for each of them. What needs more is ``"lost"``, and so is what ends the process; the others are
             run in a new one. Without a process, as on a GPU whose memory is full, they are ``"not run"``.
-        deadline
-            When all must be done, by `time.monotonic`: what is left is ``"not run"``.
         """
         outcomes: dict[str, Outcome] = {}
         while remaining := [name for name in names if name not in outcomes]:
-            if time.monotonic() >= deadline:
-                break
-            if not self._run(file, remaining, limit, deadline, outcomes):
+            if self._is_over() or not self._run(file, remaining, limit, outcomes):
                 break
         return {name: outcomes.get(name, Outcome("not run")) for name in names}
 
-    def _run(self, file: Path, names: list[str], limit: float, deadline: float, outcomes: dict[str, Outcome]) -> bool:
+    def _run(self, file: Path, names: list[str], limit: float, outcomes: dict[str, Outcome]) -> bool:
         """Run until the end, or until the process is lost; whether there is something left to do."""
         is_new = self._process is None
         try:
             self._send("run", file, names)
         except (EOFError, OSError, TimeoutError) as error:
             how = self._end(error, START_LIMIT)
-            if is_new:
+            if is_new and not self._is_over():
                 print(f"A process does not start ({how}): {self._side}", file=sys.stderr)
             return not is_new
         running, wait, began = "", START_LIMIT, len(outcomes)
         while True:
             try:
-                message = self._receive(min(wait, max(0.0, deadline - time.monotonic())))
+                message = self._receive(wait)
             except (EOFError, OSError, TimeoutError) as error:
                 how = self._end(error, limit)
-                if time.monotonic() >= deadline and isinstance(error, TimeoutError):
+                if self._is_over() and isinstance(error, TimeoutError):
                     return False
                 # Before the first test, it was the file: a second attempt would end in the same way.
                 lost = [running] if running else names if len(outcomes) == began else []
@@ -107,7 +116,7 @@ class TestProcess:
         if isinstance(error, TimeoutError):
             self.close()
             return f"took over {limit:.0f} s"
-        self._process.join(10)
+        self._process.join(60)
         code = self._process.exitcode
         self.close()
         return f"the process died with {code}"
@@ -133,12 +142,15 @@ class TestProcess:
         theirs.close()
         self._receive(START_LIMIT)
 
+    def _is_over(self) -> bool:
+        return time.monotonic() >= self._deadline
+
     def _send(self, *request: Any) -> None:
         self.start()
         self._pipe.send(request)
 
     def _receive(self, limit: float) -> Any:
-        if not self._pipe.poll(limit):
+        if not self._pipe.poll(min(limit, max(0.0, self._deadline - time.monotonic()))):
             raise TimeoutError
         return self._pipe.recv()
 

@@ -1,7 +1,8 @@
 """Refuses operations that mix CPU and GPU collections at the line that builds them, with the names of both.
 
-With the fallback to the host, an operation on an array that CuPy cannot hold, such as a masked one, runs on the CPU,
-and arrays that have no name in the user's code, such as those that Dask creates for itself, are moved to the GPU.
+With the fallback to the host, an operation on an array that CuPy cannot hold, such as a masked one, runs on the CPU.
+Arrays that have no name in the user's code, such as those that Dask creates for itself, are moved to the GPU, and so
+are those that are computed from arrays on GPUs, with ``meta=np.array(())`` for instance.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ..inspection.arguments import first_argument
 from ..inspection.placement import can_move, place_of, place_of_partitions, to_gpu, to_host
 from ..inspection.user_code import names_behind, names_of
 from ..overlay.config_overlay import current_record
+from .arrays.block_meta import has_ancestors_on_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,7 +54,8 @@ def _move_of(arrays: list[core.Array]) -> Callable[[core.Array], Any]:
     Raises
     ------
     MixedBackendsError
-        The user chooses: an operand on the CPU has a name in the cell, or there is no fallback to the host.
+        The user chooses: an operand that was made on the CPU has a name in the cell, or there is no fallback to the
+        host.
     """
     __tracebackhide__ = True
     record = current_record()
@@ -61,7 +64,7 @@ def _move_of(arrays: list[core.Array]) -> Callable[[core.Array], Any]:
         _refuse_mixture(arrays)
     if not all(map(can_move, on_host)):
         return to_host
-    if any(map(names_of, on_host)):
+    if any(names_of(array) for array in on_host if not has_ancestors_on_gpu(array)):
         _refuse_mixture(arrays)
     return to_gpu
 

@@ -1,5 +1,6 @@
 """Arrays that CuPy cannot hold, and what is computed from them, stay on the host; `da.unique` with counts."""
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -61,6 +62,41 @@ def test_arrays_that_dask_creates_for_itself_are_moved_to_the_gpu(cell):
     x = da.insert(da.arange(4.0, chunks=2), 1, 9.0, axis=0)
     assert place_of(x) == "gpu"
     assert x.compute().get().tolist() == [0, 9, 1, 2, 3]
+
+
+def test_numpy_metadata_of_a_function_does_not_separate_its_results_from_the_other_arrays(cell):
+    cell()
+    numbers = np.arange(24.0).reshape(6, 4)
+    x = da.from_array(numbers, chunks=(3, -1))
+    meta = np.array((), dtype=float)
+    low, high = da.apply_gufunc(lambda a: (a.min(axis=-1), a.max(axis=-1)), "(i)->(),()", x, meta=(meta, meta))
+    middle = da.blockwise(lambda a: a.mean(axis=1), "i", x, "ij", concatenate=True, meta=meta)
+    results = (x - low[:, None]) / (high - low)[:, None] + middle[:, None]
+    np.testing.assert_allclose(results.compute().get(), (numbers - numbers[:, :1]) / 3 + numbers.mean(axis=1)[:, None])
+
+
+def test_an_operation_with_a_delayed_value_stays_on_the_gpu(cell):
+    cell()
+    x = da.blockwise(lambda a, b: a + b, "i", da.arange(4, chunks=2), "i", dask.delayed(int)(5), None, dtype=int)
+    assert place_of(x) == "gpu"
+    assert x.compute().get().tolist() == [5, 6, 7, 8]
+
+
+def test_arrays_are_filled_with_values_that_are_computed(cell):
+    cell()
+    x = da.arange(4.0, chunks=2)
+    for filled in (da.full((2, 2), x.sum(), chunks=1), da.full_like(x, x.max(), shape=(2, 2)), da.full(3, x.min())):
+        assert place_of(filled) == "gpu"
+    assert da.full((2, 2), x.sum(), chunks=1).compute().get().tolist() == [[6, 6], [6, 6]]
+    assert da.full(3, x.max(), dtype=int).compute().get().tolist() == [3, 3, 3]
+    assert da.full_like(x, x.max()).compute().get().tolist() == [3, 3, 3, 3]
+
+
+def test_arrays_like_one_on_the_gpu_have_dates_on_the_host(cell):
+    cell()
+    x = da.zeros_like(da.arange(4, chunks=2), dtype="M8[D]")
+    assert place_of(x) == "host"
+    np.testing.assert_array_equal(x.compute(), np.zeros(4, dtype="M8[D]"))
 
 
 @pytest.mark.parametrize("dtype", [[("a", "f8"), ("b", "i4")], "M8[D]", object])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.array import Array
+from dask.base import is_dask_collection
 from dask.highlevelgraph import HighLevelGraph
 
 from ...inspection.arguments import first_argument
@@ -24,11 +25,20 @@ _MARK = "_jupyter_gpudask_on_gpu"
 
 
 def compute_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As Dask's function, which calls functions with empty arrays; skips CuPy functions that read past their end."""
+    """As Dask's function, which calls functions with empty arrays; skips CuPy functions that read past their end.
+
+    A `Delayed` operand is skipped, too: NumPy makes an array of it, and with CuPy the result is a `Delayed` object.
+    """
     __tracebackhide__ = True
-    if first_argument(original, args, kwargs) in _NEVER_EMPTY and "gpu" in map(place_of, args[1:]):
+    if "gpu" in map(place_of, args[1:]) and (
+        first_argument(original, args, kwargs) in _NEVER_EMPTY or any(map(_is_delayed, [*args[1:], *kwargs.values()]))
+    ):
         return None
     return original(*args, **kwargs)
+
+
+def _is_delayed(value: Any) -> bool:
+    return is_dask_collection(value) and place_of(value) is None
 
 
 def make_array(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
@@ -50,3 +60,8 @@ def make_array(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> 
     if on_gpu:
         setattr(graph.layers[array.name], _MARK, True)
     return array
+
+
+def has_ancestors_on_gpu(array: Array) -> bool:
+    """Whether an array is computed from arrays on GPUs, whatever its own metadata says."""
+    return any(getattr(layer, _MARK, False) for layer in array.dask.layers.values())

@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask.array import Array, map_blocks
+from dask.array import Array, broadcast_to, map_blocks
 from dask.array.backends import array_creation_dispatch
+from dask.array.core import normalize_chunks
 from dask.array.cupy_entry_point import CupyBackendEntrypoint
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from ...fallback.missing import words_behind
-from ...inspection.placement import can_move, place_of
+from ...inspection.placement import can_move, place_of, to_gpu, to_host
 from ...overlay.config_overlay import current_record
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ class CupyBackend(CupyBackendEntrypoint):
 
     @staticmethod
     def full(*args: Any, **kwargs: Any) -> Any:
-        """As `dask.array.full`, of CuPy blocks."""
+        """As `dask.array.full`, of CuPy blocks; the value may be a Dask array, which NumPy would compute."""
+        if isinstance(kwargs.get("fill_value"), Array):
+            return _filled(**kwargs)
         return _created("full", *args, **kwargs)
 
     @staticmethod
@@ -101,7 +104,22 @@ def _created(function: str, /, *args: Any, **kwargs: Any) -> Any:
     except Exception as error:
         if not words_behind(error):
             raise
-    return create(*args, **kwargs)
+    on_host = {name: value for name, value in kwargs.items() if place_of(value) != "gpu"}  # without `meta` and `like`
+    return create(*args, **on_host)
+
+
+def _filled(
+    *, shape: Any, fill_value: Array, dtype: Any, chunks: Any = "auto", meta: Any = None, like: Any = None, **_: Any
+) -> Array:
+    """An array of a value that is computed; CuPy does not take one, and Dask would return functions for its blocks."""
+    shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    value = fill_value.astype(dtype)
+    if place_of(like if meta is None else meta) == "host":
+        value = to_host(value)
+    elif can_move(value):
+        value = to_gpu(value)
+    filled: Array = broadcast_to(value, shape, chunks=normalize_chunks(chunks, shape, dtype=value.dtype))
+    return filled
 
 
 def _block() -> Any:
