@@ -29,6 +29,7 @@ PARAMETERS = {
     "dask.array:asanyarray": "a dtype order like inline_array",
     "dask.array:asarray": "a allow_unknown_chunksizes dtype order like **kwargs",
     "dask.array:block": "arrays allow_unknown_chunksizes",
+    "dask.array:coarsen": "reduction x axes trim_excess **kwargs",
     "dask.array:concatenate": "seq axis allow_unknown_chunksizes",
     "dask.array:diag": "v k",
     "dask.array:diagonal": "a offset axis1 axis2",

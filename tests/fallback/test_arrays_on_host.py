@@ -75,6 +75,14 @@ def test_numpy_metadata_of_a_function_does_not_separate_its_results_from_the_oth
     np.testing.assert_allclose(results.compute().get(), (numbers - numbers[:, :1]) / 3 + numbers.mean(axis=1)[:, None])
 
 
+def test_a_coarsened_array_is_where_its_input_is(cell):
+    cell("error")
+    numbers = np.arange(16.0).reshape(4, 4)
+    x = da.coarsen(np.mean, da.from_array(numbers, chunks=2), {0: 2, 1: 2})
+    assert place_of(x) == "gpu"
+    assert (x + da.ones((2, 2), chunks=1)).compute().get().tolist() == [[3.5, 5.5], [11.5, 13.5]]
+
+
 def test_an_operation_with_a_delayed_value_stays_on_the_gpu(cell):
     cell()
     x = da.blockwise(lambda a, b: a + b, "i", da.arange(4, chunks=2), "i", dask.delayed(int)(5), None, dtype=int)

@@ -13,7 +13,7 @@ from dask.array import Array
 from dask.base import is_dask_collection
 from dask.highlevelgraph import HighLevelGraph
 
-from ...inspection.arguments import first_argument
+from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import can_move, place_of
 
 if TYPE_CHECKING:
@@ -54,12 +54,26 @@ def make_array(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> 
         needs = graph.dependencies.get(array.name, ())
         on_gpu = any(getattr(graph.layers.get(need), _MARK, False) for need in needs)
         if on_gpu:
-            import cupy
-
-            array._meta = cupy.empty((0,) * array.ndim, dtype=array.dtype)  # noqa: SLF001
+            _set_meta_of_cupy(array)
     if on_gpu:
         setattr(graph.layers[array.name], _MARK, True)
     return array
+
+
+def coarsen(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
+    """As `dask.array.coarsen`, which always sets NumPy metadata; the result is where the input is."""
+    __tracebackhide__ = True
+    result = original(*args, **kwargs)
+    if place_of(bind(original, args, kwargs).arguments["x"]) == "gpu" and can_move(result):
+        _set_meta_of_cupy(result)
+        setattr(result.dask.layers[result.name], _MARK, True)
+    return result
+
+
+def _set_meta_of_cupy(array: Array) -> None:
+    import cupy
+
+    array._meta = cupy.empty((0,) * array.ndim, dtype=array.dtype)  # noqa: SLF001
 
 
 def has_ancestors_on_gpu(array: Array) -> bool:
