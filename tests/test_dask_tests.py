@@ -70,6 +70,10 @@ def test_dasks_tests_are_copied_and_taken_in_turns(tmp_path):
     assert [portion.names for portion in portions(of_files, 2)] == [("a", "b"), ("d",), ("c",)]
     first = [full_name(files[0], "b"), full_name(files[0], "c")]
     assert [portion.names for portion in portions(of_files, 2, first)] == [("b",), ("c",), ("a",), ("d",)]
+    many = [f"a[{n}]" for n in range(12)]
+    few, *others = portions({files[0]: [*many, "b"]})
+    assert few.names == (*many[::2], "b")
+    assert [portion.names for portion in others] == [tuple(many[1::2])]
     (tmp_path / "again").mkdir()
     with pytest.raises(FileNotFoundError, match="--dask-source"):
         copy_tests(["io"], tmp_path / "again", source=tmp_path)

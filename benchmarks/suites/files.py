@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 PORTION = 40
 """Tests that are run at once, of one file."""
 
+PARAMETERS = 6
+"""Of each test function as many are run before the others."""
+
 SUITES = {
     "array": "array/tests/test_*.py",
     "dataframe": "dataframe/tests/test_*.py",
@@ -70,7 +73,7 @@ def full_name(file: Path, test: str) -> str:
 
 
 def portions(tests: Mapping[Path, Sequence[str]], size: int = PORTION, first: Collection[str] = ()) -> list[Portion]:
-    """All tests, in turns from all files, so that a run that is cut short has seen something of each.
+    """All tests, in turns from all files; a run that is cut short has seen some parameters of each test function.
 
     Parameters
     ----------
@@ -81,12 +84,27 @@ def portions(tests: Mapping[Path, Sequence[str]], size: int = PORTION, first: Co
     first
         Prefixes of the full names of tests that come before all others, in portions of a fourth of the size.
     """
-    chosen = {
+    early = {
         file: [name for name in names if full_name(file, name).startswith(tuple(first))]
         for file, names in tests.items()
     }
-    others = {file: [name for name in names if name not in chosen[file]] for file, names in tests.items()}
-    return _in_turns(chosen, max(1, size // 4)) + _in_turns(others, size)
+    left = {file: _without(names, early[file]) for file, names in tests.items()}
+    some = {file: _some_of_each(names) for file, names in left.items()}
+    others = {file: _without(names, some[file]) for file, names in left.items()}
+    return _in_turns(early, max(1, size // 4)) + _in_turns(some, size) + _in_turns(others, size)
+
+
+def _some_of_each(names: Sequence[str]) -> list[str]:
+    """Of each test function some of its parameters, evenly spread."""
+    functions: dict[str, list[str]] = {}
+    for name in names:
+        functions.setdefault(name.partition("[")[0], []).append(name)
+    return [name for of_one in functions.values() for name in of_one[:: -(-len(of_one) // PARAMETERS)]]
+
+
+def _without(names: Sequence[str], unwanted: Collection[str]) -> list[str]:
+    unwanted = set(unwanted)
+    return [name for name in names if name not in unwanted]
 
 
 def _in_turns(tests: Mapping[Path, Sequence[str]], size: int) -> list[Portion]:
