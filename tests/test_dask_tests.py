@@ -96,6 +96,12 @@ def test_ends_the_process():
 def test_fails(n):
     assert da.ones(3).sum().compute() == n
 
+def test_fails_in_compiled_code():
+    exec(compile("raise ValueError(1)", "nowhere.pyx", "exec"))
+
+def test_ends_pytest():
+    pytest.exit("now")
+
 def test_stands_still():
     time.sleep(10_000)
 """
@@ -108,14 +114,23 @@ def test_a_lost_process_costs_one_test(tmp_path):
     process = TestProcess(Side(switched=True))
     try:
         names = process.collect(file)
-        assert names == ["test_agrees", "test_ends_the_process", "test_fails[1]", "test_fails[2]", "test_stands_still"]
-        outcomes = process.run(file, names[:4], limit=60)
-        last = process.run(file, names[4:], limit=0.2)
+        assert [name.removeprefix("test_") for name in names] == [
+            "agrees",
+            "ends_the_process",
+            "fails[1]",
+            "fails[2]",
+            "fails_in_compiled_code",
+            "ends_pytest",
+            "stands_still",
+        ]
+        outcomes = process.run(file, names[:-1], limit=60)
+        last = process.run(file, names[-1:], limit=0.2)
         file.write_text("import os; os._exit(3)")
         assert process.collect(file) == []
     finally:
         process.close()
-    assert [outcomes[name].outcome for name in names[:4]] == ["passed", "lost", "failed", "failed"]
+    assert [outcomes[name].outcome for name in names[:-1]] == ["passed", "lost", "failed", "failed", "failed", "lost"]
+    assert outcomes["test_fails_in_compiled_code"].failure.error == "ValueError"
     assert outcomes["test_agrees"].compared == 1
     assert outcomes["test_ends_the_process"].failure.message == "the process died with 3"
     failure = outcomes["test_fails[2]"].failure

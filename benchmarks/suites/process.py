@@ -100,7 +100,9 @@ class TestProcess:
                 outcomes.update({name: Outcome("lost", Failure("", how)) for name in lost})
                 return True
             if message is _ENDS_RUN:
-                return False
+                if running:  # pytest itself failed
+                    outcomes[running] = Outcome("lost", Failure("", "pytest ended in it"))
+                return bool(running)
             running, *done = message
             wait = limit
             if done:

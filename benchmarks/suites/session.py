@@ -128,8 +128,15 @@ def _failure(item: pytest.Item, raised: pytest.ExceptionInfo[BaseException] | No
     place = f"{_short(str(last.path))}:{last.name}" if last and last not in of_test[-1:] else ""
     lines = [line.strip() for line in str(raised.value).splitlines() if line.strip()]
     message = " ".join(lines)[:LONGEST]
-    statements = [" ".join(str(each[-1].statement).split())[:LONGEST] if each else "" for each in (of_test, entries)]
-    return Failure(type(raised.value).__name__, message, *statements, place)
+    return Failure(type(raised.value).__name__, message, _statement(of_test), _statement(entries), place)
+
+
+def _statement(entries: list[pytest.TracebackEntry]) -> str:
+    """The statement of the last entry; of compiled code there is none."""
+    try:
+        return " ".join(str(entries[-1].statement).split())[:LONGEST]
+    except (AssertionError, IndexError):
+        return ""
 
 
 def _short(path: str) -> str:
