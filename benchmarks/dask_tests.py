@@ -25,7 +25,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from report import header, publish
-from suites.files import SUITES, Portion, copy_tests, full_name, portions
+from suites.files import SUITES, Portion, copy_tests, full_name, may_have, portions
 from suites.journal import Journal
 from suites.judge import AGREES, LEFT_OUT, NOT_RUN, Row, judge
 from suites.process import TestProcess
@@ -85,7 +85,8 @@ def run_all(arguments: argparse.Namespace, sides: Sequence[Side], deadline: floa
     pairs = Pairs(arguments.processes, sides, deadline)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            files = copy_tests(arguments.suites, Path(folder), arguments.dask_source)
+            copies = copy_tests(arguments.suites, Path(folder), arguments.dask_source)
+            files = [file for file in copies if may_have(file, arguments.only)]
             names = pairs.map(lambda pair, file: pair[0].collect(file), files)
             tests = {
                 file: [name for name in of_file if full_name(file, name).startswith(tuple(arguments.only))]

@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from suites import judge as kinds
-from suites.files import copy_tests, full_name, portions
+from suites.files import copy_tests, full_name, may_have, portions
 from suites.journal import Journal
 from suites.judge import Failure, Outcome, Row, judge, kind
 from suites.process import TestProcess
@@ -66,6 +66,10 @@ def test_dasks_tests_are_copied_and_taken_in_turns(tmp_path):
     files = copy_tests(["array", "expressions"], tmp_path)
     assert {file.parent.name for file in files} == {"array", "expressions"}
     assert not any("cupy" in file.name for file in files)
+    assert [file for file in files if may_have(file, ["array/test_ufunc", "array/test_wrap.py::test_full"])] == [
+        tmp_path / "array" / "test_ufunc.py",
+        tmp_path / "array" / "test_wrap.py",
+    ]
     of_files = {files[0]: ["a", "b", "c"], files[1]: ["d"]}
     assert [portion.names for portion in portions(of_files, 2)] == [("a", "b"), ("d",), ("c",)]
     first = [full_name(files[0], "b"), full_name(files[0], "c")]

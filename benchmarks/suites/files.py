@@ -72,6 +72,12 @@ def full_name(file: Path, test: str) -> str:
     return f"{file.parent.name}/{file.name}::{test}"
 
 
+def may_have(file: Path, prefixes: Iterable[str]) -> bool:
+    """Whether a test of a file may have a full name that begins with one of the prefixes."""
+    place = full_name(file, "")
+    return any(place.startswith(prefix) or prefix.startswith(place) for prefix in prefixes)
+
+
 def portions(tests: Mapping[Path, Sequence[str]], size: int = PORTION, first: Collection[str] = ()) -> list[Portion]:
     """All tests, in turns from all files; a run that is cut short has seen some parameters of each test function.
 

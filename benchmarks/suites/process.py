@@ -117,7 +117,7 @@ class TestProcess:
         """End the process; how it ended, in words."""
         if isinstance(error, TimeoutError):
             self.close()
-            return f"took over {limit:.0f} s"
+            return "no time was left" if self._is_over() else f"took over {limit:.0f} s"
         self._process.join(60)
         code = self._process.exitcode
         self.close()
