@@ -151,3 +151,74 @@ np.asarray(result) + np.ones(6)
 rng = da.random.default_rng(0)
 r = rng.normal(size=(100, 100), chunks=50)
 r.compute().shape, bool(abs(r.mean().compute()) < 1)
+
+# %% a mandelbrot set
+c = da.linspace(-2, 1, 12, chunks=6)[None, :] + 1j * da.linspace(-1, 1, 8, chunks=4)[:, None]
+z = c * 0
+for _ in range(5):
+    z = da.where(abs(z) < 2, z * z + c, z)
+(abs(z) < 2).sum(axis=0).compute()
+
+# %% a game of life
+def step(board):
+    neighbours = sum(np.roll(board, (i, j), (0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1)) - board
+    return ((neighbours == 3) | ((board == 1) & (neighbours == 2))).astype(int)
+
+
+board = da.from_array(np.eye(12, dtype=int)[:, ::-1] + np.eye(12, k=1, dtype=int), chunks=6)
+for _ in range(3):
+    board = board.map_overlap(step, depth=1, boundary=0, dtype=int)
+board.compute()
+
+# %% a running mean
+x.map_overlap(lambda b: np.array([row.cumsum() for row in b]), depth=0, dtype=float).compute()
+
+# %% Einstein's sum
+da.einsum("ij,kj->ik", x, x).compute(), da.tensordot(x, x, axes=((1,), (1,))).compute()
+
+# %% outer products and differences
+v = da.arange(6, chunks=3)
+da.outer(v, v).compute(), da.diff(v**2).compute(), da.gradient(v * 1.0, axis=0).compute()
+
+# %% cumulative sums along axes
+x.cumsum(axis=0).compute(), da.cumprod(x + 1, axis=1).compute()
+
+# %% assignment by indices
+y = x.copy()
+y[:, da.from_array(np.array([1, 4]), chunks=1)] = 0
+y[[0, 3]] = y[[0, 3]] * 2
+y.compute()
+
+# %% sorted parts
+da.topk(x.ravel(), 3).compute(), da.argtopk(x.ravel(), 2).compute(), x.ravel().argmin().compute()
+
+# %% digits and bins
+da.digitize(x, np.array([5.0, 10.0, 15.0])).compute(), da.bincount(da.from_array([0, 1, 1, 3], chunks=2)).compute()
+
+# %% two-dimensional histogram
+h, xe, ye = da.histogram2d(x.ravel(), (x * 2).ravel(), bins=[3, 2], range=[(0, 24), (0, 48)])
+h.compute(), xe
+
+# %% masks and fills
+m = da.ma.masked_where(x % 3 == 0, x)
+da.ma.filled(m, -1).compute(), m.sum().compute()
+
+# %% pads, tiles and flips
+da.pad(x, 1, mode="edge").compute(), da.tile(x[:1], 2).compute(), da.flip(x, 1).compute(), da.roll(x, 2, axis=1).compute()
+
+# %% triangles and diagonals
+square = x[:, :4]
+da.tril(square).compute(), da.diag(square).compute(), da.trace(square).compute()
+
+# %% norms and inverses
+square = da.from_array(np.array([[4.0, 1.0], [1.0, 3.0]]), chunks=2)
+da.linalg.norm(square).compute(), da.linalg.inv(square).compute(), da.linalg.cholesky(square, lower=True).compute()
+
+# %% selection of several conditions
+da.select([x < 5, x > 15], [x * 10, -x], default=0).compute(), da.choose(da.from_array([0, 1], chunks=1), [x[0, :2], x[1, :2]]).compute()
+
+# %% logic and counting
+da.count_nonzero(x % 2, axis=0).compute(), da.isin(x, [1.0, 5.0]).any().compute(), da.allclose(x, x + 1e-12).compute()
+
+# %% shapes
+x.reshape(2, 2, 6).transpose(2, 0, 1).shape, da.squeeze(x[None]).shape, da.moveaxis(x, 0, 1).compute()

@@ -142,3 +142,58 @@ np.asarray(df.x), df.x.to_dask_array(lengths=True).mean().compute()
 # %% a result is used in pandas
 result = df.groupby("name").x.sum().compute()
 pd.to_timedelta(result, unit="s"), result.to_dict()
+
+# %% rows of the largest values
+df.x.nlargest(3).compute(), df.id.nsmallest(2).compute()
+
+# %% pivot table
+wide = df.assign(part=(df.id % 2).astype("int64")).categorize(columns=["part"])
+wide.pivot_table(index="name", columns="part", values="x", aggfunc="sum").compute().sort_index()
+
+# %% melt
+df[["id", "x", "y"]].melt(id_vars="id").groupby("variable").value.sum().compute().sort_index()
+
+# %% concatenate
+dd.concat([df[["id", "x"]], df[["id", "x"]].assign(id=df.id + 100)]).id.sum().compute()
+
+# %% rename, drop and astype
+df.rename(columns={"x": "value"}).drop(columns=["y", "when"]).astype({"id": "float64"}).compute()
+
+# %% cumulative statistics
+df.x.cumsum().compute(), df.id.cumprod().tail(2), df.x.cummin().compute()
+
+# %% number of unique values
+df.name.nunique().compute(), df.groupby("name").id.nunique().compute().sort_index()
+
+# %% a transform of groups
+df.groupby("name").x.transform(lambda s: s - s.mean(), meta=("x", "f8")).compute().sort_index()
+
+# %% a function of groups
+df.groupby("name").apply(lambda g: g.x.max() - g.x.min(), meta=("span", "f8")).compute().sort_index()
+
+# %% first and last of groups
+df.groupby("name").id.first().compute().sort_index(), df.groupby("name").id.last().compute().sort_index()
+
+# %% variance and correlation of columns
+df.x.var().compute(), df[["x", "id"]].cov().compute()
+
+# %% isin and between
+df[df.name.isin(["Alice", "Bob"])].id.sum().compute(), df[df.x.between(0.2, 0.6)].id.compute()
+
+# %% texts with patterns
+df.name.str.contains("li").sum().compute(), df.name.str.replace("e", "E").compute(), df.name.str[:2].compute()
+
+# %% CSV there and back
+import tempfile
+from pathlib import Path
+
+_folder = Path(tempfile.mkdtemp())
+df[["id", "x", "name"]].to_csv(str(_folder / "*.csv"), index=False)
+dd.read_csv(str(_folder / "*.csv")).groupby("name").x.sum().compute().sort_index()
+
+# %% an index and its partitions
+by_id = df.set_index("id", sorted=True)
+by_id.divisions, by_id.loc[3:5].x.compute(), by_id.get_partition(0).x.compute()
+
+# %% iterate over partitions
+[len(part) for part in df.partitions], len(df), df.columns.tolist()

@@ -20,6 +20,8 @@ Place = Literal["host", "gpu"]
 GPU_BACKENDS = frozenset({"cupy", "cudf"})
 
 _HOST = (np.ndarray, pd.DataFrame, pd.Series, pd.Index)
+_NOT_PLAIN = (np.ma.MaskedArray, np.matrix)
+"""CuPy would drop the mask, and multiply element by element."""
 _NUMBERS = "biufc"
 _EXTENDED = "gG"
 """The characters of `numpy.longdouble` and `numpy.clongdouble`."""
@@ -46,12 +48,11 @@ def kind_of(value: Any) -> Literal["array", "dataframe"]:
 
 
 def can_move(value: Any) -> bool:
-    """Whether a GPU library can hold it: CuPy has numbers only, without extended precision and without masks."""
+    """Whether a GPU library can hold it: CuPy holds plain arrays of numbers that have no extended precision."""
     if kind_of(value) == "dataframe":
         return True
-    if isinstance(getattr(value, "_meta", value), np.ma.MaskedArray):
-        return False
-    return value.dtype.kind in _NUMBERS and value.dtype.char not in _EXTENDED
+    is_plain = not isinstance(getattr(value, "_meta", value), _NOT_PLAIN)
+    return is_plain and value.dtype.kind in _NUMBERS and value.dtype.char not in _EXTENDED
 
 
 def to_gpu(collection: Any) -> Any:
@@ -76,7 +77,12 @@ def to_host(value: Any) -> Any:
 
 
 def _to_numpy(block: Any) -> Any:
-    """A block as on the CPU: where NumPy returns a scalar, CuPy returns an array without dimensions."""
+    """A block as on the CPU, where NumPy returns a scalar and CuPy an array without dimensions.
+
+    Functions of the user may return anything, such as `None`.
+    """
+    if not is_type_of_gpu(type(block)):
+        return block
     on_host = to_numpy_dispatch(block)
     return on_host if on_host.ndim else on_host[()]
 

@@ -1,7 +1,8 @@
 """Operations that mix CPU and GPU collections: refused at the line that builds them, with the names of both.
 
 An operation with what no GPU library can hold, such as an array of objects or with a mask, runs on the CPU instead,
-unless ``GpuDask.fallback`` is ``"error"``; numbers that were computed from such an array are moved to the GPUs.
+unless ``GpuDask.fallback`` is ``"error"``. Numbers that were computed from such an array are moved to the GPUs, and so
+is what is computed from arrays on GPUs with NumPy metadata, as by ``meta=np.array(())``.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
         arrays = [part for part in parts if isinstance(part, core.Array) and part.ndim]
         mixed = _mixture(arrays)
         on_host = [part for part in arrays if place_of(part) == "host"]
-        if mixed and _falls_back() and all(not can_move(part) or may_be_moved(part) for part in on_host):
+        if mixed and _falls_back() and all(map(_may_follow, on_host)):
             lacking = next((part for part in on_host if not can_move(part)), None)
             if lacking is None:
                 return original(*_on_gpu(args), **_on_gpu(kwargs))
@@ -62,6 +63,11 @@ def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
             return original(*results_to_host(args), **results_to_host(kwargs))
         _refuse(mixed)
     return original(*args, **kwargs)
+
+
+def _may_follow(array: core.Array) -> bool:
+    """Whether an array on the host is there for another reason than that the user created it there."""
+    return not can_move(array) or may_be_moved(array)
 
 
 def _on_gpu(value: Any) -> Any:

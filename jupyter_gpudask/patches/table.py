@@ -383,6 +383,7 @@ PATCHES = (
         (
             _attribute("dask.array:Array.__new__", "arrays.block_meta:make_array"),
             _code("dask.array.utils:compute_meta", "arrays.block_meta:compute_meta"),
+            _code("dask.array:coarsen", "arrays.block_meta:coarsen"),
         ),
         process="kernel",
         reason="Dask sets NumPy metadata for arrays whose metadata it cannot infer (a histogram, an FFT, x[x > 0]), "
@@ -403,11 +404,13 @@ PATCHES = (
             _code("dask.array:insert", "arrays.routines:insert"),
             _code("dask.array:unique", "arrays.routines:unique"),
             _code("dask.array.core:elemwise", "arrays.numeric:elemwise"),
+            _attribute("dask.array:Array.__setitem__", "arrays.assignment:assign"),
         ),
         process="kernel",
         reason="For quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers. It rounds a "
         "quotient before the floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN. It has no "
-        "structured arrays, which da.unique needs for counts, and da.insert creates a NumPy array.",
+        "structured arrays, which da.unique needs for counts, and da.insert creates a NumPy array. x[da.asarray([7])] "
+        "= 0 changes elements of other blocks, and x[0] = np.ma.masked loses the mask.",
         upstream="https://github.com/cupy/cupy/issues/9110",
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         requires=_DASK,

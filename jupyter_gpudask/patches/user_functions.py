@@ -89,7 +89,7 @@ def map_user_function(original: Callable[..., Any], /, *args: Any, **kwargs: Any
         kwargs["func"] = moving
     result = original(*args, **kwargs)
     # Metadata comes of the function itself, which may decide on its place.
-    if not isinstance(result, Array) or can_move(result):
+    if not isinstance(result, Array) or can_move(result) or isinstance(result._meta, np.ma.MaskedArray):  # noqa: SLF001
         moving.place = place_of(result)
     return result
 

@@ -108,20 +108,6 @@ def test_arrays_that_cupy_could_hold_are_still_refused(cell):
         outside + array(NUMBERS)
 
 
-@pytest.mark.parametrize("option", ["return_index", "return_inverse", "return_counts"])
-def test_unique_values_come_with_indices_and_counts(cell, option):
-    numbers = np.array([3, 1, 3, 2, 1, 1])
-    expected = np.unique(numbers, **{option: True})
-    on_host = cell()
-    found = da.unique(array(numbers), **{option: True})
-    assert [place_of(each) for each in found] == ["gpu", "gpu"]
-    assert [each.compute().get().tolist() for each in found] == [each.tolist() for each in expected]
-    assert [each.dtype for each in found] == [each.dtype for each in expected]
-    assert on_host() == {"unique": 3}
-    assert da.unique(array(numbers)).compute().get().tolist() == [1, 2, 3]
-    assert on_host() == {"unique": 3}
-
-
 @pytest.mark.parametrize(
     ("where", "number", "axis"),
     [(1, 6, 1), (1, 6, -1), (0, 6.5, 0), ([1, 2], np.int8(6), 1), (slice(0, 2), 6, 0), (-1, 6, 1)],

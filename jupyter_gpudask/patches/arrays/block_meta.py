@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.array import Array
+from dask.base import is_dask_collection
 from dask.highlevelgraph import HighLevelGraph
 
-from ...inspection.arguments import first_argument
+from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import can_move, place_of
 from .marks import has_mark, mark
 
@@ -24,11 +25,20 @@ _META = list(inspect.signature(Array.__new__).parameters).index("meta")
 
 
 def compute_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As Dask's function, which calls functions with empty arrays; skips CuPy functions that read past their end."""
+    """As Dask's function, which calls functions with empty arrays; skips CuPy functions that read past their end.
+
+    A `Delayed` operand is skipped, too: NumPy makes an array of it, and with CuPy the result is a `Delayed` object.
+    """
     __tracebackhide__ = True
-    if first_argument(original, args, kwargs) in _NEVER_EMPTY and "gpu" in map(place_of, args[1:]):
+    if "gpu" in map(place_of, args[1:]) and (
+        first_argument(original, args, kwargs) in _NEVER_EMPTY or any(map(_is_delayed, [*args[1:], *kwargs.values()]))
+    ):
         return None
     return original(*args, **kwargs)
+
+
+def _is_delayed(value: Any) -> bool:
+    return is_dask_collection(value) and place_of(value) is None
 
 
 def make_array(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
@@ -43,9 +53,23 @@ def make_array(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> 
     if not on_gpu and given is None and is_for_gpus:
         on_gpu = has_mark(array, graph.dependencies.get(array.name, ()), "gpu")
         if on_gpu:
-            import cupy
-
-            array._meta = cupy.empty((0,) * array.ndim, dtype=array.dtype)  # noqa: SLF001
+            _set_meta_of_cupy(array)
     if on_gpu or not is_for_gpus:
         mark(array, "gpu" if on_gpu else "not for GPUs")
     return array
+
+
+def coarsen(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Array:
+    """As `dask.array.coarsen`, which always sets NumPy metadata; the result is where the input is."""
+    __tracebackhide__ = True
+    result = original(*args, **kwargs)
+    if place_of(bind(original, args, kwargs).arguments["x"]) == "gpu" and can_move(result):
+        _set_meta_of_cupy(result)
+        mark(result, "gpu")
+    return result
+
+
+def _set_meta_of_cupy(array: Array) -> None:
+    import cupy
+
+    array._meta = cupy.empty((0,) * array.ndim, dtype=array.dtype)  # noqa: SLF001

@@ -1,14 +1,23 @@
-"""The CuPy backend for Dask arrays: Dask's own, with keys that differ from NumPy's, and a faster bit generator."""
+"""The CuPy backend for Dask arrays: Dask's own, with keys that differ from NumPy's, and a faster bit generator.
+
+With the fallback to the host, arrays whose dtype CuPy lacks are created with NumPy.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dask.array import Array
+import numpy as np
+from dask.array import Array, broadcast_to, map_blocks
 from dask.array.backends import array_creation_dispatch
+from dask.array.core import normalize_chunks
 from dask.array.cupy_entry_point import CupyBackendEntrypoint
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
+
+from ...fallback.missing import words_behind
+from ...inspection.placement import can_move, place_of, to_gpu, to_host
+from ...overlay.config_overlay import current_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,39 +46,80 @@ class CupyBackend(CupyBackendEntrypoint):
 
         return lambda seed: seed if isinstance(seed, cupy.random.BitGenerator) else cupy.random.Philox4x3210(seed)
 
+    @classmethod
+    def to_backend(cls, data: Array, **kwargs: Any) -> Array:
+        """The array with its blocks on the GPUs; blocks that are there, or that CuPy cannot hold, stay as they are."""
+        moved: Array = data if place_of(data) == "gpu" else map_blocks(to_cupy, data, **kwargs)
+        return moved
+
     @staticmethod
-    def ones(*args: Any, **kwargs: Any) -> Array:
+    def ones(*args: Any, **kwargs: Any) -> Any:
         """As `dask.array.ones`, of CuPy blocks."""
         return _created("ones", *args, **kwargs)
 
     @staticmethod
-    def zeros(*args: Any, **kwargs: Any) -> Array:
+    def zeros(*args: Any, **kwargs: Any) -> Any:
         """As `dask.array.zeros`, of CuPy blocks."""
         return _created("zeros", *args, **kwargs)
 
     @staticmethod
-    def empty(*args: Any, **kwargs: Any) -> Array:
+    def empty(*args: Any, **kwargs: Any) -> Any:
         """As `dask.array.empty`, of CuPy blocks."""
         return _created("empty", *args, **kwargs)
 
     @staticmethod
-    def full(*args: Any, **kwargs: Any) -> Array:
-        """As `dask.array.full`, of CuPy blocks."""
+    def full(*args: Any, **kwargs: Any) -> Any:
+        """As `dask.array.full`, of CuPy blocks; the value may be a Dask array, which NumPy would compute."""
+        if isinstance(kwargs.get("fill_value"), Array):
+            return _filled(**kwargs)
         return _created("full", *args, **kwargs)
 
     @staticmethod
-    def arange(*args: Any, like: Any = None, **kwargs: Any) -> Array:
+    def arange(*args: Any, like: Any = None, **kwargs: Any) -> Any:
         """As `dask.array.arange`, of CuPy blocks."""
-        array = _created("arange", *args, like=_block() if like is None else like, **kwargs)
+        array = _created("arange", *args, like=like, **kwargs)
         return renamed(array, array.name, "cupy")
 
 
-def _created(function: str, /, *args: Any, **kwargs: Any) -> Array:
+def to_cupy(block: Any) -> Any:
+    """A block on the GPU, if CuPy can hold it; Dask's dispatcher refuses scalars of NumPy and blocks of CuPy."""
+    if not isinstance(block, np.ndarray | np.generic) or not can_move(np.asanyarray(block)):
+        return block
+    import cupy
+
+    return cupy.asarray(block)
+
+
+def _created(function: str, /, *args: Any, **kwargs: Any) -> Any:
     """Call Dask's function for NumPy, which creates blocks of the type of ``meta`` or ``like``."""
-    if "like" not in kwargs and kwargs.get("meta") is None:
-        kwargs["meta"] = _block()
-    array: Array = getattr(array_creation_dispatch.dispatch("numpy"), function)(*args, **kwargs)
-    return array
+    create = getattr(array_creation_dispatch.dispatch("numpy"), function)
+    parameter = "like" if function == "arange" else "meta"
+    is_given = any(kwargs.get(name) is not None for name in (parameter, "like"))
+    of_cupy = kwargs if is_given else {**kwargs, parameter: _block()}
+    record = current_record()
+    if record is None or record.fallback != "host":
+        return create(*args, **of_cupy)
+    try:
+        return create(*args, **of_cupy)
+    except Exception as error:
+        if not words_behind(error):
+            raise
+    on_host = {name: value for name, value in kwargs.items() if place_of(value) != "gpu"}  # without `meta` and `like`
+    return create(*args, **on_host)
+
+
+def _filled(
+    *, shape: Any, fill_value: Array, dtype: Any, chunks: Any = "auto", meta: Any = None, like: Any = None, **_: Any
+) -> Array:
+    """An array of a value that is computed; CuPy does not take one, and Dask would return functions for its blocks."""
+    shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    value = fill_value.astype(dtype)
+    if place_of(like if meta is None else meta) == "host":
+        value = to_host(value)
+    elif can_move(value):
+        value = to_gpu(value)
+    filled: Array = broadcast_to(value, shape, chunks=normalize_chunks(chunks, shape, dtype=value.dtype))
+    return filled
 
 
 def _block() -> Any:

@@ -69,9 +69,10 @@ def percentile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     __tracebackhide__ = True
     result = original(*args, **kwargs)
     a = first_argument(original, args, kwargs)
-    if isinstance(a, da.Array) and place_of(a) == "gpu":
-        _replace_lookup(result)
-    if not isinstance(a, da.Array) or place_of(a) != "gpu" or a.dtype.kind not in "fc":
+    if not isinstance(a, da.Array) or place_of(a) != "gpu" or a.ndim > 1:  # of several axes, it is `da.quantile`
+        return result
+    _replace_lookup(result)
+    if a.dtype.kind not in "fc":
         return result
     return da.where(da.isnan(a).any(), np.nan, result)
 

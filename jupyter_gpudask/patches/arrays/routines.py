@@ -47,8 +47,9 @@ def insert(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     array, where, number, axis = (call.arguments[name] for name in ("arr", "obj", "values", "axis"))
     if place_of(array) != "gpu" or not np.isscalar(number) or isinstance(number, str | bytes):
         return original(*args, **kwargs)
-    where = np.arange(*where.indices(array.shape[axis])) if isinstance(where, slice) else np.asarray(where)
+    where = np.arange(*where.indices(array.shape[axis])) if isinstance(where, slice) else np.atleast_1d(where)
     shape = list(array.shape)
     shape[axis : axis + 1 or None] = list(where.shape)
+    call.arguments["obj"] = where
     call.arguments["values"] = to_gpu(da.full(shape, number, dtype=getattr(number, "dtype", type(number))))
     return original(*call.args, **call.kwargs)

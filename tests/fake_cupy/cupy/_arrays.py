@@ -85,12 +85,12 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         return on_device(function)(*args, **kwargs)
 
     def __getitem__(self, key):
-        return wrap(self._host[unwrap(key, indices=True)])
+        return wrap(self._host[_wrapped_around(unwrap(key, indices=True), self.shape)])
 
     def __setitem__(self, key, value):
         if isinstance(value, np.ndarray) and value.ndim:
             raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
-        self._host[unwrap(key, indices=True)] = unwrap(value, indices=True)
+        self._host[_wrapped_around(unwrap(key, indices=True), self.shape)] = unwrap(value, indices=True)
 
     def __len__(self):
         return len(self._host)
@@ -127,6 +127,23 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         from . import cuda
 
         return cuda.memory.MemoryPointer(self._host)
+
+
+def _wrapped_around(key, shape):
+    """The key of an array; in arrays of indices, one beyond the end counts from the beginning again."""
+    parts = [
+        np.asarray(part) if isinstance(part, list) else part for part in (key if isinstance(key, tuple) else [key])
+    ]
+    axes = [
+        0 if part is None else part.ndim if isinstance(part, np.ndarray) and part.dtype == bool else 1 for part in parts
+    ]
+    rest = len(shape) - sum(number for part, number in zip(parts, axes, strict=True) if part is not Ellipsis)
+    axis = 0
+    for place, (part, number) in enumerate(zip(parts, axes, strict=True)):
+        if isinstance(part, np.ndarray) and part.dtype.kind in "iu" and axis < len(shape) and shape[axis]:
+            parts[place] = part % shape[axis]
+        axis += rest if part is Ellipsis else number
+    return tuple(parts) if isinstance(key, tuple) else parts[0]
 
 
 def _reads_beyond(array, q, axis=None, **_):
@@ -179,6 +196,8 @@ def on_device(function, *, indices=False):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
+        if function.__name__ == "take":
+            kwargs.setdefault("mode", "wrap")
         with np.errstate(all="ignore"):  # a GPU does not warn
             return wrap(function(*unwrap(args, indices=indices), **unwrap(kwargs, indices=indices)))
 

@@ -1,0 +1,1 @@
+"""Tests of Dask, run twice and compared; see ../dask_tests.py."""

@@ -1,0 +1,176 @@
+"""benchmarks/dask_tests.py: how two runs of a test of Dask are judged, and what a lost process costs."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+from suites import judge as kinds
+from suites.files import copy_tests, full_name, may_have, portions
+from suites.journal import Journal
+from suites.judge import Failure, Outcome, Row, judge, kind
+from suites.process import TestProcess
+from suites.report import counts, table
+from suites.session import Side
+
+PASSED = Outcome("passed", on_gpu=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome"),
+    [
+        (PASSED, PASSED, kinds.AGREES),
+        (PASSED, Outcome("failed", Failure("AssertionError", "", "assert x.sum() == 3")), kinds.VALUE),
+        (PASSED, Outcome("failed", Failure("TypeError", "Unsupported dtype")), kinds.FAILS),
+        (PASSED, Outcome("lost", Failure("", "took over 30 s")), kinds.LOST),
+        (PASSED, Outcome("skipped", Failure("Skipped", "no CuPy")), kinds.SKIPPED),
+        (PASSED, Outcome("xfailed"), kinds.SKIPPED),
+        (PASSED, Outcome("not run"), kinds.NOT_RUN),
+        (Outcome("failed"), None, kinds.LEFT_OUT),
+        (Outcome("not run"), None, kinds.NOT_RUN),
+    ],
+)
+def test_two_runs_are_judged(first, second, outcome):
+    assert judge("array/test_x.py::test_y", first, second).outcome == outcome
+
+
+ASSERT_EQ = {
+    "line": "assert_eq(x, y.dtype)",
+    "raised": "assert allclose(a, b)",
+    "place": "dask/array/utils.py:assert_eq",
+}
+
+
+@pytest.mark.parametrize(
+    ("failure", "outcome"),
+    [
+        (Failure("AssertionError", "found values in 'a' and 'b' which differ", **ASSERT_EQ), kinds.VALUE),
+        (Failure("AssertionError", "a and b have different dtypes (a: int64, b: int32)", **ASSERT_EQ), kinds.DTYPE),
+        (Failure("AssertionError", "different types (a: <class 'cupy.ndarray'>, b: ...)", **ASSERT_EQ), kinds.TYPES),
+        (Failure("AssertionError", "different types (a: ndarray, b: MaskedArray)", **ASSERT_EQ), kinds.VALUE),
+        (Failure("AssertionError", "", "assert isinstance(x.compute(), np.ndarray)"), kinds.TYPES),
+        (Failure("AssertionError", "", "assert len(x.dask) == 3", "assert len(x.dask) == 3"), kinds.GRAPH),
+        (Failure("AssertionError", "", "assert str(x.compute()) == y"), kinds.VALUE),
+        (Failure("AssertionError", "", "assert_eq(x.dask, y)", "assert chunk.dtype == x.dtype"), kinds.DTYPE),
+        (Failure("Failed", "DID NOT WARN. No warnings of type", "with pytest.warns(RuntimeWarning):"), kinds.RAISES),
+        (Failure("KeyError", "'x'", "assert len(x.dask) == 3"), kinds.FAILS),
+    ],
+)
+def test_a_difference_is_of_a_kind_and_of_the_value_unless_something_explains_it(failure, outcome):
+    assert kind(failure) == outcome
+
+
+def test_dasks_tests_are_copied_and_taken_in_turns(tmp_path):
+    files = copy_tests(["array", "expressions"], tmp_path)
+    assert {file.parent.name for file in files} == {"array", "expressions"}
+    assert not any("cupy" in file.name for file in files)
+    assert [file for file in files if may_have(file, ["array/test_ufunc", "array/test_wrap.py::test_full"])] == [
+        tmp_path / "array" / "test_ufunc.py",
+        tmp_path / "array" / "test_wrap.py",
+    ]
+    of_files = {files[0]: ["a", "b", "c"], files[1]: ["d"]}
+    assert [portion.names for portion in portions(of_files, 2)] == [("a", "b"), ("d",), ("c",)]
+    first = [full_name(files[0], "b"), full_name(files[0], "c")]
+    assert [portion.names for portion in portions(of_files, 2, first)] == [("b",), ("c",), ("a",), ("d",)]
+    many = [f"a[{n}]" for n in range(12)]
+    few, *others = portions({files[0]: [*many, "b"]})
+    assert few.names == (*many[::2], "b")
+    assert [portion.names for portion in others] == [tuple(many[1::2])]
+    (tmp_path / "again").mkdir()
+    with pytest.raises(FileNotFoundError, match="--dask-source"):
+        copy_tests(["io"], tmp_path / "again", source=tmp_path)
+
+
+TESTS = """
+import os, time
+import dask.array as da
+import numpy as np
+import pytest
+from dask.array.utils import assert_eq
+
+def test_agrees():
+    assert_eq(da.ones(4, chunks=2) + 1, np.full(4, 2.0))
+
+def test_ends_the_process():
+    os._exit(3)
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_fails(n):
+    assert da.ones(3).sum().compute() == n
+
+def test_fails_in_compiled_code():
+    exec(compile("raise ValueError(1)", "nowhere.pyx", "exec"))
+
+def test_ends_pytest():
+    pytest.exit("now")
+
+def test_stands_still():
+    time.sleep(10_000)
+"""
+
+
+def test_a_lost_process_costs_one_test(tmp_path):
+    file = tmp_path / "array" / "test_some.py"
+    file.parent.mkdir()
+    file.write_text(TESTS)
+    process = TestProcess(Side(switched=True))
+    try:
+        names = process.collect(file)
+        assert [name.removeprefix("test_") for name in names] == [
+            "agrees",
+            "ends_the_process",
+            "fails[1]",
+            "fails[2]",
+            "fails_in_compiled_code",
+            "ends_pytest",
+            "stands_still",
+        ]
+        outcomes = process.run(file, names[:-1], limit=60)
+        last = process.run(file, names[-1:], limit=0.2)
+        file.write_text("import os; os._exit(3)")
+        assert process.collect(file) == []
+    finally:
+        process.close()
+    assert [outcomes[name].outcome for name in names[:-1]] == ["passed", "lost", "failed", "failed", "failed", "lost"]
+    assert outcomes["test_fails_in_compiled_code"].failure.error == "ValueError"
+    assert outcomes["test_agrees"].compared == 1
+    assert outcomes["test_ends_the_process"].failure.message == "the process died with 3"
+    failure = outcomes["test_fails[2]"].failure
+    assert (failure.error, failure.line) == ("AssertionError", "assert da.ones(3).sum().compute() == n")
+    assert last["test_stands_still"].failure.message == "took over 0 s"
+
+
+def test_outcomes_are_counted_and_shown_by_function():
+    rows = [
+        Row("array/test_x.py::test_a", kinds.AGREES, on_gpu=True),
+        Row("array/test_x.py::test_b[1]", kinds.VALUE, "AssertionError: 1 | 2", "assert x == y"),
+        Row("array/test_x.py::test_b[2]", kinds.AGREES, on_cpu={"median": 3}),
+        Row("array/test_x.py::test_c", kinds.LEFT_OUT),
+    ]
+    found = counts(rows)
+    assert (found["tests"], found["agree, in percent"], found[kinds.VALUE]) == (4, 66.7, 1)
+    page = table(rows, ["On no GPU."])
+    assert "| `array/test_x.py::test_b` | another value | 1 of 2 | `assert x == y` AssertionError: 1 \\| 2 |" in page
+    assert "| median | 1 |" in page
+
+
+def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
+    file, options = tmp_path / "rows.jsonl", {"array": "cupy"}
+    rows = [Row("a", kinds.VALUE, "1 | 2", seconds=(0.5, 1.0), on_cpu={"median": 3}), Row("b", kinds.NOT_RUN)]
+    Journal(file, options).add(rows)
+    file.write_text(file.read_text() + '{"name": "c", "outco')
+    journal = Journal(file, options)
+    assert journal.rows == {"a": rows[0]}
+    journal.add([Row("d", kinds.AGREES)])
+    assert list(Journal(file, options).rows) == ["a", "d"]
+    with pytest.raises(ValueError, match="Give another file"):
+        Journal(file, {"array": "numpy"})
+
+
+def test_after_the_deadline_no_test_is_run(tmp_path):
+    process = TestProcess(Side(switched=True), deadline=0.0)
+    assert process.run(tmp_path / "test_some.py", ["test_a"], limit=60)["test_a"].outcome == "not run"
+    assert process.collect(tmp_path / "test_some.py") == []
+    process.close()
