@@ -19,7 +19,7 @@ ALLOWED = {
     "protocol": set(),
     "machine": {"protocol"},
     # In the supervisor, its scheduler and its workers.
-    "worker": {"patches", "machine", "protocol"},
+    "worker": {"graph", "patches", "machine", "protocol"},
     "scheduler": {"worker", "protocol"},
     "supervisor": {"scheduler", "worker", "patches", "machine", "protocol"},
     # In whoever starts a supervisor.

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dask._expr import Expr, HLGExpr, _ExprSequence, _HLGExprSequence
-from dask._task_spec import Task, _execute_subgraph, cull
+from dask._task_spec import cull
 from dask.array.optimization import optimize as optimize_by_dask
 from dask.core import flatten
 
 from .slices import slice_first
+from .subgraphs import with_subgraphs
 from .subtrees import ClusterSize, fuse_subtrees
 from .unused import without_unused_q
 
@@ -46,15 +47,8 @@ class ArrayOptimizer:
         needed = cull(optimized, wanted)
         optimized = without_unused_q({key: task for key, task in optimized.items() if key in needed}, wanted)
         if self.is_on_gpus:
-            optimized = {key: _with_slices_first(task) for key, task in optimized.items()}
+            optimized = with_subgraphs(optimized, lambda inner, _: slice_first(inner))
         return fuse_subtrees(optimized, wanted, self.size)
-
-
-def _with_slices_first(task: GraphNode) -> GraphNode:
-    if not isinstance(task, Task) or task.func is not _execute_subgraph:
-        return task
-    inner, *rest = task.args
-    return Task(task.key, task.func, slice_first(inner), *rest, _data_producer=task.data_producer)
 
 
 def with_optimizer(expression: Any, optimizer: ArrayOptimizer) -> Any:

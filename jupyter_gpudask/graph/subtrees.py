@@ -64,15 +64,16 @@ def fuse_subtrees(graph: Mapping[Any, GraphNode], keys: Collection[Any], size: C
     subtrees = _find_subtrees(
         graph, order, dependencies, wanted=frozenset(keys), most_leaves=most_leaves, most_inputs=most_inputs
     )
+    programs: dict[Any, Any] = {}
     return {
         key: graph[key]
         if len(members) == 1
-        else as_one_task(key, with_programs({member: graph[member] for member in members}))
+        else as_one_task(key, with_programs({member: graph[member] for member in members}, programs))
         for key, members in subtrees.items()
     }
 
 
-@dataclass
+@dataclass(slots=True)
 class _Subtree:
     """A task and those that it takes in.
 
@@ -102,23 +103,20 @@ def _find_subtrees(
 ) -> dict[Any, list[Any]]:
     """The members of each subtree, by the key of its task. In `order` a task comes after all that it needs."""
     dependents = reverse_dict(dependencies)
+    alone = {key for key, task in graph.items() if key in wanted or len(dependents[key]) != 1 or task.block_fusion}
     subtrees: dict[Any, _Subtree] = {}
     for key in order:
-        inner = []
-        if not graph[key].block_fusion:
-            inner = [
-                other
-                for other in dependencies[key]
-                if other in graph
-                and other not in wanted
-                and len(dependents[other]) == 1
-                and not graph[other].block_fusion
-            ]
+        needed = dependencies[key]
+        inner = [] if graph[key].block_fusion else [other for other in needed if other in graph and other not in alone]
+        if not inner:
+            few = len(needed) <= most_inputs
+            subtrees[key] = _Subtree([key], set(needed) if few else set(), 1 if few else math.inf)
+            continue
         parts = [subtrees[other] for other in inner]
         subtree = _Subtree(
             members=[key, *(member for part in parts for member in part.members)],
-            inputs=set(dependencies[key]).difference(inner).union(*(part.inputs for part in parts)),
-            leaves=sum(part.leaves for part in parts) or 1,
+            inputs=set(needed).difference(inner).union(*(part.inputs for part in parts)),
+            leaves=sum(part.leaves for part in parts),
         )
         if subtree.leaves > most_leaves or len(subtree.inputs) > most_inputs:
             subtree = _Subtree(members=[key], inputs=set(), leaves=math.inf)
