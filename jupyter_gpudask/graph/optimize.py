@@ -10,6 +10,7 @@ from dask._task_spec import cull
 from dask.array.optimization import optimize as optimize_by_dask
 from dask.core import flatten
 
+from .repeated import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU
 from .slices import slice_first
 from .subgraphs import with_subgraphs
 from .subtrees import ClusterSize, fuse_subtrees
@@ -48,7 +49,8 @@ class ArrayOptimizer:
         optimized = without_unused_q({key: task for key, task in optimized.items() if key in needed}, wanted)
         if self.is_on_gpus:
             optimized = with_subgraphs(optimized, lambda inner, _: slice_first(inner))
-        return fuse_subtrees(optimized, wanted, self.size)
+        most_repeated = ELEMENTS_ON_GPU if self.is_on_gpus else ELEMENTS_ON_CPU
+        return fuse_subtrees(optimized, wanted, self.size, most_repeated)
 
 
 def with_optimizer(expression: Any, optimizer: ArrayOptimizer) -> Any:

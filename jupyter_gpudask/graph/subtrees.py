@@ -15,6 +15,7 @@ from dask._task_spec import DependenciesMapping
 from dask.core import reverse_dict
 
 from .program import as_one_task, with_programs
+from .repeated import with_copies, without_copies
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -41,8 +42,10 @@ class ClusterSize(NamedTuple):
     threads: int = 1
 
 
-def fuse_subtrees(graph: Mapping[Any, GraphNode], keys: Collection[Any], size: ClusterSize) -> dict[Any, GraphNode]:
-    """The same graph with subtrees fused; what several tasks need is still computed once.
+def fuse_subtrees(
+    graph: Mapping[Any, GraphNode], keys: Collection[Any], size: ClusterSize, most_repeated: int = 0
+) -> dict[Any, GraphNode]:
+    """The same graph with subtrees fused; what several tasks need is still computed once, unless it is cheap.
 
     Parameters
     ----------
@@ -52,6 +55,8 @@ def fuse_subtrees(graph: Mapping[Any, GraphNode], keys: Collection[Any], size: C
         Whose results are wanted; they remain tasks of their own.
     size
         Of the cluster that computes it.
+    most_repeated
+        Random numbers of the largest block that is created in each task that needs it; see `.repeated`.
     """
     dependencies = DependenciesMapping(graph)
     order = list(_topological(graph, dependencies))
@@ -61,16 +66,23 @@ def fuse_subtrees(graph: Mapping[Any, GraphNode], keys: Collection[Any], size: C
         return dict(graph)
     # What is there already, or what others need too, would have to go to the one worker of a task.
     most_inputs = _MOST_INPUTS if size.workers == 1 else 1
+    wanted = frozenset(keys)
+    tasks = graph
+    graph, originals = with_copies(graph, wanted, most_repeated)
+    if originals:
+        dependencies = DependenciesMapping(graph)
+        order = list(_topological(graph, dependencies))
     subtrees = _find_subtrees(
-        graph, order, dependencies, wanted=frozenset(keys), most_leaves=most_leaves, most_inputs=most_inputs
+        graph, order, dependencies, wanted=wanted, most_leaves=most_leaves, most_inputs=most_inputs
     )
     programs: dict[Any, Any] = {}
-    return {
+    fused = {
         key: graph[key]
         if len(members) == 1
         else as_one_task(key, with_programs({member: graph[member] for member in members}, programs))
         for key, members in subtrees.items()
     }
+    return without_copies(fused, originals, tasks)
 
 
 @dataclass(slots=True)
