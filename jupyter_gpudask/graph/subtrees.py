@@ -115,11 +115,15 @@ def _find_subtrees(
 ) -> dict[Any, list[Any]]:
     """The members of each subtree, by the key of its task. In `order` a task comes after all that it needs."""
     dependents = reverse_dict(dependencies)
-    alone = {key for key, task in graph.items() if key in wanted or len(dependents[key]) != 1 or task.block_fusion}
+    barriers = {key for key, task in graph.items() if task.block_fusion}
+    # Each output of a P2P shuffle is on one of the workers, which the task learns when it runs: it asks to run there.
+    outputs = {key for barrier in barriers for key in dependents[barrier]}
+    unfused = barriers | outputs
+    alone = unfused | wanted | {key for key in graph if len(dependents[key]) != 1}
     subtrees: dict[Any, _Subtree] = {}
     for key in order:
         needed = dependencies[key]
-        inner = [] if graph[key].block_fusion else [other for other in needed if other in graph and other not in alone]
+        inner = [] if key in unfused else [other for other in needed if other in graph and other not in alone]
         if not inner:
             few = len(needed) <= most_inputs
             subtrees[key] = _Subtree([key], set(needed) if few else set(), 1 if few else math.inf)
