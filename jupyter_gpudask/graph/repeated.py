@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask._task_spec import Alias, DataNode, Task, _execute_subgraph
+from dask._task_spec import Alias, DataNode, Task, TaskRef, _execute_subgraph
 from dask.array.random import _apply_random
 from dask.array.wrap import _broadcast_trick_inner
 from dask.core import reverse_dict
 
+from .names import with_names
 from .slices import is_elementwise_function
 
 if TYPE_CHECKING:
@@ -25,11 +27,13 @@ if TYPE_CHECKING:
     from dask._task_spec import GraphNode
 
 ELEMENTS_ON_GPU = 10**8
-"""Random numbers of the largest block that a GPU draws again: about half a millisecond."""
+"""Numbers in the largest block that a GPU computes again: about half a millisecond for random ones."""
 ELEMENTS_ON_CPU = 2**16
 
 _MOST_COPIES = 4
+_MOST_STEPS = 4
 _CHEAP = frozenset({"random", "random_sample", "uniform", "normal", "standard_normal"})
+_CONSTANTS = (np.ones_like, np.zeros_like, np.full_like)
 _MARK = "_gpudask_draws_the_same_again"  # of `random_numbers.blocks.draw_block`
 
 
@@ -41,11 +45,11 @@ def with_copies(
     Parameters
     ----------
     graph
-        With the dependencies of tasks in it or outside.
+        With the dependencies of tasks in it or outside; without aliases, which would hide who needs a block.
     wanted
         Keys of tasks that remain.
     most_elements
-        Random numbers of the largest block that is drawn more than once.
+        Numbers in the largest block that is computed more than once; a constant may be larger.
 
     Returns
     -------
@@ -81,42 +85,93 @@ def without_copies(
     remaining = {copy: original for copy, original in originals.items() if copy in graph}
     if not remaining:
         return dict(graph)
-    changed = {key: task.substitute(remaining) for key, task in graph.items() if key not in remaining}
+    changed = {key: with_names(task, remaining) for key, task in graph.items() if key not in remaining}
     return changed | {original: tasks[original] for original in remaining.values()}
 
 
 def _is_cheap(task: Any, most_elements: int) -> bool:
-    """Whether a task creates a block, and does no more than element-wise arithmetic with it."""
+    """Whether a task creates a block, and does at most a few steps of element-wise arithmetic with it."""
     if not isinstance(task, Task) or task.dependencies:
         return False
-    if task.func is _execute_subgraph:
-        inner = task.args[0]
-        return all(_is_step(node, most_elements) for node in inner.values())
-    return _creates(task, most_elements)
-
-
-def _is_step(node: Any, most_elements: int) -> bool:
-    if isinstance(node, Alias | DataNode):
+    block = _Block()
+    if not block.add(task, {}) or not block.sizes or block.steps > _MOST_STEPS:
+        return False
+    if not block.is_drawn and not block.steps:  # a constant is one number in memory, of whatever shape
         return True
-    if not isinstance(node, Task):
+    try:
+        return math.prod(np.broadcast_shapes(*block.sizes)) <= most_elements
+    except ValueError:
         return False
-    if node.func is _execute_subgraph:
-        return all(_is_step(other, most_elements) for other in node.args[0].values())
-    return is_elementwise_function(node.func) or _creates(node, most_elements)
 
 
-def _creates(task: Task, most_elements: int) -> bool:
-    """Whether a task makes a constant block, or draws few enough random numbers with a seed of its own."""
-    function = task.func
-    if isinstance(function, partial):
-        return function.func is _broadcast_trick_inner
-    if function is _apply_random:
-        library, name, _, size, *_ = task.args
-        is_known = library in {None, np.random.RandomState}
-    elif getattr(function, _MARK, False):
-        name, size = task.args[1], task.kwargs.get("size")
-        is_known = True
-    else:
-        return False
-    size = size.value if isinstance(size, DataNode) else size
-    return is_known and name in _CHEAP and isinstance(size, tuple) and math.prod(size) <= most_elements
+class _Block:
+    """What a task computes from nothing.
+
+    Attributes
+    ----------
+    sizes
+        Of the constants and random numbers that it creates.
+    steps
+        Operations of element-wise arithmetic.
+    is_drawn
+        Whether it draws random numbers.
+    """
+
+    def __init__(self) -> None:
+        self.sizes: list[tuple[int, ...]] = []
+        self.steps = 0
+        self.is_drawn = False
+
+    def add(self, node: Any, given: Mapping[Any, Any]) -> bool:
+        """Whether a node is known to be cheap; `given` are the values from outside of its graph, by name."""
+        if isinstance(node, Alias):
+            return True
+        if isinstance(node, DataNode):
+            return _is_small(node)
+        if not isinstance(node, Task):
+            return False
+        if node.func is _execute_subgraph:
+            inner, _, names, *values = node.args
+            values = [given.get(value.key, value) if isinstance(value, TaskRef) else value for value in values]
+            known = dict(zip(names, values, strict=True))
+            are_small = all(isinstance(value, TaskRef) or _is_small(value) for value in values)
+            return are_small and all(self.add(other, known) for other in inner.values())
+        if is_elementwise_function(node.func):
+            self.steps += 1
+            return not node.kwargs and all(isinstance(arg, TaskRef) or _is_small(arg) for arg in node.args)
+        return self._add_creation(node, given)
+
+    def _add_creation(self, task: Task, given: Mapping[Any, Any]) -> bool:
+        function = task.func
+        if _is_constant(function) and len(task.args) == 1:
+            size = task.args[0]
+        elif function is _apply_random:
+            library, name, _, size, *_ = task.args
+            self.is_drawn = True
+            if name not in _CHEAP or library not in {None, np.random.RandomState}:
+                return False
+        elif getattr(function, _MARK, False):
+            name, size = task.args[1], task.kwargs.get("size")
+            self.is_drawn = True
+            if name not in _CHEAP:
+                return False
+        else:
+            return False
+        size = given.get(size.key) if isinstance(size, TaskRef) else size
+        size = size.value if isinstance(size, DataNode) else size
+        if not isinstance(size, tuple):
+            return False
+        self.sizes.append(size)
+        return True
+
+
+def _is_constant(function: Any) -> bool:
+    """Whether it is the function of Dask's `ones`, `zeros` or `full`, which keeps one number of a block in memory."""
+    creation: Any = function.func if isinstance(function, partial) else function
+    is_known = getattr(creation, "func", None) is _broadcast_trick_inner.func
+    return is_known and bool(creation.args) and creation.args[0] in _CONSTANTS
+
+
+def _is_small(value: Any) -> bool:
+    value = value.value if isinstance(value, DataNode) else value
+    return isinstance(value, Number | np.generic | np.dtype | str | tuple | None)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dask._task_spec import DependenciesMapping
 from dask.core import reverse_dict
 
+from .names import without_aliases
 from .program import as_one_task, with_programs
 from .repeated import with_copies, without_copies
 
@@ -58,15 +59,16 @@ def fuse_subtrees(
     most_repeated
         Random numbers of the largest block that is created in each task that needs it; see `.repeated`.
     """
+    wanted = frozenset(keys)
+    given, graph = graph, without_aliases(graph, wanted)
     dependencies = DependenciesMapping(graph)
     order = list(_topological(graph, dependencies))
     leaves = sum(1 for key in order if not any(other in graph for other in dependencies[key]))
     most_leaves = min(_MOST_LEAVES, leaves // (_TASKS_PER_THREAD * max(1, size.threads)))
     if most_leaves < 2:
-        return dict(graph)
+        return dict(given)
     # What is there already, or what others need too, would have to go to the one worker of a task.
     most_inputs = _MOST_INPUTS if size.workers == 1 else 1
-    wanted = frozenset(keys)
     tasks = graph
     graph, originals = with_copies(graph, wanted, most_repeated)
     if originals:

@@ -10,6 +10,7 @@ from dask._task_spec import Alias, DataNode, DependenciesMapping, Task, TaskRef,
 from dask.array.linalg import _wrapped_qr
 from dask.core import reverse_dict
 
+from .names import without_aliases
 from .subgraphs import with_subgraphs
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def without_unused_q(tasks: Mapping[Any, GraphNode], wanted: Collection[Any]) ->
     changed = with_subgraphs(tasks, lambda inner, key: without_unused_q(inner, {key}))
     if not any(map(_is_decomposition, changed.values())):
         return changed
-    changed = _without_aliases(changed, wanted)
+    changed = without_aliases(changed, wanted)
     found = {key: task for key, task in changed.items() if _is_decomposition(task) and key not in wanted}
     dependents = reverse_dict(DependenciesMapping(changed))
     for key, task in found.items():
@@ -50,20 +51,6 @@ def without_unused_q(tasks: Mapping[Any, GraphNode], wanted: Collection[Any]) ->
 def r_only(block: Any) -> tuple[None, Any]:
     """`None` and R of ``numpy.linalg.qr``; of a block without rows, R as Dask defines it."""
     return (None, np.linalg.qr(block, mode="r") if block.shape[0] else _wrapped_qr(block)[1])
-
-
-def _without_aliases(tasks: Mapping[Any, Any], wanted: Collection[Any]) -> dict[Any, GraphNode]:
-    """The same tasks without the second names of results that nobody else needs by that name."""
-    others = {key: task.target for key, task in tasks.items() if isinstance(task, Alias) and key not in wanted}
-    others = {key: target for key, target in others.items() if target in tasks}
-    targets = {key: _last(target, others) for key, target in others.items()}
-    return {key: task.substitute(targets) for key, task in tasks.items() if key not in targets}
-
-
-def _last(key: Any, others: Mapping[Any, Any]) -> Any:
-    while key in others:
-        key = others[key]
-    return key
 
 
 def _is_decomposition(task: Any) -> bool:

@@ -4,7 +4,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask._task_spec import Task, TaskRef
+from dask._task_spec import Alias, Task, TaskRef
 
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
 from jupyter_gpudask.graph.repeated import ELEMENTS_ON_CPU, with_copies
@@ -25,7 +25,9 @@ def numbers(chunk=20):
 @pytest.mark.parametrize("size", [ONE, ClusterSize(2, 2)], ids=["one worker", "two workers"])
 def test_an_array_and_its_transpose_are_few_tasks(size):
     x = numbers()
-    for total in ((x + x.T)[1:, 1:].mean(axis=0).sum(), (2 * x - x.T).std(), da.stack([x.mean(), x.std()])):
+    y, ones = (x - 1) ** 2, da.ones((400, 400), chunks=20)
+    totals = (x + x.T)[1:, 1:].mean(axis=0).sum(), (2 * x - x.T).std(), da.stack([x.mean(), x.std()])
+    for total in (*totals, (y + y.T).sum(), (ones - ones.T).sum()):
         assert len(tasks_of(total, size)) < 100
         assert len(da.optimization.optimize(total.__dask_graph__(), total.__dask_keys__())) > 900
 
@@ -36,6 +38,25 @@ def test_large_blocks_and_blocks_of_functions_are_created_once():
     own = numbers().map_blocks(lambda block: block, dtype=float)
     for x in (large, own):
         assert len(tasks_of((x + x.T).sum())) > 400
+
+
+def is_created_again(x):
+    tasks = da.optimization.optimize(x.__dask_graph__(), x.__dask_keys__())
+    blocks = {key: task for key, task in tasks.items() if not isinstance(task, Alias)}
+    users = {(name, *key): Task((name, *key), np.sum, TaskRef(key)) for name in "ab" for key in blocks}
+    copies = with_copies(blocks | users, [], ELEMENTS_ON_CPU)[1]
+    assert len(copies) in {0, 2 * len(blocks)}
+    return bool(copies)
+
+
+def test_only_little_arithmetic_is_done_again():
+    x, ones = numbers(), da.ones((20 * 257, 20 * 257), chunks=257)
+    row, column = da.ones((1, 257), chunks=257), da.ones((257, 1), chunks=257)
+    for cheap in (x, (2 * x + 1) ** 2, ones, row + 1):
+        assert is_created_again(cheap)
+    for expensive in (np.exp(np.sin(np.cos(x) ** 2) + 1), ones + 1, row + column, da.from_array(np.ones(20), chunks=1)):
+        assert not is_created_again(expensive)
+    assert not is_created_again(da.from_array(np.ones(20), chunks=1) + 1)
 
 
 def test_blocks_that_are_wanted_stay_and_are_computed():
