@@ -342,11 +342,11 @@ export type components = {
       share: boolean;
       /**
        * Protocol
-       * @description tcp or ucx
-       * @default tcp
+       * @description unix, tcp or ucx
+       * @default unix
        * @enum {string}
        */
-      protocol: 'tcp' | 'ucx';
+      protocol: 'unix' | 'tcp' | 'ucx';
       /**
        * Resources
        * @description NAME=AMOUNT with an amount above 0, such as GPU=1
@@ -1284,11 +1284,11 @@ export type components = {
           share: boolean;
           /**
            * Protocol
-           * @description tcp or ucx
-           * @default tcp
+           * @description unix, tcp or ucx
+           * @default unix
            * @enum {string}
            */
-          protocol: 'tcp' | 'ucx';
+          protocol: 'unix' | 'tcp' | 'ucx';
           /**
            * Resources
            * @description NAME=AMOUNT with an amount above 0, such as GPU=1
