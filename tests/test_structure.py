@@ -19,7 +19,7 @@ ALLOWED = {
     "protocol": set(),
     "machine": {"protocol"},
     # In the supervisor, its scheduler and its workers.
-    "worker": {"comm", "patches", "machine", "protocol"},
+    "worker": {"comm", "graph", "patches", "machine", "protocol"},
     "scheduler": {"worker", "protocol"},
     "comm": {"protocol"},
     "supervisor": {"comm", "scheduler", "worker", "patches", "machine", "protocol"},

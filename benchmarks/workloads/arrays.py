@@ -137,6 +137,23 @@ def documented_slices(large: bool) -> Any:
     return (x + x.T)[::2, 5000:].mean(axis=1).compute()
 
 
+@row("columns standardized: ((x - x.mean(axis=0)) / x.std(axis=0)).max()")
+def standardized(large: bool) -> Any:
+    import dask.array as da
+
+    size, chunk = (100_000, 5_000) if large else (4_000, 200)
+    x = da.random.random((size, size), chunks=(chunk, chunk))
+    return ((x - x.mean(axis=0)) / x.std(axis=0)).max().compute()
+
+
+@row("mean and standard deviation together")
+def mean_and_deviation(large: bool) -> Any:
+    import dask
+
+    x = _normal(large)
+    return dask.compute(x.mean(), x.std())
+
+
 @row("Dask's documentation: anomaly from the mean of a time axis, then its largest value")
 def anomaly(large: bool) -> Any:
     import dask.array as da

@@ -132,6 +132,12 @@ class KernelClient(OptimizingClient):
             for key in keys:
                 self.futures.pop(key, None)
 
+    def _handle_task_erred(self, key: Any = None, exception: Any = None, traceback: Any = None) -> None:
+        super()._handle_task_erred(key, exception, traceback)
+        state = self.futures.get(key)
+        if state is not None and state.traceback is not None:
+            state.traceback = _without_own_frames(state.traceback)
+
     def _send_to_scheduler(self, msg: Any) -> None:
         if self.is_joined and self.is_on_gpus and msg["op"] == UPDATE_GRAPH:
             msg = msg | {"op": JOINED_UPDATE_GRAPH}
@@ -164,6 +170,15 @@ def _hide_frames_of_workers(traceback: TracebackType | None) -> None:
         if following is not None:
             traceback.tb_next = following
         traceback = following
+
+
+def _without_own_frames(traceback: TracebackType) -> TracebackType:
+    """The traceback of a task, which begins with the frame that has called the task; see `_hide_frames_of_workers`."""
+    first: TracebackType | None = traceback
+    while first is not None and first.tb_frame.f_code.co_filename.startswith(_ON_WORKERS):
+        first = first.tb_next
+    _hide_frames_of_workers(first)
+    return first or traceback
 
 
 def _copy_without_frames(error: Exception, client: KernelClient) -> Exception | None:

@@ -12,7 +12,7 @@ from ..graph.program import Program
 from .host_call import HostFallback
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dask._task_spec import GraphNode
 
@@ -55,12 +55,13 @@ def _fused_tasks(node: Any) -> Mapping[Any, GraphNode] | None:
 
 
 class _Wrapper:
-    """Wraps the functions of one graph; equal functions of a layer stay one object, which is pickled once."""
+    """Wraps the functions of one graph; equal functions of a layer, and what fused tasks share, stay one object."""
 
     def __init__(self, cell: str, *, refuse: bool) -> None:
         self._cell = cell
         self._refuse = refuse
         self._wrapped: dict[tuple[int, str], HostFallback] = {}
+        self._fused: dict[int, Any] = {}
 
     def node(self, node: Any, key: Any) -> Any:
         """A node of a graph, or an argument of a task, which belongs to the task `key`."""
@@ -70,13 +71,12 @@ class _Wrapper:
 
     def _task(self, task: Any, key: Any) -> Any:
         changed = _copied(task)
-        fused = _fused_tasks(task)
-        if fused is not None:
-            inner = self._fused(fused)
-            if isinstance(task.func, Program):
-                changed.func = Program([(inner[step.key], last) for step, last in task.func.steps], task.func.inputs)
-            else:
-                changed.args = (inner, *task.args[1:])
+        if isinstance(task.func, Program):
+            changed.func = self._once(self._program, task.func)
+            return changed
+        if task.func is _execute_subgraph:
+            inner, *others = task.args
+            changed.args = (self._once(self._tasks, inner), *others)
             return changed
         if any(isinstance(arg, Task) for arg in task.args):
             changed.args = tuple(self.node(arg, key) for arg in task.args)
@@ -86,7 +86,17 @@ class _Wrapper:
             changed.func = self._function(task.func, _layer_of(str(key[0] if isinstance(key, tuple) else key)))
         return changed
 
-    def _fused(self, tasks: Mapping[Any, Any]) -> dict[Any, Any]:
+    def _once(self, change: Callable[[Any], Any], fused: Any) -> Any:
+        """`change` of what fused tasks run; of what several of them have in common it is the same object."""
+        if id(fused) not in self._fused:
+            self._fused[id(fused)] = change(fused)
+        return self._fused[id(fused)]
+
+    def _program(self, program: Program) -> Program:
+        tasks = self._tasks({step.key: step for step, _ in program.steps})
+        return Program([(tasks[step.key], last) for step, last in program.steps], program.inputs)
+
+    def _tasks(self, tasks: Mapping[Any, Any]) -> dict[Any, Any]:
         """The tasks inside a fused one. Where some are named by blocks, a string is the name of a delayed function."""
         has_blocks = any(isinstance(key, tuple) for key in tasks)
         return {

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dask._expr import Expr, HLGExpr, _ExprSequence, _HLGExprSequence
-from dask._task_spec import Task, _execute_subgraph, cull
+from dask._task_spec import cull
 from dask.array.optimization import optimize as optimize_by_dask
 from dask.core import flatten
 
+from .repeated import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU
 from .slices import slice_first
+from .subgraphs import with_subgraphs
 from .subtrees import ClusterSize, fuse_subtrees
 from .unused import without_unused_q
 
@@ -46,15 +48,9 @@ class ArrayOptimizer:
         needed = cull(optimized, wanted)
         optimized = without_unused_q({key: task for key, task in optimized.items() if key in needed}, wanted)
         if self.is_on_gpus:
-            optimized = {key: _with_slices_first(task) for key, task in optimized.items()}
-        return fuse_subtrees(optimized, wanted, self.size)
-
-
-def _with_slices_first(task: GraphNode) -> GraphNode:
-    if not isinstance(task, Task) or task.func is not _execute_subgraph:
-        return task
-    inner, *rest = task.args
-    return Task(task.key, task.func, slice_first(inner), *rest, _data_producer=task.data_producer)
+            optimized = with_subgraphs(optimized, lambda inner, _: slice_first(inner))
+        most_repeated = ELEMENTS_ON_GPU if self.is_on_gpus else ELEMENTS_ON_CPU
+        return fuse_subtrees(optimized, wanted, self.size, most_repeated)
 
 
 def with_optimizer(expression: Any, optimizer: ArrayOptimizer) -> Any:

@@ -98,16 +98,26 @@ def _with_last_uses(order: Sequence[GraphNode], key: Any) -> list[tuple[GraphNod
     return steps[::-1]
 
 
-def with_programs(tasks: Mapping[Any, GraphNode]) -> dict[Any, GraphNode]:
-    """`tasks`, of which those that Dask has fused are programs."""
-    return {key: _with_program(task) for key, task in tasks.items()}
+def with_programs(tasks: Mapping[Any, GraphNode], programs: dict[Any, Any]) -> dict[Any, GraphNode]:
+    """`tasks`, of which those that Dask has fused are programs.
+
+    Parameters
+    ----------
+    tasks
+        By key.
+    programs
+        Those that are known already, by the graph inside of a fused task; new ones are added.
+    """
+    return {key: _with_program(task, programs) for key, task in tasks.items()}
 
 
-def _with_program(task: GraphNode) -> GraphNode:
+def _with_program(task: GraphNode, programs: dict[Any, Any]) -> GraphNode:
     if not isinstance(task, Task) or task.func is not _execute_subgraph:
         return task
     inner, key, names, *values = task.args
+    program: Any = programs.get((id(inner), key))
+    if program is None:
+        program = programs[id(inner), key] = as_one_task(key, inner).func
     needed = dict(zip(names, values, strict=True))
-    program: Any = as_one_task(key, inner).func
     arguments = [needed[name] for name in program.inputs]
     return Task(task.key, program, *arguments, _data_producer=task.data_producer)

@@ -120,9 +120,14 @@ def _is_elementwise(task: Any, arrays: Collection[Any], numbers: Collection[Any]
         single = {name for name, value in needed.items() if _is_number(value)}
         known = same.union(inner)
         return same | single == needed.keys() and all(_is_elementwise(node, known, single) for node in inner.values())
-    is_known = isinstance(task.func, Hashable) and task.func in _ELEMENTWISE
-    is_known = is_known or (isinstance(task.func, np.ufunc) and task.func.nout == 1)
+    is_known = is_elementwise_function(task.func)
     return is_known and all(_refers_to(arg, arrays) or _refers_to(arg, numbers) or _is_number(arg) for arg in task.args)
+
+
+def is_elementwise_function(function: Any) -> bool:
+    """Whether each number of its result comes from the numbers at the same place in its arguments."""
+    is_known = isinstance(function, Hashable) and function in _ELEMENTWISE
+    return is_known or (isinstance(function, np.ufunc) and function.nout == 1)
 
 
 def _refers_to(argument: Any, keys: Collection[Any]) -> bool:

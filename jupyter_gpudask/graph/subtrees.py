@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dask._task_spec import DependenciesMapping
 from dask.core import reverse_dict
 
+from .names import without_aliases
 from .program import as_one_task, with_programs
+from .repeated import with_copies, without_copies
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -41,8 +43,10 @@ class ClusterSize(NamedTuple):
     threads: int = 1
 
 
-def fuse_subtrees(graph: Mapping[Any, GraphNode], keys: Collection[Any], size: ClusterSize) -> dict[Any, GraphNode]:
-    """The same graph with subtrees fused; what several tasks need is still computed once.
+def fuse_subtrees(
+    graph: Mapping[Any, GraphNode], keys: Collection[Any], size: ClusterSize, most_repeated: int = 0
+) -> dict[Any, GraphNode]:
+    """The same graph with subtrees fused; what several tasks need is still computed once, unless it is cheap.
 
     Parameters
     ----------
@@ -52,27 +56,38 @@ def fuse_subtrees(graph: Mapping[Any, GraphNode], keys: Collection[Any], size: C
         Whose results are wanted; they remain tasks of their own.
     size
         Of the cluster that computes it.
+    most_repeated
+        Random numbers of the largest block that is created in each task that needs it; see `.repeated`.
     """
+    wanted = frozenset(keys)
+    given, graph = graph, without_aliases(graph, wanted)
     dependencies = DependenciesMapping(graph)
     order = list(_topological(graph, dependencies))
     leaves = sum(1 for key in order if not any(other in graph for other in dependencies[key]))
     most_leaves = min(_MOST_LEAVES, leaves // (_TASKS_PER_THREAD * max(1, size.threads)))
     if most_leaves < 2:
-        return dict(graph)
+        return dict(given)
     # What is there already, or what others need too, would have to go to the one worker of a task.
     most_inputs = _MOST_INPUTS if size.workers == 1 else 1
+    tasks = graph
+    graph, originals = with_copies(graph, wanted, most_repeated)
+    if originals:
+        dependencies = DependenciesMapping(graph)
+        order = list(_topological(graph, dependencies))
     subtrees = _find_subtrees(
-        graph, order, dependencies, wanted=frozenset(keys), most_leaves=most_leaves, most_inputs=most_inputs
+        graph, order, dependencies, wanted=wanted, most_leaves=most_leaves, most_inputs=most_inputs
     )
-    return {
+    programs: dict[Any, Any] = {}
+    fused = {
         key: graph[key]
         if len(members) == 1
-        else as_one_task(key, with_programs({member: graph[member] for member in members}))
+        else as_one_task(key, with_programs({member: graph[member] for member in members}, programs))
         for key, members in subtrees.items()
     }
+    return without_copies(fused, originals, tasks)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Subtree:
     """A task and those that it takes in.
 
@@ -105,21 +120,21 @@ def _find_subtrees(
     barriers = {key for key, task in graph.items() if task.block_fusion}
     # Each output of a P2P shuffle is on one of the workers, which the task learns when it runs: it asks to run there.
     outputs = {key for barrier in barriers for key in dependents[barrier]}
-    alone = wanted | barriers | outputs
+    unfused = barriers | outputs
+    alone = unfused | wanted | {key for key in graph if len(dependents[key]) != 1}
     subtrees: dict[Any, _Subtree] = {}
     for key in order:
-        inner = []
-        if key not in barriers and key not in outputs:
-            inner = [
-                other
-                for other in dependencies[key]
-                if other in graph and other not in alone and len(dependents[other]) == 1
-            ]
+        needed = dependencies[key]
+        inner = [] if key in unfused else [other for other in needed if other in graph and other not in alone]
+        if not inner:
+            few = len(needed) <= most_inputs
+            subtrees[key] = _Subtree([key], set(needed) if few else set(), 1 if few else math.inf)
+            continue
         parts = [subtrees[other] for other in inner]
         subtree = _Subtree(
             members=[key, *(member for part in parts for member in part.members)],
-            inputs=set(dependencies[key]).difference(inner).union(*(part.inputs for part in parts)),
-            leaves=sum(part.leaves for part in parts) or 1,
+            inputs=set(needed).difference(inner).union(*(part.inputs for part in parts)),
+            leaves=sum(part.leaves for part in parts),
         )
         if subtree.leaves > most_leaves or len(subtree.inputs) > most_inputs:
             subtree = _Subtree(members=[key], inputs=set(), leaves=math.inf)

@@ -10,6 +10,9 @@ from dask._task_spec import Alias, DataNode, DependenciesMapping, Task, TaskRef,
 from dask.array.linalg import _wrapped_qr
 from dask.core import reverse_dict
 
+from .names import without_aliases
+from .subgraphs import with_subgraphs
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -28,10 +31,10 @@ def without_unused_q(tasks: Mapping[Any, GraphNode], wanted: Collection[Any]) ->
     wanted
         Keys whose results are needed elsewhere.
     """
-    changed = {key: _inside(task) for key, task in tasks.items()}
+    changed = with_subgraphs(tasks, lambda inner, key: without_unused_q(inner, {key}))
     if not any(map(_is_decomposition, changed.values())):
         return changed
-    changed = _without_aliases(changed, wanted)
+    changed = without_aliases(changed, wanted)
     found = {key: task for key, task in changed.items() if _is_decomposition(task) and key not in wanted}
     dependents = reverse_dict(DependenciesMapping(changed))
     for key, task in found.items():
@@ -48,30 +51,6 @@ def without_unused_q(tasks: Mapping[Any, GraphNode], wanted: Collection[Any]) ->
 def r_only(block: Any) -> tuple[None, Any]:
     """`None` and R of ``numpy.linalg.qr``; of a block without rows, R as Dask defines it."""
     return (None, np.linalg.qr(block, mode="r") if block.shape[0] else _wrapped_qr(block)[1])
-
-
-def _inside(task: GraphNode) -> GraphNode:
-    if not isinstance(task, Task) or task.func is not _execute_subgraph:
-        return task
-    inner, wanted, *rest = task.args
-    changed = without_unused_q(inner, {wanted})
-    if all(changed.get(key) is inner[key] for key in inner):
-        return task
-    return Task(task.key, task.func, changed, wanted, *rest, _data_producer=task.data_producer)
-
-
-def _without_aliases(tasks: Mapping[Any, Any], wanted: Collection[Any]) -> dict[Any, GraphNode]:
-    """The same tasks without the second names of results that nobody else needs by that name."""
-    others = {key: task.target for key, task in tasks.items() if isinstance(task, Alias) and key not in wanted}
-    others = {key: target for key, target in others.items() if target in tasks}
-    targets = {key: _last(target, others) for key, target in others.items()}
-    return {key: task.substitute(targets) for key, task in tasks.items() if key not in targets}
-
-
-def _last(key: Any, others: Mapping[Any, Any]) -> Any:
-    while key in others:
-        key = others[key]
-    return key
 
 
 def _is_decomposition(task: Any) -> bool:

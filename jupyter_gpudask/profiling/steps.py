@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 from dask._task_spec import GraphNode, Task, TaskRef, _execute_subgraph
@@ -28,11 +27,11 @@ def run_steps(task: GraphNode, values: Mapping[Any, Any], on_step: OnStep) -> An
     on_step
         Called after each step, with its task, the results that it had, and its result.
     """
+    if isinstance(task, OpaqueNode):
+        task = task.unpickle()
     if type(task) is not Task:  # data, or another name for a result
         return task(values)
     function, arguments = task.func, task.args
-    if function is operator.call and isinstance(arguments[0], OpaqueNode):
-        function, arguments = arguments[0](), arguments[1:]
     if isinstance(function, Program):
         return _run_program(function, _evaluate(arguments, values), on_step)
     if function is _execute_subgraph and arguments[1] in arguments[0]:

@@ -16,6 +16,9 @@ HOST_ONLY = ("multinomial", "multivariate_hypergeometric")
 BOUNDED = ("integers", "randint")
 """Whole numbers between two bounds, by their names in the two kinds of generator."""
 
+DRAWS_THE_SAME_AGAIN = "_gpudask_draws_the_same_again"
+"""An attribute of functions that draw the same block each time; `graph.repeated` reads it."""
+
 _RENAMED = {"random": "random_sample"}
 _METHODS = {"XORWOW": "XORWOW", "MRG32k3a": "MRG32K3A", "Philox4x3210": "PHILOX4_32_10"}
 
@@ -126,6 +129,9 @@ def draw_block(
     given = [cupy.asarray(value) if _is_array(value) else value for value in parameters]
     single = {"dtype": dtype} if dtype == np.float32 else {}
     return getattr(generator.on_gpu(), _RENAMED.get(name, name))(*given, size=size, **single).astype(dtype, copy=False)
+
+
+setattr(draw_block, DRAWS_THE_SAME_AGAIN, True)
 
 
 def choose_block(

@@ -20,11 +20,19 @@ def numbers(shape=(400, 400), chunks=20, seed=1):
     return da.random.RandomState(seed).random_sample(shape, chunks=chunks)
 
 
+def twice(array):
+    return array + array.T
+
+
 COMPUTATIONS = {
     "sum of every second number plus one": lambda: da.sum((numbers() + 1)[::2, ::2]),
     "mean over an axis": lambda: (numbers() ** 2).mean(axis=0),
     "standard deviation": lambda: numbers().std(),
     "sum of an array and its transpose": lambda: (numbers() + numbers().T)[1:, 1:].mean(axis=0).sum(),
+    "deviation from the mean": lambda: da.std(numbers() - numbers().mean()),
+    "covariance of rows and columns": lambda: da.sum((numbers() - numbers().mean(axis=0)) * numbers().T),
+    "mean and deviation of ones": lambda: da.mean(da.ones((400, 400), chunks=20) * 2 - numbers().T + numbers()),
+    "a generator used twice": lambda: twice(da.random.default_rng(1).random((400, 400), chunks=20)).sum(),
     "argmax": lambda: numbers().argmax(axis=1),
     "topk": lambda: da.topk(numbers((4000,), 100), 5),
     "matmul": lambda: (numbers((400, 400), 100) @ numbers((400, 400), 100)).sum(axis=0),

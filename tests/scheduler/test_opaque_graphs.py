@@ -1,7 +1,9 @@
 """Graphs on a cluster with GPUs: a worker materializes them, and the scheduler unpickles nothing of the user's."""
 
 import asyncio
+import gc
 import os
+import pickle
 import tabnanny
 import threading
 from pathlib import Path
@@ -13,13 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from dask._expr import Expr, LLGExpr
-from dask._task_spec import Dict, List, Task, TaskRef
+from dask._task_spec import DataNode, Dict, List, Task, TaskRef, Tuple
 from distributed import Event, get_client, wait
 from distributed.protocol.pickle import dumps, loads
 from distributed.protocol.serialize import deserialize, serialize, to_serialize
 from helpers import client_of, wait_until
 
-from jupyter_gpudask.worker.materialize import PickledExpression, materialize
+from jupyter_gpudask.worker import task_pickler
+from jupyter_gpudask.worker.materialize import PickledExpression, _try_to_materialize, materialize
 from jupyter_gpudask.worker.opaque_graph import make_opaque
 
 pytestmark = pytest.mark.cluster
@@ -85,6 +88,7 @@ def test_only_workers_unpickle_what_is_in_a_graph(client):
 
 def test_the_supervisor_imports_no_module_that_a_graph_names(client):
     assert client.submit(tabnanny.format_witnesses, []).result() == "at tab size "
+    assert client.get({"data": DataNode("data", [tabnanny.check])}, "data") == [tabnanny.check]
     assert client.gather(client.map(tabnanny.format_witnesses, [[]], pure=False)) == ["at tab size "]
     frame = dd.from_pandas(pd.DataFrame({"a": [1, 2]}), npartitions=2)
     assert frame.a.sum().compute() == 3
@@ -119,10 +123,10 @@ def test_the_cpu_engine_is_plain_dask():
         assert client.tasks_submitted == 1
 
 
-def test_an_opaque_graph_keeps_dasks_nodes_and_computes_the_same():
+def test_an_opaque_graph_keeps_keys_and_dependencies_and_computes_the_same():
     secret = Witness([1])
     graph = {
-        "data": dask._task_spec.DataNode("data", secret),
+        "data": DataNode("data", secret),
         "call": Task(
             "call", lambda seen, *, more: (len(seen.pids), more), secret, more=List(TaskRef("number"), secret)
         ),
@@ -130,13 +134,15 @@ def test_an_opaque_graph_keeps_dasks_nodes_and_computes_the_same():
         "number": Task("number", abs, -3),
     }
     graph["fused"] = Task.fuse(Task("inner", lambda: 1), Task("fused", lambda x, y: x + y, TaskRef("inner"), 2))
+    graph["lists"] = Task("lists", tuple, List([1, 2], Tuple((3,), TaskRef("number"))), _data_producer=True)
     opaque = loads(dumps(make_opaque(graph)))
     assert {key: node.dependencies for key, node in opaque.items()} == {k: n.dependencies for k, n in graph.items()}
-    assert "Witness" not in str(type(opaque["data"]))
-    assert opaque["number"].func is abs
+    assert {key: node.data_producer for key, node in opaque.items()} == {k: n.data_producer for k, n in graph.items()}
     assert len(opaque["data"]().pids) == 2
     count, (number, again) = opaque["call"]({"number": 3})
     assert (count, number, len(again.pids)) == (2, 3, 2)
+    assert opaque["number"]() == 3
+    assert opaque["lists"]({"number": 3}) == ([1, 2], ((3,), 3))
     assert opaque["dict"]({"number": 3}) == ["a", "b"]
     assert opaque["fused"]() == 3
 
@@ -176,6 +182,37 @@ def test_large_data_is_not_copied_and_goes_into_a_graph_once():
     assert sum(memoryview(frame).nbytes for frame in sent.frames) < 2 * data.nbytes
     arrived = deserialize(sent.header, sent.frames).__dask_graph__()
     assert all(np.array_equal(arrived[number](), data + number) for number in (0, 49))
+
+
+def test_what_fused_tasks_have_in_common_is_pickled_once(monkeypatch):
+    table = {number: str(number) for number in range(2000)}
+    x = da.ones(500, chunks=1).map_blocks(lambda block: block + len(table), dtype=float)
+    graph = dict(da.optimization.optimize(x.__dask_graph__(), x.__dask_keys__()))
+    pickled = []
+    monkeypatch.setattr(
+        task_pickler, "dumps", lambda value, **options: pickled.append(value) or dumps(value, **options)
+    )
+    opaque = make_opaque(graph)
+    assert len(pickled) == 1
+    assert len(pickle.dumps(opaque)) < 500 * 600
+    again = loads(dumps(opaque[(x.name, 7)]))
+    assert again() == [2001]
+
+
+def test_large_plain_data_is_sent_once():
+    text = "x" * 10**6
+    graph = {number: Task(number, str.replace, text, "x", str(number)) for number in range(20)}
+    opaque = make_opaque(graph)
+    assert len(pickle.dumps(opaque)) < 2 * 10**6
+    assert opaque[7]() == "7" * 10**6
+
+
+def test_the_garbage_collector_is_as_before_when_a_graph_is_made():
+    before = gc.get_threshold()
+    for made in ({"a": Task("a", abs, -1)}, OnUnpickling(_fail_in_tasks)):
+        header, frames = serialize(to_serialize(LLGExpr(made) if isinstance(made, dict) else made))
+        _try_to_materialize(PickledExpression(header, frames), ["a"])
+        assert gc.get_threshold() == before
 
 
 def test_a_graph_is_taken_while_all_threads_for_tasks_are_busy(client):
