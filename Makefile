@@ -155,11 +155,11 @@ $(VENV)/.test-tools: $(VENV)/.installed
 
 # The daemons are started by the tests, and by nothing else.
 $(VENV)/.engine-tools: $(VENV)/.test-tools
-	@{ command -v slurmctld && command -v slurmd && command -v munged && command -v sshd; } >/dev/null || { \
+	@{ command -v slurmctld && command -v slurmd && command -v munged && command -v sshd && command -v ip; } >/dev/null || { \
 		sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-		.ci/step 'Looking for SLURM and OpenSSH among the packages of Debian' $$sudo apt-get update && \
-		.ci/step 'Installing SLURM and OpenSSH' $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
-			slurmctld slurmd slurm-client munge openssh-server; \
+		.ci/step 'Looking for SLURM, OpenSSH and iproute2 among the packages of Debian' $$sudo apt-get update && \
+		.ci/step 'Installing SLURM, OpenSSH and iproute2' $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+			slurmctld slurmd slurm-client munge openssh-server iproute2; \
 	}
 	$(STEP) 'Installing what starts clusters elsewhere' $(PIP) "$$(echo dist/*.whl)[slurm,ssh]"
 	@touch $@

@@ -54,4 +54,5 @@ def read_worker(
         held=held,
         out_of_memory=out_of_memory,
         status=worker.status.name,
+        host=worker.host,
     )

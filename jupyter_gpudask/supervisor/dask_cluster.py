@@ -94,8 +94,8 @@ class DaskCluster:
             await opening  # it has failed, and raises the error
         plan = self._plan
 
-        def on_ready(ready: int) -> None:
-            on_progress(progress.model_copy(update={"ready": ready, "total": plan.workers}))
+        def on_ready(ready: int, notes: tuple[str, ...] = ()) -> None:
+            on_progress(progress.model_copy(update={"ready": ready, "total": plan.workers, "notes": notes}))
 
         if self._jobs is None:
             await wait_for_workers(

@@ -22,7 +22,7 @@ def test_the_schedulers_loop_turns_while_nvml_is_asked(monkeypatch):
 
     monkeypatch.setattr(pynvml, "nvmlInit", init)
     plan = Plan("cuda", workers=1, gpus=(GpuState(index=0, uuid="GPU-0", name="H200"),))
-    scheduler = SimpleNamespace(workers={}, unrunnable=(), queued=(), task_groups={}, clients={})
+    scheduler = SimpleNamespace(address="tcp://b:1", workers={}, unrunnable=(), queued=(), task_groups={}, clients={})
 
     async def run():
         asyncio.get_running_loop().call_later(0.01, turned.set)
@@ -38,13 +38,16 @@ def test_nvml_is_not_asked_for_a_parent_that_reads_it_itself(monkeypatch):
     worker = SimpleNamespace(
         name="GPU-3",
         address="tcp://a",
+        host="a",
         metrics={},
         executing=(),
         processing=(),
         nthreads=1,
         status=SimpleNamespace(name="running"),
     )
-    scheduler = SimpleNamespace(workers={worker.address: worker}, unrunnable=(), queued=(), task_groups={}, clients={})
+    scheduler = SimpleNamespace(
+        address="tcp://b:1", workers={worker.address: worker}, unrunnable=(), queued=(), task_groups={}, clients={}
+    )
     cluster = SimpleNamespace(scheduler=scheduler, workers={}, plan={"GPU-3"})
     state = asyncio.run(read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler), gpu_metrics=False))
     assert (state.workers[0].gpu_index, state.workers[0].device_memory_used) == (3, None)

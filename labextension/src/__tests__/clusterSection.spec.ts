@@ -40,6 +40,20 @@ describe('the section of clusters', () => {
     ]);
   });
 
+  it('shows what a start waits for, and hosts that are lost', async () => {
+    shown.show();
+    const notes = [
+      'Job 12 is pending in SLURM: Resources, position 3 (worker 0).'
+    ];
+    await shown.receive({
+      gpus: gpuList(),
+      clusters: [cluster({ status: 'starting', notes })]
+    });
+    expect(shown.texts('.jp-GpuDask-notes li')).toEqual(notes);
+    await shown.receive({ clusters: [cluster()] });
+    expect(shown.texts('.jp-GpuDask-notes')).toEqual([]);
+  });
+
   it('shows the tasks of a cluster and its workers', async () => {
     shown.show();
     await shown.receive({ gpus: gpuList(), clusters: [cluster()] });
