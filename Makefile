@@ -63,7 +63,7 @@ test-python: $(VENV)/.test-tools ## run pytest and jest
 test-browser: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run Galata in a browser
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) JUPYTER=$(VENV)/bin/jupyter jlpm test
 
-test-engines: $(VENV)/.engine-tools ## run the tests of clusters that are started elsewhere, with SLURM and SSH on this machine
+test-engines: $(VENV)/.engine-tools ## run the tests of clusters that are started elsewhere, with SLURM, SSH and dask-gateway on this machine
 	cd tests && $(VENV)/bin/pytest engines
 
 test-fast: $(VENV)/.developed ## run the tests that start no cluster, of the working folder: pytest in part, and jest
@@ -161,7 +161,7 @@ $(VENV)/.engine-tools: $(VENV)/.test-tools
 		.ci/step 'Installing SLURM, OpenSSH and iproute2' $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
 			slurmctld slurmd slurm-client munge openssh-server iproute2; \
 	}
-	$(STEP) 'Installing what starts clusters elsewhere' $(PIP) "$$(echo dist/*.whl)[slurm,ssh]"
+	$(STEP) 'Installing what starts clusters elsewhere' $(PIP) "$$(echo dist/*.whl)[slurm,ssh,gateway]" "dask-gateway-server[local]>=2026.3"
 	@touch $@
 
 $(VENV)/.docs-tools: $(VENV)/.installed

@@ -21,7 +21,7 @@ ALLOWED = {
     # In the supervisor, its scheduler and its workers.
     "worker": {"patches", "machine", "protocol"},
     "scheduler": {"worker", "protocol"},
-    "supervisor": {"scheduler", "worker", "patches", "machine", "protocol"},
+    "supervisor": {"scheduler", "worker", "patches", "machine", "protocol", "_version"},
     # In whoever starts a supervisor.
     "launcher": {"machine", "protocol"},
     # In the kernel. What it sends to the scheduler and to workers it imports to name it.
@@ -56,6 +56,7 @@ ALLOWED = {
 
 # Libraries, and the only places that may name them.
 ONLY = {
+    "dask_gateway": ["client/connect.py"],
     "dask_cuda": ["supervisor/engines/cuda.py", "worker/command.py"],
     "cupy": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/"],
     "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],

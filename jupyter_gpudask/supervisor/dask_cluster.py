@@ -139,11 +139,11 @@ class DaskCluster:
         """Scale to `workers` workers; see `Scaling.scale`."""
         await self._scaling.scale(workers)
 
-    def adapt(self, minimum: int, maximum: int) -> None:
+    async def adapt(self, minimum: int, maximum: int) -> None:
         """Scale as the work requires; see `Scaling.adapt`."""
         self._scaling.adapt(minimum, maximum)
 
-    def log(self, worker: str, lines: int) -> str:
+    async def log(self, worker: str, lines: int) -> str:
         """The last lines of the log of a worker, or of a job by its id."""
         if self._jobs is not None:
             return self._jobs.log(worker, lines)
@@ -156,7 +156,7 @@ class DaskCluster:
         """Forget every result, task, actor and name, and keep the workers."""
         await reset(self._cluster.scheduler)
 
-    def release_results(self) -> None:
+    async def release_results(self) -> None:
         """Release the finished results that clients hold; unfinished tasks go on."""
         release_results(self._cluster.scheduler)
 
