@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..errors import GpuHeldError, GpuUnavailableError
+from ..errors import GpuHeldError, GpuUnavailableError, LimitError
 from ..quantities import format_bytes
 from . import gpus
 from .leases import LeaseFolder, holders_of
@@ -74,7 +74,43 @@ def check_memory(pool: int | None, chosen: Iterable[GpuState]) -> None:
             )
 
 
-def check_replacement(spec: ClusterSpec, supervisor: int, environment: Mapping[str, str] | None = None) -> None:
+def check_gpus_of_user(
+    chosen: Iterable[GpuState], folder: LeaseFolder, limit: int | None, *, without: int | None = None
+) -> None:
+    """Check that a user does not hold more GPUs than the administrator allows.
+
+    Parameters
+    ----------
+    chosen
+        The GPUs of a new cluster.
+    folder
+        The leases.
+    limit
+        The largest number of GPUs of all clusters of a user together; `None` for no limit.
+    without
+        The pid of the supervisor whose cluster the new one replaces.
+
+    Raises
+    ------
+    LimitError
+        The user would hold more.
+    """
+    if limit is None:
+        return
+    new = {gpu.uuid for gpu in chosen}
+    others = folder.gpus_of_user(without=without) - new
+    if new and len(new) + len(others) > limit:
+        held = f", and your other clusters hold {len(others)}" if others else ""
+        allowed = f"{limit} GPU{'s' if limit > 1 else ''}"
+        raise LimitError(
+            f"This server limits each user to {allowed}; this cluster needs {len(new)}{held}.",
+            "Use fewer with --gpus, or stop another cluster: %gpudask gpus shows who holds them.",
+        )
+
+
+def check_replacement(
+    spec: ClusterSpec, supervisor: int, environment: Mapping[str, str] | None = None, max_gpus: int | None = None
+) -> None:
     """Check that there will be GPUs for `spec` when it replaces the cluster of a supervisor; this blocks.
 
     Parameters
@@ -85,11 +121,15 @@ def check_replacement(spec: ClusterSpec, supervisor: int, environment: Mapping[s
         The pid of the supervisor whose cluster is replaced.
     environment
         Environment variables of the kernel, by default those of this process.
+    max_gpus
+        The largest number of GPUs of a user; `None` for no limit.
 
     Raises
     ------
     GpuHeldError, GpuUnavailableError
-        There will not be enough GPUs.
+        There will not be enough GPUs, or starts that wait in line would get them.
+    LimitError
+        The user would hold too many.
     """
     if spec.engine == "cpu" or spec.profile:
         return
@@ -101,8 +141,15 @@ def check_replacement(spec: ClusterSpec, supervisor: int, environment: Mapping[s
         raise
     if not visible and not spec.requires_gpus:
         return
-    leases = LeaseFolder().read()
+    folder = LeaseFolder()
+    leases = folder.read()
     chosen = select_unleased_gpus(spec, visible, [lease for lease in leases if lease.pid != supervisor])
+    check_gpus_of_user(chosen, folder, max_gpus, without=supervisor)
+    if not spec.share and (waiting := folder.line.before(None)):
+        raise GpuHeldError(
+            f"A restart would give the GPUs to those who wait in line for them: {waiting[0].description}.",
+            "Type %gpudask stop, and then %gpudask start --wait.",
+        )
     freed = {uuid for lease in leases if lease.pid == supervisor for uuid in lease.gpus}
     after = [_without_session(gpu, supervisor) if gpu.uuid in freed else gpu for gpu in chosen]
     check_memory(bytes_of(spec.pool, chosen), after)

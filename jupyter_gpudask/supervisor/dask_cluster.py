@@ -16,7 +16,7 @@ import dask.config
 from ..errors import ClusterStartError, ProfileNotFoundError
 from ..machine.directories import ClusterDirectory, tail, worker_log
 from ..machine.leases import HeldLease, LeaseFolder
-from ..machine.plan import Plan, check_pool_fits, make_plan
+from ..machine.plan import Plan, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
 from ..scheduler.held_results import release_results
 from ..scheduler.log_lengths import shorten_logs
@@ -24,6 +24,7 @@ from ..worker.preload import LOGS_VARIABLE
 from .dashboard import check_guard, guard_by_header, guard_by_token
 from .engines import create_cluster
 from .engines.jobs import is_job_queue
+from .gpu_lease import plan_and_lease
 from .job_queue import JobQueue
 from .metrics import Status, read_state
 from .plugins import register_plugins
@@ -73,7 +74,8 @@ class DaskCluster:
             A worker did not start.
         """
         spec = self._request.spec
-        self._plan = plan = self._plan_and_lease()
+        plan, self._lease = await self._plan_and_lease(on_progress)
+        self._plan = plan
         progress = Progress(engine=plan.engine, gpus=tuple(gpu.uuid for gpu in plan.gpus), ready=0, total=plan.workers)
         on_progress(progress)
         os.environ[LOGS_VARIABLE] = str(self._directory.logs)
@@ -201,39 +203,22 @@ class DaskCluster:
         if lease is not None:
             lease.release()
 
-    def _plan_and_lease(self) -> Plan:
+    async def _plan_and_lease(self, on_progress: Callable[[Progress], None]) -> tuple[Plan, HeldLease | None]:
         """Plan the cluster, and take the lease on its GPUs."""
-        request, folder = self._request, LeaseFolder()
+        request = self._request
         if request.cluster_class is not None:
             is_cuda = request.spec.engine == "cuda"
             why = "" if is_cuda else f"Clusters of the profile {request.spec.profile} have no GPUs."
-            return Plan("cuda" if is_cuda else "cpu", workers=0, stand_in=why)
+            return Plan("cuda" if is_cuda else "cpu", workers=0, stand_in=why), None
         if request.spec.profile:
             raise ProfileNotFoundError(request.spec.profile, ())
         if request.spec.engine == "cpu":
             plan = make_plan(request.spec)
             self._check_limit(plan.workers)
-            return plan
-        try:
-            with folder.locked() as leases:
-                plan = make_plan(request.spec, leases)
-                self._check_limit(plan.workers)
-                check_pool_fits(plan)
-                if plan.gpus:
-                    self._lease = self._take_lease(plan, folder)
-        except OSError as error:
-            plan = make_plan(request.spec)
-            if plan.gpus:  # other clusters would not see that these GPUs are held
-                raise ClusterStartError(
-                    f"The lease on the GPUs cannot be written to {folder.place_of(error)}: {error.strerror}.",
-                    "Free some space there, or ask the administrator.",
-                ) from None
-        return plan
-
-    def _take_lease(self, plan: Plan, folder: LeaseFolder) -> HeldLease:
-        request = self._request
-        uuids = [gpu.uuid for gpu in plan.gpus]
-        return folder.take(uuids, holder=request.holder, kernel_id=request.kernel_id, share=request.spec.share)
+            return plan, None
+        return await plan_and_lease(
+            request, lambda note: on_progress(Progress(engine="cuda", ready=0, total=0, notes=(note,)))
+        )
 
     @property
     def _has_dashboard(self) -> bool:

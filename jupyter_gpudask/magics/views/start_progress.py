@@ -26,9 +26,8 @@ class StartProgress(View):
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if not self.total:
-            return f"Starting a cluster ... {self.seconds} s"
-        return " ".join([f"Starting: {self.ready} of {self.total} workers are up ... {self.seconds} s", *self.notes])
+        what = f"Starting: {self.ready} of {self.total} workers are up" if self.total else "Starting a cluster"
+        return " ".join([f"{what} ... {self.seconds} s", *self.notes])
 
     def to_html(self) -> str:
         """A progress bar and the line."""

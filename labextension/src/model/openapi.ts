@@ -348,6 +348,12 @@ export type components = {
        */
       share: boolean;
       /**
+       * Wait
+       * @description yes or no
+       * @default false
+       */
+      wait: boolean;
+      /**
        * Protocol
        * @description tcp or ucx
        * @default tcp
@@ -1332,6 +1338,12 @@ export type components = {
            * @default false
            */
           share: boolean;
+          /**
+           * Wait
+           * @description yes or no
+           * @default false
+           */
+          wait: boolean;
           /**
            * Protocol
            * @description tcp or ucx
