@@ -86,7 +86,8 @@ def test_a_start_that_waits_says_for_which_job_and_its_place_in_the_queue(server
             waiting = thread.submit(make_room)
             reply = start(kernel, "--profile slurm --workers 1 --start-timeout 300")
             waiting.result()
-        assert re.search(r"0 of 1 workers are up .* Job \d+ is pending in SLURM: \w+, position 2", str(reply.displayed))
+        said = r"0 of 1 workers are up .* · Job \d+ is pending in SLURM: \w+, position 2"
+        assert re.search(said, str(reply.displayed))
         assert server.cluster(kernel)["notes"] == []
         stop(kernel)
     finally:

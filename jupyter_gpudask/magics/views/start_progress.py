@@ -27,7 +27,7 @@ class StartProgress(View):
 
     def __str__(self) -> str:
         what = f"Starting: {self.ready} of {self.total} workers are up" if self.total else "Starting a cluster"
-        return " ".join([f"{what} ... {self.seconds} s", *self.notes])
+        return " · ".join([f"{what} ... {self.seconds} s", *self.notes])
 
     def to_html(self) -> str:
         """A progress bar and the line."""
