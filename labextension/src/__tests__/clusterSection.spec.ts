@@ -40,6 +40,25 @@ describe('the section of clusters', () => {
     ]);
   });
 
+  it('groups workers by host if there are several', async () => {
+    shown.show();
+    const { state } = cluster();
+    const [worker] = state?.workers ?? [];
+    const workers = ['10.0.0.2', '10.0.0.2', '10.0.0.3'].map((host, index) => ({
+      ...worker,
+      name: `${index}`,
+      gpu_index: null,
+      host
+    }));
+    await shown.receive({
+      gpus: gpuList(),
+      clusters: [cluster({ state: state && { ...state, workers } })]
+    });
+    expect(
+      shown.texts('.jp-GpuDask-workerHost, .jp-GpuDask-workerName')
+    ).toEqual(['10.0.0.2', 'Worker 0', 'Worker 1', '10.0.0.3', 'Worker 2']);
+  });
+
   it('shows what a start waits for, and hosts that are lost', async () => {
     shown.show();
     const notes = [
