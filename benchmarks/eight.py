@@ -1,15 +1,15 @@
 """The headline on eight GPUs, and on fewer: starts, 2 TB of random numbers, scaling, transports, and four notebooks.
 
     python benchmarks/eight.py --out benchmarks/results/NAME.json --recording benchmarks/pictures/NAME.json
-    python benchmarks/eight.py --gpus 2 --seconds 300 --only "tls;tcp;ucx" --out benchmarks/results/NAME.json
+    python benchmarks/eight.py --gpus 2 --seconds 300 --only "unix;tcp;ucx" --out benchmarks/results/NAME.json
     python benchmarks/eight.py --plan
     python benchmarks/eight.py --small
 
-Each step is a process of its own with a time limit: a cluster of 8, 1, 2 or 4 GPUs, by hand or ours with TLS, plain TCP
-or UCX, and its computations; or a Jupyter server with four notebooks. A result is printed and added to the file at
-once, so that what ran before a step that fails or takes too long is kept. A step for which no time is left is left
-out. With a file that exists already, its results are kept, except for those of steps that run again. After each step
-NVML and the operating system are asked what it has left. The exit status is 1 if a step failed or left something.
+Each step is a process of its own with a time limit: a cluster of 8, 1, 2 or 4 GPUs, by hand or ours over Unix sockets,
+TLS, plain TCP or UCX, and its computations; or a Jupyter server with four notebooks. A result is printed and added to
+the file at once, so that what ran before a step that fails or takes too long is kept. A step for which no time is left
+is left out. With a file that exists already, its results are kept, except for those of steps that run again. After each
+step NVML and the operating system are asked what it has left. The exit status is 1 if a step failed or left something.
 
 With --small it runs on two simulated GPUs with small sizes: it shows that each step goes through, and measures nothing.
 """

@@ -81,7 +81,8 @@ def run_side(options: argparse.Namespace, variables: dict[str, str], side: str, 
     """The seconds of rows that need the same cluster, on side `side`, in a process of their own."""
     names, setting = [each.name for each in rows], rows[0].cluster
     command = [sys.executable, __file__, "--side", side, "--engine", options.engine, "--repeat", str(options.repeat)]
-    command += ["--protocol", options.protocol, *(["--cluster", setting] if setting else []), "--rows", *names]
+    command += ["--protocol", options.protocol] if options.protocol else []
+    command += [*(["--cluster", setting] if setting else []), "--rows", *names]
     found: dict[str, Any] = {}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables)
     assert process.stdout is not None
@@ -132,7 +133,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--engine", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--only", default="", help="parts of the names of rows, separated by ;")
     parser.add_argument("--gpus", type=int, help="use the first GPUS of the visible GPUs; without it, all of them")
-    parser.add_argument("--protocol", choices=["tcp", "ucx"], default="tcp", help="of both clusters with GPUs")
+    parser.add_argument("--protocol", choices=["tcp", "ucx"], help="of both clusters with GPUs (each one's default)")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--out", type=Path)
     for name in ("--side", "--cluster"):

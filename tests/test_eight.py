@@ -29,11 +29,11 @@ H200, LARGE = 150_000_000_000, Sizes().large_join_bytes
 @pytest.mark.parametrize(
     ("gpus", "names"),
     [
-        (1, ["by hand 1", "tls 1", "notebooks 1"]),
-        (2, ["by hand 2", "tls 2", "tls 1", "ucx 2", "tcp 2", "notebooks 2", "ucx without pool 2"]),
+        (1, ["by hand 1", "unix 1", "notebooks 1"]),
+        (2, ["by hand 2", "unix 2", "unix 1", "ucx 2", "tcp 2", "tls 2", "notebooks 2", "ucx without pool 2"]),
         (
             8,
-            "by hand 8;tls 8;tls 1;tls 2;tls 4;ucx 8;tcp 8;notebooks 8;ucx 4;tcp 4;ucx 2;tcp 2;"
+            "by hand 8;unix 8;unix 1;unix 2;unix 4;ucx 8;tcp 8;tls 8;notebooks 8;ucx 4;tcp 4;ucx 2;tcp 2;"
             "ucx without pool 8".split(";"),
         ),
     ],
@@ -49,7 +49,9 @@ def test_the_headline_and_the_scaling_with_tls_fit_into_the_default_time():
 
 
 def test_a_join_that_does_not_fit_into_device_memory_is_left_out_with_the_reason():
-    one, two = (next(step for step in make_plan(count, H200, LARGE) if step.name == f"tls {count}") for count in (2, 8))
+    one, two = (
+        next(step for step in make_plan(count, H200, LARGE) if step.name == f"unix {count}") for count in (2, 8)
+    )
     assert "large join" not in one.works
     assert "2 GPUs hold 240 GB" in one.left_out["large join"]
     assert "large join" in two.works
@@ -88,9 +90,9 @@ def steps(**seconds):
 
 
 def test_efficiency_is_that_of_one_gpu_over_the_number_and_the_time():
-    summary = summarize(steps(tls_1=8.0, tls_4=2.5, ucx_4=2.0), 4)
-    assert summary["efficiency"] == {"join": {"tls": {"4": 0.8}, "ucx": {"4": 1.0}}}
-    assert summary["transports"] == {"join": {"4": {"tls over ucx": 1.25}}}
+    summary = summarize(steps(unix_1=8.0, unix_4=2.5, ucx_4=2.0), 4)
+    assert summary["efficiency"] == {"join": {"unix": {"4": 0.8}, "ucx": {"4": 1.0}}}
+    assert summary["transports"] == {"join": {"4": {"unix over ucx": 1.25}}}
 
 
 def test_steps_that_are_missing_or_left_out_are_not_in_the_summary():

@@ -21,7 +21,8 @@ ALLOWED = {
     # In the supervisor, its scheduler and its workers.
     "worker": {"patches", "machine", "protocol"},
     "scheduler": {"worker", "protocol"},
-    "supervisor": {"scheduler", "worker", "patches", "machine", "protocol", "_version"},
+    "comm": {"protocol"},
+    "supervisor": {"comm", "scheduler", "worker", "patches", "machine", "protocol", "_version"},
     # In whoever starts a supervisor.
     "launcher": {"machine", "protocol"},
     # In the kernel. What it sends to the scheduler and to workers it imports to name it.

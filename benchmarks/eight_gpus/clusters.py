@@ -1,4 +1,4 @@
-"""The clusters that are compared: one set up by hand, and those of jupyter_gpudask with TLS, plain TCP and UCX."""
+"""The clusters that are compared: one set up by hand, and ours over Unix sockets, TLS, plain TCP and UCX."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ START_LIMIT = 120
 # UCX moves data over NVLink only between allocations that another process can open: those of a pool that RMM has made
 # with cudaMalloc, not those of CUDA's own pool, which is the default.
 OPTIONS: dict[str, dict[str, Any]] = {
+    "unix": {},
     "tls": {"protocol": "tcp"},
     "ucx": {"protocol": "ucx", "pool": 0.5},
     "ucx without pool": {"protocol": "ucx"},

@@ -61,8 +61,8 @@ class Step:
 def make_plan(gpus: int, memory: int, large_join_bytes: int) -> list[Step]:
     """The steps for a machine with `gpus` GPUs of `memory` bytes each.
 
-    Every number of GPUs is run with TLS, and those above one with plain TCP and UCX too: of all GPUs first, because
-    what comes last may find no time.
+    Every number of GPUs is run over Unix sockets, and those above one with UCX and plain TCP too, all GPUs with TLS as
+    well: of all GPUs first, because what comes last may find no time.
     """
     counts = sorted({gpus, *(count for count in (1, 2, 4, 8) if count < gpus)}, reverse=True)
     large = "large join"
@@ -80,10 +80,10 @@ def make_plan(gpus: int, memory: int, large_join_bytes: int) -> list[Step]:
         return Step(f"{cluster} {count}", cluster, count, works, left_out, round(seconds))
 
     scaled = ("SVD", "group-by", "join")
-    plan = [step("by hand", gpus, "cell", "verbatim"), step("tls", gpus, "cell", "verbatim", *scaled, large)]
-    plan += [step("tls", count, "cell", *scaled) for count in reversed(counts[1:])]
+    plan = [step("by hand", gpus, "cell", "verbatim"), step("unix", gpus, "cell", "verbatim", *scaled, large)]
+    plan += [step("unix", count, "cell", *scaled) for count in reversed(counts[1:])]
     if gpus > 1:
-        plan += [step(cluster, gpus, "cell", *scaled, large) for cluster in ("ucx", "tcp")]
+        plan += [step(cluster, gpus, "cell", *scaled, large) for cluster in ("ucx", "tcp", "tls")]
     plan.append(Step(f"notebooks {gpus}", "notebooks", gpus, (), {}, 50))
     for count in counts[1:]:
         if count > 1:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-TRANSPORTS = ("tls", "tcp", "ucx", "ucx without pool")
-RATIOS = (("tls", "tcp"), ("tls", "ucx"), ("ucx without pool", "ucx"))
+TRANSPORTS = ("unix", "tls", "tcp", "ucx", "ucx without pool")
+RATIOS = (("tls", "unix"), ("tcp", "unix"), ("unix", "ucx"), ("ucx without pool", "ucx"))
 
 
 def summarize(steps: dict[str, Any], gpus: int) -> dict[str, Any]:
@@ -22,12 +22,12 @@ def summarize(steps: dict[str, Any], gpus: int) -> dict[str, Any]:
     -------
     dict
         ``beside_by_hand``: how many times as fast as by hand, on all GPUs, are the start and the cells.
-        ``efficiency``: t1 / (n · tn) of each computation, transport and number of GPUs n; t1 is that on one GPU with
-        TLS, where nothing is sent between workers.
+        ``efficiency``: t1 / (n · tn) of each computation, transport and number of GPUs n; t1 is that on one GPU over
+        Unix sockets, where nothing is sent between workers.
         ``transports``: the seconds with one transport over those with another, of each computation and number of
         GPUs.
     """
-    hand, ours = f"by hand {gpus}", f"tls {gpus}"
+    hand, ours = f"by hand {gpus}", f"unix {gpus}"
     beside: dict[str, float] = {}
     starts = [steps.get(name, {}).get("start") for name in (hand, ours)]
     if all(starts):
@@ -40,7 +40,7 @@ def summarize(steps: dict[str, Any], gpus: int) -> dict[str, Any]:
     efficiency: dict[str, Any] = {}
     transports: dict[str, Any] = {}
     for work in sorted(works):
-        one = _seconds(steps, "tls 1", work)
+        one = _seconds(steps, "unix 1", work)
         for count in (2, 4, 8):
             found = {each: _seconds(steps, f"{each} {count}", work) for each in TRANSPORTS}
             for transport, seconds in found.items():

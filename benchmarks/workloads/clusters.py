@@ -60,7 +60,7 @@ SETTINGS = {
 
 
 @contextmanager
-def cluster(side: str, setting: str | None, engine: str, protocol: str = "tcp") -> Iterator[None]:
+def cluster(side: str, setting: str | None, engine: str, protocol: str | None = None) -> Iterator[None]:
     """A cluster on which the code in this context runs; none for other sides than the two."""
     with ExitStack() as stack:
         if setting is not None and side in (BY_HAND, OURS):
@@ -73,7 +73,7 @@ def cluster(side: str, setting: str | None, engine: str, protocol: str = "tcp") 
 
 
 @contextmanager
-def _by_hand(setting: Setting, engine: str, protocol: str) -> Iterator[None]:
+def _by_hand(setting: Setting, engine: str, protocol: str | None) -> Iterator[None]:
     import dask
     from distributed import Client
 
@@ -95,12 +95,12 @@ def _by_hand(setting: Setting, engine: str, protocol: str) -> Iterator[None]:
 
 
 @contextmanager
-def _ours(setting: Setting, engine: str, protocol: str) -> Iterator[None]:
+def _ours(setting: Setting, engine: str, protocol: str | None) -> Iterator[None]:
     import jupyter_gpudask
 
     warnings.filterwarnings("ignore", message=".*CPU stand-in")
     if engine == "cuda":
-        options = {"engine": "cuda", "protocol": protocol} | setting.ours
+        options = {"engine": "cuda"} | ({"protocol": protocol} if protocol else {}) | setting.ours
     else:
         options = {"engine": "cpu", "workers": 1, "threads": 1} | setting.cpu
     with jupyter_gpudask.gpu(**options):

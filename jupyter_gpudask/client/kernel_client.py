@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from distributed.utils import format_dashboard_link
+
 from ..errors import NotOnGpuError
 from ..fallback.log import fallback_log
 from ..overlay.config_overlay import current_record
@@ -54,6 +56,15 @@ class KernelClient(OptimizingClient):
     is_joined: bool = False
     around_waits: Callable[[], AbstractContextManager[None]] = staticmethod(nullcontext)
     on_interrupt: Callable[[], None] | None = None
+
+    @property
+    def dashboard_link(self) -> str | None:
+        """The URL of Dask's dashboard, as `distributed.Client.dashboard_link`."""
+        link: str | None = super().dashboard_link
+        _, info = self._get_scheduler_info(n_workers=0)
+        if link is None or not info["address"].startswith("unix://"):
+            return link
+        return str(format_dashboard_link("127.0.0.1", info["services"]["dashboard"]))
 
     def sync(self, func: Any, *args: Any, asynchronous: bool | None = None, **kwargs: Any) -> Any:
         """Override of Dask's method, through which all blocking calls go.

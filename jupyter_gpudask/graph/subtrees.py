@@ -102,17 +102,18 @@ def _find_subtrees(
 ) -> dict[Any, list[Any]]:
     """The members of each subtree, by the key of its task. In `order` a task comes after all that it needs."""
     dependents = reverse_dict(dependencies)
+    barriers = {key for key, task in graph.items() if task.block_fusion}
+    # Each output of a P2P shuffle is on one of the workers, which the task learns when it runs: it asks to run there.
+    outputs = {key for barrier in barriers for key in dependents[barrier]}
+    alone = wanted | barriers | outputs
     subtrees: dict[Any, _Subtree] = {}
     for key in order:
         inner = []
-        if not graph[key].block_fusion:
+        if key not in barriers and key not in outputs:
             inner = [
                 other
                 for other in dependencies[key]
-                if other in graph
-                and other not in wanted
-                and len(dependents[other]) == 1
-                and not graph[other].block_fusion
+                if other in graph and other not in alone and len(dependents[other]) == 1
             ]
         parts = [subtrees[other] for other in inner]
         subtree = _Subtree(

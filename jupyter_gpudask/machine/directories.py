@@ -39,6 +39,7 @@ class ClusterDirectory:
         self.path, self._lock = _create(place, host)
         try:
             self.logs.mkdir()
+            self.sockets.mkdir()
         except OSError:
             self.remove()
             raise
@@ -47,6 +48,11 @@ class ClusterDirectory:
     def logs(self) -> Path:
         """The directory of the workers' logs."""
         return self.path / "logs"
+
+    @property
+    def sockets(self) -> Path:
+        """The directory of the Unix sockets on which scheduler, nannies and workers listen."""
+        return self.path / "sockets"
 
     def remove(self) -> None:
         """Delete the directory and its contents."""

@@ -138,9 +138,9 @@ class ClusterSpec(BaseModel):
         ),
     ] = Field(default=False, description="yes or no")
     protocol: Annotated[
-        Literal["tcp", "ucx"],
-        Option("NAME", "how workers communicate: tcp (with TLS), or ucx (NVLink and InfiniBand, without TLS)"),
-    ] = Field("tcp", description="tcp or ucx")
+        Literal["unix", "tcp", "ucx"],
+        Option("NAME", "how workers communicate: unix (sockets of this user), tcp (with TLS), or ucx (NVLink, no TLS)"),
+    ] = Field("unix", description="unix, tcp or ucx")
     resources: Annotated[
         dict[str, float],
         BeforeValidator(lambda value: parse_pairs(value, float)),

@@ -37,7 +37,7 @@ def bind_socket(path: Path) -> socket.socket:
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         os.fchmod(bound.fileno(), 0o600)  # before others can see it
-        with _short_name(path) as name:
+        with short_name(path) as name:
             bound.bind(name)
         bound.listen()
     except OSError:
@@ -50,7 +50,7 @@ def connect_socket(path: Path) -> socket.socket | None:
     """Connect to the socket at `path`; `None` unless a process of this user listens."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _short_name(path) as name:
+        with short_name(path) as name:
             connection.connect(name)
         if peer_of(connection)[1] == os.getuid():
             connection.setblocking(False)  # noqa: FBT003 - as Python names it
@@ -89,7 +89,7 @@ def _is_listening(path: Path) -> bool:
 
 
 @contextmanager
-def _short_name(path: Path) -> Iterator[str]:
+def short_name(path: Path) -> Iterator[str]:
     """A short name for `path`, because the name of a socket has at most 107 bytes."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:

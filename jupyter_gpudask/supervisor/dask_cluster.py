@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask.config
 
+from ..comm.unix import can_listen
 from ..errors import ClusterStartError, ProfileNotFoundError
 from ..machine.directories import ClusterDirectory, tail, worker_log
 from ..machine.leases import HeldLease, LeaseFolder
@@ -58,6 +59,7 @@ class DaskCluster:
         self._lease: HeldLease | None = None
         self._cluster: Any = None
         self._security: Any = None
+        self._sockets: Path | None = None
         self._failures: WorkerFailuresPlugin
         self._scaling: Scaling
         self._jobs: JobQueue | None = None
@@ -85,7 +87,8 @@ class DaskCluster:
             {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
         )
         shorten_logs()
-        if spec.protocol == "tcp":
+        self._sockets = self._directory_of_sockets()
+        if spec.protocol != "ucx" and self._sockets is None:
             from distributed import Security
 
             self._security = Security.temporary()
@@ -220,6 +223,12 @@ class DaskCluster:
             request, lambda note: on_progress(Progress(engine="cuda", ready=0, total=0, notes=(note,)))
         )
 
+    def _directory_of_sockets(self) -> Path | None:
+        """The directory of Unix sockets; `None` if the cluster does not use them, or the file system has none."""
+        if self._request.spec.protocol != "unix" or self._request.cluster_class is not None:
+            return None
+        return self._directory.sockets if can_listen(self._directory.sockets) else None
+
     @property
     def _has_dashboard(self) -> bool:
         return self._request.dashboard_secret is not None or self._request.spec.dashboard
@@ -260,6 +269,7 @@ class DaskCluster:
             self._security,
             self._directory.path,
             request.cluster_class,
+            sockets=self._sockets,
             shared_directory=self._share_directory,
             logs=self._directory.logs,
             dashboard=self._has_dashboard,

@@ -87,6 +87,15 @@ def test_enough_tasks_remain_for_all_threads():
         assert len(leaves) >= 4 * threads
 
 
+def test_outputs_of_a_p2p_shuffle_stay_tasks_of_their_own():
+    """Each runs on the worker that has it; one task that needs two of them would move between workers without end."""
+    array = numbers((400, 400), (400, 10)).rechunk((10, 400), method="p2p")
+    graph = fused(array.sum(), ClusterSize(2, 2))
+    barriers = {key for key, task in graph.items() if task.block_fusion}
+    assert len(barriers) == 1
+    assert sum(1 for task in graph.values() if task.dependencies & barriers) == 40
+
+
 def test_few_blocks_stay_as_they_are():
     total = da.ones(6, chunks=1).sum()
     assert fused(total).keys() == optimized(total).keys()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import dask.array as da
 import psutil
 import pytest
 from distributed import Client, Security, rpc
@@ -49,13 +50,15 @@ def test_a_cluster_starts_works_reports_and_closes_without_a_trace():
 
     async def use(cluster):
         total = await asyncio.to_thread(compute_a_sum, cluster.ready)
+        assert await asyncio.to_thread(rechunk_by_p2p, cluster.ready) == 40 * 40
         await asyncio.sleep(0.6)  # a heartbeat
         return cluster.pid, cluster.ready, total, await cluster.state()
 
     pid, ready, total, state = with_cluster(use, CPU | {"workers": 2}, on_progress=progress.append)
     assert [(step.ready, step.total) for step in progress][-1] == (2, 2)
     assert (ready.engine, ready.workers, ready.stand_in) == ("cpu", 2, "")
-    assert ready.address.startswith("tls://127.0.0.1:")
+    assert ready.address.startswith("unix:///")
+    assert ready.credentials is None
     assert total == 5050
     assert [worker.name for worker in state.workers] == ["0", "1"]
     assert all(worker.pid and worker.memory and worker.status == "running" for worker in state.workers)
@@ -67,6 +70,13 @@ def test_a_cluster_starts_works_reports_and_closes_without_a_trace():
 def compute_a_sum(ready):
     with connect(ready, set_as_default=False) as client:
         return client.submit(sum, range(101)).result()
+
+
+def rechunk_by_p2p(ready):
+    """The sum of many blocks from a P2P shuffle between workers, through the optimization of graphs."""
+    with connect(ready, set_as_default=False) as client:
+        blocks = da.ones((40, 40), chunks=(40, 1)).rechunk((1, 40), method="p2p")
+        return int(client.compute(blocks.sum()).result(timeout=60))
 
 
 def test_closing_takes_under_five_seconds_even_when_a_worker_is_stuck():
@@ -243,7 +253,7 @@ def test_a_client_without_the_credentials_gets_nothing():
                         await worker.identity()
         return await asyncio.to_thread(compute_a_sum, cluster.ready)
 
-    assert with_cluster(use) == 5050
+    assert with_cluster(use, CPU | {"protocol": "tcp"}) == 5050
 
 
 def worker_addresses(ready):

@@ -55,7 +55,7 @@ class ClusterView(View):
             lines.append(f"{self._ready.stand_in} Cells run with NumPy and pandas.")
         if self._spec.protocol == "ucx":
             lines.append("UCX does not support TLS: other users of this machine can connect to the cluster's ports.")
-        elif self._ready.credentials is None:
+        elif self._ready.credentials is None and not self._ready.address.startswith("unix://"):
             lines.append("This cluster does not use TLS: everyone who can reach its ports can connect to it.")
         if self._ready.dashboard_port:
             address = f"http://127.0.0.1:{self._ready.dashboard_port}/status?token={self._ready.dashboard_token}"

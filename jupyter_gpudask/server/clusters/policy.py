@@ -113,7 +113,7 @@ class Policy:
         """
         if spec.protocol == "ucx" and not self.settings.allow_ucx:
             raise LimitError(
-                "This server does not allow the protocol ucx, which does not support TLS.", "Use the protocol tcp."
+                "This server does not allow the protocol ucx, which does not support TLS.", "Use the protocol unix."
             )
         workers = spec.gpus if isinstance(spec.gpus, int) else spec.workers
         if isinstance(spec.gpus, list):

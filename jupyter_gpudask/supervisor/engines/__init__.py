@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask.config
 
+from ...comm.unix import SCHEME
 from ...machine.plan import has_usable_gpus
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def create_cluster(
     directory: Path,
     cluster_class: ClusterClass | None = None,
     *,
+    sockets: Path | None,
     shared_directory: Callable[[str], Path],
     logs: Path,
     dashboard: bool = True,
@@ -51,6 +53,8 @@ def create_cluster(
         The directory of the workers' scratch space.
     cluster_class
         A cluster class of the administrator; used instead of an engine.
+    sockets
+        The directory of the Unix sockets; `None` for the other protocols.
     shared_directory
         Creates a directory for files that jobs on other machines read, in the given directory or a default one.
     logs
@@ -77,6 +81,10 @@ def create_cluster(
         "resources": {"GPU": 1} | spec.resources,
         "memory_limit": "auto" if spec.memory_limit == "auto" else spec.memory_limit or 0,
     }
+    if sockets is not None:
+        common |= {"protocol": SCHEME, "host": str(sockets)}
+    elif spec.protocol == "ucx" and plan.engine == "cuda" and cluster_class is None:
+        common["protocol"] = "ucx"
     if cluster_class is not None:
         from .configured import make_cluster as make_configured
 

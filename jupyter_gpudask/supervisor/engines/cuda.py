@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
     """A `dask_cuda.LocalCUDACluster` for `plan`; see `create_cluster`."""
     class_ = import_dask_cuda()
-    if spec.protocol == "tcp":  # UCX does not start without a device
+    if spec.protocol != "ucx":  # UCX does not start without a device
         # Without a visible device this process cannot create a CUDA context; dask-cuda gives each worker its device.
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     return class_(
@@ -22,7 +22,6 @@ def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
         threads_per_worker=spec.threads or 1,
         device_memory_limit=plan.spill_threshold or 0,
         enable_cudf_spill=spec.spilling == "cudf",
-        protocol="ucx" if spec.protocol == "ucx" else None,
         # One allocator for CuPy and cuDF: RMM's pool of the requested size, or CUDA's own: see `worker.allocator`.
         rmm_pool_size=plan.pool,
         rmm_allocator_external_lib_list=["cupy"],

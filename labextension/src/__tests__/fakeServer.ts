@@ -119,7 +119,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       spilling: 'dask',
       share: false,
       memory_limit: 'auto',
-      protocol: 'tcp',
+      protocol: 'unix',
       profile: ''
     },
     since: 1000,

@@ -155,6 +155,7 @@ function Options(props: IOptionsProps): JSX.Element {
             name="protocol"
             choices={[
               ['', defaultText(profiles.default.protocol)],
+              ['unix', trans.__('Unix sockets')],
               ['tcp', trans.__('TCP, with TLS')],
               ['ucx', trans.__('UCX, without TLS')]
             ]}

@@ -355,11 +355,11 @@ export type components = {
       wait: boolean;
       /**
        * Protocol
-       * @description tcp or ucx
-       * @default tcp
+       * @description unix, tcp or ucx
+       * @default unix
        * @enum {string}
        */
-      protocol: 'tcp' | 'ucx';
+      protocol: 'unix' | 'tcp' | 'ucx';
       /**
        * Resources
        * @description NAME=AMOUNT with an amount above 0, such as GPU=1
@@ -1346,11 +1346,11 @@ export type components = {
           wait: boolean;
           /**
            * Protocol
-           * @description tcp or ucx
-           * @default tcp
+           * @description unix, tcp or ucx
+           * @default unix
            * @enum {string}
            */
-          protocol: 'tcp' | 'ucx';
+          protocol: 'unix' | 'tcp' | 'ucx';
           /**
            * Resources
            * @description NAME=AMOUNT with an amount above 0, such as GPU=1

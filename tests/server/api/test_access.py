@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import psutil
 import pytest
@@ -82,7 +83,7 @@ def test_no_process_has_a_secret_in_its_environment_or_command_line(server):
 
 
 STRANGER = """
-import asyncio, os, sys, urllib.request
+import asyncio, os, socket, sys, urllib.request
 from distributed.core import rpc
 from distributed.security import Security
 
@@ -110,8 +111,15 @@ async def main(ports):
     tries = [ask(port, *how) for port in ports for how in (("tcp", Security()), ("tls", credentials))]
     tries += [asyncio.to_thread(read, port, page) for port in ports for page in pages]
     print([answer for answer in await asyncio.gather(*tries) if answer])
+    for path in paths:
+        try:
+            socket.socket(socket.AF_UNIX).connect(path)
+            print(path)
+        except PermissionError:
+            pass
 
-asyncio.run(main(sys.argv[2:]))
+ports, paths = (list(group) for group in (filter(str.isdigit, sys.argv[2:]), filter(os.path.isabs, sys.argv[2:])))
+asyncio.run(main(ports))
 """
 
 
@@ -125,7 +133,10 @@ def test_another_user_of_the_machine_gets_no_answer_at_any_port_of_a_cluster(ser
         for connection in psutil.Process(pid).net_connections(kind="inet")
         if connection.status == psutil.CONN_LISTEN
     }
-    assert len(ports) >= 3  # scheduler, dashboard, worker
-    command = [sys.executable, "-c", STRANGER, "65534", *ports]
+    assert len(ports) >= 2  # the HTTP servers of scheduler and worker
+    lock = next(file.path for file in psutil.Process(cluster["pid"]).open_files() if "gpudask-" in file.path)
+    sockets = [str(path) for path in Path(lock).parent.glob("sockets/*")]
+    assert len(sockets) >= 3  # scheduler, nanny, worker
+    command = [sys.executable, "-c", STRANGER, "65534", *ports, *sockets]
     assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout == "[]\n"
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")

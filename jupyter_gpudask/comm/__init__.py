@@ -1,0 +1,1 @@
+"""Dask's communication between processes of one user on one machine."""
