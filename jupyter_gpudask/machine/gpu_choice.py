@@ -46,6 +46,18 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
     return chosen
 
 
+def wanted_gpus(spec: ClusterSpec, visible: Sequence[GpuState]) -> list[GpuState]:
+    """The GPUs any of which `spec` could get: the ones that it names, or all if it gives a number or takes free ones.
+
+    Raises
+    ------
+    GpuUnavailableError
+        There are no such GPUs.
+    """
+    is_any = isinstance(spec.gpus, int) or spec.gpus == "free"
+    return gpus.select_gpus("all" if is_any else spec.gpus, visible)
+
+
 def bytes_of(amount: int | float | None, chosen: Sequence[GpuState]) -> int | None:
     """An amount of device memory in bytes; a fraction refers to the smallest GPU, so that it fits on each."""
     if not isinstance(amount, float):
@@ -143,13 +155,17 @@ def check_replacement(
         return
     folder = LeaseFolder()
     leases = folder.read()
-    chosen = select_unleased_gpus(spec, visible, [lease for lease in leases if lease.pid != supervisor])
+    others = [lease for lease in leases if lease.pid != supervisor]
+    chosen = select_unleased_gpus(spec, visible, others)
+    if waiting := folder.wanted_before(None, (gpu.uuid for gpu in wanted_gpus(spec, visible))):
+        try:
+            chosen = select_unleased_gpus(spec, visible, [*others, *waiting])
+        except GpuHeldError:
+            raise GpuHeldError(
+                f"A restart would give the GPUs to those who wait in line for them: {waiting[0].holder}.",
+                "Type %gpudask stop, and then %gpudask start --wait.",
+            ) from None
     check_gpus_of_user(chosen, folder, max_gpus, without=supervisor)
-    if not spec.share and (waiting := folder.line.before(None)):
-        raise GpuHeldError(
-            f"A restart would give the GPUs to those who wait in line for them: {waiting[0].description}.",
-            "Type %gpudask stop, and then %gpudask start --wait.",
-        )
     freed = {uuid for lease in leases if lease.pid == supervisor for uuid in lease.gpus}
     after = [_without_session(gpu, supervisor) if gpu.uuid in freed else gpu for gpu in chosen]
     check_memory(bytes_of(spec.pool, chosen), after)

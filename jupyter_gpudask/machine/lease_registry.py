@@ -135,15 +135,14 @@ class LeaseRegistry:
         (Path, int)
             The file, and its descriptor: closing it ends the lease.
         """
-        content = json.dumps({"gpus": list(gpus), "share": share, "since": time.time()})
-        return create_locked(self.path, _SUFFIX, content.encode())
+        return write_lease(self.path, _SUFFIX, gpus, share=share)
 
     def read(self) -> list[PublicLease]:
         """The leases whose process lives; empty if the directory cannot be read."""
         found: dict[tuple[int, int], PublicLease] = {}  # by inode: a hard link is no second lease
         for path in sorted(self.path.glob(f"*{_SUFFIX}")):
             with suppress(OSError), opened(path) as (file, status):
-                lease = _parse(path.name, status, os.pread(file, _MAX_BYTES, 0)) if is_locked(file) else None
+                lease = read_lease(path.name, file, status) if is_locked(file) else None
                 if lease is not None:
                     found[status.st_dev, status.st_ino] = lease
         return list(found.values())
@@ -162,10 +161,16 @@ class LeaseRegistry:
                 return
 
 
-def _parse(name: str, status: os.stat_result, content: bytes) -> PublicLease | None:
-    """A lease as its owner has written it; `None` if it is none."""
+def write_lease(folder: Path, suffix: str, gpus: Sequence[str], *, share: bool) -> tuple[Path, int]:
+    """Write a locked file with GPUs, given by their UUIDs; see `create_locked`."""
+    content = json.dumps({"gpus": list(gpus), "share": share, "since": time.time()})
+    return create_locked(folder, suffix, content.encode())
+
+
+def read_lease(name: str, file: int, status: os.stat_result) -> PublicLease | None:
+    """What `write_lease` has written to the file with this descriptor; `None` if it has not."""
     try:
-        values = json.loads(content)
+        values = json.loads(os.pread(file, _MAX_BYTES, 0))
         gpus, share, since = values["gpus"], values["share"], float(values["since"])
         datetime.fromtimestamp(since).astimezone()
     except (ValueError, TypeError, KeyError, OverflowError, OSError, RecursionError):

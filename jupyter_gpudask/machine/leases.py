@@ -25,6 +25,8 @@ from .waiting_line import WaitingLine
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from .waiting_line import Place
+
 logger = logging.getLogger(__name__)
 
 _SUFFIX = ".lease"
@@ -215,6 +217,11 @@ class LeaseFolder:
         named = {lease.public for lease in own}
         others = [lease for lease in self._registry.read() if lease.name not in named] if self._registry else []
         return own + [Lease(lease.gpus, lease.holder, "", 0, lease.share, lease.name) for lease in others]
+
+    def wanted_before(self, place: Place | None, gpus: Iterable[str]) -> list[Lease]:
+        """What the starts before `place` in the line wait for, as if they held it; see `WaitingLine.before`."""
+        found = self.line.before(place, gpus)
+        return [Lease(each.lease.gpus, each.description, "", 0, each.lease.share) for each in found]
 
     def gpus_of_user(self, *, without: int | None = None) -> set[str]:
         """The UUIDs of the GPUs that clusters of this user hold, in all containers.

@@ -1,17 +1,21 @@
-"""The line of starts that wait for GPUs: locked files in the directory of the leases, first come first served."""
+"""The line of starts that wait for GPUs: locked files in the directory of the leases, first come first served.
+
+A start stands behind those that wait for a GPU which it could get, and not behind those that wait for other GPUs.
+"""
 
 from __future__ import annotations
 
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .lease_registry import user_since
-from .locked_files import create_locked, is_locked, opened, remove_if_stale
+from .lease_registry import PublicLease, read_lease, user_since, write_lease
+from .locked_files import is_locked, opened, remove_if_stale
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 _SUFFIX = ".waiting"
@@ -30,24 +34,19 @@ class Waiting:
         nobody can set back.
     device, inode
         Its file, which has one place however many hard links it has.
-    uid
-        The user id of who waits: the owner of the file.
+    lease
+        The GPUs any of which it could get, and whether it would share them.
     """
 
     since: int
     device: int
     inode: int
-    uid: int
-
-    @classmethod
-    def from_status(cls, status: os.stat_result) -> Waiting:
-        """The start whose file has this status."""
-        return cls(status.st_ctime_ns, status.st_dev, status.st_ino, status.st_uid)
+    lease: PublicLease = field(compare=False)
 
     @property
     def description(self) -> str:
         """Who waits, such as ``user anna since 14:05``."""
-        return user_since(self.uid, self.since / 1e9)
+        return user_since(self.lease.uid, self.since / 1e9)
 
 
 @dataclass(frozen=True)
@@ -56,10 +55,17 @@ class Place:
 
     path: Path
     lock: int
+    gpus: frozenset[str]
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """What the line is sorted by; see `Waiting`."""
+        return _order(os.fstat(self.lock))
 
     def leave(self) -> None:
         """Leave the line."""
-        self.path.unlink(missing_ok=True)
+        with suppress(OSError):  # without its lock it is no place, and the next start that waits removes it
+            self.path.unlink(missing_ok=True)
         os.close(self.lock)
 
 
@@ -75,8 +81,17 @@ class WaitingLine:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def enter(self) -> Place:
+    def enter(self, gpus: Sequence[str], *, share: bool = False) -> Place:
         """Stand at the end of the line; files of this user's processes that have ended are removed.
+
+        Only while the directory is locked: another process would remove a file that is not locked yet.
+
+        Parameters
+        ----------
+        gpus
+            The UUIDs of the GPUs any of which the start could get.
+        share
+            Whether it would share them.
 
         Raises
         ------
@@ -85,21 +100,42 @@ class WaitingLine:
         """
         for path in self._folder.glob(f"*{_SUFFIX}"):
             remove_if_stale(path)
-        place = Place(*create_locked(self._folder, _SUFFIX, b""))
+        place = Place(*write_lease(self._folder, _SUFFIX, gpus, share=share), frozenset(gpus))
         for _ in range(_TICKS):  # files that are made in one tick of the clock have the same time
-            own = Waiting.from_status(os.fstat(place.lock))
-            if all(waiting.since < own.since for waiting in self.before(None) if waiting != own):
+            since = place.order[0]
+            if sum(waiting.since >= since for waiting in self.read()) <= 1:  # itself
                 break
             time.sleep(_TICK)
             os.fchmod(place.lock, 0o644)  # sets `st_ctime`
         return place
 
-    def before(self, place: Place | None) -> list[Waiting]:
-        """The starts that were in the line before `place`, the first one first; without a place all of them."""
+    def before(self, place: Place | None, gpus: Iterable[str]) -> list[Waiting]:
+        """The starts that wait for one of these GPUs and came before `place`, the first one first.
+
+        Parameters
+        ----------
+        place
+            A place in the line; `None` for its end.
+        gpus
+            UUIDs.
+        """
+        own, wanted = None if place is None else place.order, set(gpus)
+        return [
+            waiting
+            for waiting in self.read()
+            if wanted.intersection(waiting.lease.gpus)
+            and (own is None or (waiting.since, waiting.device, waiting.inode) < own)
+        ]
+
+    def read(self) -> list[Waiting]:
+        """The starts that wait, the first one first."""
         found = set()
         for path in self._folder.glob(f"*{_SUFFIX}"):
             with suppress(OSError), opened(path) as (file, status):
-                if is_locked(file):
-                    found.add(Waiting.from_status(status))
-        own = None if place is None else Waiting.from_status(os.fstat(place.lock))
-        return sorted(waiting for waiting in found if own is None or waiting < own)
+                if is_locked(file) and (lease := read_lease(path.name, file, status)):
+                    found.add(Waiting(*_order(status), lease))
+        return sorted(found)
+
+
+def _order(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ctime_ns, status.st_dev, status.st_ino

@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ..errors import ClusterStartError, GpuHeldError
-from ..machine.gpu_choice import check_gpus_of_user
+from ..machine import gpus
+from ..machine.gpu_choice import check_gpus_of_user, wanted_gpus
 from ..machine.leases import LeaseFolder
 from ..machine.plan import check_pool_fits, make_plan
 from .scaling import check_limit
@@ -14,10 +15,10 @@ from .scaling import check_limit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..machine.leases import HeldLease
+    from ..machine.leases import HeldLease, Lease
     from ..machine.plan import Plan
     from ..machine.waiting_line import Place
-    from ..protocol import Start
+    from ..protocol import ClusterSpec, Start
 
 _INTERVAL = 0.5
 
@@ -49,8 +50,9 @@ async def plan_and_lease(request: Start, on_wait: Callable[[str], None]) -> tupl
             try:
                 return _try(request, folder, place)
             except GpuHeldError as error:
-                place = place or folder.line.enter()
-                sentence = f"Waiting for GPUs at place {len(folder.line.before(place)) + 1} in line. {error.reason}"
+                place = place or _enter_line(request, folder)
+                number = len(folder.line.before(place, place.gpus)) + 1
+                sentence = f"Waiting for GPUs at place {number} in line. {error.reason}"
                 if sentence != said:
                     on_wait(said := sentence)
             await asyncio.sleep(_INTERVAL)
@@ -63,23 +65,50 @@ def _try(request: Start, folder: LeaseFolder, place: Place | None) -> tuple[Plan
     spec = request.spec
     try:
         with folder.locked() as leases:
-            plan = make_plan(spec, leases)
+            plan = _plan(spec, folder, leases, place)
             check_limit(plan.workers, request.max_workers)
             check_gpus_of_user(plan.gpus, folder, request.max_gpus)
             check_pool_fits(plan)
             if not plan.gpus:
                 return plan, None
-            if not spec.share and (before := folder.line.before(place)):
-                raise GpuHeldError(
-                    f"Others wait in line for GPUs: {before[0].description}.", "Type: %gpudask start --wait"
-                )
             uuids = [gpu.uuid for gpu in plan.gpus]
             return plan, folder.take(uuids, holder=request.holder, kernel_id=request.kernel_id, share=spec.share)
     except OSError as error:
         plan = make_plan(spec)
         if plan.gpus:  # other clusters would not see that these GPUs are held
-            raise ClusterStartError(
-                f"The lease on the GPUs cannot be written to {folder.place_of(error)}: {error.strerror}.",
-                "Free some space there, or ask the administrator.",
-            ) from None
+            raise _not_written(folder, error) from None
     return plan, None
+
+
+def _plan(spec: ClusterSpec, folder: LeaseFolder, leases: list[Lease], place: Place | None) -> Plan:
+    """Plan with the GPUs that neither another cluster holds nor a start waits for that came before."""
+    plan = make_plan(spec, leases)
+    if not plan.gpus:
+        return plan
+    before = folder.wanted_before(place, place.gpus if place else _wanted(spec))
+    try:
+        return make_plan(spec, [*leases, *before]) if before else plan
+    except GpuHeldError:
+        raise GpuHeldError(
+            f"Others wait in line for GPUs: {before[0].holder}.", "Type: %gpudask start --wait"
+        ) from None
+
+
+def _wanted(spec: ClusterSpec) -> list[str]:
+    return [gpu.uuid for gpu in wanted_gpus(spec, gpus.visible_gpus())]
+
+
+def _enter_line(request: Start, folder: LeaseFolder) -> Place:
+    spec = request.spec
+    try:
+        with folder.locked():
+            return folder.line.enter(_wanted(spec), share=spec.share)
+    except OSError as error:
+        raise _not_written(folder, error) from None
+
+
+def _not_written(folder: LeaseFolder, error: OSError) -> ClusterStartError:
+    return ClusterStartError(
+        f"The lease on the GPUs cannot be written to {folder.place_of(error)}: {error.strerror}.",
+        "Free some space there, or ask the administrator.",
+    )

@@ -256,9 +256,10 @@ def test_a_directory_that_cannot_hold_leases_is_refused_with_the_reason(registry
         os.close(directory)
 
 
+GPUS = ["GPU-0", "GPU-00000000-1111-2222-3333-444444444444"]  # the second one is that of `tests/fake_gpus`
 WAIT = """
 from jupyter_gpudask.machine.waiting_line import Waiting, WaitingLine
-place = leases.line.enter()
+place = leases.line.enter(["GPU-0", "GPU-00000000-1111-2222-3333-444444444444"])
 print("waits", flush=True)
 sys.stdin.read()
 """
@@ -271,9 +272,9 @@ for action in (first.unlink, lambda: first.chmod(0o666), lambda: os.utime(first)
         action()
     except PermissionError:
         refused.append(True)
-place = leases.line.enter()
+place = leases.line.enter(["GPU-0"])
 os.utime(place.path, (0, 0))
-print(refused, len(leases.line.before(place)), flush=True)
+print(refused, len(leases.line.before(place, ["GPU-0"])), flush=True)
 sys.stdin.read()
 """
 
@@ -285,14 +286,14 @@ def test_users_stand_in_one_line_and_cannot_push_in(registry, tmp_path):
         assert first.stdout.readline() == "waits\n"
         with process_of(ANNA, registry, PUSH_IN) as second:
             assert second.stdout.readline() == f"{[True] * 4} 1\n"
-            mine = own.line.enter()
-            assert [waiting.uid for waiting in own.line.before(mine)] == [BERT, ANNA]
-            assert re.fullmatch(f"user {BERT} {SINCE}", own.line.before(mine)[0].description)
+            mine = own.line.enter(GPUS)
+            assert [waiting.lease.uid for waiting in own.line.before(mine, GPUS)] == [BERT, ANNA]
+            assert re.fullmatch(f"user {BERT} {SINCE}", own.line.before(mine, GPUS)[0].description)
             first.kill()
             first.wait()
-            assert [waiting.uid for waiting in own.line.before(mine)] == [ANNA]
+            assert [waiting.lease.uid for waiting in own.line.before(mine, GPUS)] == [ANNA]
         mine.leave()
-    assert own.line.before(None) == []
+    assert own.line.read() == []
 
 
 @as_root

@@ -225,7 +225,7 @@ def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line(tmp_p
         assert said[0].startswith("Waiting for GPUs at place 2 in line. Others wait in line for GPUs: user ")
         interrupted.cancel()
         await asyncio.gather(interrupted, return_exceptions=True)
-        assert len(folder.line.before(None)) == 1
+        assert len(folder.line.read()) == 1
         with pytest.raises(GpuHeldError, match="Others wait in line for GPUs: user "):
             await start(gpus=1)
         monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _: list(first.ready.gpus))
@@ -236,7 +236,7 @@ def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line(tmp_p
         second = await next_one
         assert len(second.ready.gpus) == 2
         assert [lease.pid for lease in folder.read()] == [second.pid]
-        assert folder.line.before(None) == []
+        assert folder.line.read() == []
         await first.close()
         await second.close()
         assert list(folder.path.glob("*.lease")) == []

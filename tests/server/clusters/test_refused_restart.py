@@ -52,9 +52,9 @@ def test_a_start_that_waits_shows_its_place_and_who_holds_the_gpu_until_it_is_st
     wait_until(lambda: server.cluster(waiting)["notes"], 60)
     assert server.cluster(waiting)["status"] == "starting"
     assert server.cluster(waiting)["notes"] == ["Waiting for GPUs at place 1 in line. GPU 0 is held by mine.ipynb."]
-    assert len(line.before(None)) == 1
+    assert len(line.read()) == 1
     server.fetch(f"clusters/{waiting.id}", "DELETE")
-    wait_until(lambda: not line.before(None), 60)
+    wait_until(lambda: not line.read(), 60)
 
 
 @pytest.mark.usefixtures("other_holder")
