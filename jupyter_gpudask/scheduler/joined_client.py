@@ -7,7 +7,6 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..protocol import GpuState
 from ..protocol.joined import JoinedState, JoinedWorkerState
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.joined_metrics import DEVICE, JOINED_METRICS_PLUGIN, READ_DEVICE, JoinedMetricsPlugin
@@ -17,10 +16,12 @@ from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
 from .graph_router import GraphRouter
 from .held_results import bytes_by_worker, held_results, total_bytes
 from .lost_hosts import LostHostsPlugin
-from .worker_state import read_worker
+from .worker_state import gpu_of_heartbeat, read_worker
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
+    from ..protocol import GpuState
 
 JOINED_UPDATE_GRAPH = "gpudask-update-graph"
 """The operation with which joined clients submit graphs; those of other clients are handled as ever."""
@@ -191,17 +192,8 @@ def _read_joined_worker(worker: Any, plugin: JoinedClientPlugin, held: int) -> J
 
 
 def _gpu_of(worker: Any, devices: Mapping[str, dict[str, Any] | None]) -> GpuState | None:
-    """The GPU of a worker with the metrics that Dask's ``distributed.diagnostics.nvml`` adds to heartbeats."""
-    metrics = worker.metrics or {}
-    device = metrics.get(DEVICE, devices.get(worker.address))
-    if device is None:
-        return None
-    return GpuState(
-        **device,
-        memory_total=metrics.get("gpu-memory-total"),
-        memory_used=metrics.get("gpu_memory_used"),
-        utilization=metrics.get("gpu_utilization"),
-    )
+    device = (worker.metrics or {}).get(DEVICE, devices.get(worker.address))
+    return gpu_of_heartbeat(worker, device)
 
 
 async def _unregister(scheduler: Any, names: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from ..errors import GpuUnavailableError
 from ..machine import gpus
 from ..protocol import ClusterState, GpuState
 from ..scheduler.held_results import bytes_by_worker, held_results, total_bytes
-from ..scheduler.worker_state import read_worker
+from ..scheduler.worker_state import read_worker, reported_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,13 @@ async def read_state(
     held = held_results(scheduler.clients.values())
     sizes = bytes_by_worker(held)
     workers = [
-        read_worker(worker, devices.get(name), pids.get(name), failures.out_of_memory[name], held=sizes[worker.address])
+        read_worker(
+            worker,
+            devices.get(name) or (reported_gpu(worker) if plan.engine == "cuda" else None),
+            pids.get(name),
+            failures.out_of_memory[name],
+            held=sizes[worker.address],
+        )
         for name, worker in ((str(worker.name), worker) for worker in scheduler.workers.values())
     ]
     workers.sort(key=lambda worker: (order.get(worker.name, 0), worker.host, len(worker.name), worker.name))

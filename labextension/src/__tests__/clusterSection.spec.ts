@@ -47,7 +47,11 @@ describe('the section of clusters', () => {
     const workers = ['10.0.0.2', '10.0.0.2', '10.0.0.3'].map((host, index) => ({
       ...worker,
       name: `${index}`,
-      gpu_index: null,
+      gpu_index: index,
+      gpu_uuid: `GPU-elsewhere-${index}`,
+      utilization: 40 + index,
+      device_memory_used: 30 * 2 ** 30,
+      device_memory_total: 80 * 2 ** 30,
       host
     }));
     await shown.receive({
@@ -56,7 +60,10 @@ describe('the section of clusters', () => {
     });
     expect(
       shown.texts('.jp-GpuDask-workerHost, .jp-GpuDask-workerName')
-    ).toEqual(['10.0.0.2', 'Worker 0', 'Worker 1', '10.0.0.3', 'Worker 2']);
+    ).toEqual(['10.0.0.2', 'GPU 0', 'GPU 1', '10.0.0.3', 'GPU 2']);
+    expect(shown.texts('.jp-GpuDask-workerMemory').at(-1)).toContain(
+      '42 %, 30 of 80 GiB'
+    );
   });
 
   it('shows what a start waits for, and hosts that are lost', async () => {
