@@ -7,6 +7,7 @@ import logging
 import os
 import platform
 import secrets
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -186,6 +187,17 @@ class DaskCluster:
         finally:
             for task in tasks:
                 task.cancel()
+
+    async def wait_for_clients(self, limit: float) -> None:
+        """Wait at most `limit` seconds until the clients have left.
+
+        A kernel that reads why the cluster ends disconnects its client, and its cell shows that reason. If the
+        scheduler closes the connection first, the cell shows only that it was lost.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                while self._cluster.scheduler.client_comms:
+                    await asyncio.sleep(0.05)
 
     async def close(self, grace: float) -> None:
         """Close the cluster; raises if that takes longer than `grace` seconds."""

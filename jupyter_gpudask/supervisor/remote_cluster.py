@@ -104,9 +104,16 @@ class RemoteCluster:
     async def _connect(self) -> None:
         from distributed import Client
 
-        self._client = await Client(
-            self._cluster.scheduler_address, security=self._cluster.security, asynchronous=True, set_as_default=False
-        )
+        address = self._cluster.scheduler_address
+        try:
+            self._client = await Client(
+                address, security=self._cluster.security, asynchronous=True, set_as_default=False
+            )
+        except OSError as error:
+            raise ClusterStartError(
+                f"The scheduler of {self._class.path} cannot be reached at {address}: {str(error).rstrip('.')}.",
+                "Ask the administrator of the server.",
+            ) from None
         here = versions()
         try:
             there = await self._on_scheduler(versions)
@@ -176,6 +183,9 @@ class RemoteCluster:
             else:
                 failures = 0
         raise self._lost()
+
+    async def wait_for_clients(self, limit: float) -> None:
+        """Do nothing: the scheduler has ended."""
 
     async def close(self, grace: float) -> None:
         """Stop the cluster; raises if that takes longer than `grace` seconds."""

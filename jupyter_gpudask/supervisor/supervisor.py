@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ORPHAN_GRACE = 1.5
+_LEAVE_LIMIT = 3.0
 _CLOSE_GRACE = 4.0
 _MAX_BACKLOG = 2**20
 
@@ -83,6 +84,7 @@ class Supervisor:
                 await asyncio.wait({listening, ending, closing}, return_when=asyncio.FIRST_COMPLETED)
                 if closing.done() and isinstance(loss := closing.exception(), GpuDaskError):
                     self._fail(loss)
+                    await self._cluster.wait_for_clients(_LEAVE_LIMIT)
                 closing.cancel()
             if listening.done() and listening.result():
                 grace = _CLOSE_GRACE

@@ -63,8 +63,12 @@ class GatewayServer:
                 env=environment,
                 cwd=folder,
             )
-        wait_until(lambda: self.process.poll() is not None or self._responds(), 60)
-        assert self.process.poll() is None, self.log_path.read_text()
+        try:
+            wait_until(lambda: self.process.poll() is not None or self._responds(), 60)
+            assert self.process.poll() is None, self.log_path.read_text()
+        except BaseException:
+            self.stop()
+            raise
 
     def _responds(self) -> bool:
         try:

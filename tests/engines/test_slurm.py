@@ -1,8 +1,6 @@
 """Clusters of SLURM jobs: started, used, scaled and stopped, and what happens if SLURM refuses, waits or kills."""
 
-import os
 import re
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +11,17 @@ from helpers import command_line, wait_until
 pytestmark = [pytest.mark.cluster, pytest.mark.engines, pytest.mark.timeout(400)]
 
 LIMIT = 120.0
+
+WORK = """
+import dask, time
+from pathlib import Path
+
+def work():
+    Path({begun!r}).touch()
+    time.sleep(1000)
+
+dask.delayed(work)().compute()
+"""
 
 
 def start(kernel, options):
@@ -156,13 +165,18 @@ def test_a_job_that_is_cancelled_from_outside_leaves_its_work_to_the_others(serv
     stop(kernel)
 
 
-def test_a_cluster_whose_last_job_is_cancelled_says_so_in_the_running_cell(slurm, kernel):
+def test_a_cluster_whose_last_job_is_cancelled_says_so_in_the_running_cell(slurm, kernel, tmp_path):
     start(kernel, "--profile slurm --workers 1")
     [job] = slurm.jobs()
-    work = "import dask, time\ndask.delayed(time.sleep)(1000).compute()"
-    cancel = ["sh", "-c", f"sleep 3; scancel {job}"]
-    with subprocess.Popen(cancel, env={**os.environ, **slurm.environment}):
-        reply = kernel.run(work, timeout=LIMIT)
+
+    def cancel():
+        wait_until((tmp_path / "begun").exists, LIMIT)
+        slurm.run("scancel", job)
+
+    with ThreadPoolExecutor(1) as thread:
+        cancelling = thread.submit(cancel)
+        reply = kernel.run(WORK.format(begun=str(tmp_path / "begun")).strip(), timeout=2 * LIMIT)
+        cancelling.result()
     assert reply.status == "error"
     assert f"No worker is left: job {job} was cancelled in SLURM (CANCELLED)." in reply.error_value
 
