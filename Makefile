@@ -67,7 +67,7 @@ test-python: $(VENV)/.test-tools ## run pytest and jest
 test-browser: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run Galata in a browser
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) JUPYTER=$(VENV)/bin/jupyter jlpm test
 
-test-engines: $(VENV)/.engine-tools ## run the tests of clusters that are started elsewhere, with SLURM and SSH on this machine
+test-engines: $(VENV)/.engine-tools ## run the tests of clusters that are started elsewhere, with SLURM, SSH and dask-gateway on this machine
 	cd tests && $(VENV)/bin/pytest engines
 
 test-fast: $(VENV)/.developed ## run the tests that start no cluster, of the working folder: pytest in part, and jest
@@ -159,13 +159,13 @@ $(VENV)/.test-tools: $(VENV)/.installed
 
 # The daemons are started by the tests, and by nothing else.
 $(VENV)/.engine-tools: $(VENV)/.test-tools
-	@{ command -v slurmctld && command -v slurmd && command -v munged && command -v sshd; } >/dev/null || { \
+	@{ command -v slurmctld && command -v slurmd && command -v munged && command -v sshd && command -v ip; } >/dev/null || { \
 		sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-		.ci/step 'Looking for SLURM and OpenSSH among the packages of Debian' $$sudo apt-get update && \
-		.ci/step 'Installing SLURM and OpenSSH' $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
-			slurmctld slurmd slurm-client munge openssh-server; \
+		.ci/step 'Looking for SLURM, OpenSSH and iproute2 among the packages of Debian' $$sudo apt-get update && \
+		.ci/step 'Installing SLURM, OpenSSH and iproute2' $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+			slurmctld slurmd slurm-client munge openssh-server iproute2; \
 	}
-	$(STEP) 'Installing what starts clusters elsewhere' $(PIP) "$$(echo dist/*.whl)[slurm,ssh]"
+	$(STEP) 'Installing what starts clusters elsewhere' $(PIP) "$$(echo dist/*.whl)[slurm,ssh,gateway]" "dask-gateway-server[local]>=2026.3"
 	@touch $@
 
 $(VENV)/.docs-tools: $(VENV)/.installed

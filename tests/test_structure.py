@@ -22,7 +22,7 @@ ALLOWED = {
     "worker": {"comm", "graph", "patches", "machine", "protocol"},
     "scheduler": {"worker", "protocol"},
     "comm": {"protocol"},
-    "supervisor": {"comm", "scheduler", "worker", "patches", "machine", "protocol"},
+    "supervisor": {"comm", "scheduler", "worker", "patches", "machine", "protocol", "_version"},
     # In whoever starts a supervisor.
     "launcher": {"machine", "protocol"},
     # In the kernel. What it sends to the scheduler and to workers it imports to name it.
@@ -57,6 +57,7 @@ ALLOWED = {
 
 # Libraries, and the only places that may name them.
 ONLY = {
+    "dask_gateway": ["client/connect.py"],
     "dask_cuda": ["supervisor/engines/cuda.py", "worker/command.py"],
     "cupy": ["comm/device_memory.py", "switch/", "patches/", "random_numbers/", "inspection/", "fallback/"],
     "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],

@@ -56,6 +56,8 @@ def connect_to(
     address: str, security: Security | None, *, set_as_default: bool = True, timeout: float = 30.0
 ) -> KernelClient:
     """Connect a client to the scheduler at `address`; `security` is `None` for a protocol without TLS."""
+    if address.startswith("gateway://"):
+        import dask_gateway  # noqa: F401 - it registers the protocol
     logging.getLogger("distributed.client").addFilter(_is_error)
     with shorten_logs():
         client = KernelClient(address, security=security, set_as_default=set_as_default, timeout=timeout)

@@ -58,6 +58,7 @@ class ClusterProcess(ClusterConnection):
         holder: str = "",
         kernel_id: str = "",
         max_workers: int | None = None,
+        max_gpus: int | None = None,
         gpu_metrics: bool = True,
         dashboard_secret: str | None = None,
         cluster_class: ClusterClass | None = None,
@@ -77,7 +78,7 @@ class ClusterProcess(ClusterConnection):
             Environment variables of the supervisor, by default those of this process.
         path
             Folders from which workers can import modules besides those of their environment.
-        holder, kernel_id, max_workers, gpu_metrics, dashboard_secret, cluster_class
+        holder, kernel_id, max_workers, max_gpus, gpu_metrics, dashboard_secret, cluster_class
             See `Start`.
         standby
             A supervisor that waits for its first command, to be used instead of a new one.
@@ -99,6 +100,7 @@ class ClusterProcess(ClusterConnection):
             holder=holder,
             kernel_id=kernel_id,
             max_workers=max_workers,
+            max_gpus=max_gpus,
             environment=None if standby is None or environment is None else dict(environment),
             gpu_metrics=gpu_metrics,
             dashboard_secret=dashboard_secret,
@@ -108,7 +110,7 @@ class ClusterProcess(ClusterConnection):
         try:
             with contextlib.suppress(ClusterLostError):  # it has ended already; the events say why
                 cluster._send(command)
-            async with asyncio.timeout(spec.start_timeout + _START_MARGIN):
+            async with asyncio.timeout(None if spec.wait else spec.start_timeout + _START_MARGIN):
                 cluster.ready = await cluster._wait_until_ready(on_progress)
         except BaseException as error:
             await _finish(cluster.close())

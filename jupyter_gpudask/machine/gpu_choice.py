@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..errors import GpuHeldError, GpuUnavailableError
+from ..errors import GpuHeldError, GpuUnavailableError, LimitError
 from ..quantities import format_bytes
 from . import gpus
 from .leases import LeaseFolder, holders_of
@@ -46,6 +46,18 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
     return chosen
 
 
+def wanted_gpus(spec: ClusterSpec, visible: Sequence[GpuState]) -> list[GpuState]:
+    """The GPUs any of which `spec` could get: the ones that it names, or all if it gives a number or takes free ones.
+
+    Raises
+    ------
+    GpuUnavailableError
+        There are no such GPUs.
+    """
+    is_any = isinstance(spec.gpus, int) or spec.gpus == "free"
+    return gpus.select_gpus("all" if is_any else spec.gpus, visible)
+
+
 def bytes_of(amount: int | float | None, chosen: Sequence[GpuState]) -> int | None:
     """An amount of device memory in bytes; a fraction refers to the smallest GPU, so that it fits on each."""
     if not isinstance(amount, float):
@@ -74,7 +86,43 @@ def check_memory(pool: int | None, chosen: Iterable[GpuState]) -> None:
             )
 
 
-def check_replacement(spec: ClusterSpec, supervisor: int, environment: Mapping[str, str] | None = None) -> None:
+def check_gpus_of_user(
+    chosen: Iterable[GpuState], folder: LeaseFolder, limit: int | None, *, without: int | None = None
+) -> None:
+    """Check that a user does not hold more GPUs than the administrator allows.
+
+    Parameters
+    ----------
+    chosen
+        The GPUs of a new cluster.
+    folder
+        The leases.
+    limit
+        The largest number of GPUs of all clusters of a user together; `None` for no limit.
+    without
+        The pid of the supervisor whose cluster the new one replaces.
+
+    Raises
+    ------
+    LimitError
+        The user would hold more.
+    """
+    if limit is None:
+        return
+    new = {gpu.uuid for gpu in chosen}
+    others = folder.gpus_of_user(without=without) - new
+    if new and len(new) + len(others) > limit:
+        held = f", and your other clusters hold {len(others)}" if others else ""
+        allowed = f"{limit} GPU{'s' if limit > 1 else ''}"
+        raise LimitError(
+            f"This server limits each user to {allowed}; this cluster needs {len(new)}{held}.",
+            "Use fewer with --gpus, or stop another cluster: %gpudask gpus shows who holds them.",
+        )
+
+
+def check_replacement(
+    spec: ClusterSpec, supervisor: int, environment: Mapping[str, str] | None = None, max_gpus: int | None = None
+) -> None:
     """Check that there will be GPUs for `spec` when it replaces the cluster of a supervisor; this blocks.
 
     Parameters
@@ -85,11 +133,15 @@ def check_replacement(spec: ClusterSpec, supervisor: int, environment: Mapping[s
         The pid of the supervisor whose cluster is replaced.
     environment
         Environment variables of the kernel, by default those of this process.
+    max_gpus
+        The largest number of GPUs of a user; `None` for no limit.
 
     Raises
     ------
     GpuHeldError, GpuUnavailableError
-        There will not be enough GPUs.
+        There will not be enough GPUs, or starts that wait in line would get them.
+    LimitError
+        The user would hold too many.
     """
     if spec.engine == "cpu" or spec.profile:
         return
@@ -101,8 +153,19 @@ def check_replacement(spec: ClusterSpec, supervisor: int, environment: Mapping[s
         raise
     if not visible and not spec.requires_gpus:
         return
-    leases = LeaseFolder().read()
-    chosen = select_unleased_gpus(spec, visible, [lease for lease in leases if lease.pid != supervisor])
+    folder = LeaseFolder()
+    leases = folder.read()
+    others = [lease for lease in leases if lease.pid != supervisor]
+    chosen = select_unleased_gpus(spec, visible, others)
+    if waiting := folder.wanted_before(None, (gpu.uuid for gpu in wanted_gpus(spec, visible))):
+        try:
+            chosen = select_unleased_gpus(spec, visible, [*others, *waiting])
+        except GpuHeldError:
+            raise GpuHeldError(
+                f"A restart would give the GPUs to those who wait in line for them: {waiting[0].holder}.",
+                "Type %gpudask stop, and then %gpudask start --wait.",
+            ) from None
+    check_gpus_of_user(chosen, folder, max_gpus, without=supervisor)
     freed = {uuid for lease in leases if lease.pid == supervisor for uuid in lease.gpus}
     after = [_without_session(gpu, supervisor) if gpu.uuid in freed else gpu for gpu in chosen]
     check_memory(bytes_of(spec.pool, chosen), after)

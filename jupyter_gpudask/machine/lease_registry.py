@@ -1,8 +1,6 @@
 """Leases that all users of a machine see: files in a directory that the administrator has made.
 
-The directory is writable for all and sticky, so that only its owner can remove a file, and the kernel of the operating
-system says whose it is. A file counts while it has a write lock (an open file description lock, fcntl(2)): only who may
-write the file can set that, which is its owner, and it ends with the process, in whatever container that runs.
+The directory is writable for all and sticky; `locked_files` says when a file counts.
 """
 
 from __future__ import annotations
@@ -13,14 +11,14 @@ import json
 import os
 import pwd
 import stat
-import struct
-import tempfile
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from .locked_files import create_locked, is_locked, opened, remove_if_stale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,12 +59,17 @@ class PublicLease:
     @property
     def holder(self) -> str:
         """The holder in words, such as ``user anna since 14:05``."""
-        try:
-            user = pwd.getpwuid(self.uid).pw_name
-        except KeyError:  # of another container
-            user = str(self.uid)
-        began, today = datetime.fromtimestamp(self.since).astimezone(), datetime.now().astimezone()
-        return f"user {user} since {began:%H:%M}" + ("" if began.date() == today.date() else f" of {began:%Y-%m-%d}")
+        return user_since(self.uid, self.since)
+
+
+def user_since(uid: int, since: float) -> str:
+    """A user and a Unix time in words, such as ``user anna since 14:05``."""
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:  # of another container
+        user = str(uid)
+    began, today = datetime.fromtimestamp(since).astimezone(), datetime.now().astimezone()
+    return f"user {user} since {began:%H:%M}" + ("" if began.date() == today.date() else f" of {began:%Y-%m-%d}")
 
 
 class LeaseRegistry:
@@ -119,7 +122,7 @@ class LeaseRegistry:
         try:
             self._lock(directory)
             for path in self.path.glob(f"*{_SUFFIX}"):
-                self._remove_if_stale(path)
+                remove_if_stale(path)
             yield
         finally:
             os.close(directory)
@@ -132,25 +135,14 @@ class LeaseRegistry:
         (Path, int)
             The file, and its descriptor: closing it ends the lease.
         """
-        file, name = tempfile.mkstemp(_SUFFIX, dir=self.path)
-        path = Path(name)
-        try:
-            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _lock_request(fcntl.F_WRLCK))
-            with open(file, "w", closefd=False) as content:
-                json.dump({"gpus": list(gpus), "share": share, "since": time.time()}, content)
-            os.fchmod(file, 0o644)  # until now, others could not open it
-        except OSError as error:
-            path.unlink(missing_ok=True)
-            os.close(file)
-            raise OSError(error.errno, error.strerror, name) from None
-        return path, file
+        return write_lease(self.path, _SUFFIX, gpus, share=share)
 
     def read(self) -> list[PublicLease]:
         """The leases whose process lives; empty if the directory cannot be read."""
         found: dict[tuple[int, int], PublicLease] = {}  # by inode: a hard link is no second lease
         for path in sorted(self.path.glob(f"*{_SUFFIX}")):
-            with suppress(OSError), _opened(path) as (file, status):
-                lease = _parse(path.name, status, os.pread(file, _MAX_BYTES, 0)) if _is_locked(file) else None
+            with suppress(OSError), opened(path) as (file, status):
+                lease = read_lease(path.name, file, status) if is_locked(file) else None
                 if lease is not None:
                     found[status.st_dev, status.st_ino] = lease
         return list(found.values())
@@ -168,29 +160,17 @@ class LeaseRegistry:
             else:
                 return
 
-    def _remove_if_stale(self, path: Path) -> None:
-        with suppress(OSError), _opened(path) as (file, status):
-            if status.st_uid == os.geteuid() and not _is_locked(file):
-                path.unlink()
+
+def write_lease(folder: Path, suffix: str, gpus: Sequence[str], *, share: bool) -> tuple[Path, int]:
+    """Write a locked file with GPUs, given by their UUIDs; see `create_locked`."""
+    content = json.dumps({"gpus": list(gpus), "share": share, "since": time.time()})
+    return create_locked(folder, suffix, content.encode())
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[int, os.stat_result]]:
-    """A regular file; neither a symbolic link nor a pipe, which other users may have put there."""
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+def read_lease(name: str, file: int, status: os.stat_result) -> PublicLease | None:
+    """What `write_lease` has written to the file with this descriptor; `None` if it has not."""
     try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no file")
-        yield file, status
-    finally:
-        os.close(file)
-
-
-def _parse(name: str, status: os.stat_result, content: bytes) -> PublicLease | None:
-    """A lease as its owner has written it; `None` if it is none."""
-    try:
-        values = json.loads(content)
+        values = json.loads(os.pread(file, _MAX_BYTES, 0))
         gpus, share, since = values["gpus"], values["share"], float(values["since"])
         datetime.fromtimestamp(since).astimezone()
     except (ValueError, TypeError, KeyError, OverflowError, OSError, RecursionError):
@@ -198,15 +178,3 @@ def _parse(name: str, status: os.stat_result, content: bytes) -> PublicLease | N
     if not isinstance(share, bool) or not isinstance(gpus, list) or not all(isinstance(gpu, str) for gpu in gpus):
         return None
     return PublicLease(name, tuple(gpus), share, status.st_uid, since)
-
-
-def _lock_request(kind: int) -> bytes:
-    """A ``struct flock`` for the whole file. Source: fcntl(2)."""
-    return struct.pack("hhqqi4x", kind, os.SEEK_SET, 0, 0, 0)
-
-
-def _is_locked(file: int) -> bool:
-    """Whether there is a write lock; nothing is locked by asking."""
-    answer = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _lock_request(fcntl.F_RDLCK))
-    kind: int = struct.unpack_from("h", answer)[0]
-    return kind != fcntl.F_UNLCK

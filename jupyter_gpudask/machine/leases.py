@@ -20,9 +20,12 @@ from typing import TYPE_CHECKING, Self
 from jupyter_core.paths import jupyter_runtime_dir
 
 from .lease_registry import LeaseRegistry
+from .waiting_line import WaitingLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from .waiting_line import Place
 
 logger = logging.getLogger(__name__)
 
@@ -154,11 +157,14 @@ class LeaseFolder:
     ----------
     path
         The folder.
+    line
+        The starts that wait for GPUs, of all users if there is a directory for them.
     """
 
     def __init__(self, path: Path | None = None, registry: LeaseRegistry | None = None) -> None:
         self.path = path or Path(jupyter_runtime_dir()) / "gpudask-leases"
         self._registry = registry or LeaseRegistry.from_environment()
+        self.line = WaitingLine(self._registry.path if self._registry else self.path)
 
     @contextmanager
     def locked(self) -> Iterator[list[Lease]]:
@@ -207,11 +213,35 @@ class LeaseFolder:
 
     def read(self) -> list[Lease]:
         """The leases whose process lives. Of those of others only the user and the time are known."""
-        found = (Lease.from_file(path) for path in self._files() if _is_held(path))
-        own = [lease for lease in found if lease is not None]
+        own = self._read_own()
         named = {lease.public for lease in own}
         others = [lease for lease in self._registry.read() if lease.name not in named] if self._registry else []
         return own + [Lease(lease.gpus, lease.holder, "", 0, lease.share, lease.name) for lease in others]
+
+    def wanted_before(self, place: Place | None, gpus: Iterable[str]) -> list[Lease]:
+        """What the starts before `place` in the line wait for, as if they held it; see `WaitingLine.before`."""
+        found = self.line.before(place, gpus)
+        return [Lease(each.lease.gpus, each.description, "", 0, each.lease.share) for each in found]
+
+    def gpus_of_user(self, *, without: int | None = None) -> set[str]:
+        """The UUIDs of the GPUs that clusters of this user hold, in all containers.
+
+        Parameters
+        ----------
+        without
+            The pid of a supervisor whose lease does not count.
+        """
+        own = self._read_own()
+        left_out = {lease.public for lease in own if lease.pid == without}
+        found = {uuid for lease in own if lease.pid != without for uuid in lease.gpus}
+        for lease in self._registry.read() if self._registry else ():
+            if lease.uid == os.geteuid() and lease.name not in left_out:
+                found.update(lease.gpus)
+        return found
+
+    def _read_own(self) -> list[Lease]:
+        found = (Lease.from_file(path) for path in self._files() if _is_held(path))
+        return [lease for lease in found if lease is not None]
 
     def remove_stale(self) -> None:
         """Remove the leases of processes that have ended."""

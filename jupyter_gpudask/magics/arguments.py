@@ -199,8 +199,8 @@ def _completed(given: dict[str, Any]) -> dict[str, Any]:
             del given["workers"]
     if count is not None:
         given["workers"] = count
-    if "dashboard" in given:
-        given["dashboard"] = given["dashboard"] or "yes"
+    for name in {"dashboard", "wait"} & given.keys():
+        given[name] = given[name] or "yes"
     return given
 
 

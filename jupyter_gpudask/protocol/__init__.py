@@ -18,8 +18,9 @@ from .commands import (
 )
 from .events import Answer, Closed, Event, Failed, LogText, Progress, Ready, Refused, StateReport, parse_event
 from .messages import PROTOCOL_VERSION
+from .missing_workers import JobState, LostHost
 from .spec import ClusterSpec
-from .state import ClusterState, GpuProcess, GpuState, JobState, TlsCredentials, WorkerExit, WorkerState
+from .state import ClusterState, GpuProcess, GpuState, TlsCredentials, WorkerExit, WorkerState
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -38,6 +39,7 @@ __all__ = [
     "GpuState",
     "JobState",
     "LogText",
+    "LostHost",
     "Progress",
     "Ready",
     "Refused",

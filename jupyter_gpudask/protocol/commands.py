@@ -34,6 +34,8 @@ class Start(_Command):
         The kernel of the cluster, if known.
     max_workers
         The largest number of workers allowed; `None` for no limit.
+    max_gpus
+        The largest number of GPUs that all clusters of the user may hold together; `None` for no limit.
     environment
         The environment variables of the supervisor from now on; `None` keeps those it was started with.
     gpu_metrics
@@ -52,6 +54,7 @@ class Start(_Command):
     holder: str = ""
     kernel_id: str = ""
     max_workers: int | None = None
+    max_gpus: int | None = None
     environment: Variables | None = None
     gpu_metrics: bool = True
     dashboard_secret: str | None = None

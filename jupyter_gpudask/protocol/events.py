@@ -26,6 +26,8 @@ class Progress(Message):
     ----------
     gpus
         UUIDs of the GPUs that the cluster holds, which are known before the first worker is up.
+    notes
+        Sentences on what the start waits for, such as jobs of a batch system.
     """
 
     type: Literal["progress"] = "progress"
@@ -33,6 +35,7 @@ class Progress(Message):
     gpus: tuple[str, ...] = ()
     ready: int
     total: int
+    notes: tuple[str, ...] = ()
 
 
 class Ready(Message):

@@ -23,13 +23,10 @@ class JoinedWorkerState(WorkerState):
 
     Attributes
     ----------
-    host
-        The host of the worker.
     others
         The number of tasks of other clients that it runs, or that are assigned to it.
     """
 
-    host: str = ""
     others: int = 0
 
 

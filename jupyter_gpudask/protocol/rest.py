@@ -183,6 +183,8 @@ class ClusterInfo(_Answer):
         When this status began, in seconds since the epoch.
     workers_ready, workers_total
         The progress of the start.
+    notes
+        Sentences on what a start waits for, on hosts that are lost, and on jobs of a batch system without a worker.
     engine
         ``cuda`` or ``cpu``; `None` until it is decided.
     stand_in
@@ -210,6 +212,7 @@ class ClusterInfo(_Answer):
     since: float
     workers_ready: int = 0
     workers_total: int = 0
+    notes: tuple[str, ...] = ()
     engine: Literal["cuda", "cpu"] | None = None
     stand_in: str = ""
     gpus: tuple[str, ...] = ()

@@ -129,6 +129,14 @@ class ClusterSpec(BaseModel):
     share: Annotated[
         bool, Option("yes|no", "allow other clusters that are also started with it to use the same GPUs")
     ] = Field(default=False, description="yes or no")
+    wait: Annotated[
+        bool,
+        Option(
+            "yes|no",
+            "stand in line while other clusters hold the GPUs, and start when they are free",
+            value_is_optional=True,
+        ),
+    ] = Field(default=False, description="yes or no")
     protocol: Annotated[
         Literal["unix", "tcp", "ucx"],
         Option("NAME", "how workers communicate: unix (sockets of this user), tcp (with TLS), or ucx (NVLink, no TLS)"),

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from .missing_workers import JobState, LostHost, describe_jobs
+
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -99,6 +101,8 @@ class WorkerState(_Model):
         The number of its tasks that ran out of device memory, since the cluster was started.
     status
         Its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
+    host
+        The host of the worker, as the scheduler reaches it.
     """
 
     name: str
@@ -121,6 +125,7 @@ class WorkerState(_Model):
     held: int = 0
     out_of_memory: int = 0
     status: str = "running"
+    host: str = ""
 
 
 class WorkerExit(_Model):
@@ -147,41 +152,6 @@ class WorkerExit(_Model):
     over_memory_limit: bool = False
 
 
-class JobState(_Model):
-    """A job of a batch system that was submitted for workers which are not up.
-
-    Attributes
-    ----------
-    id
-        Its id in the batch system.
-    worker
-        The name of its worker in Dask, or what the names of its workers begin with.
-    system
-        The name of the batch system, such as ``SLURM``.
-    status
-        Its state in the words of the batch system, such as ``PENDING``; empty if that is not known.
-    reason
-        Why it waits, in these words, such as ``Resources``.
-    has_ended
-        Whether it has ended, so that its workers will not be up.
-    """
-
-    id: str
-    worker: str
-    system: str
-    status: str = ""
-    reason: str = ""
-    has_ended: bool = False
-
-    @property
-    def description(self) -> str:
-        """The job in words, such as ``job 12 is pending in SLURM: Resources``."""
-        if self.has_ended:
-            return f"job {self.id} ended in {self.system}: {self.status or 'it is not listed any more'}"
-        reason = f": {self.reason}" if self.reason not in ("", "None") else ""
-        return f"job {self.id} is {self.status.lower() or 'submitted'} in {self.system}{reason}"
-
-
 class ClusterState(_Model):
     """The state of a cluster at one time.
 
@@ -194,7 +164,7 @@ class ClusterState(_Model):
     time
         When the state was read, in seconds since the epoch.
     workers
-        Its workers, in the order of its GPUs.
+        Its workers, in the order of its GPUs, or by host.
     tasks_waiting
         The number of tasks that are ready to run and not assigned to a worker yet.
     tasks_unfinished
@@ -207,6 +177,8 @@ class ClusterState(_Model):
         Bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
     worker_exits
         The newest unexpected exits of worker processes, at most 20, the oldest first.
+    lost_hosts
+        The hosts that do not respond any more, at most 20, the newest last; the others do their work.
     jobs
         The jobs of a batch system whose workers are not up, and the newest that have ended, at most 20.
     adaptive_range
@@ -223,8 +195,14 @@ class ClusterState(_Model):
     gpus: tuple[str, ...] = ()
     held: int = 0
     worker_exits: tuple[WorkerExit, ...] = ()
+    lost_hosts: tuple[LostHost, ...] = ()
     jobs: tuple[JobState, ...] = ()
     adaptive_range: tuple[int, int] | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what the workers do not show: hosts that are lost, and jobs without a worker."""
+        return (*(f"H{lost.description[1:]}." for lost in self.lost_hosts), *describe_jobs(self.jobs))
 
     @property
     def logged(self) -> tuple[str, ...]:

@@ -7,9 +7,6 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from distributed import SchedulerPlugin
-
-from ..protocol import GpuState
 from ..protocol.joined import JoinedState, JoinedWorkerState
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.joined_metrics import DEVICE, JOINED_METRICS_PLUGIN, READ_DEVICE, JoinedMetricsPlugin
@@ -18,10 +15,13 @@ from ..worker.optional_plugin import dump_optional
 from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
 from .graph_router import GraphRouter
 from .held_results import bytes_by_worker, held_results, total_bytes
-from .worker_state import read_worker
+from .lost_hosts import LostHostsPlugin
+from .worker_state import gpu_of_heartbeat, read_worker
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
+    from ..protocol import GpuState
 
 JOINED_UPDATE_GRAPH = "gpudask-update-graph"
 """The operation with which joined clients submit graphs; those of other clients are handled as ever."""
@@ -32,7 +32,7 @@ _UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
 _changing = asyncio.Lock()  # of the one scheduler of this process: clients join and leave one after the other
 
 
-class JoinedClientPlugin(SchedulerPlugin):
+class JoinedClientPlugin(LostHostsPlugin):
     """Counts the tasks of one client, and holds the plugins of the workers while the client is connected.
 
     The plugins of the workers are shared by all joined clients: the first one registers them, and the last one removes
@@ -64,6 +64,7 @@ class JoinedClientPlugin(SchedulerPlugin):
 
     async def start(self, scheduler: Any) -> None:
         """Register the plugins of the workers; called by Dask when this plugin is registered."""
+        self.watch_hosts(scheduler)
         async with _changing:
             try:
                 await self._register(scheduler)
@@ -176,6 +177,7 @@ def read_joined_state(client: str, dask_scheduler: Any) -> JoinedState:
         tasks_unfinished=plugin.unfinished,
         workers_wanted=len(workers),
         held=total_bytes(held),
+        lost_hosts=plugin.lost_hosts(),
         others_unfinished=max(0, unfinished - plugin.unfinished),
     )
 
@@ -186,21 +188,12 @@ def _read_joined_worker(worker: Any, plugin: JoinedClientPlugin, held: int) -> J
     state = read_worker(worker, _gpu_of(worker, plugin.devices), held=held).model_copy(
         update={"executing": executing, "waiting": len(own) - executing}
     )
-    return JoinedWorkerState(**state.model_dump(), host=worker.host, others=len(worker.processing) - len(own))
+    return JoinedWorkerState(**state.model_dump(), others=len(worker.processing) - len(own))
 
 
 def _gpu_of(worker: Any, devices: Mapping[str, dict[str, Any] | None]) -> GpuState | None:
-    """The GPU of a worker with the metrics that Dask's ``distributed.diagnostics.nvml`` adds to heartbeats."""
-    metrics = worker.metrics or {}
-    device = metrics.get(DEVICE, devices.get(worker.address))
-    if device is None:
-        return None
-    return GpuState(
-        **device,
-        memory_total=metrics.get("gpu-memory-total"),
-        memory_used=metrics.get("gpu_memory_used"),
-        utilization=metrics.get("gpu_utilization"),
-    )
+    device = (worker.metrics or {}).get(DEVICE, devices.get(worker.address))
+    return gpu_of_heartbeat(worker, device)
 
 
 async def _unregister(scheduler: Any, names: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Failures of workers: processes that ended unexpectedly, and tasks that ran out of device memory."""
+"""Failures of workers: processes that ended unexpectedly, lost hosts, and tasks that ran out of device memory."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import time
 from collections import Counter, deque
 from typing import Any
 
-from distributed import SchedulerPlugin
-
 from ..protocol import WorkerExit
 from ..worker.exit_report import EXIT_TOPIC
+from .lost_hosts import LostHostsPlugin
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +24,7 @@ _KEPT_EXITS = 20
 _UNKNOWN_SIGNAL = 255
 
 
-class WorkerFailuresPlugin(SchedulerPlugin):
+class WorkerFailuresPlugin(LostHostsPlugin):
     """Collects the failures of a scheduler's workers.
 
     It reads the text of an error that the worker sent, and unpickles nothing.
@@ -50,6 +49,7 @@ class WorkerFailuresPlugin(SchedulerPlugin):
         self._scheduler = scheduler
         self.out_of_memory: Counter[str] = Counter()
         self.exits: deque[WorkerExit] = deque(maxlen=_KEPT_EXITS)
+        self.watch_hosts(scheduler)
         self._over_limit: deque[tuple[str, int]] = deque(maxlen=_KEPT_EXITS)
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002 - Dask's

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..protocol import WorkerState
-from ..worker.preload import METRICS
+from ..protocol import GpuState, WorkerState
+from ..worker.preload import DEVICE_METRIC, METRICS
 
 if TYPE_CHECKING:
-    from ..protocol import GpuState
+    from collections.abc import Mapping
 
 
 def read_worker(
@@ -54,4 +54,32 @@ def read_worker(
         held=held,
         out_of_memory=out_of_memory,
         status=worker.status.name,
+        host=worker.host,
+    )
+
+
+def reported_gpu(worker: Any) -> GpuState | None:
+    """The GPU that a worker reports in its heartbeats; `None` if it does not."""
+    metrics = (worker.metrics or {}).get(METRICS) or {}
+    return gpu_of_heartbeat(worker, metrics.get(DEVICE_METRIC))
+
+
+def gpu_of_heartbeat(worker: Any, device: Mapping[str, Any] | None) -> GpuState | None:
+    """The GPU of a worker with the metrics that Dask's ``distributed.diagnostics.nvml`` adds to heartbeats.
+
+    Parameters
+    ----------
+    worker
+        A `distributed.scheduler.WorkerState`.
+    device
+        Index, UUID and product name; `None` without a GPU.
+    """
+    if device is None:
+        return None
+    metrics = worker.metrics or {}
+    return GpuState(
+        **device,
+        memory_total=metrics.get("gpu-memory-total"),
+        memory_used=metrics.get("gpu_memory_used"),
+        utilization=metrics.get("gpu_utilization"),
     )

@@ -72,6 +72,13 @@ class ServerSettings(LoggingConfigurable):
         min=1,
         help="Maximum number of workers of a cluster; None for no limit.",
     ).tag(config=True)
+    max_gpus = Int(
+        None,
+        allow_none=True,
+        min=1,
+        help="""Maximum number of GPUs that all clusters of a user hold together, in all servers of that user; None for
+        no limit.""",
+    ).tag(config=True)
     price_per_gpu_hour = Float(
         0.0,
         min=0.0,

@@ -38,8 +38,12 @@ class BackgroundImports:
         self._thread.start()
 
     def on_progress(self, progress: Progress | Ready) -> None:
-        """Read from the first message of the supervisor which GPUs the cluster will have; later ones are ignored."""
-        if not self._gpus_known.is_set():
+        """Read from the first message of the supervisor which GPUs the cluster will have; later ones are ignored.
+
+        A start that waits for GPUs reports no number of workers.
+        """
+        is_waiting = getattr(progress, "total", 1) == 0
+        if not self._gpus_known.is_set() and not is_waiting:
             uuids = tuple(gpu if isinstance(gpu, str) else gpu.uuid for gpu in progress.gpus)
             self._gpus = uuids if progress.engine == "cuda" else None
             self._gpus_known.set()

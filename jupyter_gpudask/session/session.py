@@ -111,7 +111,7 @@ class Session:
                     )
                 return running, False
             if running is not None:
-                given = {name: getattr(spec, name) for name in options if not _is_set_by_server(running, name)}
+                given = {name: getattr(spec, name) for name in options if not _is_irrelevant(running, name)}
                 if running.spec.model_copy(update=given) == running.spec:
                     return running, False
                 raise ClusterExistsError
@@ -321,8 +321,10 @@ class Session:
             threading.Thread(target=cluster.disconnect, args=(loss.reason, 1), daemon=True).start()
 
 
-def _is_set_by_server(cluster: RunningCluster, option: str) -> bool:
-    return option == "dashboard" and cluster.ready.spec is not None  # the server's panel shows the dashboard
+def _is_irrelevant(cluster: RunningCluster, option: str) -> bool:
+    """Whether a cluster that is running need not have been started with this option."""
+    is_of_server = cluster.ready.spec is not None  # whose panel shows the dashboard
+    return option == "wait" or (option == "dashboard" and is_of_server)
 
 
 @cache

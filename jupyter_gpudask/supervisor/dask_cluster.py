@@ -7,6 +7,7 @@ import logging
 import os
 import platform
 import secrets
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from ..comm.unix import can_listen
 from ..errors import ClusterStartError, ProfileNotFoundError
 from ..machine.directories import ClusterDirectory, tail, worker_log
 from ..machine.leases import HeldLease, LeaseFolder
-from ..machine.plan import Plan, check_pool_fits, make_plan
+from ..machine.plan import Plan, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
 from ..scheduler.held_results import release_results
 from ..scheduler.log_lengths import shorten_logs
@@ -25,6 +26,7 @@ from ..worker.preload import LOGS_VARIABLE
 from .dashboard import check_guard, guard_by_header, guard_by_token
 from .engines import create_cluster
 from .engines.jobs import is_job_queue
+from .gpu_lease import plan_and_lease
 from .job_queue import JobQueue
 from .metrics import Status, read_state
 from .plugins import register_plugins
@@ -75,7 +77,8 @@ class DaskCluster:
             A worker did not start.
         """
         spec = self._request.spec
-        self._plan = plan = self._plan_and_lease()
+        plan, self._lease = await self._plan_and_lease(on_progress)
+        self._plan = plan
         progress = Progress(engine=plan.engine, gpus=tuple(gpu.uuid for gpu in plan.gpus), ready=0, total=plan.workers)
         on_progress(progress)
         os.environ[LOGS_VARIABLE] = str(self._directory.logs)
@@ -97,8 +100,8 @@ class DaskCluster:
             await opening  # it has failed, and raises the error
         plan = self._plan
 
-        def on_ready(ready: int) -> None:
-            on_progress(progress.model_copy(update={"ready": ready, "total": plan.workers}))
+        def on_ready(ready: int, notes: tuple[str, ...] = ()) -> None:
+            on_progress(progress.model_copy(update={"ready": ready, "total": plan.workers, "notes": notes}))
 
         if self._jobs is None:
             await wait_for_workers(
@@ -142,11 +145,11 @@ class DaskCluster:
         """Scale to `workers` workers; see `Scaling.scale`."""
         await self._scaling.scale(workers)
 
-    def adapt(self, minimum: int, maximum: int) -> None:
+    async def adapt(self, minimum: int, maximum: int) -> None:
         """Scale as the work requires; see `Scaling.adapt`."""
         self._scaling.adapt(minimum, maximum)
 
-    def log(self, worker: str, lines: int) -> str:
+    async def log(self, worker: str, lines: int) -> str:
         """The last lines of the log of a worker, or of a job by its id."""
         if self._jobs is not None:
             return self._jobs.log(worker, lines)
@@ -159,7 +162,7 @@ class DaskCluster:
         """Forget every result, task, actor and name, and keep the workers."""
         await reset(self._cluster.scheduler)
 
-    def release_results(self) -> None:
+    async def release_results(self) -> None:
         """Release the finished results that clients hold; unfinished tasks go on."""
         release_results(self._cluster.scheduler)
 
@@ -185,6 +188,17 @@ class DaskCluster:
             for task in tasks:
                 task.cancel()
 
+    async def wait_for_clients(self, limit: float) -> None:
+        """Wait at most `limit` seconds until the clients have left.
+
+        A kernel that reads why the cluster ends disconnects its client, and its cell shows that reason. If the
+        scheduler closes the connection first, the cell shows only that it was lost.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                while self._cluster.scheduler.client_comms:
+                    await asyncio.sleep(0.05)
+
     async def close(self, grace: float) -> None:
         """Close the cluster; raises if that takes longer than `grace` seconds."""
         if self._cluster is not None:
@@ -204,39 +218,22 @@ class DaskCluster:
         if lease is not None:
             lease.release()
 
-    def _plan_and_lease(self) -> Plan:
+    async def _plan_and_lease(self, on_progress: Callable[[Progress], None]) -> tuple[Plan, HeldLease | None]:
         """Plan the cluster, and take the lease on its GPUs."""
-        request, folder = self._request, LeaseFolder()
+        request = self._request
         if request.cluster_class is not None:
             is_cuda = request.spec.engine == "cuda"
             why = "" if is_cuda else f"Clusters of the profile {request.spec.profile} have no GPUs."
-            return Plan("cuda" if is_cuda else "cpu", workers=0, stand_in=why)
+            return Plan("cuda" if is_cuda else "cpu", workers=0, stand_in=why), None
         if request.spec.profile:
             raise ProfileNotFoundError(request.spec.profile, ())
         if request.spec.engine == "cpu":
             plan = make_plan(request.spec)
             self._check_limit(plan.workers)
-            return plan
-        try:
-            with folder.locked() as leases:
-                plan = make_plan(request.spec, leases)
-                self._check_limit(plan.workers)
-                check_pool_fits(plan)
-                if plan.gpus:
-                    self._lease = self._take_lease(plan, folder)
-        except OSError as error:
-            plan = make_plan(request.spec)
-            if plan.gpus:  # other clusters would not see that these GPUs are held
-                raise ClusterStartError(
-                    f"The lease on the GPUs cannot be written to {folder.place_of(error)}: {error.strerror}.",
-                    "Free some space there, or ask the administrator.",
-                ) from None
-        return plan
-
-    def _take_lease(self, plan: Plan, folder: LeaseFolder) -> HeldLease:
-        request = self._request
-        uuids = [gpu.uuid for gpu in plan.gpus]
-        return folder.take(uuids, holder=request.holder, kernel_id=request.kernel_id, share=request.spec.share)
+            return plan, None
+        return await plan_and_lease(
+            request, lambda note: on_progress(Progress(engine="cuda", ready=0, total=0, notes=(note,)))
+        )
 
     def _directory_of_sockets(self) -> Path | None:
         """The directory of Unix sockets; `None` if the cluster does not use them, or the file system has none."""

@@ -13,24 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterLostError, ClusterStartError
 from ..machine.directories import tail
-from ..protocol import JobState
+from ..protocol.missing_workers import describe_jobs
+from .batch_system import BatchSystem, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Each prints lines of the id, the state and the reason of a job of the user. Source: squeue(1).
-_QUERIES = {"SLURM": ("squeue", "--noheader", "--states=all", "--me", "--format=%i|%T|%r")}
-_ENDED = frozenset(
-    {
-        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
-        *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
-    }
-)
+    from ..protocol import JobState
+
 # The job was given up by the batch system, and not by a person or by an error of its own.
 _RENEWED = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "TIMEOUT"})
 _KEPT = 20
 _INTERVAL = 1.0
-_QUERY_LIMIT = 5.0
 _SUBMIT_LIMIT = 4.0
 _CANCEL_LIMIT = 1.5
 _LOG_LINES = 30
@@ -43,18 +37,11 @@ class JobQueue:
     ----------
     cluster
         The `dask_jobqueue.core.JobQueueCluster`.
-
-    Attributes
-    ----------
-    system
-        The name of the batch system, such as ``SLURM``.
     """
 
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster
-        self.system: str = cluster.job_cls.__name__.removesuffix("Job")
-        self._listed: dict[str, tuple[str, str]] | None = None
-        self._gone: set[str] = set()
+        self._system = BatchSystem(cluster.job_cls.__name__.removesuffix("Job"))
         self._were_up: set[str] = set()
         self._ended: deque[JobState] = deque(maxlen=_KEPT)
 
@@ -63,7 +50,7 @@ class JobQueue:
         return (*self._ended, *map(self._state, self._missing()))
 
     async def wait_for_first_worker(
-        self, opening: asyncio.Task[None], *, limit: float, on_progress: Callable[[int], None]
+        self, opening: asyncio.Task[None], *, limit: float, on_progress: Callable[[int, tuple[str, ...]], None]
     ) -> None:
         """Wait until all jobs are submitted and one worker is up; the others may wait for hours.
 
@@ -74,7 +61,7 @@ class JobQueue:
         limit
             Seconds to wait.
         on_progress
-            Called with the number of workers that are up, whenever it changes.
+            Called with the number of workers that are up and with sentences on the jobs, whenever these change.
 
         Raises
         ------
@@ -87,7 +74,7 @@ class JobQueue:
         except TimeoutError:
             waiting = "; ".join(state.description for state in self.states())
             raise ClusterStartError(
-                f"No worker was up after {limit:g} s: {waiting or f'{self.system} has not accepted the jobs'}.",
+                f"No worker was up after {limit:g} s: {waiting or f'{self._system.name} has not accepted the jobs'}.",
                 "Give more time with --start-timeout, or ask for less.",
                 self._newest_log(),
             ) from None
@@ -137,7 +124,7 @@ class JobQueue:
     async def cancel(self) -> None:
         """Cancel all jobs with one command."""
         if ids := self._ids():
-            await _run((*shlex.split(self._cluster.job_cls.cancel_command), *ids), _CANCEL_LIMIT)
+            await run_command((*shlex.split(self._cluster.job_cls.cancel_command), *ids), _CANCEL_LIMIT)
 
     def cancel_blocking(self) -> None:
         """Cancel the jobs that are left when the event loop does not run any more."""
@@ -154,16 +141,18 @@ class JobQueue:
         files = sorted(path for path in folder.glob("*") if number.search(path.name))
         return "\n".join(filter(None, (tail(path, lines) for path in files)))
 
-    async def _wait(self, opening: asyncio.Task[None], on_progress: Callable[[int], None]) -> None:
-        known, asked = 0, 0.0
+    async def _wait(self, opening: asyncio.Task[None], on_progress: Callable[[int, tuple[str, ...]], None]) -> None:
+        known: tuple[int, tuple[str, ...]] = (0, ())
+        asked = 0.0
         loop = asyncio.get_running_loop()
         while True:
             if opening.done() and (error := opening.exception()):
                 raise self._refused(error)
             ready = len(self._names_up())
-            if ready != known:
-                known = ready
-                on_progress(ready)
+            progress = ready, describe_jobs(self.states())
+            if progress != known:
+                known = progress
+                on_progress(*progress)
             if opening.done():
                 if ready:
                     return
@@ -178,16 +167,7 @@ class JobQueue:
             await asyncio.sleep(0.05)
 
     async def _refresh(self) -> None:
-        """Ask the batch system for the states of the jobs, if it is known how; without an answer they stay."""
-        query = _QUERIES.get(self.system)
-        if query is None:
-            return
-        asked = {job.job_id for _, job in self._cluster.workers.items() if job.job_id}
-        answer = await _run(query, _QUERY_LIMIT)
-        if answer is not None:
-            rows = (line.split("|", 2) for line in answer.splitlines() if line.count("|") >= 2)
-            self._listed = {id_: (status, reason) for id_, status, reason in rows}
-            self._gone = asked - self._listed.keys()
+        await self._system.refresh({job.job_id for _, job in self._cluster.workers.items() if job.job_id})
 
     async def _replace_ended(self) -> None:
         lost = [state for state in map(self._state, self._missing()) if state.has_ended]
@@ -208,9 +188,7 @@ class JobQueue:
 
     def _state(self, job: tuple[str, str]) -> JobState:
         name, id_ = job
-        status, reason = (self._listed or {}).get(id_, ("", ""))
-        has_ended = status in _ENDED or id_ in self._gone
-        return JobState(id=id_, worker=name, system=self.system, status=status, reason=reason, has_ended=has_ended)
+        return self._system.state(id_, name)
 
     def _names_up(self) -> set[str]:
         scheduler = self._cluster.scheduler
@@ -237,27 +215,9 @@ class JobQueue:
     def _refused(self, error: BaseException) -> ClusterStartError:
         if isinstance(error, FileNotFoundError) and error.filename:
             return ClusterStartError(
-                f"This machine has no program {error.filename}, which submits jobs to {self.system}.",
+                f"This machine has no program {error.filename}, which submits jobs to {self._system.name}.",
                 "Start the Jupyter server on a machine from which jobs are submitted.",
             )
         said = str(error).partition("stderr:\n")[2] or f"{type(error).__name__}: {error}"
         lines = [re.sub(r"^\w+: (error: )?", "", line).strip(" .") for line in said.splitlines()]
-        return ClusterStartError(f"{self.system} refuses the job: {'; '.join(filter(None, lines))}.")
-
-
-async def _run(command: tuple[str, ...], limit: float) -> str | None:
-    """The output of a program; `None` if it fails or takes longer than `limit` seconds."""
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-        )
-    except OSError:
-        return None
-    try:
-        output, _ = await asyncio.wait_for(process.communicate(), limit)
-    except TimeoutError:
-        return None
-    finally:
-        if process.returncode is None:
-            process.kill()
-    return output.decode(errors="replace") if process.returncode == 0 else None
+        return ClusterStartError(f"{self._system.name} refuses the job: {'; '.join(filter(None, lines))}.")

@@ -10,7 +10,7 @@ from ..errors import GpuUnavailableError
 from ..machine import gpus
 from ..protocol import ClusterState, GpuState
 from ..scheduler.held_results import bytes_by_worker, held_results, total_bytes
-from ..scheduler.worker_state import read_worker
+from ..scheduler.worker_state import read_worker, reported_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,14 +51,21 @@ async def read_state(
     held = held_results(scheduler.clients.values())
     sizes = bytes_by_worker(held)
     workers = [
-        read_worker(worker, devices.get(name), pids.get(name), failures.out_of_memory[name], held=sizes[worker.address])
+        read_worker(
+            worker,
+            devices.get(name) or (reported_gpu(worker) if plan.engine == "cuda" else None),
+            pids.get(name),
+            failures.out_of_memory[name],
+            held=sizes[worker.address],
+        )
         for name, worker in ((str(worker.name), worker) for worker in scheduler.workers.values())
     ]
+    workers.sort(key=lambda worker: (order.get(worker.name, 0), worker.host, len(worker.name), worker.name))
     return ClusterState(
         engine=plan.engine,
         status=status,
         time=time.time(),
-        workers=tuple(sorted(workers, key=lambda worker: (order.get(worker.name, 0), len(worker.name), worker.name))),
+        workers=tuple(workers),
         tasks_waiting=len(scheduler.unrunnable) + len(scheduler.queued),
         tasks_unfinished=sum(
             group.states[state] for group in scheduler.task_groups.values() for state in _UNFINISHED_STATES
@@ -67,6 +74,7 @@ async def read_state(
         gpus=tuple(gpu.uuid for gpu in plan.gpus if gpu.uuid in cluster.plan),
         held=total_bytes(held),
         worker_exits=tuple(failures.exits),
+        lost_hosts=failures.lost_hosts(),
     )
 
 

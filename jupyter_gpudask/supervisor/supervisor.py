@@ -6,14 +6,17 @@ import asyncio
 import logging
 import os
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..errors import ClusterStartError, GpuDaskError, ProtocolError
+from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.directories import ClusterDirectory
 from ..machine.lifeline import end_session, on_forced_exit
 from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport, parse_command
 from ..protocol.dispatch import answer
 from .dask_cluster import DaskCluster
+from .engines.configured import has_remote_scheduler
+from .remote_cluster import RemoteCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ORPHAN_GRACE = 1.5
+_LEAVE_LIMIT = 3.0
 _CLOSE_GRACE = 4.0
 _MAX_BACKLOG = 2**20
 
@@ -44,7 +48,7 @@ class Supervisor:
         self._stream = stream
         self._on_start = on_start
         self._directory: ClusterDirectory
-        self._cluster: DaskCluster
+        self._cluster: DaskCluster | RemoteCluster
         self._status: Status = "starting"
         self._watching: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
@@ -67,7 +71,7 @@ class Supervisor:
             reason = f"The directory of the cluster cannot be created: {error}."
             self._fail(ClusterStartError(reason, "Free some space there, or set TMPDIR to another directory."))
             return
-        self._cluster = DaskCluster(first, self._directory)
+        self._cluster = _cluster_of(first, self._directory)
         on_forced_exit(self._clean_up)
         grace = _ORPHAN_GRACE
         starting = asyncio.create_task(self._start())
@@ -80,6 +84,7 @@ class Supervisor:
                 await asyncio.wait({listening, ending, closing}, return_when=asyncio.FIRST_COMPLETED)
                 if closing.done() and isinstance(loss := closing.exception(), GpuDaskError):
                     self._fail(loss)
+                    await self._cluster.wait_for_clients(_LEAVE_LIMIT)
                 closing.cancel()
             if listening.done() and listening.result():
                 grace = _CLOSE_GRACE
@@ -151,7 +156,7 @@ class Supervisor:
     async def adapt(self, minimum: int, maximum: int) -> ClusterState:
         """Close idle workers and start them when there is work, within a range."""
         self._check_ready()
-        self._cluster.adapt(minimum, maximum)
+        await self._cluster.adapt(minimum, maximum)
         return await self.state()
 
     async def reset(self) -> ClusterState:
@@ -163,12 +168,12 @@ class Supervisor:
     async def release(self) -> ClusterState:
         """Release the finished results that clients hold."""
         self._check_ready()
-        self._cluster.release_results()
+        await self._cluster.release_results()
         return await self.state()
 
     async def log(self, worker: str, lines: int) -> str:
         """The last lines of a worker's log."""
-        return self._cluster.log(worker, lines)
+        return await self._cluster.log(worker, lines)
 
     async def rename(self, holder: str) -> None:
         """Change the name under which the GPUs are held."""
@@ -188,7 +193,8 @@ class Supervisor:
         while True:
             # A parent that does not keep up misses reports.
             if self._status == "ready" and self._stream.backlog <= _MAX_BACKLOG:
-                self._stream.send(StateReport(state=await self.state()))
+                with suppress(ClusterLostError):  # `finished` says so if that goes on
+                    self._stream.send(StateReport(state=await self.state()))
             await asyncio.sleep(interval)
 
     async def _close(self, grace: float) -> None:
@@ -205,3 +211,11 @@ class Supervisor:
     def _clean_up(self) -> None:
         self._cluster.release()
         self._directory.remove()
+
+
+def _cluster_of(request: Start, directory: ClusterDirectory) -> DaskCluster | RemoteCluster:
+    """The cluster of a request, which is not started yet."""
+    class_ = request.cluster_class
+    if class_ is not None and has_remote_scheduler(class_):
+        return RemoteCluster(request, class_)
+    return DaskCluster(request, directory)

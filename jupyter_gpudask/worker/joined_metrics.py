@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
 
-from ..errors import GpuUnavailableError
-from ..machine.gpus import visible_gpus
+from .device import first_device
 from .preload import METRICS, read_spilled
 
 if TYPE_CHECKING:
@@ -52,15 +51,6 @@ class JoinedMetricsPlugin(WorkerPlugin):
             for name, metric in worker.metrics.items()
             if name != DEVICE and metric is not read_without_pool
         }
-
-
-def first_device() -> dict[str, Any] | None:
-    """Index, UUID and product name of the GPU that is device 0 of this process; `None` without a GPU."""
-    try:
-        gpu = next(iter(visible_gpus()), None)
-    except GpuUnavailableError:
-        return None
-    return None if gpu is None else {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name}
 
 
 def read_without_pool(worker: Worker) -> dict[str, int | None]:

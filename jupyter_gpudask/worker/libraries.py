@@ -6,7 +6,7 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .joined_metrics import first_device
+from .device import first_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from ..comm import device_memory
 from ..machine.directories import worker_log
 from ..machine.lifeline import die_with_parent
 from .allocator import pool_metrics, take_peak
+from .device import first_device
 from .log import send_output_to
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ LOGS_VARIABLE = "JUPYTER_GPUDASK_LOGS"
 
 METRICS = "gpudask"
 """The name of this package's metrics in the heartbeat of a worker."""
+
+DEVICE_METRIC = "device"
+"""The name of the one with its GPU."""
 
 
 async def dask_setup(worker: Worker) -> None:
@@ -57,11 +62,15 @@ class PathPlugin(WorkerPlugin):
 
 
 class MetricsPlugin(WorkerPlugin):
-    """Adds metrics that Dask lacks to the worker's heartbeat: its pool, spilled bytes, and the number of tasks run."""
+    """Adds metrics that Dask lacks to the worker's heartbeat: its pool, spilled bytes, and the number of tasks run.
+
+    A worker that the supervisor has not started on its own machine adds its GPU, because the supervisor cannot read it.
+    """
 
     def setup(self, worker: Worker) -> None:
         """Add the metrics; called by Dask when the worker starts."""
-        worker.metrics[METRICS] = read_metrics
+        device = None if LOGS_VARIABLE in os.environ else first_device()
+        worker.metrics[METRICS] = read_metrics if device is None else partial(_read_with_device, device)
 
 
 def read_metrics(worker: Worker) -> dict[str, int | None]:
@@ -76,6 +85,10 @@ def read_metrics(worker: Worker) -> dict[str, int | None]:
         "spilled_to_disk": to_disk,
         "executed": worker.state.executed_count,
     }
+
+
+def _read_with_device(device: dict[str, Any], worker: Worker) -> dict[str, Any]:
+    return {**read_metrics(worker), DEVICE_METRIC: device}
 
 
 def take_cell_metrics(dask_worker: Worker) -> tuple[str, int | None, float | None]:

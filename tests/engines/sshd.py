@@ -1,4 +1,4 @@
-"""An SSH server on the loopback interface, with keys of its own, that lets the user of the tests in."""
+"""An SSH server with keys of its own, that lets the user of the tests in."""
 
 import getpass
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 from slurm import free_port
 
 CONFIGURATION = """
-ListenAddress 127.0.0.1
+ListenAddress {host}
 Port {port}
 HostKey {folder}/host
 AuthorizedKeysFile {folder}/user.pub
@@ -21,20 +21,30 @@ PermitRootLogin prohibit-password
 
 
 class SshServer:
-    """The server, and the options of a connection to it."""
+    """The server, and the options of a connection to it.
 
-    def __init__(self, folder: Path) -> None:
+    Parameters
+    ----------
+    folder
+        An empty folder for its keys.
+    host
+        The address on which it listens.
+    command
+        What the command line begins with, such as ``ip netns exec NAME``.
+    """
+
+    def __init__(self, folder: Path, host: str = "127.0.0.1", command: tuple[str, ...] = ()) -> None:
         self.port = free_port()
         for name in ("host", "user", "stranger"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
-        host = (folder / "host.pub").read_text()
-        (folder / "known_hosts").write_text(f"[127.0.0.1]:{self.port} {host}")
-        (folder / "other_hosts").write_text(f"[127.0.0.1]:{self.port} {(folder / 'stranger.pub').read_text()}")
-        (folder / "sshd_config").write_text(CONFIGURATION.format(folder=folder, port=self.port))
+        key = (folder / "host.pub").read_text()
+        (folder / "known_hosts").write_text(f"[{host}]:{self.port} {key}")
+        (folder / "other_hosts").write_text(f"[{host}]:{self.port} {(folder / 'stranger.pub').read_text()}")
+        (folder / "sshd_config").write_text(CONFIGURATION.format(folder=folder, host=host, port=self.port))
         Path("/run/sshd").mkdir(exist_ok=True)  # of its unprivileged process
         self.folder = folder
         self.process = subprocess.Popen(
-            [shutil.which("sshd"), "-D", "-e", "-f", str(folder / "sshd_config")],
+            [*command, shutil.which("sshd"), "-D", "-e", "-f", str(folder / "sshd_config")],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

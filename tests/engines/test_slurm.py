@@ -1,7 +1,7 @@
 """Clusters of SLURM jobs: started, used, scaled and stopped, and what happens if SLURM refuses, waits or kills."""
 
-import os
-import subprocess
+import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -11,6 +11,17 @@ from helpers import command_line, wait_until
 pytestmark = [pytest.mark.cluster, pytest.mark.engines, pytest.mark.timeout(400)]
 
 LIMIT = 120.0
+
+WORK = """
+import dask, time
+from pathlib import Path
+
+def work():
+    Path({begun!r}).touch()
+    time.sleep(1000)
+
+dask.delayed(work)().compute()
+"""
 
 
 def start(kernel, options):
@@ -43,9 +54,10 @@ def test_a_cell_computes_in_jobs_one_of_which_waits_and_scaling_and_stopping_cha
     assert "2 of 3" not in start(kernel, "--profile slurm --workers 3").value
     wait_until(lambda: states(slurm) == ["PENDING", "RUNNING", "RUNNING"], LIMIT)
     wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, LIMIT)
-    wait_until(lambda: "is pending in SLURM: Resources" in shown(kernel, "status"), LIMIT)
+    wait_until(lambda: "is pending in SLURM: Resources, position 1" in shown(kernel, "status"), LIMIT)
     [waiting] = [job for job, state in slurm.jobs().items() if state == "PENDING"]
-    assert f"Job {waiting} is pending in SLURM: Resources" in shown(kernel, "status")
+    assert f"Job {waiting} is pending in SLURM: Resources, position 1" in shown(kernel, "status")
+    assert [note for note in server.cluster(kernel)["notes"] if f"Job {waiting} is pending" in note]
     cell = kernel.ok(
         "%%gpudask\nimport dask.array as da\nda.ones((400, 400), chunks=100).sum().compute()", timeout=LIMIT
     )
@@ -64,6 +76,31 @@ def test_a_cell_computes_in_jobs_one_of_which_waits_and_scaling_and_stopping_cha
     assert kernel.ok("da.arange(10, chunks=5).sum().compute()").value.endswith("45)")
     stop(kernel)
     wait_until(lambda: slurm.jobs() == {}, 30)
+
+
+def test_a_start_that_waits_says_for_which_job_and_its_place_in_the_queue(server, slurm, kernel):
+    others = [
+        slurm.run("sbatch", "--parsable", "--output=/dev/null", "--mem=100", "--wrap=sleep 1000") for _ in range(3)
+    ]
+    try:
+        wait_until(lambda: states(slurm) == ["PENDING", "RUNNING", "RUNNING"], LIMIT)
+
+        def make_room():
+            try:
+                wait_until(lambda: ", position 2 (worker " in str(server.cluster(kernel)), LIMIT)
+            finally:
+                slurm.run("scancel", *others)
+
+        with ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(make_room)
+            reply = start(kernel, "--profile slurm --workers 1 --start-timeout 300")
+            waiting.result()
+        said = r"0 of 1 workers are up .* · Job \d+ is pending in SLURM: \w+, position 2"
+        assert re.search(said, str(reply.displayed))
+        assert server.cluster(kernel)["notes"] == []
+        stop(kernel)
+    finally:
+        slurm.run("scancel", *others)
 
 
 def test_credentials_are_in_no_command_line_environment_or_file_of_others(server, slurm, kernel):
@@ -91,7 +128,7 @@ def test_credentials_are_in_no_command_line_environment_or_file_of_others(server
     [
         ("no-queue", ["SLURM refuses the job: ", "Invalid partition name specified"]),
         ("too-large", ["SLURM refuses the job: ", "Requested node configuration is not available"]),
-        ("failing", ["The jobs ended before a worker was up: job ", " ended in SLURM: FAILED.", "Log of job "]),
+        ("failing", ["The jobs ended before a worker was up: job ", " failed in SLURM (FAILED).", "Log of job "]),
         ("later", ["No worker was up after 5 s: job ", " is pending in SLURM: BeginTime.", "--start-timeout"]),
     ],
 )
@@ -123,20 +160,25 @@ def test_a_job_that_is_cancelled_from_outside_leaves_its_work_to_the_others(serv
     wait_until(lambda: len(slurm.jobs()) == 1, LIMIT)
     gate.touch()
     assert kernel.ok("sum(started.client.gather(futures))", timeout=LIMIT).value == "28"
-    wait_until(lambda: f"Job {first} ended in SLURM: CANCELLED" in shown(kernel, "status"), LIMIT)
+    wait_until(lambda: f"Job {first} was cancelled in SLURM (CANCELLED)" in shown(kernel, "status"), LIMIT)
     assert list(slurm.jobs().values()) == ["RUNNING"]
     stop(kernel)
 
 
-def test_a_cluster_whose_last_job_is_cancelled_says_so_in_the_running_cell(slurm, kernel):
+def test_a_cluster_whose_last_job_is_cancelled_says_so_in_the_running_cell(slurm, kernel, tmp_path):
     start(kernel, "--profile slurm --workers 1")
     [job] = slurm.jobs()
-    work = "import dask, time\ndask.delayed(time.sleep)(1000).compute()"
-    cancel = ["sh", "-c", f"sleep 3; scancel {job}"]
-    with subprocess.Popen(cancel, env={**os.environ, **slurm.environment}):
-        reply = kernel.run(work, timeout=LIMIT)
+
+    def cancel():
+        wait_until((tmp_path / "begun").exists, LIMIT)
+        slurm.run("scancel", job)
+
+    with ThreadPoolExecutor(1) as thread:
+        cancelling = thread.submit(cancel)
+        reply = kernel.run(WORK.format(begun=str(tmp_path / "begun")).strip(), timeout=2 * LIMIT)
+        cancelling.result()
     assert reply.status == "error"
-    assert f"No worker is left: job {job} ended in SLURM: CANCELLED." in reply.error_value
+    assert f"No worker is left: job {job} was cancelled in SLURM (CANCELLED)." in reply.error_value
 
 
 def test_a_job_that_reaches_its_time_limit_is_submitted_again_and_the_work_goes_on(slurm, kernel):
@@ -145,7 +187,7 @@ def test_a_job_that_reaches_its_time_limit_is_submitted_again_and_the_work_goes_
     kernel.ok("data = started.client.submit(lambda: 41)\nassert data.result() == 41")
     wait_until(lambda: slurm.jobs() and first not in slurm.jobs(), 240)
     assert kernel.ok("started.client.submit(lambda x: x + 1, data).result()", timeout=LIMIT).value == "42"
-    assert f"Job {first} ended in SLURM: TIMEOUT" in shown(kernel, "status")
+    assert f"Job {first} reached its time limit in SLURM (TIMEOUT)" in shown(kernel, "status")
     stop(kernel)
 
 

@@ -254,3 +254,56 @@ def test_a_directory_that_cannot_hold_leases_is_refused_with_the_reason(registry
         assert problem(registry.path) == "another process has locked it for 0 s"
     finally:
         os.close(directory)
+
+
+GPUS = ["GPU-0", "GPU-00000000-1111-2222-3333-444444444444"]  # the second one is that of `tests/fake_gpus`
+WAIT = """
+from jupyter_gpudask.machine.waiting_line import Waiting, WaitingLine
+place = leases.line.enter(["GPU-0", "GPU-00000000-1111-2222-3333-444444444444"])
+print("waits", flush=True)
+sys.stdin.read()
+"""
+PUSH_IN = """
+from jupyter_gpudask.machine.waiting_line import Waiting, WaitingLine
+[first] = registry.glob("*.waiting")
+refused = []
+for action in (first.unlink, lambda: first.chmod(0o666), lambda: os.utime(first), lambda: first.rename(registry / "a")):
+    try:
+        action()
+    except PermissionError:
+        refused.append(True)
+place = leases.line.enter(["GPU-0"])
+os.utime(place.path, (0, 0))
+print(refused, len(leases.line.before(place, ["GPU-0"])), flush=True)
+sys.stdin.read()
+"""
+
+
+@as_root
+def test_users_stand_in_one_line_and_cannot_push_in(registry, tmp_path):
+    own = LeaseFolder(tmp_path, registry)
+    with process_of(BERT, registry, WAIT) as first:
+        assert first.stdout.readline() == "waits\n"
+        with process_of(ANNA, registry, PUSH_IN) as second:
+            assert second.stdout.readline() == f"{[True] * 4} 1\n"
+            mine = own.line.enter(GPUS)
+            assert [waiting.lease.uid for waiting in own.line.before(mine, GPUS)] == [BERT, ANNA]
+            assert re.fullmatch(f"user {BERT} {SINCE}", own.line.before(mine, GPUS)[0].description)
+            first.kill()
+            first.wait()
+            assert [waiting.lease.uid for waiting in own.line.before(mine, GPUS)] == [ANNA]
+        mine.leave()
+    assert own.line.read() == []
+
+
+@as_root
+def test_a_start_without_a_turn_is_refused_while_another_user_waits(registry, monkeypatch):
+    monkeypatch.setenv(LEASE_DIRECTORY_VARIABLE, str(registry.path))
+
+    async def start():
+        await ClusterProcess.start(ClusterSpec.parse({"gpus": 1}), environment=fake_gpu_environment(FAKE_GPUS="1"))
+
+    with process_of(ANNA, registry, WAIT) as waiting:
+        assert waiting.stdout.readline() == "waits\n"
+        with pytest.raises(GpuHeldError, match=r"Others wait in line for GPUs: user \w+ since"):
+            asyncio.run(start())

@@ -193,27 +193,52 @@ def test_what_takes_the_place_of_a_cluster_gets_its_gpus_and_memory_and_not_thos
             check_replacement(spec, supervisor)
 
 
-def test_two_clusters_with_gpus_respect_each_other(tmp_path, monkeypatch):
+def test_two_clusters_with_gpus_respect_each_other_and_starts_wait_in_line(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     environment = fake_gpu_environment(FAKE_GPUS="2")
 
     def start(**options):
-        limit = options.pop("max_workers", None)
-        spec = ClusterSpec.parse(options)
-        return ClusterProcess.start(spec, environment=environment, holder=f"{limit}.ipynb", max_workers=limit)
+        limits = {name: options.pop(name, None) for name in ("max_workers", "max_gpus", "on_progress")}
+        return ClusterProcess.start(ClusterSpec.parse(options), environment=environment, holder="a.ipynb", **limits)
+
+    async def wait_in_line(**options):
+        """A start that waits, and what it says."""
+        said = []
+        starting = asyncio.create_task(start(wait=True, on_progress=lambda each: said.extend(each.notes), **options))
+        await asyncio.to_thread(wait_until, lambda: said or starting.done(), 60)
+        return starting, said
 
     async def run():
         with pytest.raises(LimitError, match="This server limits clusters to 1 worker; 2 were requested"):
             await start(gpus=2, max_workers=1)
         first = await start(gpus=1)
-        with pytest.raises(GpuHeldError, match=r"GPU 0 is held by None\.ipynb\."):
+        with pytest.raises(GpuHeldError, match=r"GPU 0 is held by a\.ipynb\."):
             await start(gpus="all")
         with pytest.raises(GpuHeldError):
             await start(gpus=[0], share=True)
+        with pytest.raises(LimitError, match=r"limits each user to 1 GPU; this cluster needs 1, and .* hold 1\."):
+            await start(gpus=1, max_gpus=1)
         folder = LeaseFolder(tmp_path / "gpudask-leases")
+        next_one, said = await wait_in_line(gpus="all")
+        assert said == ["Waiting for GPUs at place 1 in line. GPU 0 is held by a.ipynb."]
+        interrupted, said = await wait_in_line(gpus=1)
+        assert said[0].startswith("Waiting for GPUs at place 2 in line. Others wait in line for GPUs: user ")
+        interrupted.cancel()
+        await asyncio.gather(interrupted, return_exceptions=True)
+        assert len(folder.line.read()) == 1
+        with pytest.raises(GpuHeldError, match="Others wait in line for GPUs: user "):
+            await start(gpus=1)
+        monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _: list(first.ready.gpus))
+        with pytest.raises(GpuHeldError, match="A restart would give the GPUs to those who wait in line"):
+            check_replacement(ClusterSpec.parse({"gpus": 1}), first.pid)
         assert [lease.pid for lease in folder.read()] == [first.pid]
         os.kill(first.pid, signal.SIGKILL)
-        await asyncio.to_thread(wait_until, lambda: not list(folder.path.glob("*.lease")), 5)
+        second = await next_one
+        assert len(second.ready.gpus) == 2
+        assert [lease.pid for lease in folder.read()] == [second.pid]
+        assert folder.line.read() == []
         await first.close()
+        await second.close()
+        assert list(folder.path.glob("*.lease")) == []
 
     asyncio.run(run())

@@ -66,6 +66,7 @@ def test_every_option_is_parsed_into_its_field_and_described(flag):
         ("start --engine cuda --cpu", {"engine": "cpu"}),
         ("restart --dashboard", {"dashboard": "yes"}),
         ("restart --dashboard no --gpus=0,3", {"dashboard": "no", "gpus": "0,3"}),
+        ("start --wait --gpus 2", {"wait": "yes", "gpus": "2"}),
         ("connect tls://a:1 --security f", {"address": "tls://a:1", "security": "f"}),
         ("connect --scheduler-file=f", {"scheduler_file": "f"}),
         ("start --environment A=b --environment C='d e'", {"environment": ["A=b", "C=d e"]}),

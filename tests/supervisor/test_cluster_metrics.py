@@ -11,6 +11,8 @@ from jupyter_gpudask.machine.plan import Plan
 from jupyter_gpudask.protocol import GpuState
 from jupyter_gpudask.scheduler.worker_failures import WorkerFailuresPlugin
 from jupyter_gpudask.supervisor.metrics import read_state
+from jupyter_gpudask.worker import preload
+from jupyter_gpudask.worker.preload import LOGS_VARIABLE, METRICS, MetricsPlugin
 
 
 def test_the_schedulers_loop_turns_while_nvml_is_asked(monkeypatch):
@@ -22,7 +24,7 @@ def test_the_schedulers_loop_turns_while_nvml_is_asked(monkeypatch):
 
     monkeypatch.setattr(pynvml, "nvmlInit", init)
     plan = Plan("cuda", workers=1, gpus=(GpuState(index=0, uuid="GPU-0", name="H200"),))
-    scheduler = SimpleNamespace(workers={}, unrunnable=(), queued=(), task_groups={}, clients={})
+    scheduler = SimpleNamespace(address="tcp://b:1", workers={}, unrunnable=(), queued=(), task_groups={}, clients={})
 
     async def run():
         asyncio.get_running_loop().call_later(0.01, turned.set)
@@ -32,19 +34,48 @@ def test_the_schedulers_loop_turns_while_nvml_is_asked(monkeypatch):
     assert asyncio.run(run()).engine == "cuda"
 
 
-def test_nvml_is_not_asked_for_a_parent_that_reads_it_itself(monkeypatch):
-    monkeypatch.setattr(pynvml, "nvmlInit", lambda: pytest.fail("NVML was opened"))
-    plan = Plan("cuda", workers=1, gpus=(GpuState(index=3, uuid="GPU-3", name="H200"),))
-    worker = SimpleNamespace(
-        name="GPU-3",
+def worker_named(name, metrics):
+    return SimpleNamespace(
+        name=name,
         address="tcp://a",
-        metrics={},
+        host="a",
+        metrics=metrics,
         executing=(),
         processing=(),
         nthreads=1,
         status=SimpleNamespace(name="running"),
     )
-    scheduler = SimpleNamespace(workers={worker.address: worker}, unrunnable=(), queued=(), task_groups={}, clients={})
-    cluster = SimpleNamespace(scheduler=scheduler, workers={}, plan={"GPU-3"})
-    state = asyncio.run(read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler), gpu_metrics=False))
+
+
+def state_with(worker, plan):
+    scheduler = SimpleNamespace(
+        address="tcp://b:1", workers={worker.address: worker}, unrunnable=(), queued=(), task_groups={}, clients={}
+    )
+    cluster = SimpleNamespace(scheduler=scheduler, workers={}, plan={worker.name})
+    return asyncio.run(read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler), gpu_metrics=False))
+
+
+def test_nvml_is_not_asked_for_a_parent_that_reads_it_itself(monkeypatch):
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: pytest.fail("NVML was opened"))
+    plan = Plan("cuda", workers=1, gpus=(GpuState(index=3, uuid="GPU-3", name="H200"),))
+    state = state_with(worker_named("GPU-3", {}), plan)
     assert (state.workers[0].gpu_index, state.workers[0].device_memory_used) == (3, None)
+
+
+@pytest.mark.parametrize(("engine", "expected"), [("cuda", (2, 40, 30, 80)), ("cpu", (None,) * 4)])
+def test_the_gpu_of_another_host_is_read_by_its_worker(monkeypatch, engine, expected):
+    monkeypatch.delenv(LOGS_VARIABLE, raising=False)
+    device = {"index": 2, "uuid": "GPU-elsewhere", "name": "H200"}
+    monkeypatch.setattr(preload, "first_device", lambda: device)
+    on_host = SimpleNamespace(metrics={}, data={}, state=SimpleNamespace(executed_count=7))
+    MetricsPlugin().setup(on_host)
+    heartbeat = {
+        METRICS: on_host.metrics[METRICS](on_host),
+        "gpu_utilization": 40,
+        "gpu_memory_used": 30,
+        "gpu-memory-total": 80,
+    }
+    worker = state_with(worker_named("job-1", heartbeat), Plan(engine, workers=1)).workers[0]
+    assert worker.executed == 7
+    found = worker.gpu_index, worker.utilization, worker.device_memory_used, worker.device_memory_total
+    assert found == expected

@@ -6,6 +6,7 @@ import pytest
 
 from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, LimitError
 from jupyter_gpudask.protocol import ClusterClass, JobState
+from jupyter_gpudask.protocol.missing_workers import describe_jobs
 from jupyter_gpudask.supervisor.engines.configured import import_class
 from jupyter_gpudask.supervisor.engines.ssh import check_capacity
 from jupyter_gpudask.supervisor.scaling import check_limit
@@ -23,14 +24,25 @@ def test_a_package_that_is_missing_is_a_sentence_with_the_command_that_installs_
     ("job", "words"),
     [
         ({"status": "PENDING", "reason": "Resources"}, "job 12 is pending in SLURM: Resources"),
+        (
+            {"status": "PENDING", "reason": "Priority", "position": 3},
+            "job 12 is pending in SLURM: Priority, position 3",
+        ),
         ({"status": "RUNNING", "reason": "None"}, "job 12 is running in SLURM"),
         ({}, "job 12 is submitted in SLURM"),
-        ({"status": "TIMEOUT", "has_ended": True}, "job 12 ended in SLURM: TIMEOUT"),
-        ({"has_ended": True}, "job 12 ended in SLURM: it is not listed any more"),
+        ({"status": "TIMEOUT", "has_ended": True}, "job 12 reached its time limit in SLURM (TIMEOUT)"),
+        ({"has_ended": True}, "job 12 is not in the queue of SLURM any more"),
     ],
 )
 def test_a_job_is_described_in_the_words_of_its_batch_system(job, words):
     assert JobState(id="12", worker="a-0", system="SLURM", **job).description == words
+
+
+def test_many_jobs_are_described_in_few_sentences():
+    jobs = [JobState(id=str(number), worker="a", system="SLURM", status="PENDING") for number in range(500)]
+    *shown, last = describe_jobs(jobs)
+    assert shown == [f"Job {number} is pending in SLURM (worker a)." for number in range(5)]
+    assert last == "And 495 more jobs without a worker."
 
 
 def test_more_workers_than_hosts_or_the_administrator_allow_are_refused():

@@ -144,6 +144,7 @@ class Footer:
             cost=self._price.cost(len(ready.gpus), seconds),
             on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
             fallbacks=self._fallbacks(),
+            lost_hosts=_lost_during(state, time.monotonic() - self._began),
         )
 
     def _fallbacks(self) -> tuple[tuple[str, int, int], ...]:
@@ -177,6 +178,11 @@ class Footer:
 def _by_line(item: tuple[tuple[str, int], int]) -> tuple[int, str]:
     (operation, line), _ = item
     return line, operation
+
+
+def _lost_during(state: ClusterState | None, seconds: float) -> tuple[str, ...]:
+    """The hosts that were lost in the last `seconds` seconds, by the clock of the scheduler."""
+    return tuple(lost.host for lost in state.lost_hosts if lost.time > state.time - seconds) if state else ()
 
 
 def _spilled(state: ClusterState | None) -> int:

@@ -28,12 +28,11 @@ class CellProgress(View):
         done = max(0, self.tasks - self.state.tasks_unfinished)
         parts = [f"{done:,} of {format_count(self.tasks, 'task')} done", f"{self.seconds:.0f} s"]
         gpus = [worker for worker in self.state.workers if worker.gpu_index is not None]
-        hosts = {
-            getattr(worker, "host", "") for worker in gpus
-        }  # a cluster that somebody else started may have several
+        hosts = {worker.host for worker in gpus}
         parts += [_describe_gpu(worker, with_host=len(hosts) > 1) for worker in gpus[:_MAX_GPUS]]
         if len(gpus) > _MAX_GPUS:
             parts.append(f"and {len(gpus) - _MAX_GPUS} more GPUs")
+        parts += [lost.description for lost in self.state.lost_hosts]
         return " · ".join(parts)
 
     def to_html(self) -> str:
@@ -71,6 +70,8 @@ class CellSummary(View):
         Names of the collections that stayed on the CPU, with their line numbers.
     fallbacks
         Operations that the GPU libraries lack: name, line number, and number of blocks that were computed on the CPU.
+    lost_hosts
+        The hosts that stopped responding while the cell ran.
     """
 
     libraries: tuple[str, ...]
@@ -85,6 +86,7 @@ class CellSummary(View):
     on_host: tuple[tuple[str, int], ...]
     fallbacks: tuple[tuple[str, int, int], ...] = ()
     cancelled: int = 0
+    lost_hosts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = [
@@ -105,6 +107,9 @@ class CellSummary(View):
         on_cpu += [f"{_describe_place(name, line)}, {format_count(n, 'block')}" for name, line, n in self.fallbacks]
         if on_cpu:
             parts.append(f"on the CPU: {', '.join(on_cpu)}")
+        if self.lost_hosts:
+            hosts = "hosts" if len(self.lost_hosts) > 1 else "host"
+            parts.append(f"lost {hosts} {', '.join(self.lost_hosts)}: the others did the work")
         return " · ".join(parts)
 
     def _describe_tasks(self) -> str:
@@ -130,7 +135,7 @@ def format_energy(joules: float) -> str:
 
 
 def _describe_gpu(worker: WorkerState, *, with_host: bool) -> str:
-    host = f"{getattr(worker, 'host', '')} " if with_host else ""
+    host = f"{worker.host} " if with_host else ""
     busy = "" if worker.utilization is None else f" {worker.utilization:.0f} %"
     memory = "" if worker.device_memory_used is None else f" {format_bytes(worker.device_memory_used)}"
     return f"{host}GPU {worker.gpu_index}{busy}{memory}"

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(repr=False)
 class StartProgress(View):
-    """`ready` of `total` workers are up after `seconds` seconds."""
+    """`ready` of `total` workers are up after `seconds` seconds; `notes` are sentences on what the start waits for."""
 
     ready: int
     total: int
     seconds: int
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if not self.total:
-            return f"Starting a cluster ... {self.seconds} s"
-        return f"Starting: {self.ready} of {self.total} workers are up ... {self.seconds} s"
+        what = f"Starting: {self.ready} of {self.total} workers are up" if self.total else "Starting a cluster"
+        return " · ".join([f"{what} ... {self.seconds} s", *self.notes])
 
     def to_html(self) -> str:
         """A progress bar and the line."""
@@ -41,7 +41,7 @@ class StartProgressLine:
     def __init__(self, shell: InteractiveShell) -> None:
         self._line = OutputLine(shell)
         self._began = time.monotonic()
-        self._latest = (0, 0)
+        self._latest: tuple[int, int, tuple[str, ...]] = (0, 0, ())
         self._shown: StartProgress | None = None
 
     @property
@@ -51,11 +51,12 @@ class StartProgressLine:
 
     def on_progress(self, progress: Progress) -> None:
         """Store the progress; may be called in any thread."""
-        self._latest = (progress.ready, progress.total)
+        self._latest = (progress.ready, progress.total, progress.notes)
 
     def refresh(self) -> None:
         """Show the stored progress if it has changed; only in the thread of the cell, which gets the output."""
-        progress = StartProgress(*self._latest, seconds=int(time.monotonic() - self._began))
+        ready, total, notes = self._latest
+        progress = StartProgress(ready, total, int(time.monotonic() - self._began), notes)
         if progress != self._shown:
             self._shown = progress
             self._line.show(progress)

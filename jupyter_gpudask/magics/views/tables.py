@@ -19,9 +19,10 @@ _DASH = "–"
 
 
 class StatusView(View):
-    """The state of each worker, as a table; of a cluster that somebody else started, grouped by host.
+    """The state of each worker, as a table; grouped by host if the cluster has several or somebody else started it.
 
-    There the columns ``running`` and ``assigned`` count the tasks of this kernel, ``others`` those of other clients.
+    In the latter case the columns ``running`` and ``assigned`` count the tasks of this kernel, ``others`` those of
+    other clients.
 
     Attributes
     ----------
@@ -45,15 +46,17 @@ class StatusView(View):
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """The heads and the rows."""
         rows = [_row(number, worker) for number, worker in enumerate(self.state.workers)]
+        hosts = [worker.host for worker in self.state.workers]
         joined = _as_joined(self.state)
-        return (self._HEADS, rows) if joined is None else _with_hosts(self._HEADS, rows, joined)
+        if joined is None:
+            return _with_hosts(self._HEADS, rows, hosts) if len(set(hosts)) > 1 else (self._HEADS, rows)
+        rows = [(*row[:-1], str(worker.others), row[-1]) for row, worker in zip(rows, joined.workers, strict=True)]
+        return _with_hosts((*self._HEADS[:-1], "others", self._HEADS[-1]), rows, hosts)
 
     def _notes(self) -> list[str]:
-        """What the table does not show: jobs without a worker, the range of an adaptive cluster, tasks of others."""
-        state, notes = self.state, []
-        for job in state.jobs:
-            text = job.description
-            notes.append(f"{text[:1].upper()}{text[1:]} (worker {job.worker}).")
+        """What the table does not show: lost hosts, jobs without a worker, adaptive scaling, tasks of others."""
+        state = self.state
+        notes = list(state.notes)
         if state.adaptive_range is not None:
             notes.append("Adaptive: {} to {} workers, as the work requires.".format(*state.adaptive_range))
         joined = _as_joined(state)
@@ -86,14 +89,11 @@ def _as_joined(state: ClusterState) -> JoinedState | None:
 
 
 def _with_hosts(
-    heads: tuple[str, ...], rows: list[tuple[str, ...]], state: JoinedState
+    heads: tuple[str, ...], rows: list[tuple[str, ...]], hosts: list[str]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The columns ``host``, which is given once for each host, and ``others``."""
-    wider, last = [], ""
-    for row, worker in zip(rows, state.workers, strict=True):
-        wider.append(("" if worker.host == last else worker.host, *row[:-1], str(worker.others), row[-1]))
-        last = worker.host
-    return ("host", *heads[:-1], "others", heads[-1]), wider
+    """A first column ``host``, which is given once for adjacent rows of a host."""
+    wider = [("" if host == last else host, *row) for row, host, last in zip(rows, hosts, ["", *hosts], strict=False)]
+    return ("host", *heads), wider
 
 
 class GpusView(View):

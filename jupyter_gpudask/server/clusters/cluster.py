@@ -101,6 +101,7 @@ class KernelCluster:
         cluster_class: ClusterClass | None,
         standby: StandbySupervisor,
         max_workers: int | None,
+        max_gpus: int | None,
     ) -> None:
         """Start the cluster and wait until it is ready or has failed; if cancelled, no process is left.
 
@@ -116,6 +117,8 @@ class KernelCluster:
             The standby supervisor, which is used if it matches.
         max_workers
             The maximum number of workers, if there is a limit.
+        max_gpus
+            The maximum number of GPUs of the user, if there is a limit.
         """
         self._holder = holder
         try:
@@ -130,6 +133,7 @@ class KernelCluster:
                 standby=await standby.take(self.interpreter),
                 kernel_id=self.kernel_id,
                 max_workers=max_workers,
+                max_gpus=max_gpus,
                 gpu_metrics=False,  # the server reads them once for all clusters
                 dashboard_secret=self.secret,
                 on_progress=self._on_progress,

@@ -155,7 +155,8 @@ class ClusterManager:
         old = self.get(kernel_id)
         spec = self.policy.updated_spec(old.spec, options)
         if old.ready is not None and old.interpreter is not None:
-            await asyncio.to_thread(check_replacement, spec, old.ready.pid, old.interpreter.environment)
+            limit = self.policy.settings.max_gpus
+            await asyncio.to_thread(check_replacement, spec, old.ready.pid, old.interpreter.environment, limit)
 
     def restart(self, kernel_id: str, options: Mapping[str, Any]) -> KernelCluster:
         """Close the cluster of a kernel and start a new one, with `options` replaced.
@@ -230,6 +231,7 @@ class ClusterManager:
                     cluster_class=self.policy.cluster_class(cluster.spec.profile),
                     standby=self.standby,
                     max_workers=self.policy.settings.max_workers,
+                    max_gpus=self.policy.settings.max_gpus,
                 )
             except Exception as error:  # an unforeseen error must not leave the status at `starting`
                 logger.exception("The cluster of kernel %s did not start", kernel_id)

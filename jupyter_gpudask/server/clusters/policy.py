@@ -176,7 +176,9 @@ def _comparable(spec: ClusterSpec) -> ClusterSpec:
     """A spec without what users may change whatever the profile."""
     gpus = "all" if spec.gpus == "free" else spec.gpus
     workers = None if spec.profile else spec.workers
-    return spec.model_copy(update={"gpus": gpus, "workers": workers, "start_timeout": 0.0, "dashboard": False})
+    return spec.model_copy(
+        update={"gpus": gpus, "workers": workers, "start_timeout": 0.0, "dashboard": False, "wait": False}
+    )
 
 
 def _without_overridden(base: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,6 +51,7 @@ def cluster_info(
         since=cluster.since,
         workers_ready=progress.ready if progress else 0,
         workers_total=progress.total if progress else 0,
+        notes=state.notes if state else progress.notes if progress and not ready else (),
         engine=ready.engine if ready else None,
         stand_in=ready.stand_in if ready else "",
         gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),

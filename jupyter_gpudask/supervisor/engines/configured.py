@@ -18,8 +18,16 @@ if TYPE_CHECKING:
 
     from ...protocol import ClusterClass, ClusterSpec
 
-_EXTRAS = {"dask_jobqueue": "slurm"}
+_EXTRAS = {"dask_jobqueue": "slurm", "dask_gateway": "gateway"}
 """The extra of this package that installs a package of cluster classes."""
+
+
+_REMOTE_SCHEDULERS = frozenset({"dask_gateway.GatewayCluster"})
+
+
+def has_remote_scheduler(cluster_class: ClusterClass) -> bool:
+    """Whether the scheduler of the clusters of a supported class runs elsewhere; see `RemoteCluster`."""
+    return cluster_class.path in _REMOTE_SCHEDULERS
 
 
 def import_class(cluster_class: ClusterClass) -> Any:
@@ -72,7 +80,8 @@ def make_cluster(
     if not isinstance(cluster, SpecCluster) or not _has_scheduler_here(cluster):
         raise ClusterStartError(
             f"{cluster_class.path} creates a cluster whose scheduler runs in another process.",
-            "Use a class with a scheduler in the process that creates it, such as those of dask-jobqueue.",
+            "Use a class with a scheduler in the process that creates it, such as those of dask-jobqueue, or "
+            "dask_gateway.GatewayCluster.",
         )
     return cluster
 

@@ -40,6 +40,46 @@ describe('the section of clusters', () => {
     ]);
   });
 
+  it('groups workers by host if there are several', async () => {
+    shown.show();
+    const { state } = cluster();
+    const [worker] = state?.workers ?? [];
+    const workers = ['10.0.0.2', '10.0.0.2', '10.0.0.3'].map((host, index) => ({
+      ...worker,
+      name: `${index}`,
+      gpu_index: index,
+      gpu_uuid: `GPU-elsewhere-${index}`,
+      utilization: 40 + index,
+      device_memory_used: 30 * 2 ** 30,
+      device_memory_total: 80 * 2 ** 30,
+      host
+    }));
+    await shown.receive({
+      gpus: gpuList(),
+      clusters: [cluster({ state: state && { ...state, workers } })]
+    });
+    expect(
+      shown.texts('.jp-GpuDask-workerHost, .jp-GpuDask-workerName')
+    ).toEqual(['10.0.0.2', 'GPU 0', 'GPU 1', '10.0.0.3', 'GPU 2']);
+    expect(shown.texts('.jp-GpuDask-workerMemory').at(-1)).toContain(
+      '42 %, 30 of 80 GiB'
+    );
+  });
+
+  it('shows what a start waits for, and hosts that are lost', async () => {
+    shown.show();
+    const notes = [
+      'Job 12 is pending in SLURM: Resources, position 3 (worker 0).'
+    ];
+    await shown.receive({
+      gpus: gpuList(),
+      clusters: [cluster({ status: 'starting', notes })]
+    });
+    expect(shown.texts('.jp-GpuDask-notes li')).toEqual(notes);
+    await shown.receive({ clusters: [cluster()] });
+    expect(shown.texts('.jp-GpuDask-notes')).toEqual([]);
+  });
+
   it('shows the tasks of a cluster and its workers', async () => {
     shown.show();
     await shown.receive({ gpus: gpuList(), clusters: [cluster()] });

@@ -125,6 +125,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
     since: 1000,
     workers_ready: 1,
     workers_total: 1,
+    notes: [],
     engine: 'cuda',
     stand_in: '',
     gpus: ['GPU-0'],
@@ -141,6 +142,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       gpus: ['GPU-0'],
       held: 0,
       worker_exits: [],
+      lost_hosts: [],
       jobs: [],
       adaptive_range: null,
       workers: [
@@ -164,7 +166,8 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
           executed: 20,
           held: 0,
           out_of_memory: 0,
-          status: 'running'
+          status: 'running',
+          host: '127.0.0.1'
         }
       ]
     },

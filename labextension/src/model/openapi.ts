@@ -170,6 +170,8 @@ export type components = {
      *         When this status began, in seconds since the epoch.
      *     workers_ready, workers_total
      *         The progress of the start.
+     *     notes
+     *         Sentences on what a start waits for, on hosts that are lost, and on jobs of a batch system without a worker.
      *     engine
      *         ``cuda`` or ``cpu``; `None` until it is decided.
      *     stand_in
@@ -228,6 +230,11 @@ export type components = {
        * @default 0
        */
       workers_total: number;
+      /**
+       * Notes
+       * @default []
+       */
+      notes: string[];
       /**
        * Engine
        * @default null
@@ -341,6 +348,12 @@ export type components = {
        */
       share: boolean;
       /**
+       * Wait
+       * @description yes or no
+       * @default false
+       */
+      wait: boolean;
+      /**
        * Protocol
        * @description unix, tcp or ucx
        * @default unix
@@ -393,7 +406,7 @@ export type components = {
      *     time
      *         When the state was read, in seconds since the epoch.
      *     workers
-     *         Its workers, in the order of its GPUs.
+     *         Its workers, in the order of its GPUs, or by host.
      *     tasks_waiting
      *         The number of tasks that are ready to run and not assigned to a worker yet.
      *     tasks_unfinished
@@ -406,6 +419,8 @@ export type components = {
      *         Bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
      *     worker_exits
      *         The newest unexpected exits of worker processes, at most 20, the oldest first.
+     *     lost_hosts
+     *         The hosts that do not respond any more, at most 20, the newest last; the others do their work.
      *     jobs
      *         The jobs of a batch system whose workers are not up, and the newest that have ended, at most 20.
      *     adaptive_range
@@ -459,6 +474,11 @@ export type components = {
        * @default []
        */
       worker_exits: components['schemas']['WorkerExit'][];
+      /**
+       * Lost Hosts
+       * @default []
+       */
+      lost_hosts: components['schemas']['LostHost'][];
       /**
        * Jobs
        * @default []
@@ -748,6 +768,9 @@ export type components = {
      *         Its state in the words of the batch system, such as ``PENDING``; empty if that is not known.
      *     reason
      *         Why it waits, in these words, such as ``Resources``.
+     *     position
+     *         Its place among the jobs of its partition that wait for resources or for jobs of higher priority, by priority
+     *         from 1; `None` if it does not wait for these, or if that is not known.
      *     has_ended
      *         Whether it has ended, so that its workers will not be up.
      */
@@ -769,10 +792,36 @@ export type components = {
        */
       reason: string;
       /**
+       * Position
+       * @default null
+       */
+      position: number | null;
+      /**
        * Has Ended
        * @default false
        */
       has_ended: boolean;
+    };
+    /**
+     * LostHost
+     * @description A host that does not respond any more.
+     *
+     *     Attributes
+     *     ----------
+     *     host
+     *         The host, as the scheduler reached it.
+     *     workers
+     *         The names of the workers that it had.
+     *     time
+     *         When its last worker was given up, in seconds since the epoch.
+     */
+    LostHost: {
+      /** Host */
+      host: string;
+      /** Workers */
+      workers: string[];
+      /** Time */
+      time: number;
     };
     /**
      * MachineMetrics
@@ -1123,6 +1172,8 @@ export type components = {
      *         The number of its tasks that ran out of device memory, since the cluster was started.
      *     status
      *         Its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
+     *     host
+     *         The host of the worker, as the scheduler reaches it.
      */
     WorkerState: {
       /** Name */
@@ -1222,6 +1273,11 @@ export type components = {
        * @default running
        */
       status: string;
+      /**
+       * Host
+       * @default
+       */
+      host: string;
     };
     /** ClusterOptions */
     ClusterOptions:
@@ -1282,6 +1338,12 @@ export type components = {
            * @default false
            */
           share: boolean;
+          /**
+           * Wait
+           * @description yes or no
+           * @default false
+           */
+          wait: boolean;
           /**
            * Protocol
            * @description unix, tcp or ucx

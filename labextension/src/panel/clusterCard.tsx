@@ -36,7 +36,8 @@ export function ClusterCard({
         cluster.name,
         summary.state,
         summary.engine,
-        cluster.reason
+        cluster.reason,
+        cluster.notes
       ].join()}
       data-current={isCurrent}
       aria-label={trans.__('Cluster of %1', cluster.name)}
@@ -52,6 +53,7 @@ export function ClusterCard({
         {cluster.status === 'ready' && <TaskStatus cluster={cluster} />}
       </div>
       <Reason cluster={cluster} />
+      <Notes cluster={cluster} />
       <ClusterActions cluster={cluster} />
       {cluster.status === 'ready' && cluster.state && showWorkers && (
         <WorkerList
@@ -85,6 +87,21 @@ function TaskStatus({ cluster }: { cluster: ICluster }): JSX.Element {
       <ItemList items={parts} />
     </span>
   );
+}
+
+/** What a start waits for, the hosts that are lost, and the jobs without a worker. */
+function Notes({ cluster }: { cluster: ICluster }): JSX.Element | null {
+  const { trans } = useGpuDask();
+  return cluster.notes.length > 0 ? (
+    <ul
+      className="jp-GpuDask-notes"
+      aria-label={trans.__('Notes on %1', cluster.name)}
+    >
+      {cluster.notes.map(note => (
+        <li key={note}>{note}</li>
+      ))}
+    </ul>
+  ) : null;
 }
 
 /** Why a cluster has ended, or why it uses the CPU stand-in. */

@@ -9,24 +9,34 @@ interface IWorkerListProps {
   label: string;
 }
 
-/** Lists with more workers scroll separately. */
+/** A worker with its position among the workers, or the host of those that follow. */
+type Row = { worker: IWorker; index: number } | { host: string };
+
+/** Lists with more rows scroll separately. */
 const MAX_PLAIN_ROWS = 32;
 
-/** The workers of a cluster. */
+/** The workers of a cluster, by host if there are several. */
 export function WorkerList({ workers, label }: IWorkerListProps): JSX.Element {
-  return workers.length > MAX_PLAIN_ROWS ? (
-    <WindowedList workers={workers} label={label} />
+  const rows = rowsOf(workers);
+  return rows.length > MAX_PLAIN_ROWS ? (
+    <WindowedList rows={rows} count={workers.length} label={label} />
   ) : (
     <ul className="jp-GpuDask-workers" aria-label={label}>
-      {rows(workers, 0, workers.length)}
+      {rendered(rows, workers.length)}
     </ul>
   );
 }
 
-/** A list that renders only the visible workers. */
-function WindowedList({ workers, label }: IWorkerListProps): JSX.Element {
+interface IWindowedListProps {
+  rows: Row[];
+  count: number;
+  label: string;
+}
+
+/** A list that renders only the visible rows. */
+function WindowedList({ rows, count, label }: IWindowedListProps): JSX.Element {
   const { ref, onScroll, from, to, above, below } = useWindowed(
-    workers.length,
+    rows.length,
     'li'
   );
   return (
@@ -43,21 +53,35 @@ function WindowedList({ workers, label }: IWorkerListProps): JSX.Element {
         aria-label={label}
         style={{ paddingBlock: `${above}px ${below}px` }}
       >
-        {rows(workers, from, to)}
+        {rendered(rows.slice(from, to), count)}
       </ul>
     </div>
   );
 }
 
-function rows(workers: IWorker[], from: number, to: number): JSX.Element[] {
-  return workers
-    .slice(from, to)
-    .map((worker, index) => (
+/** The workers, which the server sorts by host, with a row for each host if there are several. */
+function rowsOf(workers: IWorker[]): Row[] {
+  const areSeveral = workers.some(({ host }) => host !== workers[0].host);
+  return workers.flatMap((worker, index): Row[] => {
+    const isFirst = worker.host !== workers[index - 1]?.host;
+    const row = { worker, index };
+    return areSeveral && isFirst ? [{ host: worker.host }, row] : [row];
+  });
+}
+
+function rendered(rows: Row[], count: number): JSX.Element[] {
+  return rows.map(row =>
+    'host' in row ? (
+      <li key={`host ${row.host}`} className="jp-GpuDask-workerHost">
+        {row.host}
+      </li>
+    ) : (
       <WorkerRow
-        key={worker.name}
-        worker={worker}
-        index={from + index}
-        count={workers.length}
+        key={row.worker.name}
+        worker={row.worker}
+        index={row.index}
+        count={count}
       />
-    ));
+    )
+  );
 }

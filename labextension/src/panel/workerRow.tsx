@@ -3,7 +3,7 @@ import React from 'react';
 import { spilledBytes, workerName } from '../cluster/summary';
 import { useGpuDask } from '../components/context';
 import { ItemList } from '../components/itemList';
-import { formatBytes, percentage } from '../format';
+import { formatBytes, formatUsage, percentage } from '../format';
 import { IWorker } from '../model/api';
 import { IGpuDask } from '../tokens';
 
@@ -15,7 +15,7 @@ interface IWorkerRowProps {
   count: number;
 }
 
-/** A worker: its tasks, its memory, and its status. The metrics of its GPU are in the section of the GPUs. */
+/** A worker: its tasks, its memory, and its status. The GPUs of this machine have a section of their own. */
 export const WorkerRow = React.memo(function WorkerRow({
   worker,
   index,
@@ -61,10 +61,23 @@ function taskText(
   return waiting > 0 ? trans.__('%1, %2 assigned', running, waiting) : running;
 }
 
-/** The used part of the pool, the held results and the spilled bytes; the host memory of a worker without a GPU. */
+/**
+ * The used part of the pool, the held results and the spilled bytes; the host memory of a worker without a GPU; the
+ * utilization and the memory of a GPU on another machine.
+ */
 function memoryItems(worker: IWorker, { model, trans }: IGpuDask): string[] {
   const { units } = model.settings.value;
   const parts = [];
+  if (model.gpus?.gpus.every(({ uuid }) => uuid !== worker.gpu_uuid)) {
+    const { utilization, device_memory_used: used } = worker;
+    const total = worker.device_memory_total;
+    if (utilization !== null) {
+      parts.push(trans.__('%1 %', utilization.toFixed(0)));
+    }
+    if (used !== null && total !== null) {
+      parts.push(formatUsage(used, total, trans, units));
+    }
+  }
   if (worker.pool_size) {
     const share = percentage(worker.pool_used ?? 0, worker.pool_size);
     parts.push(trans.__('pool %1 %', share.toFixed(0)));

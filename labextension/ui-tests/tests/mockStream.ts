@@ -151,6 +151,7 @@ function clusterOf(scene: IScene, time: number): object {
     since: START,
     workers_ready: count,
     workers_total: count,
+    notes: [],
     engine: 'cuda',
     stand_in: '',
     gpus: numbers(scene.gpus).map(uuid),
@@ -167,6 +168,7 @@ function clusterOf(scene: IScene, time: number): object {
       gpus: numbers(scene.gpus).map(uuid),
       held: 0,
       worker_exits: [],
+      lost_hosts: [],
       jobs: [],
       adaptive_range: null
     },

@@ -30,10 +30,38 @@ const IDLE = {
   }
 };
 
+const [HOST, OTHER_HOST] = ['10.0.0.2', '10.0.0.3'];
+
+const HOSTS = {
+  state: {
+    ...IDLE.state,
+    tasks_unfinished: 4096,
+    workers: [HOST, HOST, OTHER_HOST].map((host, index) => ({
+      name: `SLURMCluster-${index}`,
+      host,
+      pid: null,
+      gpu_index: index % 2,
+      gpu_uuid: `${host} ${index}`,
+      utilization: 80 + index,
+      device_memory_used: 60 * 2 ** 30,
+      device_memory_total: 80 * 2 ** 30,
+      pool_size: null,
+      held: 2 ** 30,
+      executing: 1,
+      waiting: index,
+      status: 'running'
+    }))
+  },
+  notes: [
+    'Job 12 is pending in SLURM: Resources, position 3 (worker SLURMCluster-3).'
+  ]
+};
+
 const SCENES: { [name: string]: IScene } = {
   busy: { gpus: 2, workers: 2 },
   'eight-gpus': { gpus: 8, workers: 8 },
   'ready-without-workers': { gpus: 2, workers: 2, cluster: IDLE },
+  hosts: { gpus: 0, workers: 3, cluster: HOSTS },
   starting: {
     gpus: 2,
     workers: 2,

@@ -1,7 +1,7 @@
 """A restart that needs GPUs of others is refused before the cluster is closed; holders are displayed."""
 
 import pytest
-from helpers import fake_gpu_environment
+from helpers import fake_gpu_environment, wait_until
 
 from jupyter_gpudask.machine.leases import LeaseFolder
 
@@ -41,6 +41,20 @@ REFUSED = [
     ({"pool": 200 * 10**9}, "--pool 200GB", "--pool asks for"),
     ({"profile": "big"}, "--profile big", "no profile 'big'"),
 ]
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_start_that_waits_shows_its_place_and_who_holds_the_gpu_until_it_is_stopped(server):
+    waiting = server.kernel("waiting.ipynb")
+    line = LeaseFolder(server.runtime / "gpudask-leases").line
+    spec = {"engine": "cuda", "gpus": [0], "workers": None, "wait": True}
+    assert server.fetch("clusters", "POST", {"kernel_id": waiting.id, "spec": spec}).status == 202
+    wait_until(lambda: server.cluster(waiting)["notes"], 60)
+    assert server.cluster(waiting)["status"] == "starting"
+    assert server.cluster(waiting)["notes"] == ["Waiting for GPUs at place 1 in line. GPU 0 is held by mine.ipynb."]
+    assert len(line.read()) == 1
+    server.fetch(f"clusters/{waiting.id}", "DELETE")
+    wait_until(lambda: not line.read(), 60)
 
 
 @pytest.mark.usefixtures("other_holder")

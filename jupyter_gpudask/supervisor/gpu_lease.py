@@ -1,0 +1,114 @@
+"""The GPUs of a new cluster: planned and leased at once, or when its turn in the line has come."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ..errors import ClusterStartError, GpuHeldError
+from ..machine import gpus
+from ..machine.gpu_choice import check_gpus_of_user, wanted_gpus
+from ..machine.leases import LeaseFolder
+from ..machine.plan import check_pool_fits, make_plan
+from .scaling import check_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..machine.leases import HeldLease, Lease
+    from ..machine.plan import Plan
+    from ..machine.waiting_line import Place
+    from ..protocol import ClusterSpec, Start
+
+_INTERVAL = 0.5
+
+
+async def plan_and_lease(request: Start, on_wait: Callable[[str], None]) -> tuple[Plan, HeldLease | None]:
+    """Plan the cluster of a request, and take the lease on its GPUs.
+
+    Parameters
+    ----------
+    request
+        The request; with ``wait`` it stands in line while others hold the GPUs, and leaves the line if cancelled.
+    on_wait
+        Called with a sentence on its place in the line, whenever that changes.
+
+    Raises
+    ------
+    GpuHeldError, GpuUnavailableError, GpuPackagesMissingError, LimitError
+        A cluster with these options is not possible.
+    ClusterStartError
+        The lease cannot be written.
+    """
+    folder = LeaseFolder()
+    if not request.spec.wait:
+        return _try(request, folder, None)
+    place: Place | None = None
+    said = ""
+    try:
+        while True:
+            try:
+                return _try(request, folder, place)
+            except GpuHeldError as error:
+                place = place or _enter_line(request, folder)
+                number = len(folder.line.before(place, place.gpus)) + 1
+                sentence = f"Waiting for GPUs at place {number} in line. {error.reason}"
+                if sentence != said:
+                    on_wait(said := sentence)
+            await asyncio.sleep(_INTERVAL)
+    finally:
+        if place is not None:
+            place.leave()
+
+
+def _try(request: Start, folder: LeaseFolder, place: Place | None) -> tuple[Plan, HeldLease | None]:
+    spec = request.spec
+    try:
+        with folder.locked() as leases:
+            plan = _plan(spec, folder, leases, place)
+            check_limit(plan.workers, request.max_workers)
+            check_gpus_of_user(plan.gpus, folder, request.max_gpus)
+            check_pool_fits(plan)
+            if not plan.gpus:
+                return plan, None
+            uuids = [gpu.uuid for gpu in plan.gpus]
+            return plan, folder.take(uuids, holder=request.holder, kernel_id=request.kernel_id, share=spec.share)
+    except OSError as error:
+        plan = make_plan(spec)
+        if plan.gpus:  # other clusters would not see that these GPUs are held
+            raise _not_written(folder, error) from None
+    return plan, None
+
+
+def _plan(spec: ClusterSpec, folder: LeaseFolder, leases: list[Lease], place: Place | None) -> Plan:
+    """Plan with the GPUs that neither another cluster holds nor a start waits for that came before."""
+    plan = make_plan(spec, leases)
+    if not plan.gpus:
+        return plan
+    before = folder.wanted_before(place, place.gpus if place else _wanted(spec))
+    try:
+        return make_plan(spec, [*leases, *before]) if before else plan
+    except GpuHeldError:
+        raise GpuHeldError(
+            f"Others wait in line for GPUs: {before[0].holder}.", "Type: %gpudask start --wait"
+        ) from None
+
+
+def _wanted(spec: ClusterSpec) -> list[str]:
+    return [gpu.uuid for gpu in wanted_gpus(spec, gpus.visible_gpus())]
+
+
+def _enter_line(request: Start, folder: LeaseFolder) -> Place:
+    spec = request.spec
+    try:
+        with folder.locked():
+            return folder.line.enter(_wanted(spec), share=spec.share)
+    except OSError as error:
+        raise _not_written(folder, error) from None
+
+
+def _not_written(folder: LeaseFolder, error: OSError) -> ClusterStartError:
+    return ClusterStartError(
+        f"The lease on the GPUs cannot be written to {folder.place_of(error)}: {error.strerror}.",
+        "Free some space there, or ask the administrator.",
+    )

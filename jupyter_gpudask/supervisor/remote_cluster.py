@@ -1,0 +1,263 @@
+"""A Dask cluster whose scheduler runs elsewhere, such as one of dask-gateway: start, use, scale and stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from importlib.metadata import version
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
+
+from .. import _version
+from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
+from ..machine.plan import Plan
+from ..protocol import ClusterClass, ClusterState, Progress, Ready, Start, TlsCredentials
+from ..scheduler.held_results import release_results
+from ..scheduler.worker_failures import WorkerFailuresPlugin
+from .engines.configured import import_class
+from .metrics import Status, read_state
+from .plugins import register_plugins
+from .reset import reset
+from .scaling import check_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_RESPONSE_TIMEOUT = 10.0
+_WATCH_INTERVAL = 2.0
+_WATCH_FAILURES = 3
+
+
+class RemoteCluster:
+    """A cluster of a class whose scheduler runs elsewhere; the scheduler is reached by a Dask client.
+
+    Parameters
+    ----------
+    request
+        The options of the cluster.
+    cluster_class
+        The class of the profile.
+    """
+
+    def __init__(self, request: Start, cluster_class: ClusterClass) -> None:
+        self._request, self._class = request, cluster_class
+        self._cluster: Any = None
+        self._client: Any = None
+        self._wanted = request.spec.workers or cluster_class.options.get("n_workers", 1)
+        self._engine: Literal["cuda", "cpu"] = "cuda" if request.spec.engine == "cuda" else "cpu"
+        self._range: tuple[int, int] | None = None
+
+    async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
+        """Start the cluster, and wait until one worker is up; the others may come later.
+
+        Raises
+        ------
+        ClusterStartError
+            The cluster was refused, no worker was up in time, or its scheduler cannot run this package.
+        LimitError
+            The administrator allows fewer workers.
+        """
+        check_limit(self._wanted, self._request.max_workers)
+        progress = Progress(engine=self._engine, ready=0, total=self._wanted)
+        on_progress(progress)
+        limit = self._request.spec.start_timeout
+        missing = f"{self._class.path} has not started a scheduler that responds"
+        try:
+            async with asyncio.timeout(limit):
+                await self._start()
+                await self._connect()
+                missing = f"none has reached the scheduler that {self._class.path} has started"
+                await self._cluster.scale(self._wanted)
+                while not (ready := len(await self._on_scheduler(worker_addresses))):
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise ClusterStartError(
+                f"No worker was up after {limit:g} s: {missing}.",
+                "Give more time with --start-timeout, or ask for less.",
+            ) from None
+        on_progress(progress.model_copy(update={"ready": ready}))
+        await self._on_scheduler(register, self._request.path, self._engine)
+        return Ready(
+            engine=self._engine,
+            stand_in="" if self._engine == "cuda" else f"Clusters of the profile {self._profile} have no GPUs.",
+            address=self._cluster.scheduler_address,
+            credentials=self._credentials(),
+            dashboard_port=None,
+            dashboard_token="",
+            gpus=(),
+            workers=self._wanted,
+            pid=os.getpid(),
+        )
+
+    async def _start(self) -> None:
+        options = {name: value for name, value in self._class.options.items() if name != "n_workers"}
+        try:
+            self._cluster = import_class(self._class)(**options, asynchronous=True)
+            await self._cluster
+        except GpuDaskError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the class can raise anything
+            said = str(error).rstrip(".") or type(error).__name__
+            raise ClusterStartError(f"{self._class.path} does not start: {said}.") from None
+
+    async def _connect(self) -> None:
+        from distributed import Client
+
+        address = self._cluster.scheduler_address
+        try:
+            self._client = await Client(
+                address, security=self._cluster.security, asynchronous=True, set_as_default=False
+            )
+        except OSError as error:
+            raise ClusterStartError(
+                f"The scheduler of {self._class.path} cannot be reached at {address}: {str(error).rstrip('.')}.",
+                "Ask the administrator of the server.",
+            ) from None
+        here = versions()
+        try:
+            there = await self._on_scheduler(versions)
+        except (ImportError, AttributeError) as error:
+            raise ClusterStartError(
+                f"The scheduler of {self._class.path} cannot use jupyter_gpudask: {error}.",
+                f"Install jupyter_gpudask {here['jupyter_gpudask']} in the environment of its clusters.",
+            ) from None
+        for name, own in here.items():
+            if there[name] != own:
+                raise ClusterStartError(
+                    f"The kernel has {name} {own}, and the scheduler of {self._class.path} has {there[name]}.",
+                    "Install the same version on both sides.",
+                )
+
+    async def state(self, status: Status) -> ClusterState:
+        """The current state of the cluster."""
+        state: ClusterState = await self._on_scheduler(state_of, self._engine, status, self._wanted)
+        return state.model_copy(update={"adaptive_range": self._range})
+
+    async def scale(self, workers: int) -> None:
+        """Scale to `workers` workers, which ends `adapt`; new ones start later."""
+        check_limit(workers, self._request.max_workers)
+        await self._ask(self._cluster.scale(workers))
+        self._wanted, self._range = workers, None
+
+    async def adapt(self, minimum: int, maximum: int) -> None:
+        """Let the number of workers follow the work, within a range."""
+        check_limit(maximum, self._request.max_workers)
+        await self._ask(self._cluster.adapt(minimum=minimum, maximum=maximum))
+        self._wanted, self._range = minimum, (minimum, maximum)
+
+    async def log(self, worker: str, lines: int) -> str:
+        """The last lines of the log that a worker keeps in memory; empty if there is no such worker."""
+        address = (await self._on_scheduler(worker_addresses)).get(worker)
+        if address is None:
+            return ""
+        logs = await self._ask(self._client.get_worker_logs(n=lines, workers=[address]))
+        return "\n".join(text for _, text in reversed(logs[address]))
+
+    async def reset(self) -> None:
+        """Forget every result, task, actor and name, and keep the workers."""
+        await self._on_scheduler(reset_scheduler)
+
+    async def release_results(self) -> None:
+        """Release the finished results that clients hold; unfinished tasks go on."""
+        await self._on_scheduler(release)
+
+    def rename(self, holder: str) -> None:
+        """Do nothing: the cluster holds no GPUs of this machine."""
+
+    async def finished(self) -> None:
+        """Wait for the end of the cluster.
+
+        Raises
+        ------
+        ClusterLostError
+            The scheduler has ended, or does not respond.
+        """
+        failures = 0
+        while failures < _WATCH_FAILURES:
+            await asyncio.sleep(_WATCH_INTERVAL)
+            try:
+                await self._on_scheduler(worker_addresses)
+            except ClusterLostError:
+                failures += 1
+            else:
+                failures = 0
+        raise self._lost()
+
+    async def wait_for_clients(self, limit: float) -> None:
+        """Do nothing: the scheduler has ended."""
+
+    async def close(self, grace: float) -> None:
+        """Stop the cluster; raises if that takes longer than `grace` seconds."""
+        async with asyncio.timeout(grace):
+            if self._client is not None:
+                with suppress(OSError, TimeoutError):
+                    await self._client.close(timeout=grace / 2)
+            if self._cluster is not None:
+                await self._cluster.close()
+
+    def release(self) -> None:
+        """Do nothing: the cluster holds no GPUs of this machine."""
+
+    @property
+    def _profile(self) -> str:
+        return self._request.spec.profile
+
+    async def _on_scheduler(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a function of this module in the process of the scheduler, which it gets as ``dask_scheduler``."""
+        return await self._ask(self._client.run_on_scheduler(function, *arguments))
+
+    async def _ask(self, question: Any) -> Any:
+        try:
+            async with asyncio.timeout(_RESPONSE_TIMEOUT):
+                return await question
+        except (OSError, TimeoutError):
+            raise self._lost() from None
+
+    def _lost(self) -> ClusterLostError:
+        return ClusterLostError(
+            f"The scheduler of {self._class.path} does not respond. What its workers held is lost.",
+            "Type: %gpudask restart",
+        )
+
+    def _credentials(self) -> TlsCredentials | None:
+        """The credentials of dask-gateway: one certificate, which has signed itself, for all sides."""
+        security = self._cluster.security
+        if security is None or not hasattr(security, "tls_cert"):
+            return None
+        return TlsCredentials(ca=security.tls_cert, certificate=security.tls_cert, key=security.tls_key)
+
+
+# What follows runs in the process of the scheduler.
+
+
+def versions() -> dict[str, str]:
+    """The versions that must be the same as here."""
+    return {"dask": version("dask"), "jupyter_gpudask": _version.__version__}
+
+
+def worker_addresses(dask_scheduler: Any) -> dict[str, str]:
+    """The addresses of the workers, by name."""
+    return {str(worker.name): address for address, worker in dask_scheduler.workers.items()}
+
+
+async def register(path: Sequence[str], engine: Literal["cuda", "cpu"], dask_scheduler: Any) -> None:
+    """Register the plugins of a cluster."""
+    await register_plugins(dask_scheduler, path, engine=engine)
+
+
+async def state_of(engine: Literal["cuda", "cpu"], status: Status, wanted: int, dask_scheduler: Any) -> ClusterState:
+    """The state of the cluster."""
+    failures = dask_scheduler.plugins[WorkerFailuresPlugin.name]
+    cluster = SimpleNamespace(scheduler=dask_scheduler, workers={}, plan=range(wanted))
+    return await read_state(cluster, Plan(engine, workers=wanted), status, failures, gpu_metrics=False)
+
+
+async def reset_scheduler(dask_scheduler: Any) -> None:
+    """Forget every result, task, actor and name."""
+    await reset(dask_scheduler)
+
+
+def release(dask_scheduler: Any) -> None:
+    """Release the finished results that clients hold."""
+    release_results(dask_scheduler)

@@ -1,0 +1,107 @@
+"""Clusters of dask-gateway: started, used, scaled and stopped, and what is said if the Gateway cannot be used."""
+
+import json
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+from gateway import GatewayServer
+from helpers import command_line, wait_until
+from servers import Server, kernel_of
+from slurm import free_port
+
+pytestmark = [pytest.mark.cluster, pytest.mark.engines, pytest.mark.timeout(400)]
+
+LIMIT = 120.0
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A Jupyter server with profiles of a Gateway."""
+    pytest.importorskip("dask_gateway_server", reason="run make test-engines")
+    credentials = {"DASK_GATEWAY__AUTH__KWARGS": json.dumps({"password": GatewayServer.password})}
+    environment = {**os.environ, **credentials}
+    with tempfile.TemporaryDirectory() as folder:
+        gateway = GatewayServer(Path(folder), dict(os.environ))
+
+        def profile(**options):
+            return {"class": "dask_gateway.GatewayCluster", "start_timeout": 90, "options": gateway.options | options}
+
+        profiles = {
+            "gateway": profile(),
+            "no-gateway": profile(address=f"http://127.0.0.1:{free_port()}"),
+            "no-entry": profile(auth="kerberos"),
+            "no-scheduler-address": profile(proxy_address=f"127.0.0.1:{free_port()}") | {"start_timeout": 8},
+        }
+        server = Server(tmp_path_factory.mktemp("server"), f"--GpuDask.profiles={profiles!r}", environment=environment)
+        try:
+            yield server
+        finally:
+            server.stop()
+            gateway.stop()
+
+
+@pytest.fixture
+def kernel(server):
+    """A kernel with the magics, after which the Gateway has no cluster."""
+    with kernel_of(server) as kernel:
+        yield kernel
+    wait_until(lambda: not schedulers(), 60)
+
+
+def schedulers():
+    return [process for process in psutil.process_iter() if "dask_gateway.scheduler_preload" in command_line(process)]
+
+
+def test_a_cluster_computes_is_scaled_adapts_and_is_stopped(server, kernel):
+    kernel.ok("started = %gpudask start --profile gateway --workers 2", timeout=LIMIT)
+    assert kernel.ok("started.client.scheduler.address[:10]").value == "'gateway://'"
+    cell = kernel.ok(
+        "%%gpudask\nimport dask.array as da\nda.ones((400, 400), chunks=100).sum().compute()", timeout=LIMIT
+    )
+    assert "160000" in cell.value
+    wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, LIMIT)
+    key = kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
+    assert key not in str([command_line(process) for process in psutil.process_iter()])
+    kernel.ok("started.client.run(lambda: __import__('logging').getLogger('distributed.worker').info('from a worker'))")
+    assert "from a worker" in kernel.ok("shown = %gpudask logs\nprint(shown)", timeout=LIMIT).printed
+
+    kernel.ok("%gpudask scale 1", timeout=LIMIT)
+    wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 1, LIMIT)
+    assert "Adaptive: 1 to 2 workers" in kernel.ok("shown = %gpudask adapt 1 2\nprint(shown)", timeout=LIMIT).printed
+    kernel.ok("import time\nfutures = started.client.map(lambda i: time.sleep(1), range(60), pure=False)")
+    wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, LIMIT)
+    kernel.ok("del futures")
+    wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 1, LIMIT)
+    kernel.ok("%gpudask stop", timeout=LIMIT)
+    wait_until(lambda: not schedulers(), 60)
+
+
+def test_a_cluster_whose_scheduler_is_killed_says_so(server, kernel):
+    kernel.ok("started = %gpudask start --profile gateway", timeout=LIMIT)
+    for process in schedulers():
+        process.send_signal(signal.SIGKILL)
+    wait_until(lambda: server.cluster(kernel)["status"] == "failed", LIMIT)
+    assert "The scheduler of dask_gateway.GatewayCluster does not respond" in server.cluster(kernel)["reason"]
+    kernel.ok("started = %gpudask start --profile gateway", timeout=LIMIT)
+    assert kernel.ok("started.client.submit(lambda: 41).result()", timeout=LIMIT).value == "41"
+
+
+@pytest.mark.parametrize(
+    ("profile", "sentence"),
+    [
+        ("no-gateway", "dask_gateway.GatewayCluster does not start: Cannot connect to host 127.0.0.1:"),
+        ("no-entry", "dask_gateway.GatewayCluster does not start: "),
+        (
+            "no-scheduler-address",
+            "No worker was up after 8 s: dask_gateway.GatewayCluster has not started a scheduler that",
+        ),
+    ],
+)
+def test_a_gateway_that_cannot_be_used_is_a_sentence(kernel, profile, sentence):
+    reply = kernel.run(f"%gpudask start --profile {profile}", timeout=LIMIT)
+    assert reply.status == "error"
+    assert sentence in reply.error_value + reply.printed
