@@ -6,6 +6,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from dask._expr import Expr
 from device import MARKS
 
 from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
@@ -152,11 +153,51 @@ BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS
         (lambda f: BY_DAY.resample("2D").agg({"x": lambda x: x.mean()}), True),
         (lambda f: BY_DAY.resample("2D").agg({"x": "mean"}), False),
         (lambda f: f.x + 1, False),
+        (lambda f: f.dropna(thresh=None), True),
+        (lambda f: f.dropna(thresh=1), False),
+        (lambda f: f[["n"]].pow(f[["x"]], fill_value=0), True),
+        (lambda f: f.x.rpow(f.n, fill_value=0), True),
+        (lambda f: f[["n"]].pow(f[["x"]]), False),
+        (lambda f: f[["n"]].add(f[["x"]], fill_value=0), False),
+        (lambda f: f[["n", "x"]].groupby(f.n + 1).mean(), True),
+        (lambda f: f[["n", "x"]].groupby(f.n + 1).transform("sum"), True),
+        (lambda f: f[["n", "x"]].groupby([f.n + 1, f.x > 1]).var(), True),
+        (lambda f: f[["n", "x"]].groupby(f.n + 1).sum(), False),
+        (lambda f: f[["n", "x"]].groupby("n").mean(), False),
+        (lambda f: f.groupby(f.n > 1).x.mean(), False),
+        (lambda f: f.groupby("n").x.mean(), False),
+        (lambda f: f.x.groupby(f.n + 1).mean(), False),
+        (lambda f: dd.concat([f, f[["x"]]], join="inner"), True),
+        (lambda f: dd.concat([f, f]), False),
+        (lambda f: dd.concat([f.set_index("n"), f.set_index("x", sorted=True)], axis=1), True),
+        (lambda f: dd.concat([f[["n"]], f[["x"]]], axis=1), False),
+        (lambda f: f.merge(f, on="n"), False),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_expressions_whose_result_differs_are_known(make, differs):
     assert bool(words_of_difference(make(FRAME).expr)) == differs
+
+
+class Columns(Expr):
+    """A merge in cuDF; only its columns count here."""
+
+    _parameters = ["left", "right", "how", "left_on", "right_on", "left_index", "right_index", "suffixes", "columns"]  # noqa: RUF012
+
+
+@pytest.mark.parametrize(
+    ("keys", "columns", "differs"),
+    [
+        ((None, "n", True, False), ["n_x", "x_x", "n_y", "x_y"], True),
+        ((None, "n", True, False), ["n", "n_x", "x_x", "n_y", "x_y"], False),
+        (("n", "n", False, False), ["x_y", "n", "x_x"], False),
+        (("no column", "n", False, False), ["n"], False),
+    ],
+)
+def test_a_merge_without_a_column_of_pandas_is_known(keys, columns, differs):
+    frame = FRAME[["n", "x"]].expr
+    merge = type("Merge", (Columns,), {})(frame, frame, "inner", *keys, ("_x", "_y"), columns)
+    assert bool(words_of_difference(merge)) == differs
 
 
 def test_times_of_a_day_and_lists_stay_on_the_host():

@@ -15,6 +15,8 @@ from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.patches.frames.as_pandas import FunctionMapAsPandas, PropertyMapAsPandas, replaced
+from jupyter_gpudask.patches.frames.groupby import FilledSums, with_sums_of_nothing
+from jupyter_gpudask.patches.frames.reductions import VarianceAsPandas
 
 FRAME = pd.DataFrame(
     {
@@ -53,6 +55,9 @@ class Series(pd.Series):
     def astype(self, dtype, **options):
         result = pd.Series(self).astype(dtype, **options)
         return Series(with_missing(result, self) if self.dtype.kind == "f" and result.dtype == bool else result)
+
+    def _logical_method(self, other, op):
+        return Series(with_missing(self.to_pandas()._logical_method(other, op), self, other))
 
     def between(self, left, right, inclusive="both"):
         return Series(with_missing(self.to_pandas().between(left, right, inclusive), self))
@@ -116,6 +121,10 @@ class Frame(pd.DataFrame):
     def astype(self, dtypes, **options):
         given = dtypes if isinstance(dtypes, dict) else dict.fromkeys(self.columns, dtypes)
         return Frame({name: column.astype(given.get(name, column.dtype)) for name, column in self.items()})
+
+    def merge(self, right, how="inner", **options):
+        merged = self.to_pandas().merge(right.to_pandas(), how=how, **options)
+        return Frame(merged[list(merged)[::-1]] if how == "right" else merged)
 
     def to_pandas(self, **_):
         return pd.DataFrame(self)
@@ -211,6 +220,126 @@ def test_numbers_and_booleans_of_an_accessor_have_the_dtype_of_pandas(compute):
     expected, result = on_both(compute)
     assert result.dtype == expected.dtype
     pd.testing.assert_series_equal(pd.Series(result), expected)
+
+
+TRUTH = pd.DataFrame(
+    {
+        "p": pd.array([True, False, None] * 3, dtype="boolean"),
+        "q": pd.array([True] * 3 + [False] * 3 + [None] * 3, dtype="boolean"),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.p | frame.q,
+        lambda frame: frame.p & frame.q,
+        lambda frame: ~(frame.p & frame.q) | frame.q,
+        lambda frame: frame.p | True,
+        lambda frame: frame.p & False,
+        lambda frame: frame[["p"]] | frame[["p"]],
+    ],
+)
+def test_true_or_missing_is_true_and_false_and_missing_is_false(compute):
+    frame = dd.from_pandas(TRUTH, npartitions=2)
+    on_gpu = compute(frame.map_partitions(Frame, meta=Frame(frame._meta)))
+    assert type(on_gpu.expr).__name__ in ("OrAsPandas", "AndAsPandas")
+    expected = compute(TRUTH)
+    assert pd.DataFrame(on_gpu.compute()).to_numpy().tolist() == pd.DataFrame(expected).to_numpy().tolist()
+
+
+def test_a_merge_has_its_columns_in_the_order_of_pandas():
+    frame = dd.from_pandas(FRAME[["x", "k"]], npartitions=2)
+    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    for how in ("right", "left"):
+        expected = FRAME[["x", "k"]].merge(FRAME[["x", "k"]], on="k", how=how)
+        merged = on_gpu.merge(on_gpu, on="k", how=how)
+        assert list(merged.columns) == list(merged.compute().columns) == list(expected.columns) == ["x_x", "k", "x_y"]
+
+
+# Partitions without rows or without numbers
+
+
+NUMBERS = pd.DataFrame({"a": [3.0, None, 4, 2, None, None, 5, 6, 1], "b": [1, 2, 3, 4, 5, 6, 7, 8, 9], "c": np.nan})
+
+
+@pytest.mark.parametrize("ddof", [0, 1, 20])
+@pytest.mark.parametrize("skipna", [True, False])
+@pytest.mark.parametrize("split_every", [False, 2])
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda frame: frame,
+        lambda frame: frame[frame.b > 3],
+        lambda frame: frame[(frame.b == 2) | (frame.b > 8)],
+        lambda frame: frame[frame.b > 9],
+    ],
+)
+def test_the_variance_ignores_partitions_without_numbers(choose, split_every, skipna, ddof):
+    frame = choose(dd.from_pandas(NUMBERS, npartitions=5))
+    expected = choose(NUMBERS).var(skipna=skipna, ddof=ddof)
+    of_frame = VarianceAsPandas(frame.expr, skipna, ddof, False, split_every)
+    pd.testing.assert_series_equal(new_collection(of_frame).compute(), expected)
+    for name in NUMBERS:
+        of_column = VarianceAsPandas(frame[name].expr, skipna, ddof, False, split_every)
+        np.testing.assert_allclose(new_collection(of_column).compute(), expected[name], rtol=1e-12)
+
+
+def test_the_variance_of_dask_cudf_is_replaced():
+    frame = dd.from_pandas(NUMBERS.assign(d="text"), npartitions=5)
+    variance = type("VarCudf", (VarianceAsPandas,), {})(frame.expr, True, 1, True, False)
+    result = new_collection(replaced(variance))
+    assert type(result.expr) is VarianceAsPandas
+    pd.testing.assert_series_equal(result.compute(), NUMBERS.var())
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummin", "cummax"])
+@pytest.mark.parametrize("columns", [["a"], ["a", "b"], "a"])
+def test_cumulative_results_ignore_partitions_without_rows(name, columns):
+    chosen = lambda frame: frame[(frame.b < 2) | (frame.b > 6)][columns]  # noqa: E731
+    frame = chosen(dd.from_pandas(NUMBERS, npartitions=5))
+    result = new_collection(pickle.loads(pickle.dumps(replaced(getattr(frame, name)().expr))))  # noqa: S301
+    expected = getattr(chosen(NUMBERS), name)()
+    assert result.compute().to_numpy().tolist() == expected.to_numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    ("compute", "values"),
+    [
+        (lambda groups: groups.x.sum(), 0),
+        (lambda groups: groups.sum(), {"x": 0, "n": 0}),
+        (lambda groups: groups.prod(), {"x": 1, "n": 1}),
+        (lambda groups: groups.agg({"x": ["sum", "mean"], "n": "max"}), {("x", "sum"): 0}),
+        (lambda groups: groups.agg("sum"), {"x": 0, "n": 0}),
+        (lambda groups: groups.x.agg(["sum", "prod"]), {"sum": 0, "prod": 1}),
+        (lambda groups: groups.agg({"x": "sum", "n": "min"}), {"x": 0}),
+    ],
+)
+def test_the_sum_of_a_group_without_numbers_is_that_of_pandas(compute, values):
+    data = FRAME[["k", "x"]].assign(n=FRAME.x)
+    frame = dd.from_pandas(data, npartitions=3)
+    filled = with_sums_of_nothing(compute(frame.groupby("k")).expr)
+    assert filled.operand("values") == values
+    expected = compute(data.groupby("k"))
+    pd.testing.assert_frame_equal(
+        pd.DataFrame(new_collection(filled).compute().sort_index()), pd.DataFrame(expected), check_dtype=False
+    )
+
+
+def test_sums_that_cudf_has_not_are_filled_in_and_other_columns_are_not():
+    groups = pd.DataFrame({("x", "sum"): [None, 2.0], ("x", "mean"): [None, 2.0]})
+    filled = FilledSums.operation(groups, {("x", "sum"): 0, ("y", "sum"): 0})
+    assert filled.isna().to_numpy().tolist() == [[False, True], [False, False]]
+    assert filled["x", "sum"].tolist() == [0, 2]
+    assert groups.isna().sum().tolist() == [1, 1]
+    assert FilledSums.operation(pd.Series([None, 3.0], name="x"), 1).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("compute", [lambda groups: groups.x.mean(), lambda groups: groups.count()])
+def test_other_results_of_groups_are_not_filled(compute):
+    expression = compute(dd.from_pandas(FRAME, npartitions=3).groupby("k")[["k", "x"]]).expr
+    assert with_sums_of_nothing(expression) is expression
 
 
 def test_codes_of_missing_categories_are_negative():

@@ -1,9 +1,9 @@
-"""Expressions on GPUs with the results of pandas: missing values in comparisons, dtypes of accessors, order of groups.
+"""Expressions on GPUs with the results of pandas: missing values, dtypes of accessors, order of groups and columns.
 
-cuDF 26.10 has a missing value where pandas compares NaN: ``x != 1`` is true for NaN in pandas. The methods of ``.str``
-and ``.dt`` return smaller integers, or dtypes of Arrow, and ``cat.codes`` has missing values where pandas has -1.
-Groups are in the order of a hash table. Each expression here replaces one of Dask; it has the same tasks, and the same
-result on the CPU.
+cuDF 26.10 has a missing value where pandas compares NaN: ``x != 1`` is true for NaN in pandas, and so is
+``true | missing``. The methods of ``.str`` and ``.dt`` return smaller integers, or dtypes of Arrow, and ``cat.codes``
+has missing values where pandas has -1. Groups are in the order of a hash table. Each expression here replaces one of
+Dask; it has the same tasks, and the same result on the CPU.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 import pandas as pd
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, PropertyMap
-from dask.dataframe.dask_expr._groupby import GroupByBase, Head
-from dask.dataframe.dask_expr._repartition import Repartition
-from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
+from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dispatch import meta_nonempty
 from dask.utils import funcname
 
 from ...inspection.arguments import first_argument
 from ...inspection.placement import place_of_partitions, results_to_host
-from .groupby import on_copies
+from .differences import columns_of_merge, words_of_difference
+from .groupby import in_order, on_copies, with_sums_of_nothing
+from .reductions import CUMULATIVE, VarianceAsPandas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,9 @@ def as_pandas(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     """As ``new_collection``; expressions on GPUs are replaced by those of this module."""
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
-    return original(replaced(expression) if _is_on_gpu(expression) else expression)
+    if _is_on_gpu(expression) and not words_of_difference(expression):
+        expression = with_sums_of_nothing(replaced(expression))
+    return original(expression)
 
 
 def _is_on_gpu(expression: Any) -> bool:
@@ -43,14 +45,18 @@ def _is_on_gpu(expression: Any) -> bool:
 
 def replaced(expression: Any) -> Any:
     """The expression that has pandas' result on a GPU; most are returned as they are."""
-    kind = _COMPARING.get(type(expression))
+    kind = _KINDS.get(type(expression))
     if kind is not None:
         return kind(*expression.operands)
     if type(expression) in _MAPPING:
         return _with_dtype(expression)
     if type(expression) is _expr.AsType:
         return AsTypeAsPandas(*expression.operands)
-    return _in_order(on_copies(expression))
+    if type(expression) is Merge:
+        return _with_columns_in_order(expression)
+    if type(expression).__name__ == "VarCudf":
+        return VarianceAsPandas(*expression.operands)
+    return in_order(on_copies(expression))
 
 
 # Comparisons
@@ -97,22 +103,77 @@ def _has_nan(dtype: Any) -> bool:
     return plain or isinstance(dtype, pd.DatetimeTZDtype) or str(dtype) == "category"
 
 
-def _comparing(kind: Any) -> Any:
-    """The class that compares as pandas; a global of this module, so that it can be pickled."""
+def _with_operation(kind: Any, operation: Any) -> Any:
+    """The class with that operation; a global of this module, so that it can be pickled."""
     name = f"{kind.__name__}AsPandas"
-    operation = Comparison(kind.operation, missing=kind.__name__.startswith("NE"))
     made = type(name, (kind,), {"operation": staticmethod(operation), "__module__": __name__})
     globals()[name] = made
     return made
 
 
 _COMPARING = {
-    kind: _comparing(kind)
+    kind: _with_operation(kind, Comparison(kind.operation, missing=kind.__name__.startswith("NE")))
     for kind in (
         *(getattr(_expr, f"{name}{of}") for name in _COMPARISONS for of in ("", "Series", "Frame")),
         _expr.Between,
     )
 }
+
+
+# Logical operators
+
+
+class Logical:
+    """``|`` and ``&`` of booleans: true | missing is true, and false & missing is false; in cuDF both are missing.
+
+    Parameters
+    ----------
+    operation
+        The operator.
+    deciding
+        The value of one operand that decides the result, whatever the other one is.
+    """
+
+    def __init__(self, operation: Callable[..., Any], *, deciding: bool) -> None:
+        self.operation = operation
+        self.deciding = deciding
+        self.__name__ = funcname(operation)
+
+    def __call__(self, left: Any, right: Any) -> Any:
+        """The result for one partition."""
+        result = self.operation(left, right)
+        if getattr(result, "ndim", 0) == 2:
+            return self._of_frames(result, left, right)
+        if getattr(getattr(result, "dtype", None), "kind", "") != "b" or not result.isna().any():
+            return result
+        sides = (side.fillna(not self.deciding) if hasattr(side, "fillna") else side for side in (left, right))
+        decided = self.operation(*sides)
+        return result.mask(decided if self.deciding else ~decided, self.deciding)
+
+    def _of_frames(self, result: Any, *sides: Any) -> Any:
+        result = result.copy(deep=False)
+        for name, dtype in result.dtypes.items():
+            if dtype.kind == "b" and result[name].isna().any():
+                result[name] = self(*(side[name] if getattr(side, "ndim", 0) == 2 else side for side in sides))
+        return result
+
+
+_KINDS = {
+    **_COMPARING,
+    **CUMULATIVE,
+    _expr.Or: _with_operation(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
+    _expr.And: _with_operation(_expr.And, Logical(_expr.And.operation, deciding=False)),
+}
+
+
+# Merges
+
+
+def _with_columns_in_order(expression: Any) -> Any:
+    """A merge with its columns in the order of pandas; in cuDF ``how="right"`` has another unless the key is first."""
+    expected, found = columns_of_merge(expression)
+    in_another_order = expected != found and len(expected) == len(found) and set(expected) == set(found)
+    return _expr.Projection(expression, expected) if in_another_order else expression
 
 
 # Conversions
@@ -186,47 +247,3 @@ def _with_dtype(expression: Any) -> Any:
     if getattr(expected, "kind", "O") not in "biuf" or is_same:
         return expression
     return _MAPPING[type(expression)](*expression.operands, expected)
-
-
-# Groups
-
-
-def _in_order(expression: Any) -> Any:
-    """The expression with sorted groups, as in pandas, if they are in one partition and ``sort`` is not given."""
-    if _is_unsorted(expression):
-        return expression.substitute_parameters({"sort": True})
-    if isinstance(expression, _expr.Blockwise):  # such as the column of a result
-        for part in expression.dependencies():
-            if _is_unsorted(part):
-                return expression.substitute(part, _in_order(part))
-    return expression
-
-
-def _is_unsorted(expression: Any) -> bool:
-    # Head and Tail keep the order of the rows.
-    is_grouped = isinstance(expression, GroupByBase) and not isinstance(expression, Head)
-    if not is_grouped or "sort" not in expression._parameters or expression.operand("sort") is not None:  # noqa: SLF001
-        return False
-    return _is_in_one_partition(expression)
-
-
-def _is_in_one_partition(expression: Any) -> bool:
-    """Whether the groups will be in one partition, by the number that Dask chooses when it optimizes."""
-    tuned = expression._tune_down()  # noqa: SLF001 - it has a function of the number of input partitions
-    split_out = (expression if tuned is None else tuned).operand("split_out")
-    if callable(split_out):
-        split_out = split_out(_input_partitions(expression))
-    return split_out is None or (split_out == 1 and split_out is not True)
-
-
-def _input_partitions(expression: Any) -> int:
-    """The number of partitions; where Dask would compute quantiles or sizes for it, that of all inputs of the graph."""
-    parts = list(expression.frame.walk())
-    if any(map(_computes_partitions, parts)):
-        return sum(getattr(part, "npartitions", 1) for part in parts if not part.dependencies())
-    return int(expression.frame.npartitions)
-
-
-def _computes_partitions(expression: Any) -> bool:
-    by_size = isinstance(expression, Repartition) and "partition_size" in expression._parameters  # noqa: SLF001
-    return isinstance(expression, BaseSetIndexSortValues) or (by_size and expression.operand("partition_size"))

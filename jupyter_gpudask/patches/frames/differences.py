@@ -8,6 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from dask.dataframe.dask_expr._expr import Expr
+from dask.dataframe.dask_expr._groupby import GroupByBase
+
+from ...inspection.placement import results_to_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +32,9 @@ def words_of_difference(expression: Any) -> str:
         An expression with an input on a GPU.
     """
     rule = _OF_EXPRESSIONS.get(type(expression).__name__.removesuffix("AsPandas"))
-    return rule(expression) if rule else ""
+    if rule:
+        return rule(expression)
+    return _grouped(expression) if isinstance(expression, GroupByBase) else ""
 
 
 def words_of_method(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
@@ -64,6 +70,52 @@ def _to_numeric(expression: Any) -> str:
 def _resample(expression: Any) -> str:
     functions = [one for how in expression.how_args if isinstance(how, dict) for one in how.values()]
     return "cuDF resamples with the names of functions" if any(map(callable, functions)) else ""
+
+
+def _dropna(expression: Any) -> str:
+    return "cuDF's dropna ignores thresh=None" if expression.thresh is None else ""
+
+
+def _power(expression: Any) -> str:
+    names = expression._parameters  # noqa: SLF001
+    operator = expression.operand("op" if "op" in names else "name")
+    filled = operator in ("pow", "rpow") and expression.operand("fill_value") is not None
+    return "cuDF's pow fills values that both operands lack" if filled else ""
+
+
+_WITH_ALL_COLUMNS = {"Count", "First", "Last", "Max", "Min", "NUnique", "Prod", "Size", "Sum"}
+"""Methods of groups by which cuDF keeps a column that has the name of a computed key."""
+
+
+def _grouped(expression: Any) -> str:
+    columns = expression.frame.columns if expression.frame.ndim > 1 else ()
+    same = any(isinstance(key, Expr) and set(key.columns) & set(columns) for key in expression.by)
+    is_kept = type(expression).__name__ in _WITH_ALL_COLUMNS
+    return "cuDF drops a column whose name is that of a computed key" if same and not is_kept else ""
+
+
+def columns_of_merge(expression: Any) -> tuple[list[Any], list[Any]]:
+    """The columns of a merge in pandas and in cuDF, in order; both empty if one of them fails, or lacks that merge."""
+    names = ("how", "left_on", "right_on", "left_index", "right_index", "suffixes")
+    try:
+        left, right = (results_to_host(side._meta) for side in (expression.left, expression.right))  # noqa: SLF001
+        expected = left.merge(right, **{name: expression.operand(name) for name in names})
+        return list(expected.columns), list(expression.columns)
+    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
+        return [], []
+
+
+def _merge(expression: Any) -> str:
+    expected, found = map(set, columns_of_merge(expression))
+    return "" if expected == found else "cuDF's merge of an index with a column has no column of the keys"
+
+
+def _concat(expression: Any) -> str:
+    if expression.join != "outer":
+        return "dask_cudf's concat has only join='outer'"
+    names = [tuple(frame._meta.index.names) for frame in expression.dependencies()]  # noqa: SLF001
+    side_by_side = expression.axis in (1, "columns")
+    return "cuDF keeps the name of the first index" if side_by_side and len(set(names)) > 1 else ""
 
 
 def _kinds(expression: Any) -> set[str]:
@@ -103,7 +155,12 @@ def _replace(_owner: Any, arguments: list[Any]) -> str:
 
 
 _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
+    "Concat": _concat,
+    "DropnaFrame": _dropna,
     "FunctionMap": _accessor,
+    "Merge": _merge,
+    "MethodOperator": _power,
+    "MethodOperatorAlign": _power,
     "PropertyMap": _accessor,
     "ResampleAgg": _resample,
     "ToNumeric": _to_numeric,

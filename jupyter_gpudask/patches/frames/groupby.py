@@ -1,15 +1,19 @@
-"""Group-by with computed keys, as in ``df.groupby(df.x > 1)``, which dask_cudf 26.10 refuses.
+"""Group-by on GPUs: computed keys, as in ``df.groupby(df.x > 1)``, sums of missing numbers, and the order of groups.
 
-Dask tries each grouping on metadata first, and passes the key unchanged: an expression, which cuDF compares with the
-names of the index. The comparison is an expression too, and has no truth value. Besides, the aggregation of dask_cudf
-accepts only names as keys; Dask's accepts expressions. It adds columns of squares to the partitions that it is given.
+dask_cudf 26.10 refuses computed keys. Dask tries each grouping on metadata first, and passes the key unchanged: an
+expression, which cuDF compares with the names of the index. The comparison is an expression too, and has no truth
+value. Besides, the aggregation of dask_cudf accepts only names as keys; Dask's accepts expressions. It adds columns of
+squares to the partitions that it is given.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dask.dataframe.dask_expr._expr import Elemwise, Expr
+from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Expr
+from dask.dataframe.dask_expr._groupby import GroupbyAggregation, GroupByBase, Head, Prod, Sum
+from dask.dataframe.dask_expr._repartition import Repartition
+from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
 
 from ...inspection.arguments import bind
 
@@ -59,3 +63,98 @@ def on_copies(expression: Any) -> Any:
     if not functions & {"std", "var"}:
         return expression
     return type(expression)(SharedCopy(expression.frame), *expression.operands[1:])
+
+
+class FilledSums(Elemwise):
+    """Sums or products of groups, in which those of no number are 0 or 1, as in pandas; in cuDF they are missing."""
+
+    _parameters = ["frame", "values"]  # noqa: RUF012 - as in Dask
+    _projection_passthrough = True
+
+    @staticmethod
+    def operation(groups: Any, values: Any) -> Any:
+        """The result for one partition; `values` has a number for each column, or is one for a Series."""
+        if groups.ndim == 1:
+            return groups.fillna(values[groups.name] if isinstance(values, dict) else values)
+        filled = groups.copy(deep=False)
+        for name, value in values.items():
+            if name in filled.columns:
+                filled[name] = filled[name].fillna(value)
+        return filled
+
+
+_OF_NO_NUMBER = {"sum": 0, "prod": 1}
+
+
+def with_sums_of_nothing(expression: Any) -> Any:
+    """The expression, with 0 or 1 where cuDF has no sum or product of a group whose numbers are all missing."""
+    if not isinstance(expression, Sum | Prod | GroupbyAggregation):
+        return expression
+    try:
+        meta = expression._meta  # noqa: SLF001
+    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
+        return expression
+    if meta.ndim == 1:
+        value = _OF_NO_NUMBER.get(_function(expression, meta.name))
+        return (
+            expression
+            if value is None or getattr(meta.dtype, "kind", "O") not in "iuf"
+            else FilledSums(expression, value)
+        )
+    numeric = [name for name, dtype in meta.dtypes.items() if getattr(dtype, "kind", "O") in "iuf"]
+    functions = {name: _function(expression, name) for name in numeric}
+    values = {name: _OF_NO_NUMBER[function] for name, function in functions.items() if function in _OF_NO_NUMBER}
+    return FilledSums(expression, values) if values else expression
+
+
+def _function(expression: Any, column: Any) -> str:
+    """The name of the function by which a column of the result is made; empty if it has none."""
+    if isinstance(expression, Sum | Prod):
+        return type(expression).__name__.lower()
+    functions = expression.arg
+    if isinstance(functions, dict):
+        functions = functions.get(column[0] if isinstance(column, tuple) else column)
+    if isinstance(functions, list):
+        functions = column[-1] if isinstance(column, tuple) else column
+    return functions if isinstance(functions, str) else ""
+
+
+def in_order(expression: Any) -> Any:
+    """The expression with sorted groups, as in pandas, if they are in one partition and ``sort`` is not given."""
+    if _is_unsorted(expression):
+        return expression.substitute_parameters({"sort": True})
+    if isinstance(expression, Blockwise):  # such as the column of a result
+        for part in expression.dependencies():
+            if _is_unsorted(part):
+                return expression.substitute(part, in_order(part))
+    return expression
+
+
+def _is_unsorted(expression: Any) -> bool:
+    # Head and Tail keep the order of the rows.
+    is_grouped = isinstance(expression, GroupByBase) and not isinstance(expression, Head)
+    if not is_grouped or "sort" not in expression._parameters or expression.operand("sort") is not None:  # noqa: SLF001
+        return False
+    return _is_in_one_partition(expression)
+
+
+def _is_in_one_partition(expression: Any) -> bool:
+    """Whether the groups will be in one partition, by the number that Dask chooses when it optimizes."""
+    tuned = expression._tune_down()  # noqa: SLF001 - it has a function of the number of input partitions
+    split_out = (expression if tuned is None else tuned).operand("split_out")
+    if callable(split_out):
+        split_out = split_out(_input_partitions(expression))
+    return split_out is None or (split_out == 1 and split_out is not True)
+
+
+def _input_partitions(expression: Any) -> int:
+    """The number of partitions; where Dask would compute quantiles or sizes for it, that of all inputs of the graph."""
+    parts = list(expression.frame.walk())
+    if any(map(_computes_partitions, parts)):
+        return sum(getattr(part, "npartitions", 1) for part in parts if not part.dependencies())
+    return int(expression.frame.npartitions)
+
+
+def _computes_partitions(expression: Any) -> bool:
+    by_size = isinstance(expression, Repartition) and "partition_size" in expression._parameters  # noqa: SLF001
+    return isinstance(expression, BaseSetIndexSortValues) or (by_size and expression.operand("partition_size"))

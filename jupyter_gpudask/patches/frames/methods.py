@@ -41,14 +41,18 @@ def call_method(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
 
 
 def as_known(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``cat.as_known``, likewise: it computes the categories, and asks cuDF for an array of their strings."""
+    """As ``cat.as_known``, likewise; the categories are computed on the host, in the order in which they appear.
+
+    cuDF has the order of a hash table, and no array of strings, for which Dask asks it.
+    """
     __tracebackhide__ = True
-    series = getattr(first_argument(original, args, kwargs), "_series", None)
+    series: Any = getattr(first_argument(original, args, kwargs), "_series", None)
     if not _may_fall_back(series):
         return original(*args, **kwargs)
-    return _computed(
-        "as_known", series, lambda: original(*args, **kwargs), lambda: to_host(series).cat.as_known(**kwargs)
-    )
+    if series.cat.known:
+        return original(*args, **kwargs)
+    known = to_host(series).cat.as_known(**kwargs)
+    return _computed("as_known", series, lambda: series.cat.set_categories(known.cat.categories), lambda: known)
 
 
 def values(original: property) -> property:

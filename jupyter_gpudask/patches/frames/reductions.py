@@ -1,0 +1,129 @@
+"""Reductions of partitions on GPUs, some of which have no rows: the variance, and cumulative sums and extremes.
+
+A partition is empty after a filter, for example. dask_cudf 26.10 divides by its number of rows, so that the variance of
+all partitions is missing. For the cumulative functions Dask recognizes an empty partition by the class of pandas, so
+that all rows after one are missing.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from dask.dataframe.dask_expr import _cumulative
+from dask.dataframe.dask_expr._reductions import Reduction
+from dask.dataframe.dispatch import make_meta, meta_nonempty
+
+from ...inspection.placement import results_to_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class VarianceAsPandas(Reduction):
+    """The variance of the columns, with the operands of dask_cudf's ``VarCudf``.
+
+    By the parallel algorithm of Chan, Golub and LeVeque (1979): each partition gives the number, the mean, and the sum
+    of squares of the differences from the mean, of its values.
+    """
+
+    _parameters = ["frame", "skipna", "ddof", "numeric_only", "split_every"]  # noqa: RUF012 - as in Dask
+    _defaults = {"skipna": True, "ddof": 1, "numeric_only": False, "split_every": False}  # noqa: RUF012
+
+    @functools.cached_property
+    def _meta(self) -> Any:
+        frame = meta_nonempty(self.frame._meta)  # noqa: SLF001
+        return make_meta(frame.var(skipna=self.skipna, numeric_only=self.numeric_only))
+
+    @property
+    def chunk_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
+        """The options of `reduction_chunk`."""
+        return {"skipna": self.skipna, "numeric_only": self.numeric_only}
+
+    @property
+    def combine_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
+        """The options of `reduction_combine`."""
+        return {}
+
+    @property
+    def aggregate_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
+        """The options of `reduction_aggregate`."""
+        return {"ddof": self.ddof}
+
+    @classmethod
+    def reduction_chunk(cls, x: Any, *, skipna: bool = True, numeric_only: bool = False) -> tuple[Any, Any, Any]:
+        """The number of values of one partition, their mean, and the sum of squares of the differences from it."""
+        options = {"numeric_only": numeric_only} if x.ndim > 1 else {}
+        n = x.count(**options)
+        if numeric_only and x.ndim > 1:
+            x = x[list(results_to_host(n).index)]
+        if not skipna:
+            n = n * 0 + len(x)
+        mean = _zero_for_none(x.mean(skipna=skipna), n)
+        squares = _zero_for_none(((x - mean) ** 2).sum(skipna=skipna), n)
+        return n, mean, squares
+
+    @classmethod
+    def reduction_combine(cls, parts: Any) -> tuple[Any, Any, Any]:
+        """Those of several partitions; the mean of no values is 0."""
+        n, mean, squares = parts[0]
+        for n_b, mean_b, squares_b in parts[1:]:
+            n_a, mean_a, n = n, mean, n + n_b
+            some = _at_least_one(n)
+            mean = (n_a * mean_a + n_b * mean_b) / some
+            squares = squares + squares_b + (mean_b - mean_a) ** 2 * n_a * n_b / some
+        return n, mean, squares
+
+    @classmethod
+    def reduction_aggregate(cls, parts: Any, *, ddof: int = 1) -> Any:
+        """The variance; missing if there are no more values than `ddof`."""
+        n, _, squares = cls.reduction_combine(parts)
+        if getattr(n, "ndim", 0):
+            return squares.where(n > ddof) / _at_least_one(n - ddof)
+        return squares / (n - ddof) if n > ddof else np.nan
+
+
+def _zero_for_none(numbers: Any, n: Any) -> Any:
+    """The results of `n` values each, in which that of no values is 0."""
+    if getattr(n, "ndim", 0):
+        return numbers.where(n > 0, 0.0)
+    return numbers if n else 0.0
+
+
+def _at_least_one(numbers: Any) -> Any:
+    return numbers.clip(lower=1) if getattr(numbers, "ndim", 0) else max(numbers, 1)
+
+
+class LastAsPandas(_cumulative.TakeLast):
+    """The last row of a partition; `None` if it has no rows."""
+
+    @staticmethod
+    def operation(a: Any, skipna: bool = True) -> Any:  # noqa: FBT002 - as in Dask
+        """The result for one partition."""
+        return _cumulative.TakeLast.operation(a, skipna) if len(a) else None
+
+
+def joined(aggregate: Callable[..., Any], x: Any, y: Any) -> Any:
+    """What `aggregate` gives for the rows `x` after the last row `y` of those before; either may be `None`."""
+    if x is None or y is None:
+        return y if x is None else x
+    return aggregate(x, y)
+
+
+def _cumulating(kind: Any) -> Any:
+    """The class that ignores empty partitions; a global of this module, so that it can be pickled."""
+    name = f"{kind.__name__}AsPandas"
+
+    def lower(self: Any) -> Any:
+        made = kind._lower(self)  # noqa: SLF001
+        rows, last, aggregate, neutral = made.operands
+        return type(made)(rows, LastAsPandas(*last.operands), functools.partial(joined, aggregate), neutral)
+
+    made = type(name, (kind,), {"_lower": lower, "__module__": __name__})
+    globals()[name] = made
+    return made
+
+
+CUMULATIVE = {kind: _cumulating(kind) for kind in _cumulative.CumulativeAggregations.__subclasses__()}
+"""The class for each cumulative function of Dask."""
