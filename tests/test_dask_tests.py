@@ -55,6 +55,10 @@ ASSERT_EQ = {
         (Failure("AssertionError", "", "assert str(x.compute()) == y"), kinds.VALUE),
         (Failure("AssertionError", "", "assert_eq(x.dask, y)", "assert chunk.dtype == x.dtype"), kinds.DTYPE),
         (Failure("Failed", "DID NOT WARN. No warnings of type", "with pytest.warns(RuntimeWarning):"), kinds.RAISES),
+        (
+            Failure("AssertionError", "", "dd.concat(x)", 'assert join == "outer"', "dask_cudf/backends.py:f"),
+            kinds.FAILS,
+        ),
         (Failure("KeyError", "'x'", "assert len(x.dask) == 3"), kinds.FAILS),
     ],
 )

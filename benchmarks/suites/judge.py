@@ -20,6 +20,9 @@ NOT_RUN = "not run"
 COMPARED = (AGREES, VALUE, DTYPE, TYPES, GRAPH, RAISES, FAILS, LOST, SKIPPED)
 """The outcomes of tests that pass on the CPU and that ran a second time."""
 
+_LIBRARIES = ("cupy/", "cudf/", "dask_cudf/")
+"""An assertion in one of them refuses an operation; it compares no results."""
+
 _RAISES = r"DID NOT (RAISE|WARN)|Regex pattern did not match|Regex:|Expected regex|Expected no warning|Failed: DID NOT"
 _KINDS = {
     TYPES: (
@@ -132,7 +135,7 @@ def kind(failure: Failure) -> str:
     """The kind of difference that a failure shows; an assertion that nothing explains is about a value."""
     if re.search(_RAISES, failure.message):
         return RAISES
-    if failure.error != "AssertionError":
+    if failure.error != "AssertionError" or failure.place.startswith(_LIBRARIES):
         return FAILS
     if re.search("[Mm]asked", failure.message):  # a lost mask is another value, whatever the type says
         return VALUE

@@ -257,7 +257,8 @@ PATCHES = (
         "partial time strings",
         (_attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.partial_time_strings:loc"),),
         process="kernel",
-        reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day.",
+        reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day. For metadata of "
+        "cuDF, Dask does not list the columns of a slice: df.loc[df.x > 1, :] has only x.",
         upstream="https://github.com/NVIDIA/cudf/pull/22736",
         test="switch/test_frames_as_pandas.py::test_times_are_located_by_texts",
         requires=_DASK,

@@ -172,6 +172,16 @@ BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS
         (lambda f: dd.concat([f.set_index("n"), f.set_index("x", sorted=True)], axis=1), True),
         (lambda f: dd.concat([f[["n"]], f[["x"]]], axis=1), False),
         (lambda f: f.merge(f, on="n"), False),
+        (lambda f: f.eval("total=n+x"), True),
+        (lambda f: f.eval("total =n"), True),
+        (lambda f: f.eval("n != x"), True),
+        (lambda f: f.eval("total = n <= x"), False),
+        (lambda f: f.eval("n==x"), False),
+        (lambda f: f.eval("n + x"), False),
+        (lambda f: da.clip(f[["n"]], 0.5, 3), True),
+        (lambda f: da.clip(f[["n"]], 0, 3), False),
+        (lambda f: da.clip(f[["x"]], 0.5, 3), False),
+        (lambda f: np.sqrt(f.n), False),
     ],
 )
 @pytest.mark.filterwarnings("ignore")

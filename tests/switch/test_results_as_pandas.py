@@ -1,6 +1,7 @@
 """Results of cuDF are those of pandas: comparisons, dtypes, the order of groups. Here cuDF is a subclass of pandas."""
 
 import pickle
+from types import SimpleNamespace
 
 import dask
 import dask.dataframe as dd
@@ -16,6 +17,7 @@ from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.patches.frames.as_pandas import FunctionMapAsPandas, PropertyMapAsPandas, replaced
 from jupyter_gpudask.patches.frames.groupby import FilledSums, with_sums_of_nothing
+from jupyter_gpudask.patches.frames.partial_time_strings import loc
 from jupyter_gpudask.patches.frames.reductions import VarianceAsPandas
 
 FRAME = pd.DataFrame(
@@ -256,6 +258,23 @@ def test_a_merge_has_its_columns_in_the_order_of_pandas():
         expected = FRAME[["x", "k"]].merge(FRAME[["x", "k"]], on="k", how=how)
         merged = on_gpu.merge(on_gpu, on="k", how=how)
         assert list(merged.columns) == list(merged.compute().columns) == list(expected.columns) == ["x_x", "k", "x_y"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (slice(None), ["k", "x", "name", "when"]),
+        (slice("x", "name"), ["x", "name"]),
+        (lambda frame: frame.columns.str.startswith("n"), ["name"]),
+        (["x"], ["x"]),
+        ("x", "x"),
+        (None, None),
+    ],
+)
+def test_columns_that_loc_selects_are_listed_for_dask(columns, expected):
+    frame = dd.from_pandas(FRAME, npartitions=2)
+    on_gpu = SimpleNamespace(obj=frame.map_partitions(Frame, meta=Frame(frame._meta)))
+    assert loc(lambda self, iindexer, cindexer: cindexer, on_gpu, None, columns) == expected
 
 
 # Partitions without rows or without numbers

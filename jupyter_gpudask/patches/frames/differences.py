@@ -5,6 +5,7 @@ Each rule returns the reason, in words for the line under the cell, or an empty 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,6 +84,14 @@ def _power(expression: Any) -> str:
     return "cuDF's pow fills values that both operands lack" if filled else ""
 
 
+_MISREAD = re.compile(r"!=|[^=<>!\s]=[^=]|[^=<>!]=[^=\s]")
+"""``a != b``, which cuDF's eval reads as an assignment, and assignments without spaces, of which it loses letters."""
+
+
+def _eval(expression: Any) -> str:
+    return "cuDF's eval misreads != and = without spaces" if _MISREAD.search(expression.operand("_expr")) else ""
+
+
 _WITH_ALL_COLUMNS = {"Count", "First", "Last", "Max", "Min", "NUnique", "Prod", "Size", "Sum"}
 """Methods of groups by which cuDF keeps a column that has the name of a computed key."""
 
@@ -129,6 +138,11 @@ def _clip(owner: Any, arguments: list[Any]) -> str:
     return "cuDF rounds the bounds of clip to integers" if has_fraction and _kinds(owner) & set("iu") else ""
 
 
+def _ufunc(expression: Any) -> str:
+    arguments = [*expression.operands[len(expression._parameters) :], *(expression.kwargs or {}).values()]  # noqa: SLF001
+    return _clip(expression.frame, arguments) if getattr(expression.func, "__name__", "") == "clip" else ""
+
+
 def _describe(owner: Any, _arguments: list[Any]) -> str:
     return "cuDF does not describe times" if _kinds(owner) & set("mM") else ""
 
@@ -157,6 +171,7 @@ def _replace(_owner: Any, arguments: list[Any]) -> str:
 _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "Concat": _concat,
     "DropnaFrame": _dropna,
+    "Eval": _eval,
     "FunctionMap": _accessor,
     "Merge": _merge,
     "MethodOperator": _power,
@@ -164,6 +179,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "PropertyMap": _accessor,
     "ResampleAgg": _resample,
     "ToNumeric": _to_numeric,
+    "UFuncElemwise": _ufunc,
 }
 
 _OF_METHODS: dict[str, Callable[[Any, list[Any]], str]] = {
