@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from dask.dataframe.io.demo import make_timeseries
 
-from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.inspection.placement import place_of, results_to_host
+from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:\\s*You did not provide metadata")]
@@ -243,3 +244,52 @@ def test_frames_of_a_users_function_are_where_its_metadata_says():
     assert [place_of(each) for each in parts] == ["host", "gpu", "gpu"]
     pd.testing.assert_frame_equal(parts[0], HOURS[["x", "g"]] * 2)
     pd.testing.assert_frame_equal(parts[1].to_pandas(), HOURS[["x", "g"]] * 2)
+
+
+HOLES = pd.DataFrame(
+    {
+        "k": [1, 1, 2, 2, 3, 3, 1, 2],
+        "x": [1.0, 2, None, None, 5, None, 7, None],
+        "y": np.arange(8),
+        "name": pd.array(["a", None, "b", None, "a", "c", None, "a"], dtype="string"),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda f: f[["x", "y"]].var(),
+        lambda f: f[f.y > 5].x.var(),
+        lambda f: f[f.y > 5].x.std(),
+        lambda f: f[(f.y < 2) | (f.y > 5)][["x", "y"]].cumsum(),
+        lambda f: f[(f.y < 2) | (f.y > 5)].y.cummax(),
+        lambda f: f.groupby("k").x.sum(),
+        lambda f: f.groupby("k")[["x"]].prod(),
+        lambda f: f.groupby("k").agg({"x": ["sum", "mean"]}),
+        lambda f: f.groupby(f.y % 2)[["x", "y"]].mean(),
+        lambda f: f[(f.name == "a") | (f.y > 5)].y,
+        lambda f: f[~((f.name == "a") & (f.y > 5))].y,
+        lambda f: f.loc[f.y > 3, :][["x", "y"]],
+        lambda f: f.loc[f.y > 3, "x":"y"],
+        lambda f: f[["x", "y"]].eval("total=x+y"),
+        lambda f: f[["k", "y"]].eval("k != y"),
+        lambda f: f[["x", "y"]].pow(f[["y"]], fill_value=0),
+        lambda f: np.clip(f[["y"]], 1.5, 4.5),
+        lambda f: dd.concat([f[["x", "y"]], f[["y", "k"]]], join="inner"),
+        lambda f: f[["x", "y"]].merge(f[["k", "y"]], left_index=True, right_on="y").sort_values("y"),
+        lambda f: f[["x", "y"]].merge(f[["k", "y"]], on="y", how="right").sort_values("y", ignore_index=True),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy: Dask divides by the rows of an empty partition
+def test_no_column_row_or_value_is_lost(compute):
+    with dask.config.set(scheduler="sync"):
+        expected = compute(dd.from_pandas(HOLES, npartitions=4)).compute()
+        with switched_to("cupy", "cudf", CellRecord(fallback="host", results="host")):
+            result = results_to_host(compute(dd.from_pandas(HOLES, npartitions=4)).compute())
+    if not isinstance(expected, pd.DataFrame | pd.Series):
+        assert result == pytest.approx(expected)
+        return
+    assert [str(name) for name in pd.DataFrame(result)] == [str(name) for name in pd.DataFrame(expected)]
+    result, expected = (pd.DataFrame(each).astype(float).to_numpy() for each in (result, expected))
+    np.testing.assert_allclose(result, expected)
