@@ -14,11 +14,14 @@ from dask.dataframe.dispatch import meta_nonempty
 
 from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.patches.apply import patches
+from jupyter_gpudask.patches.frames import methods
 from jupyter_gpudask.patches.frames.as_pandas import FunctionMapAsPandas, PropertyMapAsPandas, replaced
 from jupyter_gpudask.patches.frames.groupby import FilledSums, with_sums_of_nothing
 from jupyter_gpudask.patches.frames.partial_time_strings import loc
 from jupyter_gpudask.patches.frames.reductions import VarianceAsPandas
+from jupyter_gpudask.switch.context import switched_to
 
 FRAME = pd.DataFrame(
     {
@@ -97,6 +100,7 @@ class Categories:
     def __init__(self, accessor):
         self.categories = accessor.categories
         self.codes = Series(accessor.codes.astype("Int8").mask(accessor.codes < 0))
+        self.set_categories = lambda categories: Series(accessor.set_categories(categories))
 
 
 def as_cudf(result):
@@ -368,6 +372,20 @@ def test_codes_of_missing_categories_are_negative():
     expected, result = on_both(codes)
     assert result.tolist() == expected.tolist() == [1, -1, 0, 2, 1] * 2
     assert result.dtype == expected.dtype == "int8"
+
+
+def test_categories_become_known_in_the_order_of_pandas(monkeypatch):
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    unknown = frame.name.astype("category")
+    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta)).name.astype("category")
+    assert place_of(on_gpu) == "gpu"
+    assert not on_gpu.cat.known
+    monkeypatch.setattr(methods, "to_host", lambda series: unknown if series is on_gpu else series)
+    of_cudf = lambda accessor: accessor._series.cat.set_categories(["cc", "b", "a"])  # noqa: E731 - a hash table's
+    with switched_to("numpy", "pandas", CellRecord(fallback="host")):
+        known = methods.as_known(of_cudf, SimpleNamespace(_series=on_gpu))
+    assert place_of(known) == "gpu"
+    assert list(known.compute().dtype.categories) == list(unknown.cat.as_known().cat.categories) != ["cc", "b", "a"]
 
 
 GROUPS = {

@@ -70,6 +70,7 @@ class FilledSums(Elemwise):
 
     _parameters = ["frame", "values"]  # noqa: RUF012 - as in Dask
     _projection_passthrough = True
+    _preserves_partitioning_information = True
 
     @staticmethod
     def operation(groups: Any, values: Any) -> Any:
