@@ -73,6 +73,11 @@ def _resample(expression: Any) -> str:
     return "cuDF resamples with the names of functions" if any(map(callable, functions)) else ""
 
 
+def _ufunc(expression: Any) -> str:
+    arguments = [*expression.operands[len(expression._parameters) :], *(expression.kwargs or {}).values()]  # noqa: SLF001
+    return _clip(expression.frame, arguments) if getattr(expression.func, "__name__", "") == "clip" else ""
+
+
 def _dropna(expression: Any) -> str:
     return "cuDF's dropna ignores thresh=None" if expression.thresh is None else ""
 
@@ -136,11 +141,6 @@ def _kinds(expression: Any) -> set[str]:
 def _clip(owner: Any, arguments: list[Any]) -> str:
     has_fraction = any(isinstance(bound, float | np.floating) and bound != np.floor(bound) for bound in arguments)
     return "cuDF rounds the bounds of clip to integers" if has_fraction and _kinds(owner) & set("iu") else ""
-
-
-def _ufunc(expression: Any) -> str:
-    arguments = [*expression.operands[len(expression._parameters) :], *(expression.kwargs or {}).values()]  # noqa: SLF001
-    return _clip(expression.frame, arguments) if getattr(expression.func, "__name__", "") == "clip" else ""
 
 
 def _describe(owner: Any, _arguments: list[Any]) -> str:
