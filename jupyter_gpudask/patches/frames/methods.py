@@ -49,9 +49,11 @@ def as_known(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     series: Any = getattr(first_argument(original, args, kwargs), "_series", None)
     if not _may_fall_back(series):
         return original(*args, **kwargs)
-    record = current_record()
-    if series.cat.known or record is None or record.fallback == "strict":
+    if series.cat.known:
         return original(*args, **kwargs)
+    record = current_record()
+    if record is not None and record.fallback == "strict":
+        return _computed("as_known", series, lambda: original(*args, **kwargs), lambda: to_host(series).cat.as_known())
     note_on_host("as_known", "cuDF has categories in the order of a hash table", series.npartitions)
     known = to_host(series).cat.as_known(**kwargs)
     return _computed("as_known", series, lambda: series.cat.set_categories(known.cat.categories), lambda: known)
