@@ -53,7 +53,7 @@ def as_known(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     record = current_record()
     if record is not None and record.fallback == "strict":
-        return _computed("as_known", series, lambda: original(*args, **kwargs), lambda: to_host(series).cat.as_known())
+        return _computed("as_known", series, lambda: original(*args, **kwargs), to_host(series).cat.as_known)
     note_on_host("as_known", "cuDF has categories in the order of a hash table", series.npartitions)
     known = to_host(series).cat.as_known(**kwargs)
     return _computed("as_known", series, lambda: series.cat.set_categories(known.cat.categories), lambda: known)
