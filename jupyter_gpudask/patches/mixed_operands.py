@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 _INDEXING = ("getitem", "getitem_variadic")
 _OF_CUPY = ("Unsupported type <class 'numpy.ndarray'>", "Implicit conversion to a NumPy array is not allowed")
-_OF_THE_USER = ("MapPartitions", "MapOverlap", "MapOverlapAlign")
+_MAY_MIX = ("Fused", "MapOverlap", "MapOverlapAlign", "MapPartitions")
+"""Expressions for which no operation mixes its inputs: functions of the user, and what an optimizer has fused, such as
+the move of a dataframe to a GPU with an operation on two."""
 
 
 def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -94,7 +96,7 @@ def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     """
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
-    if type(expression).__name__ not in _OF_THE_USER:
+    if type(expression).__name__ not in _MAY_MIX:
         expression = _with_plain_data_on_gpu(expression, original)
         first = {place_of_partitions(part): part for part in reversed(expression.dependencies())}
         if first.keys() >= {"host", "gpu"}:

@@ -7,6 +7,7 @@ import dask.dataframe as dd
 import pandas as pd
 import pytest
 from dask._expr import Expr
+from dask.dataframe.dask_expr._expr import Fused
 
 from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.fallback.log import Place, fallback_log
@@ -227,6 +228,14 @@ def test_a_frame_of_pandas_that_is_passed_to_an_operation_is_placed_with_the_oth
         assert [place_of_partitions(part) for part in result.expr.dependencies()] == ["gpu", "gpu"]
     assert not fallback_log.blocks_since(before)
     assert place_of(check_frames(new_collection, Sum(Source("host"), plain.expr))) == "host"
+
+
+def test_an_optimized_dataframe_whose_inputs_are_moved_in_a_fused_task_is_no_mixture(cell):
+    cell("host")
+    moved = Moved(Source("gpu"))
+    fused = Fused([Sum(moved, Source("gpu")), moved], Source("host"), Source("gpu"))
+    assert {place_of_partitions(part) for part in fused.dependencies()} == {"host", "gpu"}
+    assert check_frames(new_collection, fused).expr is fused
 
 
 def by_dask(function, data, npartitions):
