@@ -67,7 +67,8 @@ def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     try:
         return original(*args, **kwargs)
     except Exception as error:
-        words = words_behind(error)
+        # pandas' reader of ORC reads all files of a folder.
+        words = f"cuDF: {error}" if isinstance(error, IsADirectoryError) else words_behind(error)
         if not words:
             raise
     reader = original.__name__

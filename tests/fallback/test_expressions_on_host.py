@@ -321,6 +321,22 @@ def test_a_file_that_cudf_cannot_read_with_these_options_is_read_on_the_host(cel
         creation.read_frame(read_csv, "data.csv", blocksize=25e6)
 
 
+def test_a_folder_that_cudf_cannot_read_is_read_on_the_host(cell, monkeypatch):
+    def read_orc(path):
+        raise IsADirectoryError(21, "Is a directory", path)
+
+    pandas = SimpleNamespace(read_orc=lambda path: Collection(Source("host")))
+    dispatch = SimpleNamespace(backend="cudf", dispatch=lambda name: {"pandas": pandas}[name])
+    monkeypatch.setattr(creation, "dataframe_creation_dispatch", dispatch)
+    cell("error")
+    with pytest.raises(IsADirectoryError):
+        creation.read_frame(read_orc, "folder")
+    cell("host")
+    before = fallback_log.blocks.copy()
+    assert place_of(creation.read_frame(read_orc, "folder")) == "gpu"
+    assert [place.operation for place in fallback_log.blocks_since(before)] == ["read_orc"]
+
+
 @pytest.mark.parametrize(("fallback", "stays"), [("host", True), ("error", False)])
 def test_a_dataframe_whose_dtypes_cudf_lacks_stays_on_the_host(cell, monkeypatch, fallback, stays):
     def to_gpu(_):
