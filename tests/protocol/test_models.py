@@ -24,7 +24,7 @@ from jupyter_gpudask.protocol import (
 
 def test_a_spec_has_a_default_for_everything():
     spec = ClusterSpec()
-    assert (spec.engine, spec.gpus, spec.pool, spec.spilling, spec.protocol) == ("auto", "all", None, "dask", "tcp")
+    assert (spec.engine, spec.gpus, spec.pool, spec.spilling, spec.protocol) == ("auto", "all", None, "dask", "unix")
 
 
 def test_a_spec_survives_the_pipe():

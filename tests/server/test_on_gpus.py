@@ -99,12 +99,15 @@ def refusal(server, kernel, **options):
 def worker_of(server, kernel):
     """The pid of the cluster's first worker, once it is known."""
 
-    def workers():
-        state = server.cluster(kernel)["state"]
-        return [worker["pid"] for worker in state["workers"] if worker["pid"]] if state else []
+    found = []
 
-    wait_until(workers, 30)
-    return workers()[0]
+    def is_known():
+        state = server.cluster(kernel)["state"]
+        found[:] = [worker["pid"] for worker in state["workers"] if worker["pid"]] if state else []
+        return found
+
+    wait_until(is_known, 30)
+    return found[0]
 
 
 def gpus_of(server):

@@ -101,6 +101,8 @@ class Policy:
             kept = {name: getattr(spec, name) for name in _OPTIONS_OF_CLASSES if getattr(spec, name) is not None}
             return self.spec(kept | dict(options), spec.profile)
         base = _without_overridden(spec.model_dump(), options)
+        if "gpus" in options and spec.engine == "cuda":  # which is where there are GPUs
+            base["engine"] = "cuda"
         return self.check(ClusterSpec.parse(base | dict(options), strict=True))
 
     def check(self, spec: ClusterSpec) -> ClusterSpec:

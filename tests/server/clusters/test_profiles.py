@@ -121,6 +121,13 @@ def test_a_kernel_cannot_name_a_class_and_the_error_lists_the_profiles(server):
     assert "auto, cuda or cpu" in reply.error_value + reply.printed
 
 
+def test_a_number_of_gpus_is_no_other_option_for_a_cluster_that_has_so_many():
+    policy = policy_of()
+    spec = policy.spec({"engine": "cuda", "gpus": 1})
+    assert policy.updated_spec(spec, {"gpus": 1}) == spec
+    assert policy.updated_spec(spec, {"engine": "cpu", "workers": 2}).engine == "cpu"
+
+
 def test_specs_of_cluster_classes_are_fixed_except_for_the_start_timeout():
     policy = policy_of(profiles=PROFILES | {"gpu": {"class": "a.B", "engine": "cuda", "start_timeout": 600}})
     spec = policy.spec({}, "gpu")
