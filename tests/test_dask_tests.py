@@ -91,6 +91,8 @@ import pytest
 from dask.array.utils import assert_eq
 
 def test_agrees():
+    import array  # of the standard library, not the folder of this file
+    assert array.array("b", [1])[0] == 1
     assert_eq(da.ones(4, chunks=2) + 1, np.full(4, 2.0))
 
 def test_ends_the_process():
