@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from suites import judge as kinds
-from suites.files import copy_tests, full_name, may_have, portions
+from suites.files import PACKAGE, copy_tests, full_name, may_have, portions
 from suites.journal import Journal
 from suites.judge import Failure, Outcome, Row, judge, kind
 from suites.process import TestProcess
@@ -71,8 +71,8 @@ def test_dasks_tests_are_copied_and_taken_in_turns(tmp_path):
     assert {file.parent.name for file in files} == {"array", "expressions"}
     assert not any("cupy" in file.name for file in files)
     assert [file for file in files if may_have(file, ["array/test_ufunc", "array/test_wrap.py::test_full"])] == [
-        tmp_path / "array" / "test_ufunc.py",
-        tmp_path / "array" / "test_wrap.py",
+        tmp_path / PACKAGE / "array" / "test_ufunc.py",
+        tmp_path / PACKAGE / "array" / "test_wrap.py",
     ]
     of_files = {files[0]: ["a", "b", "c"], files[1]: ["d"]}
     assert [portion.names for portion in portions(of_files, 2)] == [("a", "b"), ("d",), ("c",)]
@@ -84,7 +84,7 @@ def test_dasks_tests_are_copied_and_taken_in_turns(tmp_path):
     assert [portion.names for portion in others] == [tuple(many[1::2])]
     (tmp_path / "again").mkdir()
     with pytest.raises(FileNotFoundError, match="--dask-source"):
-        copy_tests(["io"], tmp_path / "again", source=tmp_path)
+        copy_tests(["io"], tmp_path / "again", source=tmp_path / PACKAGE)
 
 
 TESTS = """
@@ -95,6 +95,8 @@ import pytest
 from dask.array.utils import assert_eq
 
 def test_agrees():
+    import array  # of the standard library, not the folder of this file
+    assert array.array("b", [1])[0] == 1
     assert_eq(da.ones(4, chunks=2) + 1, np.full(4, 2.0))
 
 def test_ends_the_process():

@@ -27,6 +27,9 @@ SUITES = {
 }
 """Where the tests are in Dask's package."""
 
+PACKAGE = "tests_of_dask"
+"""The package of their modules: `array` and `io` alone are names of the standard library."""
+
 _LEFT_OUT = {"array": "test_cupy_"}
 
 
@@ -55,6 +58,8 @@ def copy_tests(suites: Iterable[str], folder: Path, source: Path | None = None) 
         The package has no such tests.
     """
     source = source or Path(dask.__file__).parent
+    folder = folder / PACKAGE
+    folder.mkdir()
     shutil.copy(source / "conftest.py", folder / "conftest.py")
     copies = []
     for suite in suites:

@@ -57,7 +57,7 @@ def _run_pytest(file: Path, *plugins_and_arguments: Any) -> None:
     plugins = [each for each in plugins_and_arguments if not isinstance(each, str)]
     # A file's name is that of its module, which must not begin with "dask": to us the tests are code of a user.
     quiet = ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:faulthandler", "-W", "ignore"]
-    place = ["-c", "/dev/null", f"--rootdir={file.parents[1]}", f"--confcutdir={file.parents[1]}"]
+    place = ["-c", "/dev/null", f"--rootdir={file.parents[2]}", f"--confcutdir={file.parents[1]}"]
     pytest.main([*quiet, *place, "--import-mode=importlib", *arguments, str(file)], plugins=plugins)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from dask.base import normalize_token
@@ -13,10 +14,20 @@ from ..errors import NotOnGpuError
 from ..inspection.placement import results_to_host
 from .log import Fallback, report
 from .missing import words_of_lack
-from .values import copied, has_function_of_user, has_gpu_data, has_results_on_host, on_host, operation_of, to_gpu
+from .values import (
+    copied,
+    has_function_of_user,
+    has_gpu_data,
+    has_results_on_host,
+    is_of_linear_algebra,
+    on_host,
+    operation_of,
+    to_gpu,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 _MOST_PLACES = 10_000
 
@@ -76,6 +87,7 @@ class HostFallback:
         self.cell = cell
         self.refuse = refuse
         self._is_of_user: bool | None = None
+        self._is_checked = False
         self.__wrapped__ = function  # Dask reads the signatures and names of functions
         self.__name__ = funcname(function)
 
@@ -106,10 +118,12 @@ class HostFallback:
     def _call_on_gpu(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._is_of_user is None:
             self._is_of_user = has_function_of_user(self.function)
+            self._is_checked = self._is_of_user or is_of_linear_algebra(self.function)
         if not self.refuse and (self._is_of_user or has_function_of_user(args) or has_function_of_user(kwargs)):
             with suppress(MemoryError):  # better without copies than not at all
                 args, kwargs = copied(args), copied(kwargs)
-        return self.function(*args, **kwargs)
+        with _checked_solutions() if self._is_checked else nullcontext():
+            return self.function(*args, **kwargs)
 
     def _call_on_host(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], words: str, failure: Exception | None
@@ -144,6 +158,12 @@ class HostFallback:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.function, self.layer, self.cell, self.refuse)
+
+
+def _checked_solutions() -> AbstractContextManager[None]:
+    """In it, CuPy raises an error for a singular matrix, as NumPy does; else it returns numbers without a meaning."""
+    cupyx = sys.modules.get("cupyx")
+    return nullcontext() if cupyx is None else cupyx.errstate(linalg="raise")
 
 
 def _restored(function: Callable[..., Any], layer: str, cell: str, refuse: bool) -> HostFallback:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 POSSIBLE = (TypeError, ValueError, NotImplementedError, AttributeError, RuntimeError, SyntaxError)
 """Classes of such errors; Numba has classes of its own."""
 
+_OF_ARGUMENT = re.compile("<class '(cupy|cudf)")
+_GIVEN_ARGUMENTS = ("dask", "numpy", "pandas", "scipy")
+"""Packages that refuse an argument by naming its type."""
+
 _LIBRARIES = ("cupy", "cupyx", "cudf", "dask_cudf", "pylibcudf")
 _USED_BY_CUDF = ("pyarrow", "ast")
 _OF_NUMPY = re.compile(
@@ -45,8 +49,8 @@ def words_of_lack(error: BaseException) -> str:
     """The words in which a GPU library says that it lacks something; empty for every other error.
 
     Errors of memory and of the device are never a lack. Of a `RuntimeError` only `NotImplementedError`, and cuDF's
-    errors about its input, are one. An error that the user's code raises is none either: what counts is where the error
-    was raised, not which functions are on the stack.
+    errors about its input and about functions that it cannot compile, are one. An error that the user's code raises is
+    none either: what counts is where the error was raised, not which functions are on the stack.
     """
     if isinstance(error, GpuDaskError | MemoryError):
         return ""
@@ -54,13 +58,11 @@ def words_of_lack(error: BaseException) -> str:
     if not isinstance(error, POSSIBLE):
         is_lack = type(error).__module__.partition(".")[0] == "numba" and bool(_OF_NUMPY.search(text))
     elif isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError):
-        is_lack = type(error) is RuntimeError and bool(_OF_CUDF.search(text))
-    elif (isinstance(error, AttributeError) and _is_of_library(error.obj)) or _raised_in(
-        error.__traceback__
-    ) in _LIBRARIES:
+        is_lack = _is_of_cudf(error, text)
+    elif isinstance(error, AttributeError) and _is_of_library(error.obj):
         is_lack = True
     else:
-        is_lack = bool(_OF_NUMPY.search(text)) or _is_of_signature(error, text)
+        is_lack = _is_of_input(error, text) or bool(_OF_NUMPY.search(text)) or _is_of_signature(error, text)
     return f"{type(error).__name__}: {text}".splitlines()[0][:_LENGTH] if is_lack else ""
 
 
@@ -71,6 +73,19 @@ def words_behind(error: BaseException) -> str:
         return words
     causes = [cause for cause in (error.__cause__, error.__context__) if cause is not None]
     return next(filter(None, map(words_behind, causes)), "")
+
+
+def _is_of_cudf(error: RuntimeError, text: str) -> bool:
+    """Whether cuDF refuses its input, or a function that it cannot compile."""
+    name = f"{type(error).__module__}.{type(error).__name__}"
+    return name == "cudf.core.udf.utils.UDFError" or (type(error) is RuntimeError and bool(_OF_CUDF.search(text)))
+
+
+def _is_of_input(error: BaseException, text: str) -> bool:
+    """Whether a GPU library raised the error, or a library of the CPU one about the type of an argument."""
+    raised_in = _raised_in(error.__traceback__)
+    is_type = isinstance(error, TypeError) and bool(_OF_ARGUMENT.search(text))
+    return raised_in in _LIBRARIES or (is_type and raised_in in _GIVEN_ARGUMENTS)
 
 
 def _is_of_signature(error: BaseException, text: str) -> bool:

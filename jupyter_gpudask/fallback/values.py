@@ -38,6 +38,11 @@ def has_function_of_user(value: Any) -> bool:
     return kind not in _DATA and any(map(_is_function_of_user, _parts(value)))
 
 
+def is_of_linear_algebra(function: Any) -> bool:
+    """Whether this is, or has, a function of a module such as `numpy.linalg`."""
+    return any(".linalg" in str(getattr(part, "__module__", "")) for part in _parts(function))
+
+
 def has_results_on_host(value: Any) -> bool:
     """Whether this is, or has, a function of `patches.user_functions` whose results belong on the host."""
     return any(

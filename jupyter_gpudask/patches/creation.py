@@ -16,6 +16,8 @@ from ..fallback.missing import words_behind
 from ..inspection.arguments import calling_frame
 from ..inspection.placement import can_move, place_of, to_gpu
 from ..overlay.config_overlay import current_record
+from .arrays.marks import mark_frame
+from .arrays.operand_placement import placed
 from .host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
 
 if TYPE_CHECKING:
@@ -28,18 +30,26 @@ def create_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     """As a creation function of `dask.array`; under the CuPy backend its array is moved to the GPUs."""
     __tracebackhide__ = True
     result = original(*args, **kwargs)
-    if array_creation_dispatch.backend != "cupy" or not _is_to_be_moved([*args, *kwargs.values()]):
+    if array_creation_dispatch.backend != "cupy":
         return result
-    return _array_to_gpu(result)
+    if _is_to_be_moved([*args, *kwargs.values()]):
+        return _array_to_gpu(result)
+    if original.__name__ == "eye" and _is_on_host(result):  # called by Dask, as for the inverse of a matrix
+        return placed(result, calling_frame())
+    return result
 
 
 def create_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As a function that creates a dataframe; under the cuDF backend it is moved to the GPUs."""
     __tracebackhide__ = True
     result = original(*args, **kwargs)
-    if dataframe_creation_dispatch.backend != "cudf" or not _is_to_be_moved([*args, *kwargs.values()]):
+    if dataframe_creation_dispatch.backend != "cudf" or not _is_on_host(result):
         return result
-    return _frame_to_gpu(result) if _is_on_host(result) else result
+    if _is_to_be_moved([*args, *kwargs.values()]):
+        return _frame_to_gpu(result)
+    if original.__name__ == "from_pandas":  # called by Dask, with what the user has passed to another function
+        mark_frame(result.expr)
+    return result
 
 
 def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -57,7 +67,8 @@ def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     try:
         return original(*args, **kwargs)
     except Exception as error:
-        words = words_behind(error)
+        # pandas' reader of ORC reads all files of a folder.
+        words = f"cuDF: {error}" if isinstance(error, IsADirectoryError) else words_behind(error)
         if not words:
             raise
     reader = original.__name__

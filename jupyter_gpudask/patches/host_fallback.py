@@ -199,8 +199,10 @@ def place_of_inputs(expression: Any) -> str | None:
 
 
 def frame_to_gpu(collection: Any) -> Any:
-    """A collection on the GPU, unless cuDF cannot hold it; anything else as it is."""
+    """A collection on the GPU, unless cuDF cannot hold it; anything else, such as a number, as it is."""
     if not is_dask_collection(collection) or place_of(collection) != "host":
+        return collection
+    if hasattr(collection, "expr") and place_of_partitions(collection.expr) is None:
         return collection
     try:
         return to_gpu(collection)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from dask._expr import Expr
 from dask.array import core
 from dask.base import unpack_collections
 from dask.utils import funcname
@@ -19,15 +20,17 @@ from ..inspection.arguments import first_argument
 from ..inspection.placement import can_move, name_of, place_of, place_of_partitions, results_to_host, to_gpu
 from ..inspection.user_code import names_behind, names_of
 from ..overlay.config_overlay import current_record
-from .arrays.marks import may_be_moved
-from .host_fallback import expression_on_host, frame_to_gpu, note_on_host, refuse_if_strict
+from .arrays.marks import is_plain_data, may_be_moved
+from .host_fallback import expression_on_host, frame_to_gpu, note_on_host, place_of_inputs, refuse_if_strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 _INDEXING = ("getitem", "getitem_variadic")
 _OF_CUPY = ("Unsupported type <class 'numpy.ndarray'>", "Implicit conversion to a NumPy array is not allowed")
-_OF_THE_USER = ("MapPartitions", "MapOverlap", "MapOverlapAlign")
+_MAY_MIX = ("Fused", "MapOverlap", "MapOverlapAlign", "MapPartitions")
+"""Expressions for which no operation mixes its inputs: functions of the user, and what an optimizer has fused, such as
+the move of a dataframe to a GPU with an operation on two."""
 
 
 def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -87,12 +90,14 @@ def _kind(array: core.Array) -> str:
 def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As ``new_collection``; refuses an expression that mixes dataframes on the CPU and on GPUs.
 
-    What was on a GPU before, or has a dtype that cuDF lacks, is not on the CPU because the user created it there; then
-    the others are moved there, too.
+    Plain data that the user has passed to the operation, such as a dataframe of pandas to ``merge``, is moved to the
+    GPUs. What was on a GPU before, or has a dtype that cuDF lacks, is not on the CPU because the user created it there;
+    then the others are moved there, too.
     """
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
-    if type(expression).__name__ not in _OF_THE_USER:
+    if type(expression).__name__ not in _MAY_MIX:
+        expression = _with_plain_data_on_gpu(expression, original)
         first = {place_of_partitions(part): part for part in reversed(expression.dependencies())}
         if first.keys() >= {"host", "gpu"}:
             on_host = [part for part in expression.dependencies() if place_of_partitions(part) == "host"]
@@ -102,7 +107,22 @@ def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
                 note_on_host(operation, words, original(first["gpu"]).npartitions)
                 return original(expression_on_host(expression, original))
             _refuse({place: original(first[place]) for place in ("host", "gpu")})
-    return original(*args, **kwargs)
+    return original(expression)
+
+
+def _with_plain_data_on_gpu(expression: Any, make_collection: Callable[..., Any]) -> Any:
+    """The expression with the dataframes of pandas that the user has passed to it on GPUs, if another one is there."""
+    if place_of_inputs(expression) != "gpu":
+        return expression
+    plain = [
+        isinstance(part, Expr) and place_of_partitions(part) == "host" and is_plain_data(part)
+        for part in expression.operands
+    ]
+    if not any(plain):
+        return expression
+    move = frame_to_gpu if _falls_back() else to_gpu
+    pairs = zip(expression.operands, plain, strict=True)
+    return type(expression)(*(move(make_collection(part)).expr if is_plain else part for part, is_plain in pairs))
 
 
 def _was_on_gpu(expression: Any) -> bool:

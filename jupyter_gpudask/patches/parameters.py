@@ -79,6 +79,7 @@ PARAMETERS = {
     "dask.dataframe.dask_expr._indexing:LocIndexer._loc": "self iindexer cindexer",
     "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",
     "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine": "engine meta",
+    "dask.dataframe.dask_expr.io.io:FromPandas._get_lengths": "self",
     "dask.dataframe.dask_expr.io.records:to_records": "df",
     "dask.dataframe.dask_expr:FrameBase.__array__": "self dtype **kwargs",
     "dask.dataframe.dask_expr:FrameBase.values": "",
@@ -124,6 +125,7 @@ PARAMETERS = {
         "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
         "storage_options include_path_column **kwargs"
     ),
+    "dask.dataframe:repartition": "df divisions force",
     "dask.dataframe:to_datetime": "arg errors dayfirst yearfirst utc format exact unit origin cache",
     "dask.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
     "dask.local:get_async": (

@@ -1,19 +1,20 @@
 """A dataframe operation whose metadata cuDF lacks runs on the host as a whole; cuDF is a class of that name here."""
 
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 
 import dask.array as da
 import dask.dataframe as dd
 import pandas as pd
 import pytest
 from dask._expr import Expr
+from dask.dataframe.dask_expr._expr import Fused
 
 from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.fallback.log import Place, fallback_log
-from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.inspection.placement import place_of, place_of_partitions
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.overlay.config_overlay import Overlay
-from jupyter_gpudask.patches import creation, host_fallback
+from jupyter_gpudask.patches import creation, host_fallback, mixed_operands
 from jupyter_gpudask.patches.frames.methods import call_method
 from jupyter_gpudask.patches.host_fallback import build_frame
 from jupyter_gpudask.patches.mixed_operands import check_frames
@@ -209,6 +210,45 @@ def test_dataframes_are_mixed_if_cudf_cannot_hold_one(cell, monkeypatch):
         check_frames(new_collection, Sum(Source("gpu"), Source("host")))
 
 
+@pytest.mark.parametrize("fallback", ["host", "error", "strict"])
+def test_a_frame_of_pandas_that_is_passed_to_an_operation_is_placed_with_the_other_operands(
+    cell, monkeypatch, fallback
+):
+    monkeypatch.setattr(creation, "dataframe_creation_dispatch", SimpleNamespace(backend="cudf"))
+    cell(fallback)
+    right = pd.DataFrame({"k": [1, 3], "b": [10, 30]})
+    made_by_dask = FunctionType(by_dask.__code__, {"__name__": "dask.dataframe", "make": creation.create_frame})
+    plain = made_by_dask(dd.from_pandas, right, npartitions=1)
+    assert place_of(plain) == "host"
+    monkeypatch.setattr(host_fallback, "to_gpu", lambda _: Collection(Source("gpu")))
+    monkeypatch.setattr(mixed_operands, "to_gpu", lambda _: Collection(Source("gpu")))
+    before = fallback_log.blocks.copy()
+    for left, other in ((Source("gpu"), plain.expr), (plain.expr[["b"]], Source("gpu"))):
+        result = check_frames(new_collection, Sum(left, other))
+        assert [place_of_partitions(part) for part in result.expr.dependencies()] == ["gpu", "gpu"]
+    assert not fallback_log.blocks_since(before)
+    assert place_of(check_frames(new_collection, Sum(Source("host"), plain.expr))) == "host"
+
+
+def test_an_optimized_dataframe_whose_inputs_are_moved_in_a_fused_task_is_no_mixture(cell):
+    cell("host")
+    moved = Moved(Source("gpu"))
+    fused = Fused([Sum(moved, Source("gpu")), moved], Source("host"), Source("gpu"))
+    assert {place_of_partitions(part) for part in fused.dependencies()} == {"host", "gpu"}
+    assert check_frames(new_collection, fused).expr is fused
+
+
+def by_dask(function, data, npartitions):
+    return make(function, data, npartitions=npartitions)  # noqa: F821 - of the module that it is moved to
+
+
+def test_a_number_of_the_host_is_not_moved(cell):
+    number = dd.from_pandas(pd.Series([1.0, 2.0]), npartitions=1).sum()
+    assert place_of(number) == "host"
+    cell("host")
+    assert host_fallback.frame_to_gpu(number) is number
+
+
 def test_the_line_of_an_expression_of_arrays_is_known(cell):
     array = da.ones(3)
     cell("host")
@@ -279,6 +319,22 @@ def test_a_file_that_cudf_cannot_read_with_these_options_is_read_on_the_host(cel
     cell("strict")
     with pytest.raises(NotOnGpuError, match="read_csv"):
         creation.read_frame(read_csv, "data.csv", blocksize=25e6)
+
+
+def test_a_folder_that_cudf_cannot_read_is_read_on_the_host(cell, monkeypatch):
+    def read_orc(path):
+        raise IsADirectoryError(21, "Is a directory", path)
+
+    pandas = SimpleNamespace(read_orc=lambda path: Collection(Source("host")))
+    dispatch = SimpleNamespace(backend="cudf", dispatch=lambda name: {"pandas": pandas}[name])
+    monkeypatch.setattr(creation, "dataframe_creation_dispatch", dispatch)
+    cell("error")
+    with pytest.raises(IsADirectoryError):
+        creation.read_frame(read_orc, "folder")
+    cell("host")
+    before = fallback_log.blocks.copy()
+    assert place_of(creation.read_frame(read_orc, "folder")) == "gpu"
+    assert [place.operation for place in fallback_log.blocks_since(before)] == ["read_orc"]
 
 
 @pytest.mark.parametrize(("fallback", "stays"), [("host", True), ("error", False)])

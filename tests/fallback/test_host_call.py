@@ -1,8 +1,12 @@
 """A function that falls back to the host: which errors count, which arguments are copied, and where its results are."""
 
+import functools
 import gc
 import pickle
+import sys
 import weakref
+from contextlib import contextmanager
+from types import FunctionType, SimpleNamespace
 
 import dask
 import dask.array as da
@@ -213,3 +217,32 @@ def test_tuples_of_dask_are_moved():
 
     result = HostFallback(first)(CombinedOutput((cupy.ones(2), 1, None)))
     assert (type(result), type(result[0]), *result[1:]) == (CombinedOutput, cupy.ndarray, 1, None)
+
+
+def test_functions_of_linear_algebra_and_of_the_user_are_called_with_cupys_checks(monkeypatch):
+    checks = []
+
+    @contextmanager
+    def errstate(*, linalg):
+        checks.append(linalg)
+        yield
+        checks.append("before")
+
+    def solved(_block):
+        return checks[-1] if checks else "without"
+
+    block = cupy.ones(2)
+    monkeypatch.setitem(sys.modules, "cupyx", SimpleNamespace(errstate=errstate))
+    of_numpy, of_dask = (
+        FunctionType(solved.__code__, {"checks": checks}, name, None, solved.__closure__) for name in "ab"
+    )
+    of_numpy.__module__, of_dask.__module__ = "numpy.linalg", "dask.array.core"
+    assert HostFallback(of_dask)(block) == "without"
+    for function in (of_numpy, functools.partial(of_numpy), solved):
+        assert HostFallback(function)(block) == "raise"
+        assert checks[-1] == "before"
+
+
+def test_a_singular_matrix_raises_the_error_of_numpy():
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        HostFallback(np.linalg.inv)(cupy.ones((2, 2)))

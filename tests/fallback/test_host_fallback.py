@@ -3,6 +3,7 @@
 import functools
 import re
 import threading
+import types
 
 import dask
 import dask.array as da
@@ -251,3 +252,22 @@ def test_a_graph_with_the_fallback_has_the_same_tasks():
         assert with_it.keys() == dict(graph).keys()
         plain = convert_legacy_graph(dict(graph))
         assert all(node.dependencies == plain[key].dependencies for key, node in with_it.items())
+
+
+def square_of_host(number):
+    return float(np.asarray(number)) ** 2
+
+
+square_of_scipy = types.FunctionType(
+    square_of_host.__code__, {"float": float, "np": np, "__name__": "scipy.stats._some"}
+)
+
+
+def test_functions_of_scipy_in_delayed_tasks_fall_back_and_those_of_the_user_do_not(cell):
+    on_host = cell()
+    total = array()[2].sum()
+    result = dask.delayed(square_of_scipy)(total) + 1  # as `dask.array.stats` does
+    assert float(result.compute()) == NUMBERS[2].sum() ** 2 + 1
+    assert on_host() == {"square_of_host": 1}
+    with pytest.raises(TypeError, match="Implicit conversion"):
+        dask.delayed(square_of_host)(total).compute()

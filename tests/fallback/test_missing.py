@@ -43,6 +43,12 @@ def test_a_lack_is_told_from_other_errors(function, words):
     assert bool(found) == bool(words) or isinstance(failure.value, ValueError)  # CuPy's own about shapes: tried again
 
 
+class UDFError(RuntimeError):
+    """Stands for that of cuDF."""
+
+    __module__ = "cudf.core.udf.utils"
+
+
 def raised_in(module, error):
     """The error, as code of that module raises it."""
     scope = {"__name__": module, "error": error}
@@ -67,6 +73,9 @@ def raised_in(module, error):
         ("cudf.utils.queryutils", SyntaxError("invalid syntax")),
         ("pandas.core.reshape.concat", TypeError("cannot concatenate object of type '<class 'cudf.DataFrame'>'")),
         ("cudf.core.column", TypeError("Implicit conversion to a host NumPy array via __array__ is not allowed")),
+        ("pandas.core.reshape.merge", TypeError("Can only merge Series, a <class 'cudf.core.DataFrame'> was passed")),
+        ("pandas.core.util.hashing", TypeError("Unexpected type for hashing <class 'cudf.core.dataframe.DataFrame'>")),
+        ("cudf.core.udf.rolling_utils", UDFError("Signature mismatch: 1 argument types given")),
         ("dask_cudf._expr", NotImplementedError("axis not yet supported in clip.")),
         ("pylibcudf.rolling", RuntimeError("CUDF failure at: rolling.cu:55: Unsupported aggregation")),
     ],
@@ -81,6 +90,9 @@ def test_what_failed_on_a_gpu_for_a_lack_is_one(module, error):
         ("__main__", TypeError("Implicit conversion to a NumPy array is not allowed.")),
         ("__main__", TypeError("my_function() got an unexpected keyword argument 'shape'")),
         ("__main__", NotImplementedError("later")),
+        ("analysis", TypeError("a <class 'cudf.core.dataframe.DataFrame'> is not what I want")),
+        ("pandas.core.indexes", ValueError("a <class 'cudf.core.dataframe.DataFrame'> of 3 rows")),
+        ("cudf.core.frame", RuntimeError("of no kind that is known")),
         ("analysis", ValueError("cupy has no such thing")),
         ("numpy.linalg", np.linalg.LinAlgError("Singular matrix")),
         ("cupy.cuda.memory", MemoryError("Out of memory allocating 8 bytes")),
@@ -131,7 +143,7 @@ def test_an_error_of_numba_about_a_gpu_array_is_a_lack():
 def test_the_page_says_what_the_code_does():
     table = PAGE.partition("### What counts as lacking")[2].partition("\n- ")[0]
     rows = re.findall(r"^\| (?:`(\w+)`|an error of Numba) \| (.*) \|$", table, re.MULTILINE)
-    assert len(rows) == 6
+    assert len(rows) == 7
     for name, examples in rows:
         kind = getattr(__builtins__, name, None) if not isinstance(__builtins__, dict) else __builtins__.get(name)
         for text in re.findall("`([^`]+)`", examples):

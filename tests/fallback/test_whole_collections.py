@@ -135,6 +135,8 @@ FRAME = dd.from_pandas(
     npartitions=1,
 )
 
+TEXTS = FRAME[["n", "name"]]
+
 BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS)), npartitions=1)
 
 
@@ -225,6 +227,13 @@ def test_times_of_a_day_and_lists_stay_on_the_host():
         ("clip", (FRAME.x,), {"upper": 0.5}, False),
         ("describe", (FRAME,), {}, True),
         ("describe", (FRAME.x,), {}, False),
+        ("describe", (FRAME.x,), {"percentiles": [0.1, 0.9]}, False),
+        ("describe", (TEXTS.name,), {}, True),
+        ("describe", (TEXTS,), {}, False),
+        ("describe", (TEXTS, False, [0.1, 0.9]), {}, False),
+        ("describe", (TEXTS,), {"include": "all"}, True),
+        ("describe", (TEXTS,), {"exclude": ["number"]}, True),
+        ("describe", (TEXTS[["name"]],), {}, True),
         ("groupby", (FRAME.x, FRAME.x > 1), {}, True),
         ("groupby", (FRAME.x, FRAME.n), {}, False),
         ("groupby", (FRAME, "n"), {}, False),

@@ -55,7 +55,7 @@ def test_every_function_that_may_create_an_array_is_in_the_table():
 
 
 def test_every_function_that_may_create_a_frame_is_in_the_table():
-    expected = {name for name in dd.__all__ if re.match("from_|read_|concat", name)}
+    expected = {name for name in dd.__all__ if re.match("from_|read_|concat|repartition", name)}
     assert expected == set().union(*row("dataframes"))
 
 

@@ -62,6 +62,14 @@ def test_a_quotient_that_cudf_rounds_is_told(operation, warned, monkeypatch, rec
     assert [str(each.message)[:11] for each in recwarn] == ["cuDF rounds"] * warned
 
 
+def test_a_partition_has_its_own_length_after_the_length_of_all_was_asked_for():
+    frame = dd.from_pandas(pd.DataFrame({"a": range(12)}), npartitions=3)
+    later = frame + 1  # on GPUs, each dataframe of from_pandas is an operation on the one of pandas
+    assert len(frame) == len(later) == 12
+    assert [len(part) for part in later.partitions] == [len(part) for part in frame.partitions] == [4, 4, 4]
+    assert len(later.partitions[1:]) == 8
+
+
 def adding(step):
     def add(number):
         return number + step

@@ -1,5 +1,7 @@
 """Lists and NumPy arrays that Dask's functions are given: on the GPU in cells for GPUs, or where their company is."""
 
+from types import FunctionType
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -65,6 +67,23 @@ def test_beside_a_collection_from_outside_it_stays_on_the_cpu(name):
         x = WITH_A_COLLECTION[name](OUTSIDE)
     assert isinstance(x._meta, np.ndarray)
     np.testing.assert_array_equal(result_of(x), expected)
+
+
+def times_identity(a):
+    return dot(a, eye(2, chunks=1))  # noqa: F821 - of the module that it is moved to
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["of the cell", "from outside"])
+def test_an_identity_that_dask_creates_is_placed_with_the_other_operands(inside):
+    # As in `dask.array.linalg.inv`, which needs SciPy.
+    module = {"eye": da.eye, "dot": da.dot, "__name__": "dask.array.linalg"}
+    function = FunctionType(times_identity.__code__, module)
+    matrix = da.from_array(PLAIN.reshape(2, 2), chunks=1)
+    with switched_to("cupy", "pandas"):
+        product = function(da.from_array(PLAIN.reshape(2, 2), chunks=1) if inside else matrix)
+    result = result_of(product)
+    assert type(result) is type(product._meta) is (cupy.ndarray if inside else np.ndarray)
+    np.testing.assert_array_equal(result.get() if inside else result, PLAIN.reshape(2, 2))
 
 
 @pytest.mark.parametrize("name", ALONE)

@@ -41,3 +41,14 @@ def may_be_moved(array: Array) -> bool:
     """
     names: Any = getattr(array.dask, "layers", {})
     return has_mark(array, [array.name], "plain data") or has_mark(array, names, "gpu", "not for GPUs")
+
+
+def mark_frame(expression: Any) -> None:
+    """Mark the expression of a dataframe that Dask made of plain data."""
+    object.__setattr__(expression, _NAME, "plain data")  # Dask's own sets an operand
+
+
+def is_plain_data(expression: Any) -> bool:
+    """Whether a dataframe is made of nothing but plain data that the user has passed to functions of Dask."""
+    inputs = [part for part in expression.walk() if not part.dependencies()]
+    return all(vars(part).get(_NAME) == "plain data" for part in inputs)

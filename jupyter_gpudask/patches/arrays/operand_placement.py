@@ -44,8 +44,11 @@ def place_plain_data(original: Callable[..., Array], /, *args: Any, **kwargs: An
     is_for_arrays = (
         caller.f_globals.get("__name__", "").startswith(_ARRAYS) and caller.f_code.co_name not in _OTHER_CALLERS
     )
-    if not is_for_arrays or not can_move(array):
-        return array
+    return placed(array, caller) if is_for_arrays and can_move(array) else array
+
+
+def placed(array: Any, caller: FrameType) -> Any:
+    """An array on the host that the function of `caller`, one of Dask, has created, with the other operands."""
     if not _is_host_call(caller):
         return to_gpu(array)
     mark(array, "plain data")

@@ -143,8 +143,18 @@ def _clip(owner: Any, arguments: list[Any]) -> str:
     return "cuDF rounds the bounds of clip to integers" if has_fraction and _kinds(owner) & set("iu") else ""
 
 
-def _describe(owner: Any, _arguments: list[Any]) -> str:
-    return "cuDF does not describe times" if _kinds(owner) & set("mM") else ""
+def _describe(owner: Any, arguments: list[Any]) -> str:
+    kinds = _kinds(owner)
+    if kinds & set("mM"):
+        return "cuDF does not describe times"
+    is_of_texts = owner.ndim == 1 or not kinds & set("iufc") or any(map(_selects_columns, arguments))
+    return "cuDF has no column of numbers and texts" if is_of_texts and kinds - set("iufc") else ""
+
+
+def _selects_columns(argument: Any) -> bool:
+    """Whether an argument of ``describe`` is its ``include`` or ``exclude``, and not the percentiles."""
+    is_list = isinstance(argument, list | tuple) and not all(isinstance(each, int | float) for each in argument)
+    return is_list or isinstance(argument, type) or (isinstance(argument, str) and argument == "all")
 
 
 def _groupby(owner: Any, arguments: list[Any]) -> str:
