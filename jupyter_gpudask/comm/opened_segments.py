@@ -8,7 +8,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .pinned_segments import HEADER, LIMIT, NAME, Mapping
+from .pinned_segments import HEADER, LIMIT, MOST, NAME, Mapping
 
 if TYPE_CHECKING:
     from .pinned_segments import Device, Reference
@@ -71,7 +71,7 @@ class OpenedSegments:
 
     def _close_unused(self) -> None:
         for serial in list(self._opened):
-            if sum(each.size for each in self._opened.values()) <= self._limit:
+            if sum(each.size for each in self._opened.values()) <= self._limit and len(self._opened) <= MOST:
                 return
             if serial not in self._in_use:
                 self._opened.pop(serial).close()

@@ -16,6 +16,9 @@ from typing import Any, NamedTuple, Protocol
 LIMIT = 2 * 2**30
 """Bytes of all segments of a process, at most."""
 
+MOST = 128
+"""Number of segments, at most: each has two file descriptors in its owner, and one in each other process."""
+
 HEADER = 4096
 """Bytes before the data of a segment."""
 
@@ -25,7 +28,6 @@ NAME = "jupyter_gpudask"
 _STATE, _SERIAL = 0, slice(8, 24)
 _FREE, _FILLED = 0, 1
 _UNIT = 2**20
-_MOST = 128  # each needs a file descriptor
 
 
 class Device(Protocol):
@@ -180,10 +182,10 @@ class SegmentPool:
     def _new(self, size: int) -> Segment:
         size = -(-size // _UNIT) * _UNIT
         filled = [each.size for each in self._segments if not each.free]
-        if sum(filled) + size > self._limit or len(filled) >= _MOST:
+        if sum(filled) + size > self._limit or len(filled) >= MOST:
             raise SegmentLimitError
         for segment in [each for each in self._segments if each.free]:
-            if self.size + size <= self._limit and len(self._segments) < _MOST:
+            if self.size + size <= self._limit and len(self._segments) < MOST:
                 break
             self._remove(segment)
         segment = Segment(self, self._device, size)

@@ -280,6 +280,17 @@ def test_a_pool_has_few_file_descriptors():
     assert pool.take(2 * 2**20, 1).size == 2 * 2**20
     assert len(pool._segments) == 128
 
+    device = Device()
+    opened = OpenedSegments(device)
+    for segment in [*segments[:7], *segments[8:]]:
+        opened.open(segment.reference)
+        opened.release(segment.reference)
+        segment.free = True
+    more = [pool.take(2 * 2**20, 1) for _ in range(5)]
+    for segment in more:
+        opened.open(segment.reference)
+    assert len(device.pinned) == 128
+
 
 def test_what_was_not_used_between_two_trims_is_unmapped():
     device = Device()
