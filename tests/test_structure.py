@@ -33,7 +33,7 @@ ALLOWED = {
     "random_numbers": {"inspection"},
     "overlay": {"inspection"},
     "patches": {"fallback", "random_numbers", "inspection", "overlay"},
-    "switch": {"patches", "inspection", "overlay"},
+    "switch": {"comm", "patches", "inspection", "overlay"},
     # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
     "profiling": {"graph", "worker", "inspection"},
     "session": {"launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},

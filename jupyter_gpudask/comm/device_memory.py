@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,30 +21,49 @@ from distributed.protocol.cuda import cuda_dumps, cuda_loads
 from distributed.protocol.serialize import register_serialization_family
 from distributed.utils import nbytes
 
-from .pinned_segments import OpenedSegments, Reference, Segment, SegmentLimitError, SegmentPool
+from .opened_segments import OpenedSegments
+from .pinned_segments import LIMIT, FilledSegments, Reference, SegmentLimitError, SegmentPool
 
 if TYPE_CHECKING:
     from .pinned_segments import Device
 
 FAMILY = "gpudask-pinned"
 SEGMENTS = "gpudask-segments"
-"""The name under which the context of a message has the list of the segments that its connection has filled."""
+"""The name under which the context of a message has its `FilledSegments`."""
 
 _LEAST = 2**18
 _ALIGNMENT = 256
+_PART = 8  # of the memory limit of a worker, because its resident memory contains the segments
+_IDLE = 30.0
 
 _log = logging.getLogger(__name__)
-_switch = threading.Event()
 
 
-def enable() -> None:
-    """Let this process, a worker, send and receive device memory so."""
-    _switch.set()
+class _Settings:
+    """Whether this process shares memory, and the bytes of its own segments, and of those that it maps, at most."""
+
+    enabled = False
+    limit = LIMIT
+
+
+_settings = _Settings()
+_creating = threading.Lock()
+
+
+def enable(memory_limit: int | None = None) -> None:
+    """Let this process, a worker with this memory limit in bytes, send and receive device memory so."""
+    _settings.limit = min(LIMIT, memory_limit // _PART) if memory_limit else LIMIT
+    _settings.enabled = True
+
+
+def disable() -> None:
+    """Undo `enable`."""
+    _settings.enabled = False
 
 
 def is_enabled() -> bool:
     """Whether this process does so."""
-    return _switch.is_set()
+    return _settings.enabled
 
 
 def dumps(obj: Any, context: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -58,21 +78,24 @@ def dumps(obj: Any, context: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]
     places, total = _layout(sizes)
     if total < _LEAST:
         raise NotImplementedError
-    filled: list[Segment] = context[SEGMENTS]
+    filled: FilledSegments = context[SEGMENTS]
     try:
-        segment = _transfer().pool.take(total, filled)
+        transfer = _transfer()
+        segment = transfer.pool.take(total, filled)
     except SegmentLimitError:
         raise NotImplementedError from None
     except Exception as error:
         _stop_using(error)
         raise NotImplementedError from error
-    filled[:] = [each for each in filled if each.holder is filled and not each.free]
-    filled.append(segment)
-    device = _transfer().device
-    for frame, size, place in zip(frames, sizes, places, strict=True):
-        if size > 0:
-            device.to_host(segment.address + place, frame)
-    device.event().synchronize()
+    try:
+        for frame, size, place in zip(frames, sizes, places, strict=True):
+            if size > 0:
+                transfer.device.to_host(segment.address + place, frame)
+        transfer.device.event().synchronize()
+    except BaseException:
+        segment.free = True
+        raise
+    filled.add(segment)  # only now, because a thread that closes the connection unmaps it
     host_frames = [frame for frame, size in zip(frames, sizes, strict=True) if size < 0]
     own = {"segment": tuple(segment.reference), "sizes": tuple(sizes), "compression": (False,) * len(host_frames)}
     return header | own, host_frames
@@ -85,7 +108,8 @@ def loads(header: dict[str, Any], frames: list[Any]) -> Any:
     try:
         segment = transfer.opened.open(reference)
     except Exception as error:
-        _stop_using(error)
+        if not isinstance(error, FileNotFoundError):  # which says that the owner has ended or removed the segment
+            _stop_using(error)
         raise CommClosedError(f"the shared memory of process {reference.pid} cannot be opened: {error}") from error
     try:
         sizes = header["sizes"]
@@ -100,10 +124,13 @@ def loads(header: dict[str, Any], frames: list[Any]) -> Any:
     return cuda_loads(header, found)
 
 
-def give_up(filled: list[Segment]) -> None:
-    """Remove the segments that a closed connection has filled and that are not read."""
-    for segment in list(filled):
-        segment.pool.give_up(segment, filled)
+def release_unused() -> None:
+    """Unmap all segments that are not in use."""
+    with _creating:
+        exists = _create.cache_info().currsize
+    if exists:
+        _transfer().trim()  # what is used until here counts as used, for a while
+        _transfer().trim()
 
 
 register_serialization_family(FAMILY, dumps, loads)
@@ -114,8 +141,8 @@ class _Transfer:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.pool = SegmentPool(device)
-        self.opened = OpenedSegments(device)
+        self.pool = SegmentPool(device, _settings.limit)
+        self.opened = OpenedSegments(device, _settings.limit)
         self._copied: queue.SimpleQueue[tuple[Any, Reference]] = queue.SimpleQueue()
         threading.Thread(target=self._release, name="gpudask-segments", daemon=True).start()
 
@@ -123,10 +150,25 @@ class _Transfer:
         """Release a segment once the copies that were begun have ended, without waiting for them."""
         self._copied.put((self.device.event(), reference))
 
+    def trim(self) -> None:
+        """Unmap what was not used since the last call."""
+        self.pool.trim()
+        self.opened.trim()
+
     def _release(self) -> None:
+        next_trim = time.monotonic() + _IDLE
         while True:
-            event, reference = self._copied.get()
-            event.synchronize()
+            try:
+                event, reference = self._copied.get(timeout=max(0.0, next_trim - time.monotonic()))
+            except queue.Empty:
+                self.trim()
+                next_trim = time.monotonic() + _IDLE
+                continue
+            try:
+                event.synchronize()
+            except Exception as error:  # noqa: BLE001 - CUDA's; the segment is not used again
+                _stop_using(error)
+                continue
             self.opened.release(reference)
 
 
@@ -162,13 +204,18 @@ class _Cuda:
         return event
 
 
-@cache
 def _transfer() -> _Transfer:
+    with _creating:  # the event loop and the thread to which Dask offloads may be first at once
+        return _create()
+
+
+@cache
+def _create() -> _Transfer:
     return _Transfer(_Cuda())
 
 
 def _stop_using(error: Exception) -> None:
-    _switch.clear()
+    disable()
     _log.warning("From now on device memory is sent to other workers by the socket, not by shared memory: %s", error)
 
 

@@ -11,11 +11,20 @@ import mmap
 import os
 import secrets
 import threading
-from collections import OrderedDict
 from typing import Any, NamedTuple, Protocol
 
 LIMIT = 2 * 2**30
-_HEADER = 4096
+"""Bytes of all segments of a process, at most."""
+
+MOST = 128
+"""Number of segments, at most: each has two file descriptors in its owner, and one in each other process."""
+
+HEADER = 4096
+"""Bytes before the data of a segment."""
+
+NAME = "jupyter_gpudask"
+"""The name of the file of a segment."""
+
 _STATE, _SERIAL = 0, slice(8, 24)
 _FREE, _FILLED = 0, 1
 _UNIT = 2**20
@@ -56,27 +65,28 @@ class SegmentLimitError(Exception):
     """There is no room for a segment of this size."""
 
 
-class _Mapping:
+class Mapping:
     """A file in memory that is mapped and page-locked: a header of one page, and `size` bytes of data."""
 
     def __init__(self, device: Device, descriptor: int, size: int) -> None:
         self.size = size
         self._device = device
-        self._memory = mmap.mmap(descriptor, _HEADER + size)
+        self._memory = mmap.mmap(descriptor, HEADER + size)
         self._first = ctypes.c_char.from_buffer(self._memory)
         self._start = ctypes.addressof(self._first)
         self._pinned = False
+        self.used = True
         try:
-            device.pin(self._start, _HEADER + size)
+            device.pin(self._start, HEADER + size)
         except BaseException:
-            _Mapping.close(self)
+            Mapping.close(self)
             raise
         self._pinned = True
 
     @property
     def address(self) -> int:
         """Where the data begin."""
-        return self._start + _HEADER
+        return self._start + HEADER
 
     @property
     def serial(self) -> bytes:
@@ -90,7 +100,10 @@ class _Mapping:
     @property
     def free(self) -> bool:
         """Whether nothing in it waits to be read."""
-        return self._memory[_STATE] == _FREE
+        try:
+            return self._memory[_STATE] == _FREE
+        except ValueError:  # another thread has unmapped it
+            return True
 
     @free.setter
     def free(self, free: bool) -> None:
@@ -99,18 +112,19 @@ class _Mapping:
     def close(self) -> None:
         """Unlock and unmap the memory."""
         if self._pinned:
+            self._pinned = False
             self._device.unpin(self._start)
         del self._first
         self._memory.close()
 
 
-class Segment(_Mapping):
+class Segment(Mapping):
     """A segment that this process fills."""
 
     def __init__(self, pool: SegmentPool, device: Device, size: int) -> None:
-        descriptor = os.memfd_create("jupyter_gpudask", os.MFD_CLOEXEC)
+        descriptor = os.memfd_create(NAME, os.MFD_CLOEXEC)
         try:
-            os.ftruncate(descriptor, _HEADER + size)
+            os.ftruncate(descriptor, HEADER + size)
             super().__init__(device, descriptor, size)
         except BaseException:
             os.close(descriptor)
@@ -139,7 +153,7 @@ class SegmentPool:
         """A segment of at least `size` bytes; raises `SegmentLimitError` if too much waits to be read."""
         with self._lock:
             segment = self._unused(size) or self._new(size)
-            segment.free, segment.holder = False, holder
+            segment.free, segment.holder, segment.used = False, holder, True
             return segment
 
     def give_up(self, segment: Segment, holder: object) -> None:
@@ -147,6 +161,14 @@ class SegmentPool:
         with self._lock:
             if segment.holder is holder and segment in self._segments and not segment.free:
                 self._remove(segment)
+
+    def trim(self) -> None:
+        """Remove the segments that were not used since the last call."""
+        with self._lock:
+            for segment in [each for each in self._segments if each.free and not each.used]:
+                self._remove(segment)
+            for segment in self._segments:
+                segment.used = False
 
     @property
     def size(self) -> int:
@@ -159,63 +181,48 @@ class SegmentPool:
 
     def _new(self, size: int) -> Segment:
         size = -(-size // _UNIT) * _UNIT
+        filled = [each.size for each in self._segments if not each.free]
+        if sum(filled) + size > self._limit or len(filled) >= MOST:
+            raise SegmentLimitError
         for segment in [each for each in self._segments if each.free]:
-            if self.size + size <= self._limit:
+            if self.size + size <= self._limit and len(self._segments) < MOST:
                 break
             self._remove(segment)
-        if self.size + size > self._limit:
-            raise SegmentLimitError
-        self._segments.append(Segment(self, self._device, size))
-        return self._segments[-1]
+        segment = Segment(self, self._device, size)
+        self._segments.append(segment)
+        return segment
 
     def _remove(self, segment: Segment) -> None:
         self._segments.remove(segment)
+        segment.holder = None
         segment.close()
 
 
-class OpenedSegments:
-    """Segments of other processes, which stay mapped until others take their place."""
+class FilledSegments:
+    """The segments that one message fills."""
 
-    def __init__(self, device: Device, limit: int = LIMIT) -> None:
-        self._device = device
-        self._limit = limit
-        self._opened: OrderedDict[bytes, _Mapping] = OrderedDict()
-        self._in_use: set[bytes] = set()
-        self._lock = threading.Lock()
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+        self._given_up = False
+        self._lock = threading.RLock()  # a garbage collection inside may call `give_up`
 
-    def open(self, reference: Reference) -> _Mapping:
-        """The segment, which stays mapped until `release`; raises OSError if its owner has removed it."""
+    def add(self, segment: Segment) -> None:
+        """Add a segment that is filled, so that `give_up` may unmap it."""
         with self._lock:
-            mapping = self._opened.get(reference.serial)
-            if mapping is None:
-                mapping = self._opened[reference.serial] = self._map(reference)
-            self._opened.move_to_end(reference.serial)
-            self._in_use.add(reference.serial)
-            self._close_unused()
-            return mapping
+            self._segments.append(segment)
+            given_up = self._given_up
+        if given_up:
+            self.give_up()
 
-    def release(self, reference: Reference) -> None:
-        """Let the owner use the segment again."""
+    def give_up(self) -> None:
+        """Remove the segments that are not read, also those that are added later: the message does not arrive."""
         with self._lock:
-            self._opened[reference.serial].free = True
-            self._in_use.discard(reference.serial)
+            self._given_up = True
+            segments, self._segments = self._segments, []
+        for segment in segments:
+            segment.pool.give_up(segment, self)
 
-    def _map(self, reference: Reference) -> _Mapping:
-        descriptor = os.open(f"/proc/{reference.pid}/fd/{reference.descriptor}", os.O_RDWR | os.O_CLOEXEC)
-        try:
-            if os.fstat(descriptor).st_size != _HEADER + reference.size:
-                raise FileNotFoundError(f"process {reference.pid} has removed the segment")
-            mapping = _Mapping(self._device, descriptor, reference.size)
-        finally:
-            os.close(descriptor)
-        if mapping.serial != reference.serial:
-            mapping.close()
-            raise FileNotFoundError(f"process {reference.pid} has removed the segment")
-        return mapping
-
-    def _close_unused(self) -> None:
-        for serial in list(self._opened):
-            if sum(each.size for each in self._opened.values()) <= self._limit:
-                return
-            if serial not in self._in_use:
-                self._opened.pop(serial).close()
+    @property
+    def are_read(self) -> bool:
+        """Whether all of them are read."""
+        return all(each.holder is not self or each.free for each in self._segments)

@@ -14,7 +14,6 @@ import os
 import secrets
 import socket
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask.config
@@ -24,13 +23,14 @@ from distributed.comm.tcp import MAX_BUFFER_SIZE, TCP, BaseTCPListener, _close_c
 from tornado.iostream import IOStream
 from tornado.tcpserver import TCPServer
 
-from ..protocol.unix_socket import peer_of, short_name
+from ..protocol.unix_socket import peer_of, pid_scope, short_name
 from . import device_memory
+from .addresses import address_of, path_of
+from .pinned_segments import FilledSegments
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from .pinned_segments import Segment
+    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
@@ -57,31 +57,38 @@ class UnixComm(TCP):
         self._finalizer.atexit = False
         this = weakref.ref(self)
         stream.set_close_callback(lambda: _close_comm(this))
-        self._segments: list[Segment] = []
-        weakref.finalize(self, device_memory.give_up, self._segments).atexit = False
+        self._filled: list[FilledSegments] = []
+        weakref.finalize(self, _give_up, self._filled).atexit = False
 
     def handshake_info(self) -> dict[str, Any]:
-        """Override of Dask's method, with whether this process is a worker that shares memory."""
-        return super().handshake_info() | {_SHARED_MEMORY: device_memory.is_enabled()}
+        """Override of Dask's method, with where the pid of a worker that shares memory is valid."""
+        return super().handshake_info() | {_SHARED_MEMORY: pid_scope() if device_memory.is_enabled() else ""}
 
     @staticmethod
     def handshake_configuration(local: dict[str, Any], remote: dict[str, Any]) -> dict[str, Any]:
-        """Override of Dask's method: whether both processes are such workers."""
-        both = all(each.get(_SHARED_MEMORY, False) for each in (local, remote))
-        return TCP.handshake_configuration(local, remote) | {_SHARED_MEMORY: both}
+        """Override of Dask's method: whether both processes are such workers, and find each other in /proc."""
+        here, there = (each.get(_SHARED_MEMORY, "") for each in (local, remote))
+        return TCP.handshake_configuration(local, remote) | {_SHARED_MEMORY: bool(here) and here == there}
 
     async def write(self, msg: Any, serializers: Any = None, on_error: str = "message") -> int:
         """Override of Dask's method."""
-        if serializers is None and self.handshake_options.get(_SHARED_MEMORY) and device_memory.is_enabled():
-            self.handshake_options[device_memory.SEGMENTS] = self._segments  # in the context of the serializers
-            serializers = (device_memory.FAMILY, "dask", "pickle")
-        written: int = await super().write(msg, serializers, on_error)
+        if serializers is not None or not self.handshake_options.get(_SHARED_MEMORY) or not device_memory.is_enabled():
+            written: int = await super().write(msg, serializers, on_error)
+            return written
+        filled = FilledSegments()
+        self._filled[:] = [*(each for each in self._filled if not each.are_read), filled]
+        self.handshake_options[device_memory.SEGMENTS] = filled  # in the context of the serializers
+        try:
+            written = await super().write(msg, (device_memory.FAMILY, "dask", "pickle"), on_error)
+        except BaseException:
+            filled.give_up()
+            raise
         return written
 
     def abort(self) -> None:
         """Override of Dask's method."""
         super().abort()
-        device_memory.give_up(self._segments)
+        _give_up(self._filled)
 
 
 class UnixConnector:
@@ -89,7 +96,7 @@ class UnixConnector:
 
     async def connect(self, address: str, deserialize: bool = True, **_: Any) -> UnixComm:  # noqa: FBT002 - Dask's
         """Connect to ``DIRECTORY:NUMBER``; raises `CommClosedError` unless a process of this user listens there."""
-        path = _path(address)
+        path = path_of(address)
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             while True:
@@ -108,7 +115,8 @@ class UnixConnector:
         if not _is_own(connection):
             connection.close()
             raise FatalCommClosedError(f"The socket {path} belongs to another user.")
-        return UnixComm(_stream(connection), _PREFIX + _address(path.parent, 0), _PREFIX + address, deserialize)
+        local = address_of(address.rpartition(":")[0], 0)
+        return UnixComm(_stream(connection), _PREFIX + local, _PREFIX + address, deserialize)
 
 
 class UnixListener(BaseTCPListener):
@@ -122,7 +130,7 @@ class UnixListener(BaseTCPListener):
         """Bind the first free number, or the one that was asked for."""
         server: Any = TCPServer(max_buffer_size=int(MAX_BUFFER_SIZE))
         server.handle_stream = self._handle_stream
-        directory = Path(self.ip)
+        directory = path_of(address_of(self.ip, self.port)).parent
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             os.fchmod(bound.fileno(), 0o600)  # before others can see it
@@ -131,14 +139,14 @@ class UnixListener(BaseTCPListener):
         except OSError:
             bound.close()
             raise
-        self.bound_address = (str(directory), number)
+        self.bound_address = (self.ip, number)
         self.tcp_server = server
         server.add_socket(bound)
 
     def stop(self) -> None:
         """Stop listening, and remove the socket."""
         if self.tcp_server is not None and self.bound_address is not None:
-            _path(_address(*self.bound_address)).unlink(missing_ok=True)
+            path_of(address_of(*self.bound_address)).unlink(missing_ok=True)
         super().stop()
 
     def _bind(self, bound: socket.socket, directory: Path) -> int:
@@ -166,7 +174,7 @@ class UnixListener(BaseTCPListener):
             return
         _enlarge_buffers(stream.socket)
         directory, number = self.get_host_port()
-        local, peer = (self.prefix + _address(directory, each) for each in (number, 0))
+        local, peer = (self.prefix + address_of(directory, each) for each in (number, 0))
         comm = UnixComm(stream, local, peer, self.deserialize)
         comm.allow_offload = self.allow_offload
         try:
@@ -204,7 +212,7 @@ class UnixBackend(Backend):
 
     def get_local_address_for(self, loc: str) -> str:
         """Any free number in the same directory."""
-        return _address(loc.rpartition(":")[0], 0)
+        return address_of(loc.rpartition(":")[0], 0)
 
 
 def can_listen(directory: Path) -> bool:
@@ -218,13 +226,9 @@ def can_listen(directory: Path) -> bool:
     return True
 
 
-def _address(directory: Path | str, number: int) -> str:
-    return f"{directory}:{number}"
-
-
-def _path(address: str) -> Path:
-    directory, _, number = address.rpartition(":")
-    return Path(directory, number)
+def _give_up(filled: list[FilledSegments]) -> None:
+    for each in list(filled):
+        each.give_up()
 
 
 def _is_own(connection: socket.socket) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PREFIX, _SUFFIX = "gpudask-", ".sock"
+_LONGEST = 107
 
 
 def socket_path(runtime: Path, server: int) -> Path:
@@ -26,12 +27,12 @@ def socket_path(runtime: Path, server: int) -> Path:
     server
         The pid of the server; in a kernel, ``JPY_PARENT_PID``.
     """
-    return runtime / f"{_PREFIX}{_pid_scope()}-{server}{_SUFFIX}"
+    return runtime / f"{_PREFIX}{pid_scope()}-{server}{_SUFFIX}"
 
 
 def bind_socket(path: Path) -> socket.socket:
     """Listen at `path`, for this user only; stale sockets of this host and container are removed."""
-    for other in path.parent.glob(f"{_PREFIX}{_pid_scope()}-*{_SUFFIX}"):
+    for other in path.parent.glob(f"{_PREFIX}{pid_scope()}-*{_SUFFIX}"):
         if other == path or not _is_listening(other):
             other.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -68,7 +69,7 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
     return pid, uid
 
 
-def _pid_scope() -> str:
+def pid_scope() -> str:
     """A hash of the host, its boot and the pid namespace, within which pids are unique.
 
     Source: random(4), boot_id; pid_namespaces(7).
@@ -90,7 +91,13 @@ def _is_listening(path: Path) -> bool:
 
 @contextmanager
 def short_name(path: Path) -> Iterator[str]:
-    """A short name for `path`, because the name of a socket has at most 107 bytes."""
+    """`path`, or if that is too long a short name for it, because the name of a socket has at most 107 bytes.
+
+    The path itself is better: systemd-tmpfiles removes old sockets in /tmp unless /proc/net/unix contains their path.
+    """
+    if path.is_absolute() and len(os.fsencode(path)) <= _LONGEST:
+        yield str(path)
+        return
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"

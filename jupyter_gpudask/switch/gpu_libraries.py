@@ -65,7 +65,7 @@ def prepare_gpu_backends(*, spilling: str) -> None:
 
 
 def release_memory(**_: Any) -> int:
-    """Release cached blocks, FFT plans and the free part of growing pools.
+    """Release cached blocks, FFT plans, the free part of growing pools, and shared memory that waits to be used again.
 
     The memory of variables and results stays allocated, and so does a pool of fixed size.
 
@@ -79,6 +79,9 @@ def release_memory(**_: Any) -> int:
         return 0
     import cupy
 
+    from ..comm import device_memory
+
+    device_memory.release_unused()
     before, _total = cupy.cuda.runtime.memGetInfo()
     cupy.fft.config.get_plan_cache().clear()
     cupy.cuda.Device().synchronize()  # stream-ordered frees take effect when the stream is done

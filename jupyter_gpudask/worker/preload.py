@@ -37,7 +37,7 @@ async def dask_setup(worker: Worker) -> None:
     if logs := os.environ.get(LOGS_VARIABLE):
         send_output_to(worker_log(Path(logs), worker.name))
     die_with_parent()
-    device_memory.enable()
+    device_memory.enable(worker.memory_manager.memory_limit)
     await worker.plugin_add(plugin=MetricsPlugin(), name=METRICS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+from ..comm import device_memory
 from .allocator import release_unused
 
 
@@ -11,3 +12,4 @@ def reset_worker() -> None:
     """Delete what nothing refers to any more, and return its device memory."""
     gc.collect()
     release_unused()
+    device_memory.release_unused()

@@ -88,7 +88,7 @@ class Device:
 def install():
     """Make this the device of the process."""
     device_memory._Cuda = Device
-    device_memory._transfer.cache_clear()
+    device_memory._create.cache_clear()
     device_memory.enable()
 
 

@@ -15,25 +15,28 @@ from distributed.protocol import to_serialize
 from helpers import wait_until
 
 from jupyter_gpudask.comm import device_memory
-from jupyter_gpudask.comm.pinned_segments import OpenedSegments, SegmentLimitError, SegmentPool
+from jupyter_gpudask.comm.opened_segments import OpenedSegments
+from jupyter_gpudask.comm.pinned_segments import FilledSegments, SegmentLimitError, SegmentPool
+from jupyter_gpudask.comm.unix import UnixComm
 
 sys.path.append(str(Path(__file__).parent))
 import numpy_device
 from numpy_device import Array, Device
 
 LARGE = np.arange(100_000)
+INFO = {"compression": None, "python": sys.version_info[:3], "pickle-protocol": 5}
 
 
 @pytest.fixture
 def device(monkeypatch):
     """The device of this process, which is a worker that shares memory."""
     monkeypatch.setattr(device_memory, "_Cuda", Device)
-    device_memory._transfer.cache_clear()
+    device_memory._create.cache_clear()
     device_memory.enable()
     Array.pickled = 0
     yield device_memory._transfer().device
-    device_memory._switch.clear()
-    device_memory._transfer.cache_clear()
+    device_memory.disable()
+    device_memory._create.cache_clear()
 
 
 def exchange(directory, use):
@@ -92,9 +95,9 @@ def test_a_segment_is_not_used_again_before_its_copies_have_ended(tmp_path, devi
         device.wait.clear()
         found = await other.read()
         await asyncio.sleep(0)
-        assert [segment.free for segment in comm._segments] == [False]
+        assert not comm._filled[0].are_read
         device.wait.set()
-        wait_until(lambda: comm._segments[0].free, 10)
+        wait_until(lambda: comm._filled[0].are_read, 10)
         return found
 
     assert exchange(tmp_path, use).values() == [LARGE.tolist()]
@@ -116,7 +119,7 @@ def test_small_arrays_and_those_without_room_pass_through_the_socket(tmp_path, d
 def test_a_process_that_is_no_worker_gets_no_reference(tmp_path, device):
     async def use(comm, other):
         comm.handshake_options = comm.handshake_configuration(
-            comm.local_info, comm.remote_info | {"gpudask-shared-memory": False}
+            comm.local_info, comm.remote_info | {"gpudask-shared-memory": ""}
         )
         return (await send(comm, other, Array(LARGE)))[0]
 
@@ -135,7 +138,103 @@ def test_what_a_lost_connection_has_not_delivered_is_removed(tmp_path, device):
 
     exchange(tmp_path, use)
     wait_until(lambda: not device.pinned, 10)
-    assert not device_memory.is_enabled()  # the segment could not be opened
+    assert device_memory.is_enabled()  # for other connections
+
+
+def test_a_connection_sends_more_after_a_segment_that_it_filled_has_made_room_for_another(
+    tmp_path, device, monkeypatch
+):
+    async def use(comm, other):
+        first, _ = await send(comm, other, Array(LARGE))
+        wait_until(lambda: comm._filled[0].are_read, 10)
+        monkeypatch.setattr(pool(), "_limit", 8 * 2**20)
+        pool().take(8 * 2**20, None).free = True  # by another connection
+        second, _ = await send(comm, other, Array(LARGE + 1))
+        return first.values() + second.values()
+
+    assert exchange(tmp_path, use) == [LARGE.tolist(), (LARGE + 1).tolist()]
+    assert device.to_devices == 2
+
+
+def test_a_connection_that_is_closed_while_a_message_is_copied_unmaps_the_segment_afterwards(
+    tmp_path, device, monkeypatch
+):
+    async def use(comm, _):
+        def event():
+            comm.abort()  # as another thread does
+            pinned.extend(device.pinned)
+            return Device().event()
+
+        monkeypatch.setattr(device, "event", event)
+        with pytest.raises(CommClosedError):
+            await comm.write(to_serialize(Array(LARGE)))
+
+    pinned = []
+    exchange(tmp_path, use)
+    assert len(pinned) == 1
+    assert not device.pinned
+
+
+@pytest.mark.usefixtures("device")
+def test_a_message_that_cannot_be_written_leaves_nothing_behind(tmp_path):
+    async def use(comm, other):
+        with pytest.raises(OverflowError):
+            await comm.write({"x": to_serialize(Array(LARGE)), "y": 2**70})
+        assert pool().size == 0
+        return (await send(comm, other, Array(LARGE)))[0].values()
+
+    assert exchange(tmp_path, use) == [LARGE.tolist()]
+
+
+def test_an_error_while_copying_frees_the_segment(tmp_path, device, monkeypatch):
+    async def use(comm, other):
+        def to_host(*_):
+            raise RuntimeError("cudaErrorIllegalAddress")
+
+        monkeypatch.setattr(device, "to_host", to_host)
+        await comm.write({"x": to_serialize(Array(LARGE))})
+        with pytest.raises(TypeError, match="cudaErrorIllegalAddress"):
+            await other.read()
+        return [segment.free for segment in pool()._segments]
+
+    assert exchange(tmp_path, use) == [True]
+
+
+def test_workers_that_do_not_see_each_other_in_proc_share_nothing():
+    here, there = {"gpudask-shared-memory": "a"}, {"gpudask-shared-memory": "b"}
+    assert UnixComm.handshake_configuration(INFO | here, INFO | here)["gpudask-shared-memory"]
+    assert not UnixComm.handshake_configuration(INFO | here, INFO | there)["gpudask-shared-memory"]
+    assert not UnixComm.handshake_configuration(INFO | {"gpudask-shared-memory": ""}, INFO)["gpudask-shared-memory"]
+
+
+@pytest.mark.usefixtures("device")
+def test_segments_are_at_most_an_eighth_of_the_memory_limit():
+    limits = []
+    for memory_limit in (None, 0, 2**30, 2**40):
+        device_memory._create.cache_clear()
+        device_memory.enable(memory_limit)
+        transfer = device_memory._transfer()
+        assert transfer.pool._limit == transfer.opened._limit
+        limits.append(transfer.pool._limit)
+    device_memory.enable()
+    assert limits == [2**31, 2**31, 2**27, 2**31]
+
+
+def test_unused_segments_are_removed_at_once_on_request_but_not_those_in_use(tmp_path, device):
+    async def use(comm, other):
+        await send(comm, other, Array(LARGE))
+        wait_until(lambda: comm._filled[0].are_read, 10)
+        assert len(device.pinned) == 2  # once by each end
+        await comm.write(to_serialize(Array(LARGE)))
+        device_memory.release_unused()
+        assert len(device.pinned) == 1
+        found = await other.read()
+        wait_until(lambda: comm._filled[0].are_read, 10)
+        device_memory.release_unused()
+        assert not device.pinned
+        return found.values()
+
+    assert exchange(tmp_path, use) == [LARGE.tolist()]
 
 
 def test_a_device_that_cannot_lock_pages_is_used_through_the_socket(tmp_path, device, monkeypatch, caplog):
@@ -162,6 +261,61 @@ def test_a_pool_keeps_to_its_limit_and_prefers_segments_of_about_the_size():
     small.free = large.free = True
     assert pool.take(9 * 2**20, 1).size == 9 * 2**20
     assert pool.size <= 10 * 2**20
+
+
+def test_what_is_too_large_for_a_pool_removes_nothing():
+    pool = SegmentPool(Device(), limit=10 * 2**20)
+    pool.take(6 * 2**20, 1).free = True
+    with pytest.raises(SegmentLimitError):
+        pool.take(11 * 2**20, 1)
+    assert pool.size == 6 * 2**20
+
+
+def test_a_pool_has_few_file_descriptors():
+    pool = SegmentPool(Device())
+    segments = [pool.take(1, 1) for _ in range(128)]
+    with pytest.raises(SegmentLimitError):
+        pool.take(1, 1)
+    segments[7].free = True
+    assert pool.take(2 * 2**20, 1).size == 2 * 2**20
+    assert len(pool._segments) == 128
+
+    device = Device()
+    opened = OpenedSegments(device)
+    for segment in [*segments[:7], *segments[8:]]:
+        opened.open(segment.reference)
+        opened.release(segment.reference)
+        segment.free = True
+    more = [pool.take(2 * 2**20, 1) for _ in range(5)]
+    for segment in more:
+        opened.open(segment.reference)
+    assert len(device.pinned) == 128
+
+
+def test_what_was_not_used_between_two_trims_is_unmapped():
+    device = Device()
+    pool, opened = SegmentPool(device), OpenedSegments(device)
+    segment = pool.take(1, 1)
+    opened.open(segment.reference)
+    for _ in range(3):
+        pool.trim()
+        opened.trim()
+    assert len(device.pinned) == 2  # it is in use at both ends
+    opened.release(segment.reference)
+    pool.take(1, 1).free = True
+    pool.trim()
+    assert pool.size > 0
+    opened.trim()
+    pool.trim()
+    opened.trim()
+    assert not device.pinned
+
+
+def test_a_message_that_was_given_up_gives_up_what_is_added_later():
+    pool, filled = SegmentPool(Device()), FilledSegments()
+    filled.give_up()
+    filled.add(pool.take(1, filled))
+    assert pool.size == 0
 
 
 def test_segments_of_others_are_unmapped_when_there_are_too_many_but_not_while_they_are_in_use():

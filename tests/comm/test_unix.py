@@ -11,10 +11,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from distributed import Client, Scheduler, Worker
+from distributed import Client, Nanny, Scheduler, Worker
 from distributed.comm import connect, get_address_host, listen
 from distributed.comm.core import CommClosedError
 
+from jupyter_gpudask.comm.addresses import host_of
 from jupyter_gpudask.comm.unix import can_listen
 
 pytestmark = pytest.mark.filterwarnings("ignore:Port 8787 is already in use")
@@ -63,6 +64,35 @@ def test_scheduler_worker_and_client_work(directory):
                 return await client.submit(sum, [1, 2])
 
     assert asyncio.run(main()) == 3
+
+
+def test_names_of_directories_may_have_any_character(tmp_path):
+    async def main(directory):
+        options = {"protocol": "unix", "host": host_of(directory), "dashboard_address": "127.0.0.1:0"}
+        async with (
+            Scheduler(port=0, **options) as scheduler,
+            Nanny(scheduler.address, **options, nthreads=1) as nanny,
+            Client(scheduler.address, asynchronous=True) as client,
+        ):
+            assert len(list(directory.iterdir())) == 3
+            return await client.submit(sum, [1, 2], workers=nanny.worker_address)
+
+    directory = tmp_path / os.fsdecode(b"a:b %41 [#?] \xc3\xa9 \xff")
+    directory.mkdir()
+    assert asyncio.run(main(directory)) == 3
+    assert list(directory.iterdir()) == []
+
+
+def test_the_kernel_lists_sockets_by_their_path(short_directory):
+    """Then systemd-tmpfiles does not take them for old files."""
+
+    async def main():
+        listener = await listen(f"unix://{short_directory}:7", echo)
+        names = await asyncio.to_thread(Path("/proc/net/unix").read_text)
+        listener.stop()
+        return names
+
+    assert f"{short_directory}/7" in asyncio.run(main())
 
 
 def test_many_connections_at_once_are_accepted(directory):

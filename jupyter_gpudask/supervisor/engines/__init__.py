@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask.config
 
+from ...comm.addresses import host_of
 from ...comm.unix import SCHEME
 from ...machine.plan import has_usable_gpus
 
@@ -82,7 +83,7 @@ def create_cluster(
         "memory_limit": "auto" if spec.memory_limit == "auto" else spec.memory_limit or 0,
     }
     if sockets is not None:
-        common |= {"protocol": SCHEME, "host": str(sockets)}
+        common |= {"protocol": SCHEME, "host": host_of(sockets)}
     elif spec.protocol == "ucx" and plan.engine == "cuda" and cluster_class is None:
         common["protocol"] = "ucx"
     if cluster_class is not None:
