@@ -59,16 +59,12 @@ def free(session: Session) -> FreeView:
         released = cluster.run_on_workers(release_memory, _RESPONSE_TIMEOUT)
         workers = session.state().workers
         sizes = {addresses.get(address, address): size for address, size in released.items()}
+        has_hosts = len({worker.host for worker in workers}) > 1
         for worker in workers:  # several workers of somebody else may share a GPU
-            freed[_gpu_of(worker)] = freed.get(_gpu_of(worker), 0) + sizes.get(worker.name, 0)
+            gpu = f"{worker.host} GPU {worker.gpu_index}" if has_hosts else f"GPU {worker.gpu_index}"
+            freed[gpu] = freed.get(gpu, 0) + sizes.get(worker.name, 0)
     freed["kernel"] = release_memory()
     return FreeView(freed, workers, pool=cluster is not None and cluster.spec.pool is not None)
-
-
-def _gpu_of(worker: WorkerState) -> str:
-    """The GPU of a worker, with the host if the cluster has several."""
-    host = getattr(worker, "host", "")
-    return f"{host}{' ' if host else ''}GPU {worker.gpu_index}"
 
 
 def _name_of(dask_worker: Any) -> str:
