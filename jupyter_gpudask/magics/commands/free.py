@@ -59,7 +59,7 @@ def free(session: Session) -> FreeView:
         released = cluster.run_on_workers(release_memory, _RESPONSE_TIMEOUT)
         workers = session.state().workers
         sizes = {addresses.get(address, address): size for address, size in released.items()}
-        has_hosts = len({worker.host for worker in workers}) > 1
+        has_hosts = not cluster.is_owned or len({worker.host for worker in workers}) > 1
         for worker in workers:  # several workers of somebody else may share a GPU
             gpu = f"{worker.host} GPU {worker.gpu_index}" if has_hosts else f"GPU {worker.gpu_index}"
             freed[gpu] = freed.get(gpu, 0) + sizes.get(worker.name, 0)
