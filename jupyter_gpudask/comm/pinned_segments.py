@@ -52,7 +52,7 @@ class Device(Protocol):
 class Reference(NamedTuple):
     """How another process finds a segment: the owner's pid and file descriptor, the size in bytes, and a random number.
 
-    The number tells it from a segment that had the same file descriptor before.
+    The number distinguishes it from a segment that had the same file descriptor before.
     """
 
     pid: int

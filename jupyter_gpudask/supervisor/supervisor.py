@@ -193,7 +193,7 @@ class Supervisor:
         while True:
             # A parent that does not keep up misses reports.
             if self._status == "ready" and self._stream.backlog <= _MAX_BACKLOG:
-                with suppress(ClusterLostError):  # `finished` says so if that goes on
+                with suppress(ClusterLostError):  # `finished` reports it if the cluster stays lost
                     self._stream.send(StateReport(state=await self.state()))
             await asyncio.sleep(interval)
 

@@ -13,11 +13,11 @@ import numpy as np
 from dask.array import Array
 
 from ...errors import NotOnGpuError
-from ...fallback.log import Place, fallback_log
 from ...inspection.arguments import bind
 from ...inspection.placement import place_of, to_host
 from ...inspection.user_code import user_line
 from ...overlay.config_overlay import current_record
+from ..host_fallback import note_on_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,10 +58,9 @@ def _is_masked(value: Any) -> bool:
 def _move_to_host(array: Array) -> None:
     """Move an array that is assigned to, which stays the same object."""
     __tracebackhide__ = True
-    record, line = current_record(), user_line()
+    record = current_record()
     if record is None or record.fallback != "host":
-        raise NotOnGpuError("setitem", array.name, _WORDS, line)
+        raise NotOnGpuError("setitem", array.name, _WORDS, user_line())
     on_host = to_host(array)
     array._meta, array.dask, array._name = on_host._meta, on_host.dask, on_host.name  # noqa: SLF001
-    fallback_log.note_cell(record.id)
-    fallback_log.add_collection(Place("setitem", line, _WORDS), record.id, array.npartitions)
+    note_on_host("setitem", _WORDS, array.npartitions)
