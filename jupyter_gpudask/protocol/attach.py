@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from ..errors import ProtocolError
+from .events import Ready
 from .messages import PROTOCOL_VERSION, Folders, Message, Variables
 
 
@@ -22,6 +23,9 @@ class Attach(Message):
         The kernel that asks.
     options
         The options of the cluster to start if there is none, as attributes of a spec; `None` to start none.
+    joined
+        The cluster of somebody else to which the kernel is connected, which is to be shown: the server then sends
+        commands, and the kernel answers them; `None` for a cluster of the kernel.
     check
         Whether to only check the options, as those of a cluster that would replace the existing one.
     python, environment, path
@@ -32,6 +36,7 @@ class Attach(Message):
     protocol: int = PROTOCOL_VERSION
     kernel_id: str
     options: dict[str, Any] | None = None
+    joined: Ready | None = None
     check: bool = False
     python: str
     environment: Variables

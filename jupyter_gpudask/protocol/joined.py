@@ -37,9 +37,6 @@ class JoinedState(ClusterState):
     ----------
     workers
         Its workers, by host.
-    others_unfinished
-        The number of unfinished tasks of other clients.
     """
 
     workers: tuple[JoinedWorkerState, ...] = ()
-    others_unfinished: int = 0

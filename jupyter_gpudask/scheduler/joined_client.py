@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.joined import JoinedState, JoinedWorkerState
+from ..worker.graphs.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.joined_metrics import DEVICE, JOINED_METRICS_PLUGIN, READ_DEVICE, JoinedMetricsPlugin
-from ..worker.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.optional_plugin import dump_optional
 from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
 from .graph_router import GraphRouter

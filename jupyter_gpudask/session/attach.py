@@ -14,12 +14,14 @@ from ..launcher.cluster_process import ClusterProcess
 from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
 from ..protocol import Close, ClusterSpec, Failed, ReportAutomatic, parse_event
 from ..protocol.attach import Attach
-from ..protocol.transport import EVENT_LIMIT, MessageStream
+from ..protocol.transport import COMMAND_LIMIT, EVENT_LIMIT, MessageStream
 from ..protocol.unix_socket import connect_socket, socket_path
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
+
+    from ..protocol import Ready
 
 _CLOSE_TIMEOUT = 7.0
 _RESPONSE_TIMEOUT = 10.0
@@ -153,6 +155,23 @@ async def start_cluster(
     connection, kernel_id = connected
     request = _request(kernel_id).model_copy(update={"options": _options(spec), "path": tuple(path)})
     return await ServerCluster.attach(connection, request, on_progress=on_progress, on_lost=on_lost)
+
+
+async def connect_panel(joined: Ready) -> MessageStream | None:
+    """A stream on which the server sends commands about a cluster of somebody else; `None` without a server.
+
+    Parameters
+    ----------
+    joined
+        The connection of this kernel to the cluster.
+    """
+    connected = _connect()
+    if connected is None:
+        return None
+    connection, kernel_id = connected
+    stream = await MessageStream.from_socket(connection, limit=COMMAND_LIMIT)
+    stream.send(Attach(kernel_id=kernel_id, joined=joined, python=sys.executable, environment={}))
+    return stream
 
 
 async def check_options(spec: ClusterSpec) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 import time
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,10 @@ from .event_loop import EventLoopThread
 from .launch import attach, import_path, launch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..launcher.cluster_process import ProgressCallback
-    from ..protocol import ClusterState
+    from ..protocol import ClusterSpec, ClusterState
     from .running_cluster import RunningCluster
 
 
@@ -95,14 +96,15 @@ class Session:
         SpecError
             An option has an invalid value.
         ClusterExistsError
-            A cluster with other options is running.
+            A cluster with other options is running; if these ask for GPUs that do not exist, `GpuUnavailableError`
+            says so.
         ClusterStartError, GpuUnavailableError, GpuPackagesMissingError
             The cluster did not start.
         """
         from ..protocol import ClusterSpec
 
         spec = ClusterSpec.parse(options)
-        with self._lock:
+        with self._lock, _missing_gpus_first(spec):
             running = None if self._cluster is None else self.reconnect()
             if running is not None and not running.is_owned:
                 if options:
@@ -325,6 +327,19 @@ def _is_irrelevant(cluster: RunningCluster, option: str) -> bool:
     """Whether a cluster that is running need not have been started with this option."""
     is_of_server = cluster.ready.spec is not None  # whose panel shows the dashboard
     return option == "wait" or (option == "dashboard" and is_of_server)
+
+
+@contextmanager
+def _missing_gpus_first(spec: ClusterSpec) -> Iterator[None]:
+    """If a cluster is running, say that requested GPUs do not exist before saying that it is running."""
+    try:
+        yield
+    except ClusterExistsError:
+        if spec.gpus not in ("all", "free"):
+            from ..machine.gpus import select_gpus, visible_gpus
+
+            select_gpus(spec.gpus, visible_gpus())
+        raise
 
 
 @cache

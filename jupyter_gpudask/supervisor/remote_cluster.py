@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 from contextlib import suppress
 from importlib.metadata import version
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from ..protocol import ClusterClass, ClusterState, Progress, Ready, Start, TlsCr
 from ..scheduler.held_results import release_results
 from ..scheduler.worker_failures import WorkerFailuresPlugin
 from .engines.configured import import_class
+from .engines.kubernetes import KUBE_CLUSTER, kube_options
 from .metrics import Status, read_state
 from .plugins import register_plugins
 from .reset import reset
@@ -58,7 +60,8 @@ class RemoteCluster:
         LimitError
             The administrator allows fewer workers.
         """
-        check_limit(self._wanted, self._request.max_workers)
+        adaptive = self._request.spec.adapt
+        check_limit(max((self._wanted, *(adaptive or ()))), self._request.max_workers)
         progress = Progress(engine=self._engine, ready=0, total=self._wanted)
         on_progress(progress)
         limit = self._request.spec.start_timeout
@@ -78,6 +81,8 @@ class RemoteCluster:
             ) from None
         on_progress(progress.model_copy(update={"ready": ready}))
         await self._on_scheduler(register, self._request.path, self._engine)
+        if adaptive is not None:
+            await self.adapt(*adaptive)
         return Ready(
             engine=self._engine,
             stand_in="" if self._engine == "cuda" else f"Clusters of the profile {self._profile} have no GPUs.",
@@ -91,9 +96,9 @@ class RemoteCluster:
         )
 
     async def _start(self) -> None:
-        options = {name: value for name, value in self._class.options.items() if name != "n_workers"}
+        class_ = import_class(self._class)
         try:
-            self._cluster = import_class(self._class)(**options, asynchronous=True)
+            self._cluster = class_(**self._options(), asynchronous=True)
             await self._cluster
         except GpuDaskError:
             raise
@@ -101,14 +106,20 @@ class RemoteCluster:
             said = str(error).rstrip(".") or type(error).__name__
             raise ClusterStartError(f"{self._class.path} does not start: {said}.") from None
 
+    def _options(self) -> dict[str, Any]:
+        """The arguments of the class."""
+        options = {name: value for name, value in self._class.options.items() if name != "n_workers"}
+        if self._class.path != KUBE_CLUSTER:
+            return options
+        name = f"jupyter-gpudask-{secrets.token_hex(5)}"
+        return kube_options(options, name, self._wanted, gpu=self._engine == "cuda")
+
     async def _connect(self) -> None:
         from distributed import Client
 
         address = self._cluster.scheduler_address
         try:
-            self._client = await Client(
-                address, security=self._cluster.security, asynchronous=True, set_as_default=False
-            )
+            self._client = await Client(address, security=self._security, asynchronous=True, set_as_default=False)
         except OSError as error:
             raise ClusterStartError(
                 f"The scheduler of {self._class.path} cannot be reached at {address}: {str(error).rstrip('.')}.",
@@ -203,6 +214,10 @@ class RemoteCluster:
     def _profile(self) -> str:
         return self._request.spec.profile
 
+    @property
+    def _security(self) -> Any:
+        return getattr(self._cluster, "security", None)  # clusters of Kubernetes have none
+
     async def _on_scheduler(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run a function of this module in the process of the scheduler, which it gets as ``dask_scheduler``."""
         return await self._ask(self._client.run_on_scheduler(function, *arguments))
@@ -222,7 +237,7 @@ class RemoteCluster:
 
     def _credentials(self) -> TlsCredentials | None:
         """The credentials of dask-gateway: one certificate, which has signed itself, for all sides."""
-        security = self._cluster.security
+        security = self._security
         if security is None or not hasattr(security, "tls_cert"):
             return None
         return TlsCredentials(ca=security.tls_cert, certificate=security.tls_cert, key=security.tls_key)

@@ -26,6 +26,14 @@ c.SimpleAuthenticator.password = {password!r}
 c.UnsafeLocalBackend.clusters_directory = "{folder}/clusters"
 c.ClusterConfig.scheduler_cmd = ["{programs}/dask", "scheduler"]
 c.ClusterConfig.worker_cmd = ["{programs}/python", "-m", "jupyter_gpudask", "worker", "--cpu"]
+
+from dask_gateway_server.options import Integer, Options, String
+
+def configuration(options):
+    chosen = {{"cluster_max_workers": options.limit}}
+    return chosen | ({{"scheduler_cmd": [options.scheduler]}} if options.scheduler else {{}})
+
+c.Backend.cluster_options = Options(Integer("limit", 8), String("scheduler", ""), handler=configuration)
 """
 
 

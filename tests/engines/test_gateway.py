@@ -34,6 +34,8 @@ def server(tmp_path_factory):
             "gateway": profile(),
             "no-gateway": profile(address=f"http://127.0.0.1:{free_port()}"),
             "no-entry": profile(auth="kerberos"),
+            "full": profile(limit=0) | {"start_timeout": 8},
+            "dies": profile(scheduler="false"),
             "no-scheduler-address": profile(proxy_address=f"127.0.0.1:{free_port()}") | {"start_timeout": 8},
         }
         server = Server(tmp_path_factory.mktemp("server"), f"--GpuDask.profiles={profiles!r}", environment=environment)
@@ -95,6 +97,8 @@ def test_a_cluster_whose_scheduler_is_killed_says_so(server, kernel):
     [
         ("no-gateway", "dask_gateway.GatewayCluster does not start: Cannot connect to host 127.0.0.1:"),
         ("no-entry", "dask_gateway.GatewayCluster does not start: "),
+        ("dies", "dask_gateway.GatewayCluster does not start: Cluster "),
+        ("full", "No worker was up after 8 s: none has reached the scheduler that dask_gateway.GatewayCluster has"),
         (
             "no-scheduler-address",
             "No worker was up after 8 s: dask_gateway.GatewayCluster has not started a scheduler that",
@@ -105,3 +109,13 @@ def test_a_gateway_that_cannot_be_used_is_a_sentence(kernel, profile, sentence):
     reply = kernel.run(f"%gpudask start --profile {profile}", timeout=LIMIT)
     assert reply.status == "error"
     assert sentence in reply.error_value + reply.printed
+
+
+def test_a_wrong_password_is_a_sentence_that_does_not_show_it(kernel):
+    wrong = json.dumps({"password": "a-wrong-password"})
+    kernel.ok(f"import os\nos.environ['DASK_GATEWAY__AUTH__KWARGS'] = {wrong!r}")
+    reply = kernel.run("%gpudask start --profile gateway", timeout=LIMIT)
+    said = reply.error_value + reply.printed
+    assert "dask_gateway.GatewayCluster does not start: " in said
+    assert "Authentication failed" in said or "401" in said
+    assert "a-wrong-password" not in said

@@ -1,14 +1,17 @@
 """Engines of profiles with a class, as far as they start nothing: what is missing, and jobs in words."""
 
+import asyncio
+import os
 import sys
 
 import pytest
 
 from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, LimitError
-from jupyter_gpudask.protocol import ClusterClass, JobState
+from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, JobState, Start
 from jupyter_gpudask.protocol.missing_workers import describe_jobs
 from jupyter_gpudask.supervisor.engines.configured import import_class
 from jupyter_gpudask.supervisor.engines.ssh import check_capacity
+from jupyter_gpudask.supervisor.remote_cluster import RemoteCluster
 from jupyter_gpudask.supervisor.scaling import check_limit
 
 
@@ -52,3 +55,13 @@ def test_more_workers_than_hosts_or_the_administrator_allow_are_refused():
     check_limit(3, None)
     with pytest.raises(LimitError, match="limits clusters to 2 workers; 3 were requested"):
         check_limit(3, 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"adapt": "1,2"}])
+def test_a_cluster_whose_scheduler_runs_elsewhere_and_whose_package_is_missing_is_a_sentence(monkeypatch, options):
+    monkeypatch.setitem(sys.modules, "dask_gateway", None)
+    class_ = ClusterClass(path="dask_gateway.GatewayCluster", options={})
+    spec = ClusterSpec.parse({"engine": "cpu", "profile": "gateway"} | options)
+    request = Start(spec=spec, cluster_class=class_, parent=os.getpid())
+    with pytest.raises(ClusterStartError, match=r"GatewayCluster of this profile is not in the kernel's environment"):
+        asyncio.run(RemoteCluster(request, class_).open(lambda _: None))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...client import joined
 from ...errors import BackendUnavailableError, ClusterLostError, NotOwnedError
 from ...protocol import ClusterSpec
+from .panel import PanelReports
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -44,6 +45,7 @@ class JoinedCluster:
         self._checked: set[tuple[str, str]] = set()
         self._leaving = False
         self._watching: asyncio.Task[None] | None = None
+        self._reporting: asyncio.Task[None] | None = None
 
     @property
     def is_owned(self) -> bool:
@@ -131,6 +133,10 @@ class JoinedCluster:
         address = next((address for address, name in names.items() if name == worker), None)
         return "" if address is None else await self._ask(joined.worker_log(self.client, address, lines))
 
+    async def scheduler_log(self, lines: int) -> str:
+        """The last lines of the log that the scheduler keeps in memory."""
+        return await self._ask(joined.scheduler_log(self.client, lines))
+
     def log(self, lines: int = 200) -> str:
         """The last lines of the log that the scheduler keeps in memory."""
         text: str = self.client.sync(joined.scheduler_log, self.client, lines, callback_timeout=_RESPONSE_TIMEOUT)
@@ -139,8 +145,9 @@ class JoinedCluster:
     async def leave(self) -> None:
         """Remove the plugins and release the results of this kernel, and stop watching the connection."""
         self._leaving = True
-        if self._watching is not None:
-            self._watching.cancel()
+        for task in (self._watching, self._reporting):
+            if task is not None:
+                task.cancel()
         if self.running:
             with suppress(ClusterLostError):
                 await self._ask(joined.leave_cluster(self.client), _LEAVE_TIMEOUT)
@@ -149,12 +156,15 @@ class JoinedCluster:
         """Leave the cluster as it is: others use it."""
 
     async def watch(self, on_lost: LostCallback) -> None:
-        """From now on, call `on_lost` once if the connection ends before `leave`."""
+        """From now on, call `on_lost` once if the connection ends before `leave`, and show the cluster in the panel."""
+        self._reporting = asyncio.create_task(PanelReports(self).run())
         self._watching = asyncio.create_task(self._watch(on_lost))
 
     async def _watch(self, on_lost: LostCallback) -> None:
         while self.running:
             await asyncio.sleep(_POLL_INTERVAL)
+        if self._reporting is not None:
+            self._reporting.cancel()
         if not self._leaving:
             on_lost(lost_connection(self.ready.address))
 

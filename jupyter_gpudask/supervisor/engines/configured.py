@@ -11,6 +11,7 @@ from distributed import LocalCluster, Scheduler, SpecCluster
 from ...errors import ClusterStartError, GpuDaskError, SpecError
 from ...installation import pip_install
 from . import jobs, ssh
+from .kubernetes import KUBE_CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 
     from ...protocol import ClusterClass, ClusterSpec
 
-_EXTRAS = {"dask_jobqueue": "slurm", "dask_gateway": "gateway"}
+_EXTRAS = {"dask_jobqueue": "slurm", "dask_gateway": "gateway", "dask_kubernetes": "kubernetes"}
 """The extra of this package that installs a package of cluster classes."""
 
 
-_REMOTE_SCHEDULERS = frozenset({"dask_gateway.GatewayCluster"})
+_REMOTE_SCHEDULERS = frozenset({"dask_gateway.GatewayCluster", KUBE_CLUSTER})
 
 
 def has_remote_scheduler(cluster_class: ClusterClass) -> bool:
@@ -81,7 +82,7 @@ def make_cluster(
         raise ClusterStartError(
             f"{cluster_class.path} creates a cluster whose scheduler runs in another process.",
             "Use a class with a scheduler in the process that creates it, such as those of dask-jobqueue, or "
-            "dask_gateway.GatewayCluster.",
+            f"dask_gateway.GatewayCluster or {KUBE_CLUSTER}.",
         )
     return cluster
 

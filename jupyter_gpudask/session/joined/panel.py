@@ -1,0 +1,99 @@
+"""Shows a cluster of somebody else in the panel: answers what the Jupyter server of this kernel asks about it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from ...errors import ClusterLostError, NotOwnedError, ProtocolError
+from ...protocol import StateReport, parse_command
+from ...protocol.dispatch import answer
+from ..attach import connect_panel
+
+if TYPE_CHECKING:
+    from ...protocol import ClusterState
+    from ...protocol.transport import MessageStream
+    from .cluster import JoinedCluster
+
+logger = logging.getLogger(__name__)
+
+_SCHEDULER = "supervisor"  # as the server calls the log of the process in which the scheduler runs
+
+
+class PanelReports:
+    """Reports the state and the logs of a cluster to the server; a `CommandHandler`, which refuses to change it.
+
+    Parameters
+    ----------
+    cluster
+        The cluster.
+    """
+
+    def __init__(self, cluster: JoinedCluster) -> None:
+        self._cluster = cluster
+        self._stream: MessageStream
+        self._watching: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Answer the server until it ends, or this is cancelled; without a server, do nothing."""
+        try:
+            stream = await connect_panel(self._cluster.ready)
+            if stream is None:
+                return
+            self._stream = stream
+            try:
+                while (command := await stream.receive(parse_command)) is not None:
+                    if (event := await answer(command, self)) is not None:
+                        stream.send(event)
+            finally:
+                await self.watch(0)
+                stream.close()
+        except (OSError, ProtocolError) as error:
+            logger.warning("The panel does not show the cluster at %s: %s", self._cluster.ready.address, error)
+
+    async def state(self) -> ClusterState:
+        """The current state."""
+        return await self._cluster.state()
+
+    async def log(self, worker: str, lines: int) -> str:
+        """The last lines that a worker, or the scheduler, keeps in memory."""
+        if worker == _SCHEDULER:
+            return await self._cluster.scheduler_log(lines)
+        return await self._cluster.worker_log(worker, lines)
+
+    async def watch(self, interval: float) -> None:
+        """Report the state every `interval` seconds; 0 stops the reports."""
+        if self._watching is not None:
+            self._watching.cancel()
+        self._watching = asyncio.create_task(self._report_every(interval)) if interval else None
+
+    async def _report_every(self, interval: float) -> None:
+        while True:
+            with suppress(ClusterLostError):  # the kernel reports it if the connection stays lost
+                self._stream.send(StateReport(state=await self.state()))
+            await asyncio.sleep(interval)
+
+    async def scale(self, workers: int) -> NoReturn:  # noqa: ARG002 - as a `CommandHandler` has it
+        """Refuse."""
+        self._refuse()
+
+    async def adapt(self, minimum: int, maximum: int) -> NoReturn:  # noqa: ARG002 - as a `CommandHandler` has it
+        """Refuse."""
+        self._refuse()
+
+    async def reset(self) -> NoReturn:
+        """Refuse."""
+        self._refuse()
+
+    async def release(self) -> NoReturn:
+        """Refuse."""
+        self._refuse()
+
+    async def rename(self, holder: str) -> NoReturn:  # noqa: ARG002 - as a `CommandHandler` has it
+        """Refuse."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise NotOwnedError(self._cluster.ready.address, "It is not changed from here.")

@@ -1,0 +1,139 @@
+"""Clusters of Dask's operator for Kubernetes: the objects, and a cluster on a double of Kubernetes."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from helpers import wait_until
+from servers import Server, kernel_of
+
+from jupyter_gpudask.errors import SpecError
+from jupyter_gpudask.supervisor.engines.kubernetes import cluster_resource, kube_options
+
+pytest.importorskip("dask_kubernetes", reason="run make test-engines")
+import jsonschema
+from kubernetes_api import KubernetesApi, check_resource
+
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(400)]
+
+LIMIT = 120.0
+IMAGE = "registry.example.org/jupyter-gpudask:1"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"resources": {"limits": {"memory": "64Gi"}, "requests": {"cpu": "4"}}},
+        {"env": {"A": "1"}, "idle_timeout": 600, "scheduler_service_type": "LoadBalancer"},
+        {"worker_command": "dask cuda worker"},
+    ],
+)
+def test_the_resource_is_one_of_the_published_schema_with_a_gpu_for_each_worker_only(options):
+    resource = cluster_resource("mine", 2, gpu=True, image=IMAGE, **options)
+    check_resource(resource)
+    (worker,), (scheduler,) = (resource["spec"][part]["spec"]["containers"] for part in ("worker", "scheduler"))
+    assert resource["spec"]["worker"]["replicas"] == 2
+    assert worker["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert "nvidia.com/gpu" not in str(scheduler)
+    assert scheduler["args"][:2] == ["dask", "scheduler"]
+    assert {worker["image"], scheduler["image"]} == {IMAGE}
+
+
+def test_a_resource_that_the_operator_would_refuse_or_change_is_found():
+    resource = cluster_resource("mine", 2, gpu=False, image=IMAGE)
+    check_resource(resource)
+    assert "nvidia.com/gpu" not in str(resource)
+    with pytest.raises(jsonschema.ValidationError, match=r"spec\.worker\.image"):
+        check_resource(resource | {"spec": resource["spec"] | {"worker": resource["spec"]["worker"] | {"image": ""}}})
+    resource["spec"]["worker"]["replicas"] = "two"
+    with pytest.raises(jsonschema.ValidationError, match="'two' is not of type 'integer'"):
+        check_resource(resource)
+
+
+def test_options_that_cannot_work_are_refused_with_a_sentence():
+    with pytest.raises(SpecError, match="The option image of the profile '' is not allowed"):
+        cluster_resource("mine", 1, gpu=True)
+    limits = {"limits": {"nvidia.com/gpu": 4}}
+    with pytest.raises(SpecError, match=r"nvidia.com/gpu of the profile 4 is not allowed: give 1: each GPU"):
+        cluster_resource("mine", 1, gpu=True, image=IMAGE, resources=limits)
+
+
+def test_an_own_resource_of_the_administrator_is_passed_on():
+    own = {"metadata": {"name": "own"}}
+    options = kube_options({"custom_cluster_spec": own, "namespace": "gpu", "n_workers": 3}, "name", 1, gpu=True)
+    assert (options["custom_cluster_spec"], options["namespace"]) == (own, "gpu")
+    assert options["quiet"] is True  # what it prints would go to the pipe of the supervisor
+    assert "n_workers" not in options
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory):
+    """Two doubles of Kubernetes, without and with the operator, and a Jupyter server with profiles of both."""
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+        apis = [KubernetesApi(Path(one)), KubernetesApi(Path(two), has_operator=False)]
+        profile = {"class": "dask_kubernetes.operator.KubeCluster", "start_timeout": 90}
+        options = {"image": IMAGE, "namespace": "default", "scheduler_service_type": "LoadBalancer"}
+        profiles = {
+            "kubernetes": profile | {"options": options},
+            "no-operator": profile | {"options": options | {"resource_timeout": 3}},
+            "hangs": profile | {"options": options | {"resource_timeout": 600}, "start_timeout": 5},
+            "no-image": profile | {"options": {}},
+            "bad-type": profile | {"options": options | {"scheduler_service_type": 7}},
+        }
+        started = []
+        try:
+            for number, api in enumerate(apis):
+                environment = {**os.environ, "KUBECONFIG": str(api.file)}
+                environment["JUPYTER_RUNTIME_DIR"] = str(tmp_path_factory.mktemp(f"runtime-{number}"))
+                folder = tmp_path_factory.mktemp(f"server-{number}")
+                started.append(Server(folder, f"--GpuDask.profiles={profiles!r}", environment=environment))
+            yield [*zip(started, apis, strict=True)]
+        finally:
+            for server in started:
+                server.stop()
+            for api in apis:
+                api.stop()
+
+
+@pytest.mark.cluster
+def test_a_cluster_computes_is_scaled_and_is_deleted(servers):
+    server, api = servers[0]
+    with kernel_of(server) as kernel:
+        kernel.ok("started = %gpudask start --profile kubernetes --workers 1", timeout=LIMIT)
+        assert api.invalid == []
+        cell = kernel.ok(
+            "%%gpudask\nimport dask.array as da\nda.ones((400, 400), chunks=100).sum().compute()", timeout=LIMIT
+        )
+        assert "160000" in cell.value
+        kernel.ok("%gpudask scale 2", timeout=LIMIT)
+        names = lambda: sorted(worker["name"] for worker in server.cluster(kernel)["state"]["workers"])  # noqa: E731
+        wait_until(lambda: names() == ["worker-0", "worker-1"], LIMIT)
+        kernel.ok("%gpudask adapt 1 2", timeout=LIMIT)
+        assert api.autoscaler["spec"] == {"cluster": api.cluster["metadata"]["name"], "minimum": 1, "maximum": 2}
+        assert server.cluster(kernel)["state"]["adaptive_range"] == [1, 2]
+        kernel.ok("%gpudask scale 1", timeout=LIMIT)
+        assert api.autoscaler is None
+        wait_until(lambda: names() == ["worker-0"], LIMIT)
+        kernel.ok("%gpudask stop", timeout=LIMIT)
+        wait_until(lambda: api.cluster is None and not api.processes, 60)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("number", "profile", "sentence"),
+    [
+        (1, "no-operator", "not actioned after 3 seconds, is the Dask Operator running?"),
+        (1, "hangs", "No worker was up after 5 s: dask_kubernetes.operator.KubeCluster has not started a scheduler"),
+        (0, "no-image", "The option image of the profile '' is not allowed"),
+        (0, "bad-type", "dask_kubernetes.operator.KubeCluster does not start: "),
+    ],
+)
+def test_a_cluster_that_does_not_start_is_a_sentence_and_leaves_nothing(servers, number, profile, sentence):
+    server, api = servers[number]
+    with kernel_of(server) as kernel:
+        reply = kernel.run(f"%gpudask start --profile {profile}", timeout=LIMIT)
+        assert reply.status == "error"
+        assert sentence in reply.error_value + reply.printed
+    wait_until(lambda: api.cluster is None and not api.processes, 60)
