@@ -37,13 +37,22 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
     chosen = gpus.select_gpus("all" if spec.gpus == "free" else spec.gpus, visible)
     # If there are fewer free GPUs than the requested count, name the holders of all GPUs.
     concerned = visible if isinstance(spec.gpus, int) else chosen
-    held = [f"GPU {gpu.index} is held by {' and '.join(holders[gpu.uuid])}" for gpu in concerned if gpu.uuid in holders]
+    held: dict[str, list[str]] = {}
+    for gpu in concerned:
+        if gpu.uuid in holders:
+            held.setdefault(" and ".join(holders[gpu.uuid]), []).append(str(gpu.index))
     if held:
         others = "start on the GPUs that are free with --gpus free, " if free else ""
         is_own = any(lease.is_own for lease in leases)
         ask = "Type %gpudask stop there" if is_own else "Ask for it"
-        raise GpuHeldError(f"{', '.join(held)}.", f"{ask}, {others}or --share yes in both.")
+        said = ", ".join(f"{_listed(indices)} held by {holder}" for holder, indices in held.items())
+        raise GpuHeldError(f"{said}.", f"{ask}, {others}or --share yes in both.")
     return chosen
+
+
+def _listed(indices: Sequence[str]) -> str:
+    *first, last = indices
+    return f"GPUs {', '.join(first)} and {last} are" if first else f"GPU {last} is"
 
 
 def wanted_gpus(spec: ClusterSpec, visible: Sequence[GpuState]) -> list[GpuState]:

@@ -48,6 +48,8 @@ class PublicLease:
         The user id of the holder: the owner of the file.
     since
         When it was taken, as Unix time.
+    count
+        Of a start that waits: how many of the GPUs it needs.
     """
 
     name: str
@@ -55,6 +57,7 @@ class PublicLease:
     share: bool
     uid: int
     since: float
+    count: int = 0
 
     @property
     def holder(self) -> str:
@@ -68,8 +71,13 @@ def user_since(uid: int, since: float) -> str:
         user = pwd.getpwuid(uid).pw_name
     except KeyError:  # of another container
         user = str(uid)
-    began, today = datetime.fromtimestamp(since).astimezone(), datetime.now().astimezone()
-    return f"user {user} since {began:%H:%M}" + ("" if began.date() == today.date() else f" of {began:%Y-%m-%d}")
+    return f"user {user} since {clock_time(since)}"
+
+
+def clock_time(when: float) -> str:
+    """A Unix time in words, such as ``14:05``, with the date if that is not today."""
+    time_of_day, today = datetime.fromtimestamp(when).astimezone(), datetime.now().astimezone()
+    return f"{time_of_day:%H:%M}" + ("" if time_of_day.date() == today.date() else f" of {time_of_day:%Y-%m-%d}")
 
 
 class LeaseRegistry:
@@ -161,10 +169,14 @@ class LeaseRegistry:
                 return
 
 
-def write_lease(folder: Path, suffix: str, gpus: Sequence[str], *, share: bool) -> tuple[Path, int]:
-    """Write a locked file with GPUs, given by their UUIDs; see `create_locked`."""
-    content = json.dumps({"gpus": list(gpus), "share": share, "since": time.time()})
-    return create_locked(folder, suffix, content.encode())
+def write_lease(
+    folder: Path, suffix: str, gpus: Sequence[str], *, share: bool, since: float | None = None, count: int = 0
+) -> tuple[Path, int]:
+    """Write a locked file with GPUs, given by their UUIDs; see `create_locked` and `PublicLease`."""
+    content: dict[str, object] = {"gpus": list(gpus), "share": share, "since": time.time() if since is None else since}
+    if count:
+        content["count"] = count
+    return create_locked(folder, suffix, json.dumps(content).encode())
 
 
 def read_lease(name: str, file: int, status: os.stat_result) -> PublicLease | None:
@@ -172,9 +184,10 @@ def read_lease(name: str, file: int, status: os.stat_result) -> PublicLease | No
     try:
         values = json.loads(os.pread(file, _MAX_BYTES, 0))
         gpus, share, since = values["gpus"], values["share"], float(values["since"])
+        count = int(values.get("count", 0))
         datetime.fromtimestamp(since).astimezone()
     except (ValueError, TypeError, KeyError, OverflowError, OSError, RecursionError):
         return None
     if not isinstance(share, bool) or not isinstance(gpus, list) or not all(isinstance(gpu, str) for gpu in gpus):
         return None
-    return PublicLease(name, tuple(gpus), share, status.st_uid, since)
+    return PublicLease(name, tuple(gpus), share, status.st_uid, since, count)

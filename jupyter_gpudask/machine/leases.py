@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Self
 
 from jupyter_core.paths import jupyter_runtime_dir
 
-from .lease_registry import LeaseRegistry
-from .waiting_line import WaitingLine
+from .lease_registry import LeaseRegistry, PublicLease, clock_time
+from .waiting_line import IDLE_SUFFIX, WaitingLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -159,12 +159,15 @@ class LeaseFolder:
         The folder.
     line
         The starts that wait for GPUs, of all users if there is a directory for them.
+    idle
+        The clusters whose GPUs can be asked for, the one first that has been idle longest.
     """
 
     def __init__(self, path: Path | None = None, registry: LeaseRegistry | None = None) -> None:
         self.path = path or Path(jupyter_runtime_dir()) / "gpudask-leases"
         self._registry = registry or LeaseRegistry.from_environment()
-        self.line = WaitingLine(self._registry.path if self._registry else self.path)
+        place = self._registry.path if self._registry else self.path
+        self.line, self.idle = WaitingLine(place), WaitingLine(place, IDLE_SUFFIX)
 
     @contextmanager
     def locked(self) -> Iterator[list[Lease]]:
@@ -212,11 +215,26 @@ class LeaseFolder:
         return registry.path if registry is not None and is_public else self.path
 
     def read(self) -> list[Lease]:
-        """The leases whose process lives. Of those of others only the user and the time are known."""
+        """The leases whose process lives. Of those of others only the user and the times are known."""
         own = self._read_own()
         named = {lease.public for lease in own}
         others = [lease for lease in self._registry.read() if lease.name not in named] if self._registry else []
-        return own + [Lease(lease.gpus, lease.holder, "", 0, lease.share, lease.name) for lease in others]
+        if not others:
+            return own
+        idle = {(each.lease.uid, frozenset(each.lease.gpus)): each.lease.since for each in self.idle.read()}
+
+        def holder_of(lease: PublicLease) -> str:
+            since = idle.get((lease.uid, frozenset(lease.gpus)))
+            return lease.holder + ("" if since is None else f", idle since {clock_time(since)}")
+
+        return own + [Lease(lease.gpus, holder_of(lease), "", 0, lease.share, lease.name) for lease in others]
+
+    def read_public(self) -> list[PublicLease]:
+        """The leases whose process lives, with the user id of each holder, which nobody can forge."""
+        public = self._registry.read() if self._registry else []
+        names = {lease.name for lease in public}
+        own = [lease for lease in self._read_own() if lease.public not in names]
+        return public + [PublicLease("", lease.gpus, lease.share, os.geteuid(), 0.0) for lease in own]
 
     def wanted_before(self, place: Place | None, gpus: Iterable[str]) -> list[Lease]:
         """What the starts before `place` in the line wait for, as if they held it; see `WaitingLine.before`."""

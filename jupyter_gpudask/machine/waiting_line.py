@@ -1,6 +1,8 @@
 """The line of starts that wait for GPUs: locked files in the directory of the leases, first come first served.
 
 A start stands behind those that wait for a GPU which it could get, and not behind those that wait for other GPUs.
+Clusters that are idle stand in a line of their own, in which the one that has been idle longest is asked first for its
+GPUs: see `hand_over`.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SUFFIX = ".waiting"
+IDLE_SUFFIX = ".idle"
 _TICK = 0.002
 _TICKS = 100
 
 
 @dataclass(frozen=True, order=True)
 class Waiting:
-    """A start that waits; sorted by its time.
+    """A start that waits, or a cluster that is idle; sorted by its time.
 
     Attributes
     ----------
@@ -35,7 +38,7 @@ class Waiting:
     device, inode
         Its file, which has one place however many hard links it has.
     lease
-        The GPUs any of which it could get, and whether it would share them.
+        The GPUs any of which it could get, or which the cluster holds, and whether it would share them.
     """
 
     since: int
@@ -76,12 +79,14 @@ class WaitingLine:
     ----------
     folder
         The directory of the leases.
+    suffix
+        The suffix of its files.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, suffix: str = _SUFFIX) -> None:
+        self._folder, self._suffix = folder, suffix
 
-    def enter(self, gpus: Sequence[str], *, share: bool = False) -> Place:
+    def enter(self, gpus: Sequence[str], *, share: bool = False, since: float | None = None, count: int = 0) -> Place:
         """Stand at the end of the line; files of this user's processes that have ended are removed.
 
         Only while the directory is locked: another process would remove a file that is not locked yet.
@@ -92,15 +97,18 @@ class WaitingLine:
             The UUIDs of the GPUs any of which the start could get.
         share
             Whether it would share them.
+        since, count
+            See `PublicLease`.
 
         Raises
         ------
         OSError
             The directory cannot be written to.
         """
-        for path in self._folder.glob(f"*{_SUFFIX}"):
+        for path in self._files():
             remove_if_stale(path)
-        place = Place(*write_lease(self._folder, _SUFFIX, gpus, share=share), frozenset(gpus))
+        written = write_lease(self._folder, self._suffix, gpus, share=share, since=since, count=count)
+        place = Place(*written, frozenset(gpus))
         for _ in range(_TICKS):  # files that are made in one tick of the clock have the same time
             since = place.order[0]
             if sum(waiting.since >= since for waiting in self.read()) <= 1:  # itself
@@ -130,11 +138,14 @@ class WaitingLine:
     def read(self) -> list[Waiting]:
         """The starts that wait, the first one first."""
         found = set()
-        for path in self._folder.glob(f"*{_SUFFIX}"):
+        for path in self._files():
             with suppress(OSError), opened(path) as (file, status):
                 if is_locked(file) and (lease := read_lease(path.name, file, status)):
                     found.add(Waiting(*_order(status), lease))
         return sorted(found)
+
+    def _files(self) -> Iterable[Path]:
+        return self._folder.glob(f"*{self._suffix}")
 
 
 def _order(status: os.stat_result) -> tuple[int, int, int]:

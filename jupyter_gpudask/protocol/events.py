@@ -67,6 +67,8 @@ class Ready(Message):
         Whether the cluster existed already when the kernel asked the Jupyter server for it.
     price_per_gpu_hour, currency
         What a GPU costs per hour, as the administrator of the Jupyter server has set it; 0 without a price.
+    dashboard_path
+        The path of Dask's dashboard at the address of the Jupyter server; empty if no server shows it.
     """
 
     type: Literal["ready"] = "ready"
@@ -84,6 +86,7 @@ class Ready(Message):
     found: bool = False
     price_per_gpu_hour: float = 0.0
     currency: str = ""
+    dashboard_path: str = ""
 
 
 class StateReport(_Answer):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from .spec import ClusterSpec
 from .state import ClusterState, GpuState
@@ -185,6 +185,10 @@ class ClusterInfo(_Answer):
         The progress of the start.
     notes
         Sentences on what a start waits for, on hosts that are lost, and on jobs of a batch system without a worker.
+    wanted_by
+        Who waits for its GPUs and gets them at `given_over_at`, such as ``user anna since 14:05``; empty for nobody.
+    given_over_at
+        When the cluster is closed for that, in seconds since the epoch; `None` if it is not.
     engine
         ``cuda`` or ``cpu``; `None` until it is decided.
     stand_in
@@ -195,6 +199,8 @@ class ClusterInfo(_Answer):
         The pid of the supervisor; `None` if there is none.
     dashboard
         The path of Dask's dashboard below the server's base URL; `None` if there is none.
+    joined
+        The address of the scheduler, if the kernel is connected to a cluster that somebody else started; else empty.
     automatic
         Whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask on``.
     state
@@ -213,11 +219,14 @@ class ClusterInfo(_Answer):
     workers_ready: int = 0
     workers_total: int = 0
     notes: tuple[str, ...] = ()
+    wanted_by: str = ""
+    given_over_at: float | None = None
     engine: Literal["cuda", "cpu"] | None = None
     stand_in: str = ""
     gpus: tuple[str, ...] = ()
     pid: int | None = None
     dashboard: str | None = None
+    joined: str = ""
     automatic: bool = False
     state: ClusterState | None = None
 
@@ -256,6 +265,19 @@ class ScaleCluster(_Question):
     """Request body that scales a cluster to `workers` workers."""
 
     workers: int = Field(ge=1, le=256)
+
+
+class AdaptCluster(_Question):
+    """Request body that lets the number of workers follow the work, from `minimum` to `maximum`."""
+
+    minimum: int = Field(ge=1, le=256)
+    maximum: int = Field(ge=1, le=256)
+
+    @model_validator(mode="after")
+    def _is_range(self) -> Self:
+        if self.minimum > self.maximum:
+            raise ValueError(f"The minimum {self.minimum} is more than the maximum {self.maximum}.")
+        return self
 
 
 class ClusterLogs(_Answer):

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from ..errors import OptionConflictError, SpecError
-from ..quantities import parse_amount, parse_gpus, parse_pairs
+from ..quantities import parse_amount, parse_gpus, parse_pairs, parse_range
 from .options import Option, flag_of, start_options
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -137,6 +137,28 @@ class ClusterSpec(BaseModel):
             value_is_optional=True,
         ),
     ] = Field(default=False, description="yes or no")
+    adapt: Annotated[
+        tuple[int, int] | None,
+        BeforeValidator(parse_range),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "null"},
+                    {
+                        "type": "array",
+                        "items": {"type": "integer", "minimum": 1, "maximum": 256},
+                        "minItems": 2,
+                        "maxItems": 2,
+                    },
+                ]
+            }
+        ),
+        Option(
+            "MIN,MAX",
+            "let Dask close idle workers and start them when there is work, from MIN to MAX, as %gpudask adapt does",
+            words=("none",),
+        ),
+    ] = Field(None, description="none, or two whole numbers from 1 to 256, the smaller one first, such as 1,4")
     protocol: Annotated[
         Literal["unix", "tcp", "ucx"],
         Option("NAME", "how workers communicate: unix (sockets of this user), tcp (with TLS), or ucx (NVLink, no TLS)"),
@@ -156,17 +178,26 @@ class ClusterSpec(BaseModel):
     environment: Annotated[
         dict[str, str],
         BeforeValidator(lambda value: parse_pairs(value, str)),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "propertyNames": {
+                            "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
+                            "not": {"enum": ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"]},
+                        },
+                        "additionalProperties": {"type": "string", "pattern": "^[^\\u0000]*$"},
+                    },
+                    {"type": "array", "items": {"type": "string", "pattern": "^(?!CUDA_)[A-Za-z_]+=[^\\u0000]*$"}},
+                ]
+            },
+            mode="validation",
+        ),
         Option("NAME=VALUE", "an environment variable of each worker"),
     ] = Field(
         default_factory=dict,
         description="NAME=VALUE, where the name is not CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER (use --gpus)",
-        json_schema_extra={
-            "propertyNames": {
-                "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
-                "not": {"enum": ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"]},
-            },
-            "additionalProperties": {"type": "string", "pattern": "^[^\\u0000]*$"},
-        },
     )
     start_timeout: Annotated[float, Option("SECONDS", "how long to wait until all workers are up")] = Field(
         120.0, gt=0, le=3600, description="seconds above 0 and up to 3600"

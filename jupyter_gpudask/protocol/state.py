@@ -181,6 +181,8 @@ class ClusterState(_Model):
         The hosts that do not respond any more, at most 20, the newest last; the others do their work.
     jobs
         The jobs of a batch system whose workers are not up, and the newest that have ended, at most 20.
+    others_unfinished
+        The number of unfinished tasks of other clients, if the kernel is connected to a cluster of somebody else.
     adaptive_range
         The smallest and the largest number of workers, while workers are closed and started as the work requires.
     """
@@ -197,6 +199,7 @@ class ClusterState(_Model):
     worker_exits: tuple[WorkerExit, ...] = ()
     lost_hosts: tuple[LostHost, ...] = ()
     jobs: tuple[JobState, ...] = ()
+    others_unfinished: int = 0
     adaptive_range: tuple[int, int] | None = None
 
     @property

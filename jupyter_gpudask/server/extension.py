@@ -61,8 +61,10 @@ class GpuDaskExtension(ExtensionApp):
         """Open the kernels' socket; Jupyter calls this once the event loop is running."""
         app = self.serverapp
         assert app is not None
-        self._socket = KernelSocket(self.manager, self._monitor, socket_path(Path(app.runtime_dir), os.getpid()))
+        path = socket_path(Path(app.runtime_dir), os.getpid())
+        self._socket = KernelSocket(self.manager, self._monitor, path, app.base_url)
         await self._socket.open()
+        self.manager.hand_over.start()
 
     def initialize_handlers(self) -> None:
         """Register the handlers."""

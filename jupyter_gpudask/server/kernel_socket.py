@@ -16,7 +16,9 @@ from ..protocol.attach import Attach, parse_attach
 from ..protocol.dispatch import answer
 from ..protocol.transport import COMMAND_LIMIT, MessageStream
 from ..protocol.unix_socket import bind_socket, peer_of
+from .clusters.joined import JoinedConnection
 from .clusters.kernels import Interpreter
+from .metrics.cluster_info import DASHBOARD_PATH
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,12 +44,15 @@ class KernelSocket:
         Reads the GPUs, whose metrics are merged into the states that kernels request.
     path
         The path of the socket.
+    base_url
+        The base URL of the server, with a slash at the end.
     """
 
-    def __init__(self, manager: ClusterManager, monitor: Monitor, path: Path) -> None:
+    def __init__(self, manager: ClusterManager, monitor: Monitor, path: Path, base_url: str = "/") -> None:
         self._manager = manager
         self._monitor = monitor
         self._path = path
+        self._base_url = base_url
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -78,7 +83,8 @@ class KernelSocket:
         try:
             pid, uid = peer_of(writer.get_extra_info("socket"))
             if uid == os.getuid():
-                await _KernelConnection(self._manager, self._monitor, MessageStream(reader, writer)).run()
+                stream = MessageStream(reader, writer)
+                await _KernelConnection(self._manager, self._monitor, stream, self._base_url).run()
             else:
                 logger.warning("The kernels' socket refused process %s of user %s.", pid, uid)
         except (ConnectionError, TimeoutError):
@@ -91,7 +97,8 @@ class KernelSocket:
 class _KernelConnection:
     """The connection of one kernel, for its cluster."""
 
-    def __init__(self, manager: ClusterManager, monitor: Monitor, stream: MessageStream) -> None:
+    def __init__(self, manager: ClusterManager, monitor: Monitor, stream: MessageStream, base_url: str) -> None:
+        self._base_url = base_url
         self._manager = manager
         self._monitor = monitor
         self._stream = stream
@@ -105,6 +112,9 @@ class _KernelConnection:
             async with asyncio.timeout(_ATTACH_TIMEOUT):
                 attach = await self._stream.receive(parse_attach)
             if attach is None:
+                return
+            if attach.joined is not None:
+                await self._manager.show_joined(attach.kernel_id, JoinedConnection(attach.joined, self._stream))
                 return
             if attach.check:
                 self._manager.policy.spec(attach.options or {})
@@ -178,8 +188,10 @@ class _KernelConnection:
                     self._ready_sent = True
                     # The dashboard only accepts requests of the server's proxy.
                     settings = self._manager.policy.settings
+                    dashboard = f"{self._base_url}{DASHBOARD_PATH}/{cluster.kernel_id}/status"
                     update = {
                         "dashboard_port": None,
+                        "dashboard_path": dashboard if cluster.ready.dashboard_port else "",
                         "spec": cluster.spec,
                         "found": not self._created,
                         "price_per_gpu_hour": settings.price_per_gpu_hour,

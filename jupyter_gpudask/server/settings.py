@@ -79,6 +79,17 @@ class ServerSettings(LoggingConfigurable):
         help="""Maximum number of GPUs that all clusters of a user hold together, in all servers of that user; None for
         no limit.""",
     ).tag(config=True)
+    hand_over_after = Float(
+        0.0,
+        min=0.0,
+        help="""Seconds without work after which a cluster gives its GPUs to a start that waits for them in line: its
+        user gets a notice, and the cluster is closed if nobody answers it within 60 seconds; 0 disables this.""",
+    ).tag(config=True)
+    hand_over_results = Bool(
+        default_value=False,
+        help="""Whether a cluster counts as idle for hand_over_after although variables of its notebook hold results on
+        the GPUs.""",
+    ).tag(config=True)
     price_per_gpu_hour = Float(
         0.0,
         min=0.0,

@@ -118,6 +118,8 @@ class DaskCluster:
         self._scaling = Scaling(self._cluster, plan, self._request.max_workers, self._jobs)
         scheduler = self._cluster.scheduler
         self._failures = await register_plugins(scheduler, self._request.path, engine=plan.engine)
+        if spec.adapt is not None:
+            await self.adapt(*spec.adapt)
         http_server = scheduler.http_server
         if http_server is not None:
             await check_guard(http_server.address, http_server.port)

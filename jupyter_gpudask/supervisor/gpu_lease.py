@@ -10,7 +10,7 @@ from ..machine import gpus
 from ..machine.gpu_choice import check_gpus_of_user, wanted_gpus
 from ..machine.leases import LeaseFolder
 from ..machine.plan import check_pool_fits, make_plan
-from .scaling import check_limit
+from .scaling import check_limit, check_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +67,8 @@ def _try(request: Start, folder: LeaseFolder, place: Place | None) -> tuple[Plan
         with folder.locked() as leases:
             plan = _plan(spec, folder, leases, place)
             check_limit(plan.workers, request.max_workers)
+            if spec.adapt is not None:
+                check_workers(spec.adapt[1], len(plan.gpus), request.max_workers)
             check_gpus_of_user(plan.gpus, folder, request.max_gpus)
             check_pool_fits(plan)
             if not plan.gpus:
@@ -102,7 +104,10 @@ def _enter_line(request: Start, folder: LeaseFolder) -> Place:
     spec = request.spec
     try:
         with folder.locked():
-            return folder.line.enter(_wanted(spec), share=spec.share)
+            wanted = _wanted(spec)
+            count = {"free": 1, "all": len(wanted)}.get(spec.gpus) if isinstance(spec.gpus, str) else None
+            count = count or (spec.gpus if isinstance(spec.gpus, int) else len(wanted))
+            return folder.line.enter(wanted, share=spec.share, count=count)
     except OSError as error:
         raise _not_written(folder, error) from None
 

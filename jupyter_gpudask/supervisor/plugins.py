@@ -9,10 +9,11 @@ from distributed.protocol.pickle import dumps
 from ..scheduler.graph_router import GraphRouter
 from ..scheduler.import_path import SchedulerPathPlugin
 from ..scheduler.retention import SpanRetentionPlugin
+from ..scheduler.send_interval import SendIntervalPlugin
 from ..scheduler.worker_failures import WorkerFailuresPlugin
 from ..worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
+from ..worker.graphs.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
-from ..worker.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
 from ..worker.preload import PATH_PLUGIN, PathPlugin
 from ..worker.retention import RETENTION_PLUGIN, MetricsRetentionPlugin
@@ -45,6 +46,7 @@ async def register_plugins(
     failures = WorkerFailuresPlugin(scheduler)
     scheduler.add_plugin(failures)
     scheduler.add_plugin(SpanRetentionPlugin(scheduler))
+    scheduler.add_plugin(SendIntervalPlugin(scheduler))
     await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)
     plugins: dict[str, WorkerPlugin] = {
         PATH_PLUGIN: PathPlugin(path),

@@ -98,14 +98,27 @@ class Scaling:
         self._adaptive = self.range = None
 
     def _check(self, workers: int) -> None:
-        check_limit(workers, self._limit)
-        if self._gpus and workers > self._gpus:
-            raise GpuUnavailableError(
-                f"{workers} workers need {workers} GPUs, and this cluster holds {self._gpus}.",
-                f"Use at most {self._gpus}, or restart the cluster with more GPUs.",
-            )
+        check_workers(workers, self._gpus, self._limit)
         if self._capacity is not None:
             check_capacity(workers, self._capacity)
+
+
+def check_workers(workers: int, gpus: int, limit: int | None) -> None:
+    """Check whether a cluster that holds so many GPUs of this machine can have so many workers.
+
+    Raises
+    ------
+    LimitError
+        The administrator allows fewer than `workers`.
+    GpuUnavailableError
+        The cluster has GPUs, but fewer.
+    """
+    check_limit(workers, limit)
+    if gpus and workers > gpus:
+        raise GpuUnavailableError(
+            f"{workers} workers need {workers} GPUs, and this cluster holds {gpus}.",
+            f"Use at most {gpus}, or restart the cluster with more GPUs.",
+        )
 
 
 def check_limit(workers: int, limit: int | None) -> None:

@@ -5,10 +5,8 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,32 +14,16 @@ import psutil
 import pytest
 from helpers import fake_gpu_environment, wait_until
 from traitlets.config import Config
+from users import ANNA, BERT, SINCE, UUID, as_root, lease_registry, process_of
 
 from jupyter_gpudask.errors import GpuHeldError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.machine import lease_registry
+from jupyter_gpudask.machine import lease_registry as registry_module
 from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE, LeaseRegistry
 from jupyter_gpudask.machine.leases import LeaseFolder
 from jupyter_gpudask.magics.settings import MagicsSettings
 from jupyter_gpudask.protocol import ClusterSpec
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
-ANNA, BERT = 65534, 54321  # the second has no name
-SINCE = r"since \d\d:\d\d( of [\d-]+)?"  # with the day, if midnight has just passed
-UUID = "GPU-00000000-1111-2222-3333-444444444444"  # of fake_gpus
-
-# A process of another user, which imports what it needs before it is one.
-PROCESS = """
-import fcntl, json, os, pathlib, sys
-from jupyter_gpudask.machine.lease_registry import LeaseRegistry
-from jupyter_gpudask.machine.leases import LeaseFolder
-uid, registry, own = int(sys.argv[1]), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-os.chown(own, uid, uid)
-os.setgroups([])
-os.setresgid(uid, uid, uid)
-os.setresuid(uid, uid, uid)
-leases = LeaseFolder(own, LeaseRegistry(registry))
-"""
 HOLD = """
 with leases.locked():
     lease = leases.take([UUID], holder="secret.ipynb", kernel_id="k", share=False)
@@ -52,33 +34,8 @@ sys.stdin.read()
 
 @pytest.fixture
 def registry():
-    """A directory as an administrator makes it, where other users reach it."""
-    path = Path(tempfile.mkdtemp(dir="/tmp"))
-    path.chmod(0o1777)
-    yield LeaseRegistry(path)
-    shutil.rmtree(path)
-
-
-@contextmanager
-def process_of(uid, registry, script, prefix=()):
-    own = Path(tempfile.mkdtemp(dir="/tmp"))
-    command = [
-        *prefix,
-        sys.executable,
-        "-c",
-        f"{PROCESS}UUID = {UUID!r}\n{script}",
-        str(uid),
-        str(registry.path),
-        str(own),
-    ]
-    try:
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
-    finally:
-        shutil.rmtree(own)
+    with lease_registry() as registry:
+        yield registry
 
 
 @contextmanager
@@ -247,7 +204,7 @@ def test_a_directory_that_cannot_hold_leases_is_refused_with_the_reason(registry
     registry.path.chmod(0o777)
     assert problem(registry.path) == "it is not sticky, so that others can remove leases"
     registry.path.chmod(0o1777)
-    monkeypatch.setattr(lease_registry, "_LOCK_TIMEOUT", 0.2)
+    monkeypatch.setattr(registry_module, "_LOCK_TIMEOUT", 0.2)
     directory = os.open(registry.path, os.O_RDONLY)
     try:
         fcntl.flock(directory, fcntl.LOCK_EX)

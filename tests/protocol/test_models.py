@@ -29,7 +29,7 @@ def test_a_spec_has_a_default_for_everything():
 
 def test_a_spec_survives_the_pipe():
     spec = ClusterSpec.parse(
-        {"gpus": "0,1", "pool": "20GB", "resources": "GPU=1", "environment": ["A=b"], "threads": "2"}
+        {"gpus": "0,1", "pool": "20GB", "resources": "GPU=1", "environment": ["A=b"], "threads": "2", "adapt": "1,4"}
     )
     assert ClusterSpec.model_validate_json(spec.model_dump_json()) == spec
 
@@ -53,6 +53,9 @@ def test_a_spec_survives_the_pipe():
         ({"resources": "GPU=one"}, "--resources", "above 0"),
         ({"environment": "CUDA_VISIBLE_DEVICES=1"}, "--environment", "--gpus"),
         ({"environment": "1A=x"}, "--environment", "NAME=VALUE"),
+        ({"adapt": "4,1"}, "--adapt", "the smaller one first"),
+        ({"adapt": "1"}, "--adapt", "1 to 256"),
+        ({"adapt": [0, 4]}, "--adapt", "1 to 256"),
         ({"start_timeout": 0}, "--start-timeout", "above 0"),
         ({"worker": 3}, "--worker", "one of the options"),
     ],

@@ -41,7 +41,9 @@ def test_the_magic_uses_the_cluster_that_the_browser_started(server, kernel):
     kernel.ok("import sys; sys.path.insert(0, '/a/folder')")
     pid = server.start(kernel)["pid"]
     assert "State at" in kernel.ok("%gpudask status").displayed[0]
-    assert "already running" in kernel.ok(START_ONE).value
+    started = kernel.ok(START_ONE)
+    assert "already running" in started.value
+    assert f'<a href="{server.base}gpudask/dashboard/{kernel.id}/status" target="_blank">' in started.html[-1]
     assert "other options" in kernel.run("%gpudask start --cpu 2").error_value
     cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
     assert "10" in cell.value

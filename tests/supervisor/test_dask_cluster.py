@@ -14,6 +14,7 @@ from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import GpuDaskError, ResultsLostError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.worker.send_interval import INTERVAL
 
 pytestmark = pytest.mark.cluster
 
@@ -39,10 +40,30 @@ async def workers_become(cluster, count):
             await asyncio.sleep(0.1)
 
 
-def test_a_cluster_is_scaled_up_and_down():
+def intervals(ready):
+    """The longest interval of each kind of stream, once a graph was submitted."""
+
+    def of_scheduler(dask_scheduler):
+        comms = (dask_scheduler.stream_comms, dask_scheduler.client_comms)
+        return [max(stream.interval for stream in streams.values()) for streams in comms]
+
+    def of_worker(dask_worker):
+        return dask_worker.batched_stream.interval
+
+    client = connect(ready, set_as_default=False)
+    try:
+        assert client.submit(abs, -1).result() == 1
+        assert len(client.run(of_worker)) == 2
+        return [client.scheduler_comm.interval, *client.run_on_scheduler(of_scheduler), *client.run(of_worker).values()]
+    finally:
+        client.close(1)
+
+
+def test_a_cluster_is_scaled_up_and_down_and_all_its_streams_send_soon():
     async def use(cluster):
         await cluster.scale(2)
         await workers_become(cluster, 2)
+        assert await asyncio.to_thread(intervals, cluster.ready) == [INTERVAL] * 5
         await cluster.scale(1)
         await workers_become(cluster, 1)
         with pytest.raises(GpuDaskError, match="limits clusters to 3 workers"):
@@ -80,7 +101,7 @@ def test_an_adaptive_cluster_starts_workers_for_work_closes_idle_ones_and_keeps_
         try:
             with pytest.raises(GpuDaskError, match="3"):
                 await cluster.adapt(1, 3)
-            assert (await cluster.adapt(1, 2)).adaptive_range == (1, 2)
+            assert (await cluster.state()).adaptive_range == (1, 2)
             await workers_become(cluster, 1)
             # Dask expects each to take half a second, and starts workers if all would take more than five.
             futures = client.map(wait_for_file, range(100), path=str(tmp_path / "file"), pure=False)
@@ -90,11 +111,24 @@ def test_an_adaptive_cluster_starts_workers_for_work_closes_idle_ones_and_keeps_
             assert await asyncio.to_thread(client.gather, futures) == list(range(100))
             assert (await cluster.scale(2)).adaptive_range is None
             await workers_become(cluster, 2)
+            assert (await cluster.adapt(2, 2)).adaptive_range == (2, 2)
         finally:
             await asyncio.to_thread(client.close)
 
     start = {"environment": fake_gpu_environment()} if gpus else {"max_workers": 2}
-    with_cluster(use, {} if gpus else CPU | {"workers": 2, "threads": 1}, **start)
+    with_cluster(use, {"adapt": "1,2"} | ({} if gpus else CPU | {"workers": 2, "threads": 1}), **start)
+
+
+@pytest.mark.parametrize(
+    ("options", "start", "sentence"),
+    [
+        ({"adapt": "1,3"}, {"environment": fake_gpu_environment()}, "3 workers need 3 GPUs, and this cluster holds 2"),
+        (CPU | {"adapt": "1,3"}, {"max_workers": 2}, "limits clusters to 2 workers; 3 were requested"),
+    ],
+)
+def test_an_adaptive_cluster_that_could_grow_too_large_is_not_started(options, start, sentence):
+    with pytest.raises(GpuDaskError, match=sentence):
+        with_cluster(None, options, **start)
 
 
 class Counter:

@@ -87,7 +87,7 @@ class GpuDaskAPIHandler(APIHandler):
 
     async def send_cluster(self, kernel_id: str, status: HTTPStatus = HTTPStatus.OK) -> None:
         """Send the description of a kernel's cluster, with its URL in `Location` if the status is not 200."""
-        (info,) = await self.monitor.describe(self.manager.get(kernel_id))
+        (info,) = await self.monitor.describe(self.manager.get_shown(kernel_id))
         if status is not HTTPStatus.OK:
             self.set_header("Location", f"{self.base_url}{API}/clusters/{kernel_id}")
         self.send_model(info, status)

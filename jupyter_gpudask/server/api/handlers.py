@@ -9,7 +9,15 @@ from http import HTTPStatus
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from ...protocol.rest import ClusterList, ClusterLogs, CreateCluster, ProfileList, RestartCluster, ScaleCluster
+from ...protocol.rest import (
+    AdaptCluster,
+    ClusterList,
+    ClusterLogs,
+    CreateCluster,
+    ProfileList,
+    RestartCluster,
+    ScaleCluster,
+)
 from .base import API, GpuDaskAPIHandler
 from .openapi import openapi_document
 
@@ -46,13 +54,14 @@ class ClustersHandler(GpuDaskAPIHandler):
     @authorized
     async def get(self) -> None:
         """List the clusters."""
-        self.send_model(ClusterList(clusters=await self.monitor.describe(*self.manager.clusters.values())))
+        self.send_model(ClusterList(clusters=await self.monitor.describe(*self.manager.shown().values())))
 
     @web.authenticated
     @authorized
     async def post(self) -> None:
         """Start a cluster; it is starting when the response is sent."""
         request = self.body(CreateCluster)
+        self.manager.check_not_joined(request.kernel_id)
         spec = self.manager.policy.spec(request.spec, request.profile)
         self.manager.create(request.kernel_id, spec)
         await self.send_cluster(request.kernel_id, HTTPStatus.ACCEPTED)
@@ -65,7 +74,7 @@ class ClusterHandler(GpuDaskAPIHandler):
     @authorized
     async def get(self, kernel_id: str) -> None:
         """Describe the cluster, with an updated state."""
-        await self.manager.get(kernel_id).refresh()
+        await self.manager.get_shown(kernel_id).refresh()
         await self.send_cluster(kernel_id)
 
     @web.authenticated
@@ -86,6 +95,18 @@ class ScaleHandler(GpuDaskAPIHandler):
         """Change the number of workers; they start or stop after the response."""
         request = self.body(ScaleCluster)
         await self.manager.scale(kernel_id, request.workers)
+        await self.send_cluster(kernel_id, HTTPStatus.ACCEPTED)
+
+
+class AdaptHandler(GpuDaskAPIHandler):
+    """``clusters/<kernel_id>/adapt``: a number of workers that follows the work."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, kernel_id: str) -> None:
+        """Close idle workers and start them when there is work, within a range."""
+        request = self.body(AdaptCluster)
+        await self.manager.adapt(kernel_id, request.minimum, request.maximum)
         await self.send_cluster(kernel_id, HTTPStatus.ACCEPTED)
 
 
@@ -113,6 +134,17 @@ class ReleaseHandler(GpuDaskAPIHandler):
         await self.send_cluster(kernel_id)
 
 
+class KeepHandler(GpuDaskAPIHandler):
+    """``clusters/<kernel_id>/keep``: answers the notice that the GPUs of an idle cluster are wanted."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, kernel_id: str) -> None:
+        """Keep the GPUs; the idle time of the cluster begins anew."""
+        self.manager.keep(kernel_id)
+        await self.send_cluster(kernel_id)
+
+
 class LogsHandler(GpuDaskAPIHandler):
     """``clusters/<kernel_id>/logs``: the logs of supervisor and workers."""
 
@@ -120,7 +152,7 @@ class LogsHandler(GpuDaskAPIHandler):
     @authorized
     async def get(self, kernel_id: str) -> None:
         """Send the last lines of each log."""
-        self.send_model(ClusterLogs(logs=await self.manager.get(kernel_id).logs()))
+        self.send_model(ClusterLogs(logs=await self.manager.get_shown(kernel_id).logs()))
 
 
 class OpenApiHandler(GpuDaskAPIHandler):
@@ -139,8 +171,10 @@ HANDLERS = [
     (rf"{API}/clusters", ClustersHandler),
     (rf"{API}/clusters/{_KERNEL}", ClusterHandler),
     (rf"{API}/clusters/{_KERNEL}/scale", ScaleHandler),
+    (rf"{API}/clusters/{_KERNEL}/adapt", AdaptHandler),
     (rf"{API}/clusters/{_KERNEL}/restart", RestartHandler),
     (rf"{API}/clusters/{_KERNEL}/release", ReleaseHandler),
+    (rf"{API}/clusters/{_KERNEL}/keep", KeepHandler),
     (rf"{API}/clusters/{_KERNEL}/logs", LogsHandler),
     (rf"{API}/openapi\.json", OpenApiHandler),
 ]

@@ -15,6 +15,7 @@ from pydantic.json_schema import models_json_schema
 from ..._version import __version__
 from ...protocol import ClusterSpec
 from ...protocol.rest import (
+    AdaptCluster,
     ClusterInfo,
     ClusterList,
     ClusterLogs,
@@ -96,6 +97,17 @@ _OPERATIONS = (
         has_location=True,
     ),
     _Operation(
+        "/clusters/{kernel_id}/adapt",
+        "post",
+        "adaptCluster",
+        "Let the number of workers follow the work, within a range, until the cluster is scaled.",
+        202,
+        ClusterInfo,
+        AdaptCluster,
+        (400, 404, 409, 422),
+        has_location=True,
+    ),
+    _Operation(
         "/clusters/{kernel_id}/restart",
         "post",
         "restartCluster",
@@ -113,6 +125,14 @@ _OPERATIONS = (
         "Release the finished results that clients hold on the workers; unfinished tasks go on.",
         response=ClusterInfo,
         errors=(404, 409),
+    ),
+    _Operation(
+        "/clusters/{kernel_id}/keep",
+        "post",
+        "keepCluster",
+        "Keep the GPUs of an idle cluster, which somebody waits for; its idle time begins anew.",
+        response=ClusterInfo,
+        errors=(404,),
     ),
     _Operation(
         "/clusters/{kernel_id}/logs",
@@ -171,7 +191,7 @@ def _json(model: type[BaseModel]) -> dict[str, Any]:
 
 def _schemas() -> dict[str, Any]:
     responses = (ClusterInfo, ClusterList, ClusterLogs, GpuList, Problem, ProfileList, StreamMessage)
-    requests = (CreateCluster, RestartCluster, ScaleCluster)
+    requests = (AdaptCluster, CreateCluster, RestartCluster, ScaleCluster)
     _, definitions = models_json_schema(
         [(model, "serialization") for model in responses] + [(model, "validation") for model in requests],
         ref_template=_REF,

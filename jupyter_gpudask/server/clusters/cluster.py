@@ -7,6 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import ClusterLostError, ClusterStartError, GpuDaskError
@@ -24,6 +25,25 @@ ChangeCallback = Callable[["KernelCluster"], None]
 
 _STATE_AGE = 0.2
 """Age in seconds up to which a state is current."""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A notice that a cluster's GPUs are wanted.
+
+    Attributes
+    ----------
+    user
+        Who waits for them, such as ``user anna since 14:05``.
+    deadline
+        When they are given over, in seconds since the epoch.
+    ends
+        The same, on the clock of `time.monotonic`.
+    """
+
+    user: str
+    deadline: float
+    ends: float
 
 
 class KernelCluster:
@@ -54,10 +74,14 @@ class KernelCluster:
         How many workers have started; `None` before the supervisor reports it.
     state
         The last reported state of the workers.
+    joined
+        The address of the scheduler, if somebody else started the cluster and the kernel is connected to it.
     automatic
         Whether the kernel runs every cell as if ``%%gpudask`` stood above it.
     last_busy
         When the cluster last had work, on the clock of `time.monotonic`.
+    notice
+        The notice that its GPUs are wanted and are given over; `None` if they are not.
     secret
         The secret that Dask's dashboard requires in the header of each request.
     """
@@ -72,8 +96,10 @@ class KernelCluster:
         self.interpreter: Interpreter | None = None
         self.progress: Progress | None = None
         self.state: ClusterState | None = None
+        self.joined = ""
         self.automatic = False
         self.last_busy = time.monotonic()
+        self.notice: Notice | None = None
         self.secret = secrets.token_urlsafe(32)
         self._holder = ""
         self._observers: list[ChangeCallback] = [on_change]
@@ -183,11 +209,17 @@ class KernelCluster:
             with contextlib.suppress(ClusterLostError):
                 self.process.rename(holder)
 
+    def notify_about_gpus(self, notice: Notice | None) -> None:
+        """Set or withdraw the notice that the GPUs are wanted."""
+        if notice != self.notice:
+            self.notice = notice
+            self._notify()
+
     async def refresh(self) -> None:
         """Update the state of the workers, unless it is current; a failure is logged."""
-        if self.process is not None and (self.state is None or time.time() - self.state.time > _STATE_AGE):
+        if self.ready is not None and (self.state is None or time.time() - self.state.time > _STATE_AGE):
             try:
-                self.state = await self.process.state()
+                self._update(await self._read_state())
             except GpuDaskError as error:
                 logger.warning("The cluster of kernel %s did not report its state: %s", self.kernel_id, error)
 
@@ -235,6 +267,9 @@ class KernelCluster:
             logs[name] = await process.worker_log(name, lines)
         return logs
 
+    async def _read_state(self) -> ClusterState:
+        return await self._running_process().state()
+
     def _running_process(self) -> ClusterProcess:
         if self.process is None:
             raise ClusterLostError(f"The cluster is {self.status}.", "Wait until it is ready, or restart it.")
@@ -258,7 +293,18 @@ class KernelCluster:
             self.fail(loss)
 
     def _on_state(self, state: ClusterState) -> None:
-        self.state = state
-        if state.tasks_unfinished or any(worker.executing or worker.waiting for worker in state.workers):
-            self.last_busy = time.monotonic()
+        self._update(state)
         self._notify()
+
+    def _update(self, state: ClusterState) -> None:
+        is_busy = state.tasks_unfinished or any(worker.executing or worker.waiting for worker in state.workers)
+        if is_busy or _work_done(state) != _work_done(self.state):  # the latter, for tasks between two reports
+            self.last_busy = time.monotonic()
+        self.state = state
+
+
+def _work_done(state: ClusterState | None) -> tuple[dict[str, int], int]:
+    """How many tasks each worker has run, and the bytes of the results that are held."""
+    if state is None:
+        return {}, 0
+    return {worker.name: worker.executed or 0 for worker in state.workers}, state.held

@@ -19,7 +19,9 @@ from ...errors import (
 from ...machine.gpu_choice import check_replacement
 from .background_tasks import BackgroundTasks
 from .cluster import KernelCluster
+from .hand_over import HandOver
 from .idle_timeout import IdleTimeout
+from .joined import JoinedCluster
 from .standby import StandbySupervisor
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from ...protocol import ClusterSpec
     from ...protocol.rest import Status
+    from .joined import JoinedConnection
     from .kernels import Interpreter, Kernels
     from .policy import Policy
 
@@ -49,19 +52,26 @@ class ClusterManager:
         The most recent cluster of each kernel that has or had one, by kernel id.
     standby
         The supervisor process that is ready for the next cluster.
+    joined
+        The clusters of somebody else to which kernels are connected, by kernel id; they are shown and never changed.
+    hand_over
+        Gives the GPUs of idle clusters to starts that wait.
     """
 
     def __init__(self, kernels: Kernels, policy: Policy) -> None:
         self.kernels = kernels
         self.policy = policy
         self.clusters: dict[str, KernelCluster] = {}
+        self.joined: dict[str, JoinedCluster] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._starts: dict[KernelCluster, asyncio.Task[None]] = {}
         self._closes: dict[KernelCluster, asyncio.Task[None]] = {}
         self._background = BackgroundTasks()
         self.standby = StandbySupervisor(kernels, policy.settings.standby)
         self._idle = IdleTimeout(policy.settings.idle_timeout, kernels)
-        self._interval = self._idle.interval
+        self.hand_over = HandOver(self)
+        self._own_interval = min(filter(None, (self._idle.interval, self.hand_over.state_interval)), default=0.0)
+        self._interval = self._own_interval
         self._observers: list[Callable[[KernelCluster], None]] = []
         self._statuses: WeakKeyDictionary[KernelCluster, Status] = WeakKeyDictionary()
 
@@ -81,6 +91,38 @@ class ClusterManager:
         if kernel_id not in self.clusters:
             raise NoClusterError
         return self.clusters[kernel_id]
+
+    def shown(self) -> dict[str, KernelCluster]:
+        """The clusters of all kernels, by kernel id: the one to which a kernel is connected, or else its own."""
+        return {**self.clusters, **self.joined}
+
+    def get_shown(self, kernel_id: str) -> KernelCluster:
+        """The cluster of a kernel, also one that somebody else started; raises `NoClusterError` if it has none."""
+        return self.joined.get(kernel_id) or self.get(kernel_id)
+
+    def check_not_joined(self, kernel_id: str) -> None:
+        """Check that a cluster can be started for a kernel from the browser.
+
+        Raises
+        ------
+        ClusterExistsError
+            The kernel is connected to a cluster of somebody else.
+        """
+        if (joined := self.joined.get(kernel_id)) is not None:
+            raise ClusterExistsError(
+                f"This kernel is connected to {joined.joined}.", "Type in the notebook: %gpudask disconnect"
+            )
+
+    async def show_joined(self, kernel_id: str, connection: JoinedConnection) -> None:
+        """Show the cluster to which a kernel is connected, until that ends."""
+        cluster = JoinedCluster(kernel_id, connection, lambda _: None)
+        self.joined[kernel_id] = cluster
+        cluster.request_states(self._interval)
+        try:
+            await connection.run()
+        finally:
+            if self.joined.get(kernel_id) is cluster:
+                del self.joined[kernel_id]
 
     def create(
         self, kernel_id: str, spec: ClusterSpec, interpreter: Interpreter | None = None
@@ -189,10 +231,20 @@ class ClusterManager:
         self.policy.check_workers(maximum)
         await self.get(kernel_id).adapt(minimum, maximum)
 
+    def keep(self, kernel_id: str) -> None:
+        """Keep the GPUs of a kernel's cluster, which somebody waits for.
+
+        Raises
+        ------
+        NoClusterError
+            The kernel has no cluster.
+        """
+        self.hand_over.keep(self.get(kernel_id))
+
     def request_states(self, interval: float) -> None:
-        """Have every cluster report its state every `interval` seconds; 0 for as often as the idle timeout needs it."""
-        self._interval = interval or self._idle.interval
-        for cluster in self.clusters.values():
+        """Have every cluster report its state every `interval` seconds; 0 for as often as idle times need it."""
+        self._interval = interval or self._own_interval
+        for cluster in (*self.clusters.values(), *self.joined.values()):
             cluster.request_states(self._interval)
 
     def rename(self, notebooks: Mapping[str, tuple[str, ...]]) -> None:
@@ -202,6 +254,7 @@ class ClusterManager:
 
     async def close_all(self) -> None:
         """Close all clusters and the standby supervisor, when the server shuts down."""
+        await self.hand_over.stop()
         for cluster in list(self.clusters.values()):
             self._closing(cluster, None)
         await asyncio.gather(*self._closes.values(), return_exceptions=True)

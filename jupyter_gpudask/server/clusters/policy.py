@@ -22,7 +22,7 @@ _RESOURCE_OPTIONS = frozenset({"engine", "gpus", "workers"})
 """The options that select GPUs, or CPU workers instead of them."""
 
 
-_OPTIONS_OF_CLASSES = ("start_timeout", "workers")
+_OPTIONS_OF_CLASSES = ("start_timeout", "workers", "adapt")
 """The options that users can set of a cluster that a class creates."""
 
 
@@ -120,8 +120,9 @@ class Policy:
         workers = spec.gpus if isinstance(spec.gpus, int) else spec.workers
         if isinstance(spec.gpus, list):
             workers = len(spec.gpus)
-        if workers is not None:
-            self.check_workers(workers)
+        for number in (workers, spec.adapt and spec.adapt[1]):
+            if number is not None:
+                self.check_workers(number)
         if self.settings.profiles_only and not self._is_offered(spec):
             names = list(self.settings.profiles)
             reason = f"This server allows only its profiles ({', '.join(names) or 'none'}) and its default options."
@@ -179,7 +180,14 @@ def _comparable(spec: ClusterSpec) -> ClusterSpec:
     gpus = "all" if spec.gpus == "free" else spec.gpus
     workers = None if spec.profile else spec.workers
     return spec.model_copy(
-        update={"gpus": gpus, "workers": workers, "start_timeout": 0.0, "dashboard": False, "wait": False}
+        update={
+            "gpus": gpus,
+            "workers": workers,
+            "adapt": None,
+            "start_timeout": 0.0,
+            "dashboard": False,
+            "wait": False,
+        }
     )
 
 
@@ -190,7 +198,7 @@ def _without_overridden(base: Mapping[str, Any], options: Mapping[str, Any]) -> 
 
 
 def _class_spec(profile: str, class_profile: ClassProfile, options: Mapping[str, Any]) -> ClusterSpec:
-    """The spec of a cluster that a class creates; a user can set the number of workers and `start_timeout`."""
+    """The spec of a cluster that a class creates; a user can set `_OPTIONS_OF_CLASSES`."""
     fixed = {"profile": profile, "engine": class_profile.engine}
     base = ClusterSpec.parse(fixed | {"start_timeout": class_profile.start_timeout})
     spec = ClusterSpec.parse(base.model_dump() | dict(options), strict=True)

@@ -133,7 +133,7 @@ class Broadcaster:
         manager, last = self._manager, self._last
         infos = {
             cluster.kernel_id: cluster_info(cluster, notebooks, manager.kernels, gpus.gpus)
-            for cluster in list(manager.clusters.values())
+            for cluster in manager.shown().values()
         }
         snapshot = _Snapshot(time.time(), gpus, infos)
         machine = read_machine()

@@ -37,6 +37,7 @@ def cluster_info(
         The GPUs of the machine, whose metrics are merged into the states of the workers.
     """
     ready, progress, error = cluster.ready, cluster.progress, cluster.error
+    notice = cluster.notice if cluster.status == "ready" else None
     state = cluster.state if ready else None
     paths = notebooks.get(cluster.kernel_id, ())
     return ClusterInfo(
@@ -51,15 +52,23 @@ def cluster_info(
         since=cluster.since,
         workers_ready=progress.ready if progress else 0,
         workers_total=progress.total if progress else 0,
-        notes=state.notes if state else progress.notes if progress and not ready else (),
+        notes=_notes(state) if state else progress.notes if progress and not ready else (),
+        wanted_by=notice.user if notice else "",
+        given_over_at=notice.deadline if notice else None,
         engine=ready.engine if ready else None,
         stand_in=ready.stand_in if ready else "",
         gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),
-        pid=ready.pid if ready else None,
+        pid=(ready.pid or None) if ready else None,
+        joined=cluster.joined,
         dashboard=f"{DASHBOARD_PATH}/{cluster.kernel_id}/" if ready and ready.dashboard_port else None,
         automatic=cluster.automatic,
         state=None if state is None else with_gpu_metrics(state, gpus),
     )
+
+
+def _notes(state: ClusterState) -> tuple[str, ...]:
+    others = state.others_unfinished
+    return (*state.notes, *([f"{others} unfinished task{'s' * (others > 1)} of others."] if others else []))
 
 
 def with_gpu_metrics(state: ClusterState, gpus: Iterable[GpuState]) -> ClusterState:

@@ -24,7 +24,9 @@ def test_each_method_of_each_handler_declares_its_authorization(server):
 
 
 @pytest.mark.parametrize("verb", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
-@pytest.mark.parametrize("path", [*PATHS, "stream", "clusters/x/scale", "clusters/x/restart", "../dashboard/x/status"])
+@pytest.mark.parametrize(
+    "path", [*PATHS, "stream", "clusters/x/scale", "clusters/x/adapt", "clusters/x/restart", "../dashboard/x/status"]
+)
 def test_no_method_is_available_without_authentication(server, path, verb):
     answer = server.fetch(path, verb, headers={})
     is_login_page = b"Password or token" in answer.text

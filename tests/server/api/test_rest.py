@@ -52,6 +52,8 @@ def test_a_cluster_is_created_read_restarted_and_closed(server, gone):
         ("DELETE", "clusters/none", None, 404, "no cluster"),
         ("POST", "clusters/none/scale", {"workers": 1}, 404, "no cluster"),
         ("POST", "clusters/none/scale", {"workers": 0}, 422, "greater than"),
+        ("POST", "clusters/none/adapt", {"minimum": 1, "maximum": 2}, 404, "no cluster"),
+        ("POST", "clusters/none/adapt", {"minimum": 3, "maximum": 2}, 422, "The minimum 3 is more than the maximum 2."),
         ("POST", "clusters/none/restart", {}, 404, "no cluster"),
         ("POST", "clusters/none/release", None, 404, "no cluster"),
         ("GET", "clusters/none/logs", None, 404, "no cluster"),
@@ -65,7 +67,7 @@ def test_invalid_requests_are_refused_with_a_reason(server, method, path, body, 
 
 
 def test_a_body_that_is_not_json_is_a_bad_request(server):
-    nested = b'{"spec": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"
+    nested = b'{"spec": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"
     half = b'{"kernel_id": "k", "spec": {"\\ud800": 1}}'
     for data in (b"{", b"\xff", b'{"kernel_id": NaN}', nested, half):
         assert server.fetch("clusters", "POST", data=data).status == 400
@@ -84,11 +86,13 @@ def test_a_second_request_for_the_same_cluster_has_no_effect_and_for_another_is_
 
 
 @without_gpus  # test_on_gpus.py scales a cluster on GPUs
-def test_a_cluster_is_scaled(server):
+def test_a_cluster_is_scaled_and_scales_itself(server):
     kernel = server.kernel()
     server.start(kernel)
     assert server.fetch(f"clusters/{kernel.id}/scale", "POST", {"workers": 2}).status == 202
     wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, 20)
+    answer = server.fetch(f"clusters/{kernel.id}/adapt", "POST", {"minimum": 1, "maximum": 2})
+    assert (answer.status, answer.body["state"]["adaptive_range"]) == (202, [1, 2])
     server.fetch(f"clusters/{kernel.id}", "DELETE")
 
 
@@ -109,8 +113,10 @@ def test_the_openapi_document_is_served(server):
         "/clusters",
         "/clusters/{kernel_id}",
         "/clusters/{kernel_id}/scale",
+        "/clusters/{kernel_id}/adapt",
         "/clusters/{kernel_id}/restart",
         "/clusters/{kernel_id}/release",
+        "/clusters/{kernel_id}/keep",
         "/clusters/{kernel_id}/logs",
     }
     assert "credentials" not in str(api["components"])

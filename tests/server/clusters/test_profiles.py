@@ -128,12 +128,15 @@ def test_a_number_of_gpus_is_no_other_option_for_a_cluster_that_has_so_many():
     assert policy.updated_spec(spec, {"engine": "cpu", "workers": 2}).engine == "cpu"
 
 
-def test_specs_of_cluster_classes_are_fixed_except_for_the_start_timeout():
+def test_specs_of_cluster_classes_are_fixed_except_for_the_start_timeout_and_the_number_of_workers():
     policy = policy_of(profiles=PROFILES | {"gpu": {"class": "a.B", "engine": "cuda", "start_timeout": 600}})
     spec = policy.spec({}, "gpu")
     assert (spec.profile, spec.engine, spec.start_timeout) == ("gpu", "cuda", 600)
     assert policy.spec({"profile": "gpu", "start_timeout": 60}).start_timeout == 60
     assert policy.updated_spec(policy.spec({"profile": "gpu", "workers": 8}), {"start_timeout": 60}).workers == 8
+    assert policy.updated_spec(policy.spec({"profile": "gpu", "adapt": [1, 8]}), {"start_timeout": 60}).adapt == (1, 8)
+    with pytest.raises(LimitError, match="limits clusters to 4 workers"):
+        policy_of(max_workers=4).spec({"adapt": [1, 8]})
     assert policy.updated_spec(spec, {}) == spec
     assert policy.updated_spec(spec, {"profile": "small"}).threads == 1
     assert policy.cluster_class(policy.updated_spec(spec, {"profile": ""}).profile) is None

@@ -70,7 +70,7 @@ async def longest_pause(stop):
 def program_of(body, tmp_path):
     """An interpreter that always runs `body`; `ready` is the message of a supervisor that has started."""
     program = tmp_path / "python"
-    program.write_text(f"#!{sys.executable} -S\nimport os, sys, time\nready = {READY!r}\n{textwrap.dedent(body)}\n")
+    program.write_text(f"#!{sys.executable} -uS\nimport os, sys, time\nready = {READY!r}\n{textwrap.dedent(body)}\n")
     program.chmod(0o700)
     return program
 

@@ -1,0 +1,163 @@
+"""Idle clusters give their GPUs to starts that wait in line, unless their user answers a notice within a minute.
+
+Whether a cluster is idle is decided here, by the server that holds it, from its own tasks, results and kernel and by
+its own settings. A start of another user can do no more than wait in line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from ...errors import GpusHandedOverError
+from ...machine.hand_over import clusters_to_ask
+from ...machine.leases import LeaseFolder
+from .cluster import Notice
+
+if TYPE_CHECKING:
+    from ...machine.waiting_line import Place, Waiting
+    from .cluster import KernelCluster
+    from .manager import ClusterManager
+
+logger = logging.getLogger(__name__)
+
+NOTICE_SECONDS = 60.0
+"""How long the user of an idle cluster has to keep it."""
+
+_INTERVAL = 1.0
+_LONGEST_STATE_INTERVAL = 30.0
+
+
+class HandOver:
+    """Publishes which clusters are idle, gives notice to those that are asked, and closes them.
+
+    Parameters
+    ----------
+    manager
+        The clusters; the settings `hand_over_after` and `hand_over_results` are those of its policy.
+    notice_seconds
+        How long a notice is shown before the cluster is closed.
+
+    Attributes
+    ----------
+    notice_seconds
+        The same.
+    state_interval
+        Seconds between two reports of a cluster's state that are needed; 0 if clusters are not handed over.
+    """
+
+    def __init__(self, manager: ClusterManager, notice_seconds: float = NOTICE_SECONDS) -> None:
+        settings = manager.policy.settings
+        self._manager = manager
+        self._seconds: float = settings.hand_over_after
+        self._gives_results: bool = settings.hand_over_results
+        self.notice_seconds = notice_seconds
+        self._places: dict[KernelCluster, Place] = {}
+        self._last_used: WeakKeyDictionary[KernelCluster, float] = WeakKeyDictionary()
+        self._task: asyncio.Task[None] | None = None
+        self._problem = ""
+        self.state_interval = min(_LONGEST_STATE_INTERVAL, max(0.2, self._seconds / 5)) if self._seconds else 0.0
+
+    def start(self) -> None:
+        """Begin, if the administrator has set a time; to be called in the event loop."""
+        if self._seconds and self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Give no more clusters over."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        for cluster in list(self._places):
+            self._leave(cluster)
+
+    def keep(self, cluster: KernelCluster) -> None:
+        """Keep a cluster: its idle time begins anew."""
+        self._last_used[cluster] = time.monotonic()
+        cluster.notify_about_gpus(None)
+        self._leave(cluster)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_INTERVAL)
+            try:
+                await self._check()
+            except Exception as error:  # one failure must not end this for good
+                if str(error) != self._problem:
+                    logger.warning("Idle clusters cannot be given over: %s", error, exc_info=error)
+                self._problem = str(error)
+            else:
+                self._problem = ""
+
+    async def _check(self) -> None:
+        clusters = set(self._manager.clusters.values())
+        idle = {cluster for cluster in clusters if self._is_idle(cluster)}
+        for cluster in set(self._places) - idle:
+            self._leave(cluster)
+        asked = await self._ask(idle) if idle else {}
+        for cluster in clusters:
+            if (waiting := asked.get(cluster)) is None:
+                cluster.notify_about_gpus(None)
+            else:
+                await self._give_over(cluster, waiting)
+
+    async def _ask(self, idle: set[KernelCluster]) -> dict[KernelCluster, Waiting]:
+        """Who waits for the GPUs of which of these clusters."""
+        folder = LeaseFolder()
+        new = [cluster for cluster in idle if cluster not in self._places]
+        gpus = [(self._gpus(cluster), self._idle_seconds(cluster)) for cluster in new]
+        places, asked = await asyncio.to_thread(_publish_and_choose, folder, gpus)
+        self._places |= dict(zip(new, places, strict=True))
+        orders = {(each.since, each.device, each.inode): waiting for each, waiting in asked.items()}
+        return {cluster: orders[place.order] for cluster, place in self._places.items() if place.order in orders}
+
+    async def _give_over(self, cluster: KernelCluster, waiting: Waiting) -> None:
+        """Give notice, or close the cluster if nobody has answered the notice."""
+        notice = cluster.notice
+        if notice is not None and time.monotonic() < notice.ends:
+            return
+        await cluster.refresh()
+        if not self._is_idle(cluster):
+            return
+        if notice is None:
+            now, seconds = time.time(), self.notice_seconds
+            cluster.notify_about_gpus(Notice(waiting.description, now + seconds, time.monotonic() + seconds))
+        else:
+            error = GpusHandedOverError(self._idle_seconds(cluster), waiting.description)
+            self._manager.spawn(self._manager.close(cluster.kernel_id, error))
+
+    def _is_idle(self, cluster: KernelCluster) -> bool:
+        """Whether a cluster with GPUs has not been used for longer than the setting."""
+        if cluster.status != "ready" or not self._gpus(cluster) or cluster.state is None:
+            return False
+        has_results = cluster.state.held > 0 and not self._gives_results
+        if has_results or self._manager.kernels.is_busy(cluster.kernel_id):
+            self._last_used[cluster] = time.monotonic()
+        return self._idle_seconds(cluster) > self._seconds
+
+    def _idle_seconds(self, cluster: KernelCluster) -> float:
+        return time.monotonic() - max(cluster.last_busy, self._last_used.get(cluster, 0.0))
+
+    def _gpus(self, cluster: KernelCluster) -> tuple[str, ...]:
+        return () if cluster.ready is None else tuple(gpu.uuid for gpu in cluster.ready.gpus)
+
+    def _leave(self, cluster: KernelCluster) -> None:
+        place = self._places.pop(cluster, None)
+        if place is not None:
+            place.leave()
+
+
+def _publish_and_choose(
+    folder: LeaseFolder, idle: list[tuple[tuple[str, ...], float]]
+) -> tuple[list[Place], dict[Waiting, Waiting]]:
+    """Publish clusters that have become idle, by their GPUs and seconds; their places, and all that are asked."""
+    places: list[Place] = []
+    if idle:
+        with folder.locked():
+            places = [folder.idle.enter(gpus, since=time.time() - seconds) for gpus, seconds in idle]
+    line = folder.line.read()
+    return places, clusters_to_ask(line, folder.read_public(), folder.idle.read()) if line else {}

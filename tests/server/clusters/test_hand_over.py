@@ -1,0 +1,149 @@
+"""An idle cluster whose GPU another user waits for: its notice, the answer, and what happens without one."""
+
+import asyncio
+import re
+import time
+
+import pytest
+from helpers import fake_gpu_environment
+from managers import NamedKernels, policy_of
+from users import ANNA, SINCE, UUID, as_root, lease_registry, process_of
+
+from jupyter_gpudask.errors import GpusHandedOverError
+from jupyter_gpudask.machine.lease_registry import LEASE_DIRECTORY_VARIABLE
+from jupyter_gpudask.machine.leases import LeaseFolder
+from jupyter_gpudask.protocol import ClusterSpec, ClusterState, WorkerState
+from jupyter_gpudask.server.clusters.cluster import KernelCluster
+from jupyter_gpudask.server.clusters.hand_over import HandOver
+from jupyter_gpudask.server.clusters.kernels import Interpreter
+from jupyter_gpudask.server.clusters.manager import ClusterManager
+
+# Stands in line as a start does, and is given the GPU when its turn comes.
+IMPORTS = f"""
+import asyncio
+from jupyter_gpudask.machine import gpus, plan
+from jupyter_gpudask.protocol import ClusterSpec, GpuState, Start
+from jupyter_gpudask.supervisor.gpu_lease import plan_and_lease
+gpus.visible_gpus = lambda: [GpuState(index=0, uuid={UUID!r}, name="H200")]
+plan._check_packages = lambda: None
+"""
+WAIT = """
+os.environ["JUPYTER_RUNTIME_DIR"] = str(own)
+request = Start(spec=ClusterSpec.parse({"gpus": 1, "wait": True}), parent=os.getpid(), path=())
+plan, lease = asyncio.run(plan_and_lease(request, lambda sentence: print(sentence, flush=True)))
+print("got", plan.gpus[0].uuid, flush=True)
+"""
+
+
+async def until(condition, limit=120.0):
+    async with asyncio.timeout(limit):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+async def line_of(process):
+    return await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), 120)
+
+
+class KernelsWithGpu(NamedKernels):
+    """Kernels on a machine with one simulated GPU."""
+
+    def __init__(self, environment):
+        super().__init__("a")
+        self._environment = environment
+
+    async def interpreter(self, kernel_id):
+        interpreter = await super().interpreter(kernel_id)
+        return Interpreter(interpreter.python, self._environment, interpreter.path)
+
+
+@as_root
+@pytest.mark.cluster
+def test_an_idle_cluster_is_kept_if_its_user_answers_and_else_its_gpu_is_given_to_who_waits(monkeypatch, tmp_path):
+    async def run(registry, environment):
+        manager = ClusterManager(KernelsWithGpu(environment), policy_of(hand_over_after=0.5))
+        hand_over = manager.hand_over = HandOver(manager, notice_seconds=3600)
+        hand_over.start()
+        try:
+            cluster, _ = manager.create("a", ClusterSpec.parse({"gpus": 1, "engine": "cuda"}))
+            await until(lambda: cluster.status != "starting")
+            assert cluster.status == "ready", cluster.error
+            await until(LeaseFolder().idle.read)
+            assert cluster.notice is None  # nobody waits
+            with process_of(ANNA, registry, WAIT, imports=IMPORTS) as waiter:
+                assert re.match(
+                    rf"Waiting for GPUs at place 1 in line\. GPU 0 is held by user root {SINCE}, idle since",
+                    await line_of(waiter),
+                )
+                await until(lambda: cluster.notice)
+                assert re.fullmatch(f"user nobody {SINCE}", cluster.notice.user)
+                assert cluster.notice.deadline > time.time() + 600
+                manager.keep("a")
+                assert cluster.notice is None
+                assert LeaseFolder().idle.read() == []
+                hand_over.notice_seconds = 0
+                await until(lambda: cluster.status == "closed")
+                assert isinstance(cluster.error, GpusHandedOverError)
+                assert re.search(
+                    f"because user nobody {SINCE} waits for its GPUs; what its workers held is lost",
+                    cluster.error.reason,
+                )
+                said = ""
+                while not said.startswith("got"):
+                    said = await line_of(waiter)
+                assert said == f"got {UUID}\n"
+        finally:
+            await manager.close_all()
+        assert LeaseFolder().idle.read() == []
+
+    with lease_registry() as registry:
+        monkeypatch.setenv(LEASE_DIRECTORY_VARIABLE, str(registry.path))
+        monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+        environment = fake_gpu_environment(FAKE_GPUS="1")
+        asyncio.run(run(registry, environment))
+
+
+class Running:
+    """A cluster that holds a GPU, which has been idle for an hour."""
+
+    def __init__(self, monkeypatch, **settings):
+        self.manager = ClusterManager(NamedKernels("a"), policy_of(hand_over_after=60, **settings))
+        self.cluster = KernelCluster("a", ClusterSpec.parse({}), lambda _: None)
+        self.cluster.status = "ready"
+        monkeypatch.setattr(HandOver, "_gpus", lambda *_: (UUID,))
+        self.report(held=0)
+        self.cluster.last_busy -= 3600
+
+    def report(self, executed=5, **values):
+        workers = (WorkerState(name="0", executed=executed),)
+        state = ClusterState(engine="cuda", status="ready", time=time.time(), workers=workers, **values)
+        self.cluster._on_state(state)
+
+    @property
+    def is_idle(self):
+        return self.manager.hand_over._is_idle(self.cluster)
+
+
+def test_a_cluster_is_idle_if_it_has_neither_tasks_nor_results_and_its_kernel_runs_nothing(monkeypatch):
+    running = Running(monkeypatch)
+    assert running.is_idle
+    running.manager.kernels.busy = True
+    assert not running.is_idle
+    running.manager.kernels.busy = False
+    assert not running.is_idle  # from now on the time counts
+
+    running = Running(monkeypatch)
+    running.report(tasks_unfinished=1)
+    assert not running.is_idle
+
+    running = Running(monkeypatch)
+    running.report(executed=6)  # a task that began and ended between two reports
+    assert not running.is_idle
+
+
+@pytest.mark.parametrize("gives_results", [False, True])
+def test_held_results_count_as_use_unless_the_administrator_says_otherwise(monkeypatch, gives_results):
+    running = Running(monkeypatch, hand_over_results=gives_results)
+    running.report(held=8)
+    running.cluster.last_busy -= 3600
+    assert running.is_idle is gives_results
