@@ -14,7 +14,7 @@ from distributed.protocol.pickle import dumps
 from ..scheduler.import_path import SchedulerPathPlugin
 from ..scheduler.log_lengths import shorten_logs
 from ..worker.preload import PATH_PLUGIN, PathPlugin
-from .kernel_client import KernelClient
+from .kernel_client import KernelClient, reconnecting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,8 +89,12 @@ def import_from(client: Client, path: Sequence[str]) -> None:
 
 
 def _is_error(record: logging.LogRecord) -> bool:
-    """Whether to log a record; a client that is closed while it reconnects logs its cancellation as an error."""
-    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+    """Whether to log a record; a client that is closed while it reconnects logs errors that are none."""
+    if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+        return False
+    client = reconnecting.get()
+    is_closed = client is not None and client.status != "connecting"
+    return not (is_closed and str(record.msg).startswith("Failed to reconnect"))
 
 
 def _handle_loop_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import os
 import time
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from ..overlay.thread_context import in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
 from ..scheduler.held_results import RELEASED
 from ..scheduler.joined_client import JOINED_UPDATE_GRAPH
+from ..worker.send_interval import send_sooner
 from .all_partitions import with_all_partitions
 from .lost_results import explain_loss
 from .optimizing_client import OptimizingClient
@@ -35,6 +37,10 @@ _ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph
 
 _REASON_TIMEOUT = 2.0
 _POLL = 0.05
+
+
+reconnecting: ContextVar[KernelClient | None] = ContextVar("reconnecting", default=None)
+"""The client that tries to reconnect in this context."""
 
 
 class KernelClient(OptimizingClient):
@@ -56,6 +62,11 @@ class KernelClient(OptimizingClient):
     is_joined: bool = False
     around_waits: Callable[[], AbstractContextManager[None]] = staticmethod(nullcontext)
     on_interrupt: Callable[[], None] | None = None
+
+    async def _reconnect(self) -> None:
+        """Override of Dask's method; what it logs belongs to this client."""
+        reconnecting.set(self)
+        await super()._reconnect()
 
     @property
     def dashboard_link(self) -> str | None:
@@ -137,6 +148,10 @@ class KernelClient(OptimizingClient):
         state = self.futures.get(key)
         if state is not None and state.traceback is not None:
             state.traceback = _without_own_frames(state.traceback)
+
+    async def _ensure_connected(self, *args: Any, **kwargs: Any) -> None:
+        await super()._ensure_connected(*args, **kwargs)
+        send_sooner(self.scheduler_comm)
 
     def _send_to_scheduler(self, msg: Any) -> None:
         if self.is_joined and self.is_on_gpus and msg["op"] == UPDATE_GRAPH:

@@ -14,7 +14,7 @@ from .repeated import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU
 from .slices import slice_first
 from .subgraphs import with_subgraphs
 from .subtrees import ClusterSize, fuse_subtrees
-from .unused import without_unused_q
+from .unused import ONLY_R, ONLY_VALUES, without_unused_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,9 @@ class ArrayOptimizer:
         wanted = list(flatten(keys if isinstance(keys, list | set) else [keys]))
         # Dask keeps tasks that nobody needs: of ``svd(x)[1]``, those of U. They would keep others from being fused.
         needed = cull(optimized, wanted)
-        optimized = without_unused_q({key: task for key, task in optimized.items() if key in needed}, wanted)
+        functions = ONLY_R | ONLY_VALUES if self.is_on_gpus else ONLY_R
+        needed_tasks = {key: task for key, task in optimized.items() if key in needed}
+        optimized = without_unused_parts(needed_tasks, wanted, functions)
         if self.is_on_gpus:
             optimized = with_subgraphs(optimized, lambda inner, _: slice_first(inner))
         most_repeated = ELEMENTS_ON_GPU if self.is_on_gpus else ELEMENTS_ON_CPU

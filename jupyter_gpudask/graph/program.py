@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
-from dask._task_spec import Task, TaskRef, _execute_subgraph
+from dask._task_spec import GraphNode, Task, TaskRef, _execute_subgraph
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dask._task_spec import GraphNode
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 class Program:
@@ -36,9 +35,21 @@ class Program:
         """The result of the last step."""
         values = dict(zip(self.inputs, inputs, strict=True))
         del inputs
+        return self.run(values, operator.call)
+
+    def run(self, values: dict[Any, Any], run_step: Callable[[GraphNode, Mapping[Any, Any]], Any]) -> Any:
+        """The result of the last step.
+
+        Parameters
+        ----------
+        values
+            The results of the tasks that are inputs, by key. Those of the steps are added, and released.
+        run_step
+            Called with each task and the results so far; returns its result.
+        """
         result = None
         for task, unneeded in self.steps:
-            result = values[task.key] = task(values)
+            result = values[task.key] = run_step(task, values)
             for key in unneeded:
                 del values[key]
         return result
@@ -48,6 +59,18 @@ class Program:
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "program", self.steps, self.inputs
+
+
+def evaluated(arguments: Iterable[Any], values: Mapping[Any, Any]) -> list[Any]:
+    """The arguments of a call, as `dask._task_spec.Task` evaluates them, with the results of other tasks by key."""
+    return [
+        values[argument.key]
+        if type(argument) is TaskRef
+        else argument({key: values[key] for key in argument.dependencies})
+        if isinstance(argument, GraphNode)
+        else argument
+        for argument in arguments
+    ]
 
 
 def as_one_task(key: Any, tasks: Mapping[Any, GraphNode]) -> Task:
@@ -117,7 +140,7 @@ def _with_program(task: GraphNode, programs: dict[Any, Any]) -> GraphNode:
     inner, key, names, *values = task.args
     program: Any = programs.get((id(inner), key))
     if program is None:
-        program = programs[id(inner), key] = as_one_task(key, inner).func
+        program = programs[id(inner), key] = as_one_task(key, with_programs(inner, programs)).func
     needed = dict(zip(names, values, strict=True))
     arguments = [needed[name] for name in program.inputs]
     return Task(task.key, program, *arguments, _data_producer=task.data_producer)

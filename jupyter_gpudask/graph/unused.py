@@ -1,28 +1,37 @@
-"""Q of a QR decomposition is not computed where only R is needed, as for singular values: R is the same without it."""
+"""Parts of decompositions that no task needs are not computed: Q beside R, and singular vectors beside values.
+
+R is the same without Q, bit for bit. Singular values without vectors come from another method of the same precision, so
+their last digit may differ.
+"""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask._task_spec import Alias, DataNode, DependenciesMapping, Task, TaskRef, _execute_subgraph
 from dask.array.linalg import _wrapped_qr
 from dask.core import reverse_dict
+from tlz import compose
 
 from .names import without_aliases
 from .subgraphs import with_subgraphs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from dask._task_spec import GraphNode
 
-_DECOMPOSITIONS = (_wrapped_qr, np.linalg.qr)
+Functions = dict[Callable[..., Any], Callable[..., Any]]
 
 
-def without_unused_q(tasks: Mapping[Any, GraphNode], wanted: Collection[Any]) -> dict[Any, GraphNode]:
-    """The same tasks, with only R computed by each QR decomposition whose Q no task needs.
+def without_unused_parts(
+    tasks: Mapping[Any, GraphNode], wanted: Collection[Any], functions: Functions
+) -> dict[Any, GraphNode]:
+    """The same tasks, with only the second part computed by each decomposition whose other parts no task needs.
 
     Parameters
     ----------
@@ -30,19 +39,21 @@ def without_unused_q(tasks: Mapping[Any, GraphNode], wanted: Collection[Any]) ->
         Of a graph without tasks that nobody needs, or of one fused task.
     wanted
         Keys whose results are needed elsewhere.
+    functions
+        For each decomposition a function that gives `None` for the other parts: `ONLY_R` or `ONLY_VALUES`.
     """
-    changed = with_subgraphs(tasks, lambda inner, key: without_unused_q(inner, {key}))
-    if not any(map(_is_decomposition, changed.values())):
+    changed = with_subgraphs(tasks, lambda inner, key: without_unused_parts(inner, {key}, functions))
+    if not any(_decomposition(task, functions) for task in changed.values()):
         return changed
     changed = without_aliases(changed, wanted)
-    found = {key: task for key, task in changed.items() if _is_decomposition(task) and key not in wanted}
+    found = {key: task for key, task in changed.items() if key not in wanted and _decomposition(task, functions)}
     dependents = reverse_dict(DependenciesMapping(changed))
     for key, task in found.items():
-        if all(_needs_only_r(changed[other], key) for other in dependents[key]):
+        if all(_needs_only_second(changed[other], key) for other in dependents[key]):
             # Another graph may need all of the decomposition, by its key.
-            name = (f"r-{key[0]}", *key[1:]) if isinstance(key, tuple) else f"r-{key}"
+            name = (f"second-{key[0]}", *key[1:]) if isinstance(key, tuple) else f"second-{key}"
             del changed[key]
-            changed[name] = _with_r_only(task, name)
+            changed[name] = _with_function(task, name, functions)
             for other in dependents[key]:
                 changed[other] = changed[other].substitute({key: name})
     return changed
@@ -53,33 +64,49 @@ def r_only(block: Any) -> tuple[None, Any]:
     return (None, np.linalg.qr(block, mode="r") if block.shape[0] else _wrapped_qr(block)[1])
 
 
-def _is_decomposition(task: Any) -> bool:
-    """Whether the result of a task, which may be a fused one, is that of a QR decomposition."""
+def _as_second_of_three(values: Any) -> tuple[None, Any, None]:
+    return None, values, None
+
+
+# With NumPy's function in it, the fallback to the host knows that it may fail to converge.
+values_only = compose(_as_second_of_three, partial(np.linalg.svd, compute_uv=False))
+"""`None`, the singular values of ``numpy.linalg.svd``, and `None`."""
+
+ONLY_R: Functions = {_wrapped_qr: r_only, np.linalg.qr: r_only}
+ONLY_VALUES: Functions = {np.linalg.svd: values_only}
+
+
+def _decomposition(task: Any, functions: Functions) -> Callable[..., Any] | None:
+    """The function of `functions` whose result is that of a task, which may be a fused one."""
     if not isinstance(task, Task):
-        return False
+        return None
     if task.func is _execute_subgraph:
         inner, wanted, *_ = task.args
-        return _is_decomposition(inner.get(wanted))
-    return task.func in _DECOMPOSITIONS and len(task.args) == 1 and not task.kwargs
+        return _decomposition(inner.get(wanted), functions)
+    # The shape of the vectors does not matter to the values.
+    is_plain = len(task.args) == 1 and task.kwargs.keys() <= {"full_matrices"}
+    return next((function for function in functions if function is task.func and is_plain), None)
 
 
-def _with_r_only(task: Any, key: Any) -> Task:
-    """The same task for another key, with `r_only` in the place of the decomposition."""
+def _with_function(task: Any, key: Any, functions: Functions) -> Task:
+    """The same task for another key, with the function that takes the place of its decomposition."""
     if task.func is not _execute_subgraph:
-        return Task(key, r_only, *task.args)
+        return Task(key, functions[task.func], *task.args)
     inner, wanted, *rest = task.args
-    changed = {**inner, wanted: _with_r_only(inner[wanted], wanted)}
+    changed = {**inner, wanted: _with_function(inner[wanted], wanted, functions)}
     return Task(key, task.func, changed, wanted, *rest, _data_producer=task.data_producer)
 
 
-def _needs_only_r(task: Any, key: Any) -> bool:
-    """Whether a task takes only the second of the two results of the task `key`."""
+def _needs_only_second(task: Any, key: Any) -> bool:
+    """Whether a task takes only the second of the results of the task `key`."""
     if not isinstance(task, Task) or task.kwargs:
         return False
     if task.func is _execute_subgraph:
         inner, _, names, *values = task.args
         same = [name for name, value in zip(names, values, strict=True) if _refers_to(value, key)]
-        return all(_needs_only_r(node, name) for node in inner.values() for name in same if name in node.dependencies)
+        return all(
+            _needs_only_second(node, name) for node in inner.values() for name in same if name in node.dependencies
+        )
     return task.func is operator.getitem and _refers_to(task.args[0], key) and _is_one(task.args[1])
 
 

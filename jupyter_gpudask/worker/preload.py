@@ -1,4 +1,4 @@
-"""Dask preload of each worker: its log file, its end with the supervisor, its metrics and its import path."""
+"""Dask preload of each worker: its log, its end with the supervisor, its metrics, streams and import path."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..machine.lifeline import die_with_parent
 from .allocator import pool_metrics, take_peak
 from .device import first_device
 from .log import send_output_to
+from .send_interval import send_sooner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,7 @@ async def dask_setup(worker: Worker) -> None:
         send_output_to(worker_log(Path(logs), worker.name))
     die_with_parent()
     device_memory.enable(worker.memory_manager.memory_limit)
+    send_sooner(worker.batched_stream)
     await worker.plugin_add(plugin=MetricsPlugin(), name=METRICS)
 
 

@@ -1,4 +1,4 @@
-"""Q is not computed where only R is needed."""
+"""Q is not computed where only R is needed, and on GPUs no singular vectors where only the values are."""
 
 import dask
 import dask.array as da
@@ -8,10 +8,11 @@ from dask._task_spec import _execute_subgraph
 from dask.array.linalg import _wrapped_qr
 from dask.highlevelgraph import HighLevelGraph
 
+from jupyter_gpudask.fallback.values import is_of_linear_algebra
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
 from jupyter_gpudask.graph.program import Program
 from jupyter_gpudask.graph.subtrees import ClusterSize
-from jupyter_gpudask.graph.unused import r_only
+from jupyter_gpudask.graph.unused import r_only, values_only
 
 ONLY_R = {
     "singular values": lambda x: da.linalg.svd(x)[1],
@@ -30,14 +31,28 @@ ALL = {
 }
 
 
+ONLY_VALUES = {
+    "singular values": lambda x: da.linalg.svd(x)[1],
+    "singular values of one block": lambda x: da.linalg.svd(x.rechunk(-1))[1],
+    "singular values of a wide array": lambda x: da.linalg.svd(x.T)[1],
+    "spectral norm": lambda x: da.linalg.norm(x, 2),
+    "nuclear norm": lambda x: da.linalg.norm(x, "nuc"),
+}
+VECTORS = {
+    "U": lambda x: da.linalg.svd(x)[0],
+    "V": lambda x: da.linalg.svd(x)[2],
+    "values and V": lambda x: (da.linalg.svd(x)[1][:, None] * da.linalg.svd(x)[2]).sum(),
+}
+
+
 def numbers():
     return da.random.RandomState(1).random_sample((2000, 10), chunks=(100, 10))
 
 
-def optimized(arrays, size):
+def optimized(arrays, size, *, is_on_gpus=False):
     keys = [array.__dask_keys__() for array in arrays]
     graph = HighLevelGraph.from_collections("all", {}, dependencies=arrays)
-    return ArrayOptimizer(size)(graph, keys)
+    return ArrayOptimizer(size, is_on_gpus)(graph, keys)
 
 
 def functions(graph):
@@ -88,3 +103,37 @@ def test_a_key_never_has_two_meanings():
     only_r = {key for key, task in values.items() if function_of_result(task) is r_only}
     assert only_r
     assert not only_r & whole.keys()
+
+
+SIZES = pytest.mark.parametrize("size", [ClusterSize(1, 1), ClusterSize(2, 40)], ids=["fused", "not fused"])
+
+
+@SIZES
+@pytest.mark.parametrize("make", [*ONLY_VALUES.values(), *VECTORS.values()], ids=[*ONLY_VALUES, *VECTORS])
+def test_on_gpus_singular_values_are_those_of_dasks_own_graph_but_for_their_last_digits(make, size):
+    expected = make(numbers()).compute(scheduler="sync")
+    with dask.config.set(array_optimize=ArrayOptimizer(size, is_on_gpus=True)):
+        found = make(numbers()).compute(scheduler="sync")
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+
+
+@SIZES
+@pytest.mark.parametrize("make", ONLY_VALUES.values(), ids=ONLY_VALUES)
+def test_on_gpus_only_the_values_are_computed(make, size):
+    found = list(functions(optimized([make(numbers())], size, is_on_gpus=True)))
+    assert values_only in found
+    assert np.linalg.svd not in found
+    assert values_only not in functions(optimized([make(numbers())], size))
+
+
+@SIZES
+@pytest.mark.parametrize("make", VECTORS.values(), ids=VECTORS)
+def test_on_gpus_vectors_are_computed_where_they_are_needed(make, size):
+    assert values_only not in functions(optimized([make(numbers())], size, is_on_gpus=True))
+
+
+def test_values_that_do_not_converge_are_an_error_where_cupy_would_return_numbers_without_a_meaning():
+    assert is_of_linear_algebra(values_only)
+    with pytest.raises(np.linalg.LinAlgError):
+        values_only(np.full((3, 3), np.nan))

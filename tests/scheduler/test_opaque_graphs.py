@@ -21,9 +21,9 @@ from distributed.protocol.pickle import dumps, loads
 from distributed.protocol.serialize import deserialize, serialize, to_serialize
 from helpers import client_of, wait_until
 
-from jupyter_gpudask.worker import task_pickler
-from jupyter_gpudask.worker.materialize import PickledExpression, _try_to_materialize, materialize
-from jupyter_gpudask.worker.opaque_graph import make_opaque
+from jupyter_gpudask.worker.graphs import task_pickler
+from jupyter_gpudask.worker.graphs.materialize import PickledExpression, _try_to_materialize, materialize
+from jupyter_gpudask.worker.graphs.opaque_graph import make_opaque
 
 pytestmark = pytest.mark.cluster
 

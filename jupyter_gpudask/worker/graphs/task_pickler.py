@@ -15,7 +15,7 @@ import numpy as np
 from dask._task_spec import Alias, DataNode, Dict, GraphNode, List, Set, Task, TaskRef, Tuple, _execute_subgraph
 from distributed.protocol.pickle import dumps, loads
 
-from ..graph.program import Program
+from ...graph.program import Program
 from .import_lock import import_named_collections
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class TaskPickler(pickle.Pickler):
 
     def _convert(self, value: Any) -> Any:
         kind = type(value)
-        if kind in _PLAIN_TYPES or kind in _NODES or kind is Program or _is_plain(value):
+        if kind in _PLAIN_TYPES or kind in _NODES or isinstance(value, Program) or _is_plain(value):
             return value
         return self._values[value]
 

@@ -1,0 +1,1 @@
+"""Graphs that a worker materializes for the scheduler, whose tasks stay pickled until they run."""
