@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from jupyter_gpudask.patches.table import PATCHES
 
@@ -17,7 +18,8 @@ HEAD = """\
 
 jupyter_gpudask changes functions of Dask, dask_cudf, cuDF and the standard library at run time (monkeypatches) where
 they offer no other way. Each change is a row of one table, `jupyter_gpudask/patches/table.py`, and nothing else in the
-package assigns to an attribute of another library. This page is generated from that table.
+package assigns to an attribute of a module or a class of another library. This page is generated from that table. What
+else differs from plain Dask is [below](#changes-that-are-not-patches).
 
 - The rows of the kernel are applied by the first `%%gpudask` cell, or by `jupyter_gpudask.gpu()`, and undone by
   `%unload_ext jupyter_gpudask`. Cells for the CPU apply only the rows marked "CPU too". The rows of the supervisor and
@@ -29,6 +31,8 @@ package assigns to an attribute of another library. This page is generated from 
 - `%gpudask doctor` lists the rows.
 
 """
+
+TAIL = Path(__file__).with_name("not_patches.md").read_text()
 
 
 def targets(patch: object) -> str:
@@ -63,7 +67,7 @@ def page() -> str:
         process = f"{patch.process}, CPU too" if patch.on_cpu else patch.process
         cells = (patch.name, targets(patch), process, patch.reason, upstream(patch), versions(patch))
         lines.append(f"| {' | '.join(map(cell, cells))} |")
-    return HEAD + "\n".join(lines) + "\n"
+    return HEAD + "\n".join(lines) + "\n\n" + TAIL
 
 
 if __name__ == "__main__":

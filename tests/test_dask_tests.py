@@ -60,6 +60,7 @@ ASSERT_EQ = {
             kinds.FAILS,
         ),
         (Failure("KeyError", "'x'", "assert len(x.dask) == 3"), kinds.FAILS),
+        (Failure("AssertionError", place="dask/dataframe/utils.py:assert_dask_dtypes"), kinds.TYPES),
     ],
 )
 def test_a_difference_is_of_a_kind_and_of_the_value_unless_something_explains_it(failure, outcome):

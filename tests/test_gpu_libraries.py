@@ -47,7 +47,7 @@ def test_predictions_of_xgboost_are_where_their_metadata_says_and_compute_on(ker
 
 
 @needs("xgboost")
-def test_a_frame_of_predictions_that_is_of_pandas_by_its_metadata_is_named_and_can_be_moved(kernel):
+def test_predictions_of_a_frame_stay_on_the_gpu_though_their_metadata_is_of_pandas(kernel):
     kernel.ok(
         "%%gpudask\n"
         "from xgboost import dask as dxgb\n"
@@ -57,11 +57,13 @@ def test_a_frame_of_predictions_that_is_of_pandas_by_its_metadata_is_named_and_c
         "predicted = dxgb.predict(client, trained, frame)",
         timeout=120,
     )
-    refused = kernel.run("%%gpudask\n((predicted - label) ** 2).mean().compute()")
-    assert refused.error == "MixedBackendsError"
-    assert "--move predicted" in refused.traceback
-    moved = kernel.ok("%%gpudask --move predicted\nfloat(((predicted - label) ** 2).mean().compute()) < 0.2")
-    assert moved.value == "True"
+    reply = kernel.ok(
+        "%%gpudask\n"
+        "kinds = type(predicted._meta).__module__, type(predicted.partitions[0].compute()).__module__\n"
+        "[kind.partition('.')[0] for kind in kinds], float(((predicted - label) ** 2).mean().compute()) < 0.2"
+    )
+    assert reply.value == "(['cudf', 'cudf'], True)"
+    assert not any("on the CPU" in text for text in reply.displayed)
 
 
 @needs("xarray")

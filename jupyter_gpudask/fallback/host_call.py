@@ -19,6 +19,7 @@ from .values import (
     has_function_of_user,
     has_gpu_data,
     has_results_on_host,
+    is_move_of_frame,
     is_of_linear_algebra,
     on_host,
     operation_of,
@@ -36,10 +37,16 @@ class Lacking:
     """Which functions of this process have run on the host, and what the GPU library said that they lack.
 
     The key is the name of a collection and of a function. There is none for metadata.
+
+    Attributes
+    ----------
+    layers
+        The names of these collections.
     """
 
     def __init__(self) -> None:
         self._words: dict[tuple[str, str], str] = {}
+        self.layers: set[str] = set()
 
     def words_of(self, place: tuple[str, str]) -> str:
         """The words; empty if the function has not run on the host."""
@@ -51,7 +58,9 @@ class Lacking:
             return
         if len(self._words) >= _MOST_PLACES:
             self._words.clear()
+            self.layers.clear()
         self._words[place] = words
+        self.layers.add(place[0])
 
 
 lacking = Lacking()
@@ -87,9 +96,12 @@ class HostFallback:
         self.cell = cell
         self.refuse = refuse
         self._is_of_user: bool | None = None
-        self._is_checked = False
+        self._is_checked: bool | None = None
         self.__wrapped__ = function  # Dask reads the signatures and names of functions
-        self.__name__ = funcname(function)
+
+    @property
+    def __name__(self) -> str:
+        return funcname(self.function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result of the function.
@@ -99,30 +111,59 @@ class HostFallback:
         jupyter_gpudask.errors.NotOnGpuError
             The GPU library lacks something, and `refuse` is set.
         """
-        words = lacking.words_of((self.layer, self.__name__))
-        if words and has_gpu_data((self.function, args, kwargs)):
-            return self._call_on_host(args, kwargs, words, None)
+        if self.layer in lacking.layers:
+            words = lacking.words_of((self.layer, self.__name__))
+            if words and has_gpu_data((self.function, args, kwargs)):
+                return self._call_on_host(args, kwargs, words, None)
         try:
-            return self._call_on_gpu(args, kwargs)
+            if self._gets_copies(args, kwargs):
+                return self._call_with_copies(args, kwargs)
+            return self._call(args, kwargs)
         except Exception as error:
-            words = words_of_lack(error)
-            if not words or not has_gpu_data((self.function, args, kwargs)):
+            if not words_of_lack(error):
                 raise
             failure = error
         # Outside of the handler, so that an error of the second call has no context.
         try:
-            return self._call_on_host(args, kwargs, words, failure)
+            return self.after_failure(failure, *args, **kwargs)
         finally:
             del failure  # its traceback refers to this frame, and so to the blocks
 
-    def _call_on_gpu(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def after_failure(self, failure: Exception, /, *args: Any, **kwargs: Any) -> Any:
+        """The result on the host, where the call on the GPU has raised `failure`, for which `words_of_lack` has words.
+
+        Raises
+        ------
+        jupyter_gpudask.errors.NotOnGpuError
+            `refuse` is set.
+        """
+        try:
+            if not has_gpu_data((self.function, args, kwargs)):
+                if not is_move_of_frame(self.function):
+                    raise failure
+                return self._stay_on_host(args[0], words_of_lack(failure))
+            return self._call_on_host(args, kwargs, words_of_lack(failure), failure)
+        finally:
+            del failure
+
+    def _gets_copies(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        if self.refuse:
+            return False
         if self._is_of_user is None:
             self._is_of_user = has_function_of_user(self.function)
-            self._is_checked = self._is_of_user or is_of_linear_algebra(self.function)
-        if not self.refuse and (self._is_of_user or has_function_of_user(args) or has_function_of_user(kwargs)):
-            with suppress(MemoryError):  # better without copies than not at all
-                args, kwargs = copied(args), copied(kwargs)
-        with _checked_solutions() if self._is_checked else nullcontext():
+        return self._is_of_user or has_function_of_user(args) or (bool(kwargs) and has_function_of_user(kwargs))
+
+    def _call_with_copies(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with suppress(MemoryError):  # better without copies than not at all
+            args, kwargs = copied(args), copied(kwargs)
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._is_checked is None:
+            self._is_checked = has_function_of_user(self.function) or is_of_linear_algebra(self.function)
+        if not self._is_checked:
+            return self.function(*args, **kwargs)
+        with _checked_solutions():
             return self.function(*args, **kwargs)
 
     def _call_on_host(
@@ -148,6 +189,14 @@ class HostFallback:
             return result
         raise failure  # outside of the handler, so that it has no context
 
+    def _stay_on_host(self, frame: Any, words: str) -> Any:
+        """A partition that cuDF cannot hold, such as one with a column of numbers and strings, as it is."""
+        if self.refuse:
+            raise NotOnGpuError("from_pandas", self.layer, words) from None
+        if self.layer:
+            report(Fallback("from_pandas", self.layer, self.cell, words, 0.0))
+        return frame
+
     @property
     def operation(self) -> str:
         """The name of the operation for the user."""
@@ -157,7 +206,9 @@ class HostFallback:
         return normalize_token(self.function)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.function, self.layer, self.cell, self.refuse)
+        if self._is_of_user is None:  # once for all tasks of the graph
+            self._is_of_user = has_function_of_user(self.function)
+        return _restored, (self.function, self.layer, self.cell, self.refuse, self._is_of_user)
 
 
 def _checked_solutions() -> AbstractContextManager[None]:
@@ -166,6 +217,8 @@ def _checked_solutions() -> AbstractContextManager[None]:
     return nullcontext() if cupyx is None else cupyx.errstate(linalg="raise")
 
 
-def _restored(function: Callable[..., Any], layer: str, cell: str, refuse: bool) -> HostFallback:
+def _restored(function: Callable[..., Any], layer: str, cell: str, refuse: bool, is_of_user: bool) -> HostFallback:
     """The object from a pickle; a `functools.partial` would be longer, in each task."""
-    return HostFallback(function, layer, cell=cell, refuse=refuse)
+    made = HostFallback(function, layer, cell=cell, refuse=refuse)
+    made._is_of_user = is_of_user  # noqa: SLF001 - of the same class
+    return made

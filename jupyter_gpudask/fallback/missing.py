@@ -20,7 +20,15 @@ from ..inspection.placement import is_type_of_gpu
 if TYPE_CHECKING:
     from types import TracebackType
 
-POSSIBLE = (TypeError, ValueError, NotImplementedError, AttributeError, RuntimeError, SyntaxError)
+POSSIBLE = (
+    TypeError,
+    ValueError,
+    NotImplementedError,
+    AttributeError,
+    RuntimeError,
+    SyntaxError,
+    StopIteration,
+)
 """Classes of such errors; Numba has classes of its own."""
 
 _OF_ARGUMENT = re.compile("<class '(cupy|cudf)")
@@ -29,6 +37,10 @@ _GIVEN_ARGUMENTS = ("dask", "numpy", "pandas", "scipy")
 
 _LIBRARIES = ("cupy", "cupyx", "cudf", "dask_cudf", "pylibcudf")
 _USED_BY_CUDF = ("pyarrow", "ast")
+_OF_CPU = ("numpy", "pandas")
+"""Packages that a GPU library calls, too, for example for the columns of a result, and that raise the error there."""
+
+_CALLER = "dask._task_spec"  # it calls the function of a task, and lacks nothing
 _OF_NUMPY = re.compile(
     r"no implementation found for '.*' on types that implement __array_function__: \[.*(cupy|cudf)"
     r"|operand type\(s\) all returned NotImplemented from __array_ufunc__"
@@ -45,6 +57,10 @@ _OF_METADATA = re.compile("Failed to generate metadata|Metadata inference failed
 _LENGTH = 200
 
 
+class DifferentResultError(NotImplementedError):
+    """A function of this package knows that cuDF's result for its partition is not that of pandas."""
+
+
 def words_of_lack(error: BaseException) -> str:
     """The words in which a GPU library says that it lacks something; empty for every other error.
 
@@ -54,6 +70,8 @@ def words_of_lack(error: BaseException) -> str:
     """
     if isinstance(error, GpuDaskError | MemoryError):
         return ""
+    if isinstance(error, DifferentResultError):
+        return str(error)
     text = str(error)
     if not isinstance(error, POSSIBLE):
         is_lack = type(error).__module__.partition(".")[0] == "numba" and bool(_OF_NUMPY.search(text))
@@ -107,10 +125,16 @@ def _is_of_library(owner: object) -> bool:
 
 
 def _raised_in(traceback: TracebackType | None) -> str:
-    """The package whose code raised the error; if it is PyArrow or Python's parser, the one that called it."""
+    """The package whose code raised the error; if it is PyArrow or Python's parser, the one that called it.
+
+    Likewise if it is NumPy or pandas, and a GPU library called it.
+    """
     raised_in = ""
     while traceback is not None:
-        package = traceback.tb_frame.f_globals.get("__name__", "").partition(".")[0]
-        raised_in = raised_in if package in _USED_BY_CUDF else package
+        module = traceback.tb_frame.f_globals.get("__name__", "")
+        package = module.partition(".")[0]
+        is_called = package in _USED_BY_CUDF or module == _CALLER
+        if not is_called and not (package in _OF_CPU and raised_in in _LIBRARIES):
+            raised_in = package
         traceback = traceback.tb_next
     return raised_in

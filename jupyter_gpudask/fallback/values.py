@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index)
 _LIBRARIES = frozenset({"_operator", "builtins", "cudf", "cupy", "dask", "dask_cudf", "numpy", "operator", "pandas"})
-_DATA = frozenset({bool, bytes, complex, float, int, np.ndarray, slice, str, type(None)})
+_CONTAINERS = (dict, list, tuple, set, frozenset)
 _THIS_PACKAGE = __name__.partition(".")[0]
 _Composition = type(compose(str, repr))  # of functions; Dask's reductions are such
 
@@ -30,17 +30,28 @@ def has_gpu_data(value: Any, package: str = "") -> bool:
 
 def has_function_of_user(value: Any) -> bool:
     """Whether this is, or has, a function that may change its blocks; those of Dask and its libraries do not."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind is tuple or kind is list:  # without `_parts`, which takes ten times as long; this runs before each task
         return any(map(has_function_of_user, value))
     if kind is dict:
         return any(map(has_function_of_user, value.values()))
-    return kind not in _DATA and any(map(_is_function_of_user, _parts(value)))
+    return _may_have_functions(kind) and any(map(_is_function_of_user, _parts(value)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _may_have_functions(kind: type) -> bool:
+    """Whether objects of this type can be called or have contents."""
+    return issubclass(kind, _CONTAINERS) or any("__call__" in parent.__dict__ for parent in kind.__mro__)
 
 
 def is_of_linear_algebra(function: Any) -> bool:
     """Whether this is, or has, a function of a module such as `numpy.linalg`."""
     return any(".linalg" in str(getattr(part, "__module__", "")) for part in _parts(function))
+
+
+def is_move_of_frame(function: Any) -> bool:
+    """Whether this is the function by which dask_cudf moves a partition of pandas to the GPU."""
+    return getattr(function, "__qualname__", "") == "ToCudfBackend.operation"
 
 
 def has_results_on_host(value: Any) -> bool:
@@ -138,7 +149,7 @@ def to_gpu(result: Any, kinds: Collection[str]) -> Any:
         return type(result)(to_gpu(value, kinds) for value in result)
     if type(result) is np.ndarray or ("cupy" in kinds and isinstance(result, np.generic)):
         return _array_to_gpu(result)
-    return _frame_to_gpu(result) if "cudf" in kinds and isinstance(result, _PANDAS) else result
+    return frame_to_gpu(result) if "cudf" in kinds and isinstance(result, _PANDAS) else result
 
 
 def _array_to_gpu(array: Any) -> Any:
@@ -149,7 +160,10 @@ def _array_to_gpu(array: Any) -> Any:
     return cupy.asarray(array)
 
 
-def _frame_to_gpu(frame: Any) -> Any:
+def frame_to_gpu(frame: Any) -> Any:
+    """A dataframe, Series or index of pandas as one of cuDF; as it is, if cuDF cannot hold it."""
+    if _has_tuples(frame):
+        return frame
     import cudf
 
     try:
@@ -158,3 +172,16 @@ def _frame_to_gpu(frame: Any) -> Any:
         if not words_of_lack(error):
             raise
     return frame
+
+
+def _has_tuples(frame: Any) -> bool:
+    """Whether a dataframe or Series has a column of tuples, of which cuDF makes lists."""
+    columns = [frame] if frame.ndim == 1 else [frame.iloc[:, number] for number in range(frame.shape[1])]
+    return any(column.dtype == object and _is_of_tuples(column) for column in columns)
+
+
+def _is_of_tuples(column: Any) -> bool:
+    if isinstance(column, pd.Index):
+        return False
+    first = next((value for value in column if value is not None), None)
+    return isinstance(first, tuple)

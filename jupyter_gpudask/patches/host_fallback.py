@@ -129,7 +129,7 @@ def build_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
         else:
             _note_line(name_of(collection), record)  # an array, for `values`
             return collection
-    operation = type(expression).__name__
+    operation = type(expression).__name__.removesuffix("AsPandas")  # those of `frames.as_pandas`
     refuse_if_strict(operation, expression._name, words)  # noqa: SLF001
     try:
         on_host = expression_on_host(expression, original)
@@ -205,11 +205,13 @@ def frame_to_gpu(collection: Any) -> Any:
     if hasattr(collection, "expr") and place_of_partitions(collection.expr) is None:
         return collection
     try:
-        return to_gpu(collection)
+        moved = to_gpu(collection)
+        _ = moved.expr.simplify()._meta if hasattr(moved, "expr") else None  # noqa: SLF001 - which Dask needs later
     except Exception as error:
         if not words_behind(error):
             raise
-    return collection
+        return collection
+    return moved
 
 
 def _note_line(name: str, record: CellRecord) -> None:

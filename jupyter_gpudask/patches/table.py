@@ -423,7 +423,7 @@ PATCHES = (
         (
             _code("dask._collections:new_collection", "frames.as_pandas:as_pandas"),
             _code("dask._collections:new_collection", "arrays.numeric:warn_about_cudf_division"),
-            _attribute("dask.dataframe.dask_expr.io.io:FromPandas._get_lengths", "frames.lengths:lengths"),
+            _attribute("dask.dataframe.dask_expr.io.io:FromPandas._get_lengths", "frames.as_pandas:lengths"),
         ),
         process="kernel",
         reason="cuDF's comparisons have missing values for NaN, its groups are in the order of a hash table, and its "

@@ -2,12 +2,15 @@
 
 A function may return a NumPy array for a CuPy block, as XGBoost's ``predict`` does; or the user may pass pandas
 objects as ``meta`` to request results on the host. Each result is moved to the device of the collection's metadata.
+Metadata of pandas that a library passes, as XGBoost does for its predictions, are those of the partitions on GPUs.
 Otherwise the next operation would fail on blocks of another type, with an error of CuPy or cuDF.
 """
 
 from __future__ import annotations
 
 import functools
+import sysconfig
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +20,8 @@ from dask.sizeof import sizeof
 from dask.utils import funcname
 
 from ..fallback.twins import with_twin
-from ..inspection.arguments import bind
+from ..fallback.values import frame_to_gpu
+from ..inspection.arguments import bind, calling_frame
 from ..inspection.placement import can_move, place_of, to_host
 from ..inspection.transfers import TO_GPU, TO_HOST, transfer
 from ..overlay.config_overlay import current_record
@@ -70,9 +74,7 @@ def _to_gpu(data: Any) -> Any:
         import cupy
 
         return cupy.asarray(data) if can_move(data) else data
-    import cudf
-
-    return cudf.from_pandas(data)
+    return frame_to_gpu(data)
 
 
 def map_user_function(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -82,6 +84,8 @@ def map_user_function(original: Callable[..., Any], /, *args: Any, **kwargs: Any
     if not _is_of_the_user(function) or not any(map(_is_on_gpu, [*args, *kwargs.values()])):
         return original(*args, **kwargs)
     record = current_record()
+    if _is_of_pandas(kwargs.get("meta")) and _is_called_by_library():
+        kwargs["meta"] = _to_gpu(kwargs["meta"])
     moving = ResultsAt(with_twin(function) if record is not None and record.fallback == "host" else function)
     if args:
         args = (moving, *args[1:])
@@ -101,6 +105,18 @@ def _is_of_the_user(function: Any) -> bool:
 
 def _is_on_gpu(value: Any) -> bool:
     return is_dask_collection(value) and place_of(value) == "gpu"
+
+
+def _is_of_pandas(meta: Any) -> bool:
+    return place_of(meta) == "host" and not isinstance(meta, np.ndarray)
+
+
+def _is_called_by_library() -> bool:
+    """Whether an installed package calls Dask; one such as XGBoost passes metadata of pandas for all dataframes."""
+    frame = calling_frame()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
+        frame = frame.f_back
+    return Path(frame.f_code.co_filename).is_relative_to(sysconfig.get_path("purelib"))
 
 
 def apply_with_cudf_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -158,6 +158,13 @@ def test_it_is_computed_on_the_host_and_its_result_is_on_the_gpu(cell):
     assert isinstance(place, Place)
 
 
+def test_an_expression_with_the_result_of_pandas_has_the_name_of_dasks(cell):
+    cell("host")
+    before = fallback_log.blocks.copy()
+    build_frame(new_collection, type("MissingAsPandas", (Missing,), {})(Source("gpu"), 3))
+    assert [place.operation for place in fallback_log.blocks_since(before)] == ["Missing"]
+
+
 @pytest.mark.parametrize(
     ("fallback", "downcast", "runs_on_host"), [("host", "integer", 3), ("host", None, 0), ("error", "integer", 0)]
 )
@@ -247,6 +254,27 @@ def test_a_number_of_the_host_is_not_moved(cell):
     assert place_of(number) == "host"
     cell("host")
     assert host_fallback.frame_to_gpu(number) is number
+
+
+def test_what_cudf_cannot_hold_once_dask_has_simplified_it_stays_on_the_host(monkeypatch):
+    class Moved:
+        """As the texts and numbers that describe a column: only the metadata of the simplified expression has both."""
+
+        @property
+        def expr(self):
+            return self
+
+        def simplify(self):
+            return self
+
+        @property
+        def _meta(self):
+            error = TypeError("Cannot create column with mixed types")
+            exec("raise error", {"__name__": "cudf.core.column", "error": error})  # noqa: S102
+
+    frame = dd.from_pandas(pd.DataFrame({"a": [1, 2]}), npartitions=1)
+    monkeypatch.setattr(host_fallback, "to_gpu", lambda _: Moved())
+    assert host_fallback.frame_to_gpu(frame) is frame
 
 
 def test_the_line_of_an_expression_of_arrays_is_known(cell):

@@ -10,15 +10,21 @@ from types import FunctionType, SimpleNamespace
 
 import dask
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 from blocks import NUMBERS, array, host_only
+from dask._collections import new_collection
+from dask.dataframe.dask_expr._expr import Elemwise
 from dask.dataframe.rolling import CombinedOutput
 from device import MARKS, cupy
 
+from jupyter_gpudask.errors import NotOnGpuError
+from jupyter_gpudask.fallback import host_call
 from jupyter_gpudask.fallback.host_call import HostFallback
 from jupyter_gpudask.fallback.log import Fallback, FallbackLog
+from jupyter_gpudask.fallback.values import frame_to_gpu
 
 pytestmark = MARKS
 
@@ -246,3 +252,56 @@ def test_functions_of_linear_algebra_and_of_the_user_are_called_with_cupys_check
 def test_a_singular_matrix_raises_the_error_of_numpy():
     with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
         HostFallback(np.linalg.inv)(cupy.ones((2, 2)))
+
+
+class ToCudfBackend:
+    """Stands for dask_cudf's expression, whose function moves a partition to the GPU."""
+
+    @staticmethod
+    def operation(frame, options):
+        assert (list(frame), options) == (["a"], {})
+        error = TypeError("Cannot create column with mixed types")
+        exec("raise error", {"__name__": "cudf.core.column", "error": error})  # noqa: S102
+
+
+def test_a_partition_that_cudf_cannot_hold_stays_on_the_host_and_is_reported(monkeypatch):
+    reports = []
+    monkeypatch.setattr(host_call, "report", reports.append)
+    frame = pd.DataFrame({"a": [1, "b"]})
+    assert HostFallback(ToCudfBackend.operation, "layer", cell="cell")(frame, {}) is frame
+    assert [(each.operation, each.layer, each.words) for each in reports] == [
+        ("from_pandas", "layer", "TypeError: Cannot create column with mixed types")
+    ]
+    with pytest.raises(NotOnGpuError, match="from_pandas"):
+        HostFallback(ToCudfBackend.operation, "layer", refuse=True)(frame, {})
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame({"n": [1, 2], "t": [None, (1, 2)]}), pd.Series([(1,), (2,)])])
+def test_tuples_stay_on_the_host_because_cudf_makes_lists_of_them(frame):
+    assert frame_to_gpu(frame) is frame
+
+
+class Moved(Elemwise):
+    """An expression with the function of dask_cudf, which refuses numbers among strings."""
+
+    _parameters = ["frame", "options"]  # noqa: RUF012 - as in Dask
+
+    @staticmethod
+    def operation(frame, options):
+        return ToCudfBackend.operation(frame, options) if "b" in frame.a.tolist() else frame
+
+
+Moved.operation.__qualname__ = "ToCudfBackend.operation"
+
+
+def test_such_a_partition_is_computed_on_in_a_fused_task(cell):
+    log = cell()
+    data = pd.DataFrame({"a": [1, 2, 3, "b"]}, dtype=object)
+    moved = new_collection(Moved(dd.from_pandas(data, npartitions=2), {}))
+    assert moved.map_partitions(lambda part: part.a.astype(str) + "!", meta=("a", object)).compute().tolist() == [
+        "1!",
+        "2!",
+        "3!",
+        "b!",
+    ]
+    assert log() == {"from_pandas": 1}

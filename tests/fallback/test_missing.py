@@ -77,6 +77,7 @@ def raised_in(module, error):
         ("pandas.core.util.hashing", TypeError("Unexpected type for hashing <class 'cudf.core.dataframe.DataFrame'>")),
         ("cudf.core.udf.rolling_utils", UDFError("Signature mismatch: 1 argument types given")),
         ("dask_cudf._expr", NotImplementedError("axis not yet supported in clip.")),
+        ("cudf.core.dataframe", StopIteration("no column")),
         ("pylibcudf.rolling", RuntimeError("CUDF failure at: rolling.cu:55: Unsupported aggregation")),
     ],
 )
@@ -121,13 +122,21 @@ def test_other_parameters_than_those_of_pandas_are_a_lack_if_dask_made_the_call(
     assert bool(words_of_lack(raised_in(caller, TypeError(text)))) == is_lack
 
 
-@pytest.mark.parametrize(("caller", "is_lack"), [("cudf.core.replace", True), ("__main__", False)])
-def test_an_error_of_pyarrow_is_a_lack_if_cudf_called_it(caller, is_lack):
-    arrow = {"__name__": "pyarrow.lib", "error": TypeError("Expected dict key of type str or bytes, got 'int'")}
-    with pytest.raises(TypeError) as failure:
-        exec("call()", {"__name__": caller, "call": functools.partial(exec, "raise error", arrow)})  # noqa: S102
+@pytest.mark.parametrize(
+    ("library", "kind", "text"),
+    [
+        ("pyarrow.lib", TypeError, "Expected dict key of type str or bytes, got 'int'"),
+        ("pandas.core.dtypes.cast", ValueError, "cannot convert float NaN to integer"),
+        ("numpy", TypeError, "The DType DateTime64DType could not be promoted by Float64DType"),
+    ],
+)
+@pytest.mark.parametrize(("caller", "is_lack"), [("cudf.core.replace", True), ("__main__", False), ("dask", False)])
+def test_an_error_of_another_library_is_a_lack_if_cudf_called_it(caller, is_lack, library, kind, text):
+    scope = {"__name__": library, "error": kind(text)}
+    with pytest.raises(kind) as failure:
+        exec("call()", {"__name__": caller, "call": functools.partial(exec, "raise error", scope)})  # noqa: S102
     frames = [entry.frame.f_globals["__name__"] for entry in failure.traceback]
-    assert frames[-1] == "pyarrow.lib"
+    assert frames[-1] == library
     assert bool(words_of_lack(failure.value)) == is_lack
 
 

@@ -1,5 +1,7 @@
 """Collections that come to the CPU as a whole: arrays that CuPy cannot hold, and operations with a result of pandas."""
 
+import re
+
 import dask
 import dask.array as da
 import dask.dataframe as dd
@@ -147,6 +149,11 @@ BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS
         (lambda f: f.name.str.findall("a"), True),
         (lambda f: f.name.str.replace({"a": "b"}), True),
         (lambda f: f.name.str.replace("a", "b"), False),
+        (lambda f: f.name.str.replace(re.compile("A", re.IGNORECASE), "b", regex=True), True),
+        (lambda f: f.name.str.count(re.compile("A", re.IGNORECASE)), True),
+        (lambda f: f.name.nunique_approx(), True),
+        (lambda f: f.groupby("n").x.idxmin(), True),
+        (lambda f: f.groupby("n")[["x"]].idxmax(), True),
         (lambda f: f.name.str.upper(), False),
         (lambda f: f.when.dt.time, True),
         (lambda f: f.when.dt.hour, False),
@@ -184,6 +191,13 @@ BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS
         (lambda f: da.clip(f[["n"]], 0, 3), False),
         (lambda f: da.clip(f[["x"]], 0.5, 3), False),
         (lambda f: np.sqrt(f.n), False),
+        (lambda f: np.fmax(f.x, 0), True),
+        (lambda f: np.logical_or(f.x, f.n), True),
+        (lambda f: np.fmax(f.n, 0), False),
+        (lambda f: np.power(f.x, f.n), True),
+        (lambda f: np.power(f.x, 0), True),
+        (lambda f: np.power(f.x, 2), False),
+        (lambda f: np.maximum(f.x, 0), False),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
@@ -244,6 +258,10 @@ def test_times_of_a_day_and_lists_stay_on_the_host():
         ("rename_axis", (FRAME,), {"index": "b"}, False),
         ("replace", (FRAME, {"n": {1: 2}}), {}, True),
         ("replace", (FRAME, {1: 2}), {}, False),
+        ("replace", (FRAME.name, {"a": None}), {}, True),
+        ("replace", (FRAME.name, "a", None), {}, True),
+        ("replace", (FRAME.x, [1, 2]), {"value": np.nan}, True),
+        ("replace", (FRAME.x, np.nan, 0), {}, False),
         ("corr", (FRAME,), {}, False),
     ],
 )

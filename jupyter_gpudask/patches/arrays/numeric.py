@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import numpy as np
+from dask.array.core import handle_out
 
 from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import place_of, place_of_partitions
@@ -54,13 +55,29 @@ _MENDED = {
 
 
 def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.core.elemwise`, with the quotients and remainders of this module for floats on GPUs."""
+    """As `dask.array.core.elemwise`, with the quotients and remainders of this module for floats on GPUs.
+
+    A result that is to be written into an array of the call is written there, as NumPy does.
+    """
     __tracebackhide__ = True
     # A scalar is on no device; for integers CuPy's results are correct.
     op, operands = args[:1], args[1:]
     if op and op[0] in _MENDED and kwargs.get("where", True) is True and "gpu" in map(place_of, operands):
         op = (_MENDED[op[0]],) if _type_of(operands).kind == "f" else op
+    out = _positional_out(op, operands)
+    if out is not None and "out" not in kwargs and "gpu" in map(place_of, operands):
+        result = original(*op, *operands[: op[0].nin], **kwargs)
+        written = result.astype(out.dtype)
+        handle_out(out, written)
+        return written  # not `out` itself, as on the CPU
     return original(*op, *operands, **kwargs)
+
+
+def _positional_out(op: tuple[Any, ...], operands: tuple[Any, ...]) -> Any:
+    """The array in which ``da.isfinite(x, y)`` writes; Dask takes it for an operand. `None` if there is none."""
+    inputs = op[0].nin if op and isinstance(op[0], np.ufunc) else len(operands)
+    out = operands[inputs] if len(operands) == inputs + 1 else None
+    return out if isinstance(out, da.Array) else None
 
 
 def _type_of(numbers: tuple[Any, ...]) -> np.dtype[Any]:

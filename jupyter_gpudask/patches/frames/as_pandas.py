@@ -14,15 +14,16 @@ import numpy as np
 import pandas as pd
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, PropertyMap
-from dask.dataframe.dask_expr._merge import Merge
+from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
+from dask.dataframe.dask_expr._reductions import Max, Min
 from dask.dataframe.dispatch import meta_nonempty
-from dask.utils import funcname
 
 from ...inspection.arguments import first_argument
 from ...inspection.placement import place_of_partitions, results_to_host
 from .differences import columns_of_merge, words_of_difference
 from .groupby import in_order, on_copies, with_sums_of_nothing
-from .reductions import CUMULATIVE, VarianceAsPandas
+from .missing_values import COMPARED_BY_UFUNC, Comparison, EvalAsPandas, Logical, QueryAsPandas
+from .reductions import CUMULATIVE, MaxAsPandas, MinAsPandas, VarianceAsPandas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,9 +35,17 @@ def as_pandas(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     """As ``new_collection``; expressions on GPUs are replaced by those of this module."""
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
+    if type(expression) is JoinRecursive and place_of_partitions(expression.frames[0]) == "gpu":
+        return original(_with_merges(expression))
     if _is_on_gpu(expression) and not words_of_difference(expression):
         expression = with_sums_of_nothing(replaced(expression))
     return original(expression)
+
+
+def lengths(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``FromPandas._get_lengths``, which keeps the lengths of all partitions when some of them are selected."""
+    first_argument(original, args, kwargs)._pd_length_stats = None  # noqa: SLF001
+    return original(*args, **kwargs)
 
 
 def _is_on_gpu(expression: Any) -> bool:
@@ -56,51 +65,18 @@ def replaced(expression: Any) -> Any:
         return _with_columns_in_order(expression)
     if type(expression).__name__ == "VarCudf":
         return VarianceAsPandas(*expression.operands)
-    return in_order(on_copies(expression))
+    return in_order(on_copies(_with_comparison(expression)))
+
+
+def _with_comparison(expression: Any) -> Any:
+    """A function of NumPy that compares, such as `numpy.isnan`, with true or false for NaN."""
+    if type(expression) not in (_expr.UFuncElemwise, _expr.UFuncAlign):
+        return expression
+    compared = COMPARED_BY_UFUNC.get(getattr(expression.func, "__name__", ""))
+    return expression if compared is None else expression.substitute_parameters({"func": compared})
 
 
 # Comparisons
-
-
-class Comparison:
-    """A comparison whose result has no missing value where pandas has none; strings and nullable dtypes keep theirs.
-
-    Parameters
-    ----------
-    operation
-        The comparison.
-    missing
-        What pandas returns for a missing number or time.
-    """
-
-    def __init__(self, operation: Callable[..., Any], *, missing: bool) -> None:
-        self.operation = operation
-        self.missing = missing
-        self.__name__ = funcname(operation)  # the prefix of Dask's keys
-
-    def __call__(self, left: Any, right: Any, *args: Any, **kwargs: Any) -> Any:
-        """The result for one partition."""
-        result = self.operation(left, right, *args, **kwargs)
-        if not hasattr(result, "fillna") or any(map(_keeps_missing, (left, right))):
-            return result
-        if result.ndim == 1:
-            return result.fillna(self.missing) if result.dtype.kind == "b" and result.hasnans else result
-        names = [name for name, dtype in result.dtypes.items() if dtype.kind == "b" and _is_plain(left, name)]
-        return result.fillna(dict.fromkeys(names, self.missing)) if names else result
-
-
-def _keeps_missing(operand: Any) -> bool:
-    return getattr(operand, "ndim", 0) == 1 and not _has_nan(operand.dtype)
-
-
-def _is_plain(operand: Any, name: Any) -> bool:
-    return getattr(operand, "ndim", 0) < 2 or _has_nan(dict(operand.dtypes.items()).get(name))
-
-
-def _has_nan(dtype: Any) -> bool:
-    """Whether the missing values of this dtype are NaN or NaT in pandas, which are not equal to anything."""
-    plain = isinstance(dtype, np.dtype) and dtype.kind in "biufmM"
-    return plain or isinstance(dtype, pd.DatetimeTZDtype) or str(dtype) == "category"
 
 
 def _with_operation(kind: Any, operation: Any) -> Any:
@@ -120,47 +96,22 @@ _COMPARING = {
 }
 
 
-# Logical operators
+class AlignedAsPandas(_expr.OpAlignPartitions):
+    """A comparison or logical operation of dataframes that Dask aligns first, such as those of two files."""
 
-
-class Logical:
-    """``|`` and ``&`` of booleans: true | missing is true, and false & missing is false; in cuDF both are missing.
-
-    Parameters
-    ----------
-    operation
-        The operator.
-    deciding
-        The value of one operand that decides the result, whatever the other one is.
-    """
-
-    def __init__(self, operation: Callable[..., Any], *, deciding: bool) -> None:
-        self.operation = operation
-        self.deciding = deciding
-        self.__name__ = funcname(operation)
-
-    def __call__(self, left: Any, right: Any) -> Any:
-        """The result for one partition."""
-        result = self.operation(left, right)
-        if getattr(result, "ndim", 0) == 2:
-            return self._of_frames(result, left, right)
-        if getattr(getattr(result, "dtype", None), "kind", "") != "b" or not result.isna().any():
-            return result
-        sides = (side.fillna(not self.deciding) if hasattr(side, "fillna") else side for side in (left, right))
-        decided = self.operation(*sides)
-        return result.mask(decided if self.deciding else ~decided, self.deciding)
-
-    def _of_frames(self, result: Any, *sides: Any) -> Any:
-        result = result.copy(deep=False)
-        for name, dtype in result.dtypes.items():
-            if dtype.kind == "b" and result[name].isna().any():
-                result[name] = self(*(side[name] if getattr(side, "ndim", 0) == 2 else side for side in sides))
-        return result
+    @staticmethod
+    def _op(frame: Any, op: str, other: Any, *_: Any, **__: Any) -> Any:
+        return replaced(getattr(frame, op)(other))
 
 
 _KINDS = {
     **_COMPARING,
     **CUMULATIVE,
+    Max: MaxAsPandas,
+    Min: MinAsPandas,
+    _expr.OpAlignPartitions: AlignedAsPandas,
+    _expr.Eval: EvalAsPandas,
+    _expr.Query: QueryAsPandas,
     _expr.Or: _with_operation(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
     _expr.And: _with_operation(_expr.And, Logical(_expr.And.operation, deciding=False)),
 }
@@ -174,6 +125,13 @@ def _with_columns_in_order(expression: Any) -> Any:
     expected, found = columns_of_merge(expression)
     in_another_order = expected != found and len(expected) == len(found) and set(expected) == set(found)
     return _expr.Projection(expression, expected) if in_another_order else expression
+
+
+def _with_merges(expression: Any) -> Any:
+    """A join of several dataframes by their indexes as merges of two, because cuDF joins two at a time."""
+    first, *others = (results_to_host(frame._meta) for frame in expression.frames)  # noqa: SLF001
+    first.join(others, how=expression.how)  # pandas refuses columns of the same name
+    return expression._lower()  # noqa: SLF001
 
 
 # Conversions

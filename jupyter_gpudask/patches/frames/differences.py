@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from dask.dataframe.dask_expr._expr import Expr
 from dask.dataframe.dask_expr._groupby import GroupByBase
 
@@ -53,8 +54,11 @@ def is_of_python_objects(expression: Any) -> bool:
 def _accessor(expression: Any) -> str:
     if is_of_python_objects(expression):
         return f"cuDF has no Python objects, as of .{expression.accessor}.{expression.attr}"
-    if expression.attr == "replace" and any(isinstance(arg, dict) for arg in _arguments(expression)):
+    arguments = _arguments(expression)
+    if expression.attr == "replace" and any(isinstance(arg, dict) for arg in arguments):
         return "cuDF's str.replace accepts no dictionary"
+    if any(isinstance(arg, re.Pattern) for arg in arguments):
+        return "cuDF ignores the flags of a compiled pattern"
     return ""
 
 
@@ -73,9 +77,20 @@ def _resample(expression: Any) -> str:
     return "cuDF resamples with the names of functions" if any(map(callable, functions)) else ""
 
 
+_POWERS = {"float_power", "power"}
+"""NaN to the power of 0 is 1, and so is 1 to the power of NaN."""
+
+_WITH_NAN = {*_POWERS, "fmax", "fmin", "isnat", "logical_and", "logical_or", "logical_xor"}
+"""Functions of NumPy whose result can be a number, or true, although an operand is NaN or NaT."""
+
+
 def _ufunc(expression: Any) -> str:
-    arguments = [*expression.operands[len(expression._parameters) :], *(expression.kwargs or {}).values()]  # noqa: SLF001
-    return _clip(expression.frame, arguments) if getattr(expression.func, "__name__", "") == "clip" else ""
+    name = getattr(expression.func, "__name__", "")
+    given = expression.operands[len(expression._parameters) :]  # noqa: SLF001
+    is_plain = name in _POWERS and isinstance(given[0], Expr) and isinstance(given[-1], int | float) and given[-1] != 0
+    if name in _WITH_NAN and not is_plain and any(_kinds(frame) & set("fmM") for frame in expression.dependencies()):
+        return f"cuDF has missing values where {name} has none"
+    return _clip(expression.frame, [*given, *(expression.kwargs or {}).values()]) if name == "clip" else ""
 
 
 def _dropna(expression: Any) -> str:
@@ -102,10 +117,16 @@ _WITH_ALL_COLUMNS = {"Count", "First", "Last", "Max", "Min", "NUnique", "Prod", 
 
 
 def _grouped(expression: Any) -> str:
+    if type(expression).__name__ in ("IdxMin", "IdxMax"):
+        return "cuDF's idxmin and idxmax of groups return any of several equal values"
     columns = expression.frame.columns if expression.frame.ndim > 1 else ()
     same = any(isinstance(key, Expr) and set(key.columns) & set(columns) for key in expression.by)
     is_kept = type(expression).__name__ in _WITH_ALL_COLUMNS
     return "cuDF drops a column whose name is that of a computed key" if same and not is_kept else ""
+
+
+def _distinct(_expression: Any) -> str:
+    return "cuDF has another hash than pandas"
 
 
 def columns_of_merge(expression: Any) -> tuple[list[Any], list[Any]]:
@@ -174,8 +195,14 @@ def _rename_axis(_owner: Any, arguments: list[Any]) -> str:
 
 
 def _replace(_owner: Any, arguments: list[Any]) -> str:
-    nested = any(isinstance(value, dict) for arg in arguments if isinstance(arg, dict) for value in arg.values())
-    return "cuDF replaces no values of single columns" if nested else ""
+    values = [value for arg in arguments if isinstance(arg, dict) for value in arg.values()]
+    if any(isinstance(value, dict) for value in values):
+        return "cuDF replaces no values of single columns"
+    return "cuDF replaces no value by a missing one" if any(map(_is_missing, [*arguments[1:2], *values])) else ""
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and np.isnan(value))
 
 
 _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
@@ -186,9 +213,11 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "Merge": _merge,
     "MethodOperator": _power,
     "MethodOperatorAlign": _power,
+    "NuniqueApprox": _distinct,
     "PropertyMap": _accessor,
     "ResampleAgg": _resample,
     "ToNumeric": _to_numeric,
+    "UFuncAlign": _ufunc,
     "UFuncElemwise": _ufunc,
 }
 

@@ -1,8 +1,8 @@
-"""Reductions of partitions on GPUs, some of which have no rows: the variance, and cumulative sums and extremes.
+"""Reductions of partitions on GPUs, some of which have no rows: extremes, the variance, and cumulative functions.
 
 A partition is empty after a filter, for example. dask_cudf 26.10 divides by its number of rows, so that the variance of
-all partitions is missing. For the cumulative functions Dask recognizes an empty partition by the class of pandas, so
-that all rows after one are missing.
+all partitions is missing. cuDF 26.10 refuses the extremes of a dataframe of integers without rows. For the cumulative
+functions Dask recognizes an empty partition by the class of pandas, so that all rows after one are missing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.dataframe.dask_expr import _cumulative
-from dask.dataframe.dask_expr._reductions import Reduction
+from dask.dataframe.dask_expr._reductions import Max, Min, Reduction
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 
 from ...inspection.placement import results_to_host
@@ -93,6 +93,24 @@ def _zero_for_none(numbers: Any, n: Any) -> Any:
 
 def _at_least_one(numbers: Any) -> Any:
     return numbers.clip(lower=1) if getattr(numbers, "ndim", 0) else max(numbers, 1)
+
+
+class MaxAsPandas(Max):
+    """The greatest values; a partition without rows, as in metadata, gives missing ones."""
+
+    @classmethod
+    def chunk(cls, df: Any, **kwargs: Any) -> Any:
+        """The values of one partition."""
+        if df.ndim == 1 or len(df):
+            return super().chunk(df, **kwargs)
+        columns = df.select_dtypes(include=["number", "bool"]) if kwargs.get("numeric_only") else df
+        return columns.reset_index(drop=True).reindex([0])
+
+
+class MinAsPandas(MaxAsPandas):
+    """The least values, likewise."""
+
+    reduction_chunk = Min.reduction_chunk
 
 
 class LastAsPandas(_cumulative.TakeLast):

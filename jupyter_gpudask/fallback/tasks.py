@@ -1,0 +1,257 @@
+"""Tasks, and several tasks fused into one, that fall back to the host."""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+from dask._task_spec import Alias, DataNode, NestedContainer, Task, TaskRef, _execute_subgraph, _identity_cast
+
+from ..graph.program import Program, evaluated
+from .host_call import HostFallback, lacking
+from .missing import words_of_lack
+from .values import has_function_of_user, is_of_linear_algebra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from dask._task_spec import GraphNode
+
+    RunStep = Callable[[GraphNode, Mapping[Any, Any]], Any]
+
+_OF_FUSION = re.compile(r"(_\.\d+)+$")  # what Dask adds to the name of a collection inside a fused task
+
+
+class TaskWrapper:
+    """Wraps the functions of one graph; equal functions of a layer, and what fused tasks share, stay one object."""
+
+    def __init__(self, cell: str, *, refuse: bool) -> None:
+        self._cell = cell
+        self._refuse = refuse
+        self._wrapped: dict[tuple[int, str], HostFallback] = {}
+        self._fused: dict[int, Any] = {}
+        self._functions: dict[int, bool] = {}
+        self._changes: dict[int, bool] = {}
+
+    def node(self, node: Any, key: Any) -> Any:
+        """A node of a graph, or an argument of a task, which belongs to the task `key`."""
+        # Plugins of the scheduler read the tasks of distributed, such as the barrier of a shuffle.
+        is_of_scheduler = type(node).__module__.startswith("distributed")
+        return self._task(node, key) if isinstance(node, Task) and not is_of_scheduler else node
+
+    def _task(self, task: Any, key: Any) -> Any:
+        changed = _copied(task)
+        if isinstance(task.func, Program):
+            changed.func = self._once(self._program, task.func)
+            return changed
+        if task.func is _execute_subgraph:
+            inner, *others = task.args
+            changed.args = (self._once(self._tasks, inner), *others)
+            return changed
+        if any(isinstance(arg, Task) for arg in task.args):
+            changed.args = tuple(self.node(arg, key) for arg in task.args)
+        if task.kwargs:
+            changed.kwargs = {name: self.node(arg, key) for name, arg in task.kwargs.items()}
+        if not _is_container(task):
+            changed.func = self._function(task.func, layer_of(key))
+        return changed
+
+    def _once(self, change: Callable[[Any], Any], fused: Any) -> Any:
+        """`change` of what fused tasks run; of what several of them have in common it is the same object."""
+        if id(fused) not in self._fused:
+            self._fused[id(fused)] = change(fused)
+        return self._fused[id(fused)]
+
+    def _program(self, program: Program) -> Program:
+        if isinstance(program, ProgramWithFallback):
+            return program
+        steps = program.steps
+        if self._must_change(program):
+            given = [step for step, _ in steps]
+            has_blocks = _has_blocks(program)
+            # A value may be a function of the user, which other tasks get as an argument.
+            all_of_them = any(has_function_of_user(task.value) for task in given if isinstance(task, DataNode))
+            changed = {
+                task.key: self.node(task, task.key)
+                for task in given
+                if isinstance(task, Task)
+                and not (has_blocks and isinstance(task.key, str))
+                and (all_of_them or self._is_to_wrap(task))
+            }
+            steps = [(changed.get(step.key, step), last) for step, last in steps]
+        return ProgramWithFallback(steps, program.inputs, self._cell, self._refuse)
+
+    def _must_change(self, program: Program) -> bool:
+        """Whether some steps of a program cannot be tried as they are."""
+        if isinstance(program, ProgramWithFallback):
+            return False
+        if id(program) not in self._changes:
+            self._changes[id(program)] = any(
+                self._is_to_wrap(step)
+                if isinstance(step, Task)
+                else isinstance(step, DataNode) and has_function_of_user(step.value)
+                for step, _ in program.steps
+            )
+        return self._changes[id(program)]
+
+    def _is_to_wrap(self, task: Task) -> bool:
+        """Whether a task cannot be tried as it is: it may change its blocks before it fails, or has several steps."""
+        function = task.func
+        is_to_wrap = self._functions.get(id(function))
+        if is_to_wrap is None:
+            is_to_wrap = self._functions[id(function)] = (
+                self._must_change(function)
+                if isinstance(function, Program)
+                else function is _execute_subgraph or has_function_of_user(function) or is_of_linear_algebra(function)
+            )
+        return is_to_wrap or _have_function(task.args) or (bool(task.kwargs) and _have_function(task.kwargs.values()))
+
+    def _tasks(self, tasks: Mapping[Any, Any]) -> dict[Any, Any]:
+        """The tasks inside a fused one. Where some are named by blocks, a string is the name of a delayed function."""
+        has_blocks = any(isinstance(key, tuple) for key in tasks)
+        return {
+            key: task if has_blocks and isinstance(key, str) else self.node(task, key) for key, task in tasks.items()
+        }
+
+    def _function(self, function: Any, layer: str) -> HostFallback:
+        if isinstance(function, HostFallback):
+            return function
+        place = id(function), layer
+        if place not in self._wrapped:
+            self._wrapped[place] = HostFallback(function, layer, cell=self._cell, refuse=self._refuse)
+        return self._wrapped[place]
+
+
+def _is_container(task: Task) -> bool:
+    """Whether a task only makes a list, a tuple, a set or a dictionary."""
+    return task.func is _identity_cast or isinstance(task, NestedContainer)
+
+
+def _have_function(arguments: Iterable[Any]) -> bool:
+    """Whether one of the arguments of a task is, or has, a function of the user or a task of its own."""
+    for argument in arguments:
+        kind = type(argument)
+        if kind is TaskRef or kind is Alias:
+            continue
+        if issubclass(kind, Task) and _is_container(argument):
+            if _have_function(argument.args):
+                return True
+        elif kind is DataNode:
+            if has_function_of_user(argument.value):
+                return True
+        elif issubclass(kind, Task) or has_function_of_user(argument):
+            return True
+    return False
+
+
+def _has_blocks(program: Program) -> bool:
+    """Whether some steps are named by blocks; then a string is the name of a delayed function."""
+    return any(isinstance(step.key, tuple) for step, _ in program.steps)
+
+
+class ProgramWithFallback(Program):
+    """A program whose steps fall back to the host.
+
+    A step runs as it is; only if it fails, and the GPU library lacks something, it runs on the host. Those steps that a
+    `TaskWrapper` has wrapped already see to that themselves.
+
+    Parameters
+    ----------
+    steps, inputs
+        As for `Program`.
+    cell, refuse
+        As for `HostFallback`.
+    """
+
+    __slots__ = ("cell", "refuse")
+
+    def __init__(self, steps: Any, inputs: tuple[Any, ...], cell: str, refuse: bool) -> None:
+        super().__init__(steps, inputs)
+        self.cell = cell
+        self.refuse = refuse
+
+    def run(self, values: dict[Any, Any], run_step: RunStep) -> Any:
+        """As for `Program`."""
+        return _run(self, values, run_step, TaskWrapper(self.cell, refuse=self.refuse))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ProgramWithFallback, (self.steps, self.inputs, self.cell, self.refuse)
+
+
+def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: TaskWrapper) -> Any:
+    """As ``program.run(values, run_step)``, with steps that fall back; those of a program inside do so, too."""
+    wraps = any(map(has_function_of_user, values.values()))
+
+    def run_or_fall_back(task: Any, values: Mapping[Any, Any]) -> Any:
+        nonlocal wraps
+        if type(task) is Task and type(task.func) is Program and not _is_delayed(task, program):
+            needed = dict(zip(task.func.inputs, evaluated(task.args, values), strict=True))
+            return _run(task.func, needed, run_step, wrapper)
+        if wraps or (lacking.layers and layer_of(task.key) in lacking.layers):
+            result = run_step(_wrapped(task, program, wrapper), values)
+        else:
+            try:
+                result = run_step(task, values)
+                on_host = None
+            except Exception as error:
+                on_host = _after_failure(task, program, wrapper, error)
+                if on_host is None:
+                    raise
+            # Outside of the handler, so that an error of the second call has no context.
+            if on_host is not None:
+                try:
+                    result = run_step(on_host, values)
+                finally:
+                    del on_host  # the traceback of the failure refers to this frame, and so to the blocks
+        wraps = wraps or has_function_of_user(result)
+        return result
+
+    return Program.run(program, values, run_or_fall_back)
+
+
+def _wrapped(task: GraphNode, program: Program, wrapper: TaskWrapper) -> Any:
+    """The task with the fallback, unless it is of a delayed function."""
+    return task if _is_delayed(task, program) else wrapper.node(task, task.key)
+
+
+def _is_delayed(task: GraphNode, program: Program) -> bool:
+    """Whether a step is a delayed function, which may have side effects."""
+    return isinstance(task.key, str) and _has_blocks(program)
+
+
+def _after_failure(task: Any, program: Program, wrapper: TaskWrapper, error: Exception) -> Any:
+    """The task that runs on the host what failed with `error`; `None` if the error is to be raised."""
+    if not words_of_lack(error):
+        return None
+    changed = _wrapped(task, program, wrapper)
+    # What was wrapped before has seen to it itself: the host has failed, too.
+    if changed is task or not isinstance(changed.func, HostFallback) or changed.func is task.func:
+        return None
+    changed.func = partial(changed.func.after_failure, error)
+    return changed
+
+
+def layer_of(key: Any) -> str:
+    """The name of a collection, from the key of a task."""
+    return _without_fusion(str(key[0] if isinstance(key, tuple) else key))
+
+
+@lru_cache(maxsize=1024)
+def _without_fusion(name: str) -> str:
+    return _OF_FUSION.sub("", name)
+
+
+def _copied(task: Any) -> Any:
+    """A copy of a task, without what it has cached; `copy.copy` takes ten times as long."""
+    kind: Any = type(task)
+    made = object.__new__(kind)
+    for slot in _slots_of(kind):
+        setattr(made, slot, getattr(task, slot, None))
+    made._token = made._repr = None
+    return made
+
+
+@cache
+def _slots_of(kind: type[Task]) -> tuple[str, ...]:
+    return tuple(kind.get_all_slots())

@@ -1,0 +1,162 @@
+"""Comparisons, logical operators and queries of dataframes on GPUs with missing values: their results are of pandas.
+
+In cuDF 26.10 the result is missing where an operand is; in pandas NaN is a number that is not equal to any other. A
+query of cuDF leaves out each row in which one of its columns is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from dask.base import normalize_token
+from dask.dataframe.dask_expr._expr import Eval, Query
+from dask.utils import funcname
+
+from ...fallback.missing import DifferentResultError
+from ...inspection.placement import is_type_of_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Comparison:
+    """A comparison whose result has no missing value where pandas has none; strings and nullable dtypes keep theirs.
+
+    Parameters
+    ----------
+    operation
+        The comparison, of one or two operands.
+    missing
+        What pandas returns for a missing number or time.
+    """
+
+    def __init__(self, operation: Callable[..., Any], *, missing: bool) -> None:
+        self.operation = operation
+        self.missing = missing
+        self.__name__ = funcname(operation)  # the prefix of Dask's keys
+
+    def __dask_tokenize__(self) -> Any:
+        return normalize_token((type(self).__name__, self.operation, self.missing))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result for one partition."""
+        result = self.operation(*args, **kwargs)
+        operands = args[:2]
+        if not hasattr(result, "fillna") or any(map(_keeps_missing, operands)):
+            return result
+        if result.ndim == 1:
+            return result.fillna(self.missing) if result.dtype.kind == "b" and result.hasnans else result
+        names = [name for name, dtype in result.dtypes.items() if dtype.kind == "b" and _is_plain(operands[0], name)]
+        return result.fillna(dict.fromkeys(names, self.missing)) if names else result
+
+
+def _keeps_missing(operand: Any) -> bool:
+    return getattr(operand, "ndim", 0) == 1 and not _has_nan(operand.dtype)
+
+
+def _is_plain(operand: Any, name: Any) -> bool:
+    return getattr(operand, "ndim", 0) < 2 or _has_nan(dict(operand.dtypes.items()).get(name))
+
+
+def _has_nan(dtype: Any) -> bool:
+    """Whether the missing values of this dtype are NaN or NaT in pandas, which are not equal to anything."""
+    plain = isinstance(dtype, np.dtype) and dtype.kind in "biufmM"
+    return plain or isinstance(dtype, pd.DatetimeTZDtype) or str(dtype) == "category"
+
+
+COMPARED_BY_UFUNC: dict[str, Comparison] = {
+    str(function.__name__): Comparison(function, missing=function in (np.isnan, np.not_equal))
+    for function in (
+        *(np.isfinite, np.isinf, np.isnan, np.logical_not, np.signbit),
+        *(np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal),
+    )
+}
+"""Functions of NumPy, by name, whose result for NaN is true or false."""
+
+
+class Logical:
+    """``|`` and ``&`` of booleans: true | missing is true, and false & missing is false; in cuDF both are missing.
+
+    Parameters
+    ----------
+    operation
+        The operator.
+    deciding
+        The value of one operand that decides the result, whatever the other one is.
+    """
+
+    def __init__(self, operation: Callable[..., Any], *, deciding: bool) -> None:
+        self.operation = operation
+        self.deciding = deciding
+        self.__name__ = funcname(operation)
+
+    def __call__(self, left: Any, right: Any) -> Any:
+        """The result for one partition."""
+        result = self.operation(left, right)
+        if getattr(result, "ndim", 0) == 2:
+            return self._of_frames(result, left, right)
+        if getattr(getattr(result, "dtype", None), "kind", "") != "b" or not result.isna().any():
+            return result
+        sides = (side.fillna(not self.deciding) if hasattr(side, "fillna") else side for side in (left, right))
+        decided = self.operation(*sides)
+        return result.mask(decided if self.deciding else ~decided, self.deciding)
+
+    def _of_frames(self, result: Any, *sides: Any) -> Any:
+        result = result.copy(deep=False)
+        for name, dtype in result.dtypes.items():
+            if dtype.kind == "b" and result[name].isna().any():
+                result[name] = self(*(side[name] if getattr(side, "ndim", 0) == 2 else side for side in sides))
+        return result
+
+
+_MAY_SELECT_NAN = re.compile(r"!=|[~|]|\b(not|or)\b")
+"""A query with one of these may select a row in which a column is missing; without, each comparison is false."""
+
+_COMPARES = re.compile(r"[<>~]|[!=]=|\b(not|in)\b")
+
+
+def query(frame: Any, text: str, **kwargs: Any) -> Any:
+    """The rows of one partition that a query selects.
+
+    Raises
+    ------
+    DifferentResultError
+        cuDF leaves out some of them, because a column is missing; it is caught where the query runs on the host.
+    """
+    if _MAY_SELECT_NAN.search(text) and _lacks_values(frame, text):
+        raise DifferentResultError("cuDF's query leaves out rows in which a column is missing")
+    return frame.query(text, **kwargs)
+
+
+def evaluate(frame: Any, text: str, **kwargs: Any) -> Any:
+    """What an expression gives for one partition.
+
+    Raises
+    ------
+    DifferentResultError
+        It compares missing values, for which cuDF has missing ones.
+    """
+    if _COMPARES.search(text) and _lacks_values(frame, text):
+        raise DifferentResultError("cuDF's eval has missing values where pandas has false")
+    return frame.eval(text, **kwargs)
+
+
+def _lacks_values(frame: Any, text: str) -> bool:
+    """Whether a column of cuDF that the text names has missing values."""
+    names = set(re.findall(r"\w+", text))
+    return is_type_of_gpu(type(frame)) and any(frame[name].isna().any() for name in frame.columns if name in names)
+
+
+class QueryAsPandas(Query):
+    """A query that runs on the host where cuDF leaves out rows."""
+
+    operation = staticmethod(query)
+
+
+class EvalAsPandas(Eval):
+    """An expression that runs on the host where cuDF has missing values and pandas has not."""
+
+    operation = staticmethod(evaluate)
