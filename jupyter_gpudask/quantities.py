@@ -12,6 +12,7 @@ _UNITS |= {f"{prefix}IB": 1024**power for power, prefix in enumerate("KMGT", sta
 _UNITS |= {prefix: 1000**power for power, prefix in enumerate("KMGT", start=1)}
 # A smaller number is probably a mistake, such as 20 instead of 20GB.
 _LEAST_SIZE = 10**6
+_MAX_WORKERS = 256
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>[A-Za-z]*)")
 
 Number = TypeVar("Number", int, float)
@@ -122,6 +123,36 @@ def _parse_gpu(value: object) -> int | str:
         if value.startswith(("GPU-", "MIG-")):
             return value
     raise ValueError("neither an index nor a UUID")
+
+
+def parse_range(value: object) -> tuple[int, int] | None:
+    """Parse the smallest and the largest number of workers.
+
+    Parameters
+    ----------
+    value
+        ``None`` or ``"none"``; or two whole numbers from 1 to 256, the smaller one first, as a list or with a comma:
+        ``"1,4"``.
+
+    Returns
+    -------
+    tuple of two int, or None
+        The two numbers, or ``None``.
+
+    Raises
+    ------
+    ValueError
+        The value is not one of these.
+    """
+    if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
+        return None
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, Sequence) or len(parts) != 2 or not all(type(part) in (int, str) for part in parts):
+        raise ValueError("not two whole numbers")
+    smallest, largest = (int(part) for part in parts)
+    if not 1 <= smallest <= largest <= _MAX_WORKERS:
+        raise ValueError("not a range of workers")
+    return smallest, largest
 
 
 def parse_pairs(value: object, convert: Callable[[str], Number | str]) -> Mapping[str, object]:

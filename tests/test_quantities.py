@@ -1,6 +1,6 @@
 import pytest
 
-from jupyter_gpudask.quantities import format_bytes, parse_amount, parse_gpus, parse_pairs
+from jupyter_gpudask.quantities import format_bytes, parse_amount, parse_gpus, parse_pairs, parse_range
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,21 @@ def test_gpus_are_all_free_a_count_or_a_list(text, gpus):
 def test_what_names_no_gpus_is_refused(text):
     with pytest.raises(ValueError, match=r"\w"):
         parse_gpus(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "workers"), [("1,4", (1, 4)), ("2, 2", (2, 2)), ([1, 256], (1, 256)), ("none", None), (None, None)]
+)
+def test_a_range_of_workers_is_two_numbers_or_none(text, workers):
+    assert parse_range(text) == workers
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "1-4", "4,1", "0,4", "1,257", "1,2,3", "one,two", [1.5, 2], [True, 2], 3, {}]
+)
+def test_what_is_no_range_of_workers_is_refused(text):
+    with pytest.raises(ValueError, match=r"."):
+        parse_range(text)
 
 
 def test_pairs_come_as_text_list_or_mapping():

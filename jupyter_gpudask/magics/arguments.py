@@ -119,6 +119,8 @@ class _Parser(MagicArgumentParser):
         unknown = [word.partition("=")[0] for word in self._words if word.partition("=")[0] not in self._known]
         meant = next((match for word in unknown for match in get_close_matches(word, self._known, 1, 0.7)), None)
         suggestion = f" Did you mean {meant}?" if meant else ""
+        if meant:
+            message = message.partition(" (choose from")[0]
         raise UsageError(f"{message[:1].upper()}{message[1:]}.{suggestion} Type {self.prog}? for help.")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dask._task_spec import GraphNode, Task, TaskRef, _execute_subgraph
+from dask._task_spec import GraphNode, Task, _execute_subgraph
 
-from ..graph.program import Program, as_one_task
-from ..worker.opaque_graph import OpaqueNode
+from ..graph.program import Program, as_one_task, evaluated
+from ..worker.graphs.opaque_graph import OpaqueNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,14 +33,14 @@ def run_steps(task: GraphNode, values: Mapping[Any, Any], on_step: OnStep) -> An
         return task(values)
     function, arguments = task.func, task.args
     if isinstance(function, Program):
-        return _run_program(function, _evaluate(arguments, values), on_step)
+        return _run_program(function, evaluated(arguments, values), on_step)
     if function is _execute_subgraph and arguments[1] in arguments[0]:
         inner, key, names, *given = arguments
         program: Any = as_one_task(key, inner).func
-        needed = dict(zip(names, _evaluate(given, values), strict=True))
+        needed = dict(zip(names, evaluated(given, values), strict=True))
         return _run_program(program, [needed[name] for name in program.inputs], on_step)
-    options = {name: _evaluate([value], values)[0] for name, value in task.kwargs.items()}
-    result = function(*_evaluate(arguments, values), **options)
+    options = {name: evaluated([value], values)[0] for name, value in task.kwargs.items()}
+    result = function(*evaluated(arguments, values), **options)
     on_step(task, values, result)
     return result
 
@@ -48,21 +48,4 @@ def run_steps(task: GraphNode, values: Mapping[Any, Any], on_step: OnStep) -> An
 def _run_program(program: Program, inputs: Sequence[Any], on_step: OnStep) -> Any:
     """As ``program(*inputs)``."""
     values = dict(zip(program.inputs, inputs, strict=True))
-    result = None
-    for step, unneeded in program.steps:
-        result = values[step.key] = run_steps(step, values, on_step)
-        for key in unneeded:
-            del values[key]
-    return result
-
-
-def _evaluate(arguments: Sequence[Any], values: Mapping[Any, Any]) -> list[Any]:
-    """The arguments of a call, as `dask._task_spec.Task` evaluates them."""
-    return [
-        argument({key: values[key] for key in argument.dependencies})
-        if isinstance(argument, GraphNode)
-        else values[argument.key]
-        if isinstance(argument, TaskRef)
-        else argument
-        for argument in arguments
-    ]
+    return program.run(values, lambda step, results: run_steps(step, results, on_step))

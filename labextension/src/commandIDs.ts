@@ -25,6 +25,9 @@ export namespace CommandIDs {
   /** Release the results that the kernel holds on the workers. */
   export const release = 'gpudask:release-results';
 
+  /** Keep the GPUs of an idle cluster, which somebody waits for. */
+  export const keep = 'gpudask:keep-gpus';
+
   /** Open the tab with the last lines of the logs. */
   export const showLogs = 'gpudask:show-logs';
 

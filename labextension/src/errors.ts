@@ -135,6 +135,10 @@ function fieldLabel(field: string, trans: TranslationBundle): string {
       return trans.__('Spill above');
     case 'protocol':
       return trans.__('Protocol');
+    case 'adapt':
+      return trans.__('Adaptive');
+    case 'environment':
+      return trans.__('Environment');
     case 'share':
       return trans.__('Share');
     case 'cpu':

@@ -97,7 +97,7 @@ IMPORTED = (
     "UsageError: pandas is already imported in this kernel, and cudf.pandas and cuml.accel must be loaded "
     "before. Restart the kernel, and type %gpudask accelerate in its first cell, before %gpudask start."
 )
-HELD = "UsageError: GPU 0 is held by other.ipynb, GPU 1 is held by other.ipynb. Type %gpudask stop there."
+HELD = "UsageError: GPUs 0 and 1 are held by other.ipynb. Type %gpudask stop there."
 INSTALL = 'Type: %pip install "jupyter_gpudask[cu13]'
 BOTH = ("cudf.pandas", "cuml.accel")
 

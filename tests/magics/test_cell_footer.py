@@ -22,10 +22,34 @@ def footer(reply):
 
 def test_the_footer_summarizes_the_cell(kernel):
     reply = kernel.ok(f"{CELL}\nda.ones((40, 40), chunks=10).sum().compute()")
-    assert [line for line in reply.displayed if " done " not in line] == [footer(reply)]  # the others show progress
+    assert [line for line in reply.displayed if line and " done " not in line] == [
+        footer(reply)
+    ]  # the others show progress
     pattern = r"CuPy and pandas on 2 × NVIDIA H200 · \d+\.\d s · \d+ tasks · peak 3\.0 GiB on GPU [01]"
     assert re.fullmatch(pattern, footer(reply))
     assert "color: var(--jp-ui-font-color2" in reply.html[-1]
+
+
+def test_the_footer_stands_under_the_traceback_of_a_long_cell(kernel, tmp_path):
+    file = tmp_path / "file"
+    kernel.ok("def wait_for(file):\n    import os, time\n    while not os.path.exists(file): time.sleep(0.05)")
+    reply = kernel.run(
+        f"{CELL}\nclient.submit(wait_for, {str(file)!r}).result()\n1 / 0",
+        on_display=file.touch,
+    )
+    assert reply.error == "ZeroDivisionError"
+    assert "0 of 1 task done" in reply.displayed[0]
+    # The line of the progress becomes empty.
+    assert reply.displayed[-2] == ""
+    assert footer(reply).startswith("CuPy and pandas on 2 × NVIDIA H200")
+    shown = [kind for kind in reply.kinds if kind in ("error", "display_data")]
+    assert shown == ["display_data", "error", "display_data"]
+
+
+def test_gpus_that_do_not_exist_are_named_on_a_running_cluster(kernel):
+    reply = kernel.run("%gpudask start --gpus 5")
+    assert reply.printed.startswith("UsageError: --gpus 5 is more than the number of GPUs: 0 (NVIDIA H200), 1 (NVIDIA")
+    assert "with other options" in kernel.run("%gpudask start --gpus 1").printed
 
 
 RMM = """

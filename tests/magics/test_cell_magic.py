@@ -272,8 +272,8 @@ def test_help_shows_usage_with_examples(gpu_kernel):
 COMMANDS = ["start", "stop", "restart", "scale", "adapt", "status", "gpus", "held", "free", "doctor", "logs"]
 COMMANDS += ["on", "off", "fallbacks", "accelerate", "connect", "disconnect"]
 START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
-START += ["--share", "--wait", "--protocol", "--resources", "--environment", "--start-timeout", "--dashboard"]
-START += ["--profile"]
+START += ["--share", "--wait", "--adapt", "--protocol", "--resources", "--environment", "--start-timeout"]
+START += ["--dashboard", "--profile"]
 CELL = ["--array", "--dataframe", "--move", "--results", "--strict", "--profile", "--report", "--compare"]
 
 

@@ -268,13 +268,13 @@ def test_it_works_in_plain_ipython_in_a_terminal(tmp_path):
 
 
 def test_modules_beside_the_notebook_and_on_its_path_reach_the_workers_in_its_order(kernel, tmp_path):
-    (tmp_path / "tabulate.py").write_text("def triple(number): return 3 * number\n")
+    (tmp_path / "tripling.py").write_text("def triple(number): return 3 * number\n")
     for name in ("random", "queue", "signal"):  # the kernel has its own of these already
         (tmp_path / f"{name}.py").write_text("raise ImportError('a file of the user was taken for a module')\n")
     kernel.ok("%load_ext jupyter_gpudask")
-    kernel.ok(f"import os, sys; os.chdir({str(tmp_path)!r}); sys.path.insert(0, '')\nimport tabulate")
+    kernel.ok(f"import os, sys; os.chdir({str(tmp_path)!r}); sys.path.insert(0, '')\nimport tripling")
     kernel.ok("started = %gpudask start --cpu 1")
-    assert kernel.ok("started.client.submit(tabulate.triple, 2).result()").value == "6"
+    assert kernel.ok("started.client.submit(tripling.triple, 2).result()").value == "6"
     where = "started.client.run(lambda: __import__('sys').path[0])"
     assert kernel.ok(f"set({where}.values())").value == repr({str(tmp_path)})
 

@@ -1,1 +1,1 @@
-"""The commands ``%gpudask doctor`` and ``%gpudask free``; the other commands are methods of `Session`."""
+"""The commands of ``%gpudask``: `commands` calls the `Session`; those that do more have a module each."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _MAX_GPUS = 8
 _JOULES_PER_WATT_HOUR = 3600
+# With fewer finished tasks, the time that is left is not estimated.
+_MIN_DONE, _MIN_SHARE = 10, 0.1
 
 
 @dataclass(repr=False)
@@ -27,6 +29,8 @@ class CellProgress(View):
     def __str__(self) -> str:
         done = max(0, self.tasks - self.state.tasks_unfinished)
         parts = [f"{done:,} of {format_count(self.tasks, 'task')} done", f"{self.seconds:.0f} s"]
+        if done >= max(_MIN_DONE, _MIN_SHARE * self.tasks) and done < self.tasks:
+            parts.append(f"about {_format_duration(self.seconds / done * (self.tasks - done))} left")
         gpus = [worker for worker in self.state.workers if worker.gpu_index is not None]
         hosts = {worker.host for worker in gpus}
         parts += [_describe_gpu(worker, with_host=len(hosts) > 1) for worker in gpus[:_MAX_GPUS]]
@@ -132,6 +136,13 @@ def format_energy(joules: float) -> str:
     """Format an energy in watt-hours, such as ``0.35 Wh``."""
     hours = joules / _JOULES_PER_WATT_HOUR
     return f"{hours:,.0f} Wh" if hours >= 100 else f"{hours:.2g} Wh"
+
+
+def _format_duration(seconds: float) -> str:
+    """Format a duration that is only estimated, such as ``40 s``, ``3 min`` or ``1.5 h``."""
+    if seconds < 90:
+        return f"{max(1, seconds):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _describe_gpu(worker: WorkerState, *, with_host: bool) -> str:

@@ -40,9 +40,16 @@ class ClusterView(View):
         return "\n".join(self._lines())
 
     def to_html(self) -> str:
-        """The lines, the first in bold."""
+        """The lines, the first in bold, and a link to the dashboard of the Jupyter server."""
         first, *rest = self._lines()
-        return f"<div><b>{escape(first)}</b>" + "".join(f"<br>{escape(line)}" for line in rest) + "</div>"
+        lines = [f"<b>{escape(first)}</b>", *map(escape, rest)]
+        if path := self._dashboard_path:
+            lines.append(f'<a href="{escape(path)}" target="_blank">Dask\'s dashboard</a>')
+        return f"<div>{'<br>'.join(lines)}</div>"
+
+    @property
+    def _dashboard_path(self) -> str:
+        return "" if _as_joined(self._ready) is not None else self._ready.dashboard_path
 
     def _lines(self) -> list[str]:
         lines = [describe_cluster(self._ready, self._state)]

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from IPython.display import display
+from IPython.display import display, publish_display_data
 
 if TYPE_CHECKING:
     from IPython.core.display_functions import DisplayHandle
@@ -64,9 +64,11 @@ class OutputLine:
         self._dirty = False
 
     def finish(self, view: View) -> None:
-        """Show `view` permanently."""
+        """Show `view` permanently, below all other output of the cell."""
         if self.in_notebook:
-            self._display(view)
+            if self._handle is not None:  # an output without data takes no room
+                publish_display_data({}, transient={"display_id": self._handle.display_id}, update=True)
+            display(view)
             return
         start = _CLEAR if self._in_terminal else "\r" if self._dirty else ""
         sys.stdout.write(f"{start}{view!s:<{0 if self._in_terminal else _MIN_WIDTH}}".rstrip(" ") + "\n")

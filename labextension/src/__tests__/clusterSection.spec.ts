@@ -1,3 +1,4 @@
+import { CommandIDs } from '../commandIDs';
 import { ICluster } from '../model/api';
 import { cluster, GIB, gpu, rendered } from './fakeServer';
 import { gpuList, ShownPanel } from './shownPanel';
@@ -38,6 +39,45 @@ describe('the section of clusters', () => {
     expect(shown.texts('.jp-GpuDask-noticeTitle')).toEqual([
       'mine.ipynb has no kernel.'
     ]);
+  });
+
+  it('offers no command that changes a cluster of somebody else', async () => {
+    shown.show();
+    const joined = cluster({
+      joined: 'tcp://10.0.0.1:8786',
+      gpus: [],
+      dashboard: null,
+      pid: null,
+      notes: ['3 unfinished tasks of others.']
+    });
+    await shown.receive({ gpus: gpuList(), clusters: [joined] });
+    expect(shown.texts('.jp-GpuDask-cardHeader')[0]).toBe(
+      'analysis.ipynbtcp://10.0.0.1:8786'
+    );
+    expect(shown.names('.jp-GpuDask-actions button')).toEqual([
+      'Logs: analysis.ipynb',
+      'More actions: analysis.ipynb'
+    ]);
+    const args = { kernelId: 'kernel-1' };
+    const { commands } = shown.gpuDask;
+    for (const id of [CommandIDs.stop, CommandIDs.restart, CommandIDs.scale]) {
+      expect(commands.isVisible(id, args)).toBe(false);
+      expect(commands.isEnabled(id, args)).toBe(false);
+    }
+  });
+
+  it('has a button to keep the GPUs of an idle cluster that somebody waits for', async () => {
+    shown.show();
+    const wanted = { wanted_by: 'user anna since 14:05', given_over_at: 1000 };
+    await shown.receive({ gpus: gpuList(), clusters: [cluster(wanted)] });
+    expect(shown.texts('[role=alert] span')[0]).toContain(
+      'Its GPUs are wanted by user anna since 14:05.'
+    );
+    expect(shown.names('[role=alert] button')).toEqual([
+      'Keep: analysis.ipynb'
+    ]);
+    await shown.receive({ gpus: gpuList(), clusters: [cluster()] });
+    expect(shown.texts('[role=alert]')).toEqual([]);
   });
 
   it('groups workers by host if there are several', async () => {
@@ -103,12 +143,17 @@ describe('the section of clusters', () => {
     const { state } = cluster();
     const scaled = cluster({
       gpus: ['GPU-0', 'GPU-1'],
-      state: state && { ...state, gpus: ['GPU-0'], held: 3 * GIB }
+      state: state && {
+        ...state,
+        gpus: ['GPU-0'],
+        held: 3 * GIB,
+        adaptive_range: [1, 2]
+      }
     });
     const gpus = [gpu(), gpu({ index: 1, uuid: 'GPU-1' })];
     await shown.receive({ gpus: gpuList({ gpus }), clusters: [scaled] });
     expect(shown.texts('.jp-GpuDask-stateLine')).toEqual([
-      'ready4 running, 6 waiting, 3.0 GiB spilled, holds 3.0 GiB of results'
+      'ready4 running, 6 waiting, 1 to 2 workers, as needed, 3.0 GiB spilled, holds 3.0 GiB of results'
     ]);
     expect(shown.texts('.jp-GpuDask-cards .jp-GpuDask-details').at(-1)).toBe(
       '1 of 2 × H200'

@@ -120,17 +120,22 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       share: false,
       memory_limit: 'auto',
       protocol: 'unix',
+      adapt: null,
+      environment: {},
       profile: ''
     },
     since: 1000,
     workers_ready: 1,
     workers_total: 1,
     notes: [],
+    wanted_by: '',
+    given_over_at: null,
     engine: 'cuda',
     stand_in: '',
     gpus: ['GPU-0'],
     pid: 100,
     dashboard: 'gpudask/dashboard/kernel-1/',
+    joined: '',
     automatic: false,
     state: {
       engine: 'cuda',
@@ -144,6 +149,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       worker_exits: [],
       lost_hosts: [],
       jobs: [],
+      others_unfinished: 0,
       adaptive_range: null,
       workers: [
         {

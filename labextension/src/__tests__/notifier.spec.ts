@@ -135,6 +135,27 @@ describe('notifications', () => {
     expect(messagesAfter(withCount(4))).toEqual(messages);
   });
 
+  it('say that the GPUs of an idle cluster are wanted, until they are kept', () => {
+    isPanelVisible = true;
+    const wanted = cluster({
+      wanted_by: 'user anna since 14:05',
+      given_over_at: 1000
+    });
+    const [message] = messagesAfter(cluster(), wanted, wanted);
+    expect(message).toMatch(
+      /^analysis.ipynb: Its GPUs are wanted by user anna since 14:05. .* unless you keep it.$/
+    );
+    expect(message.length).toBeLessThan(140);
+    const [{ options }] = Notification.manager.notifications;
+    const execute = jest.spyOn(commands, 'execute').mockResolvedValue(null);
+    options.actions?.[0].callback(new MouseEvent('click'));
+    expect(execute).toHaveBeenCalledWith(CommandIDs.keep, {
+      kernelId: 'kernel-1',
+      since: 1000
+    });
+    expect(messagesAfter(cluster())).toEqual([]);
+  });
+
   it('report a worker that was lost', () => {
     expect(messagesAfter(cluster(), withExit(false))).toEqual([
       'analysis.ipynb: a worker was lost (GPU 0). Dask restarts it and recomputes its results.'

@@ -49,6 +49,11 @@ describe('the REST client', () => {
       url: `${CLUSTERS}/k/scale`,
       body: { workers: 3 }
     });
+    await clientThatGets(cluster()).adapt('k', 1, 3);
+    expect(requests[0]).toMatchObject({
+      url: `${CLUSTERS}/k/adapt`,
+      body: { minimum: 1, maximum: 3 }
+    });
     const logs = { supervisor: 'text' };
     expect(await clientThatGets({ logs }).logs('k')).toEqual(logs);
   });

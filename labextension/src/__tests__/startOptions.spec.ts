@@ -1,5 +1,5 @@
 import { initialOptions, toMagic, toSpec } from '../dialogs/startOptions';
-import { IProfileList, SpecRequest } from '../model/api';
+import { IClusterSpec, IProfileList, SpecRequest } from '../model/api';
 import { cluster, gpu } from './fakeServer';
 
 const PROFILES: IProfileList = {
@@ -57,6 +57,19 @@ describe('the request of the start dialog', () => {
     });
   });
 
+  it('has the range of workers, and a list of environment variables', () => {
+    const spec: IClusterSpec = {
+      ...PROFILES.default,
+      adapt: [1, 4],
+      environment: { A: '1', B: 'two words' }
+    };
+    const options = initialOptions([FREE], PROFILES, spec);
+    const request = { adapt: '1,4', environment: ['A=1', 'B=two words'] };
+    expect(toSpec(options, [FREE], PROFILES)).toMatchObject(request);
+    const same = { ...PROFILES, default: spec };
+    expect(toSpec(initialOptions([FREE], same), [FREE], same)).toEqual({});
+  });
+
   it('has no GPU options on the CPU', () => {
     const options = {
       ...initialOptions([], PROFILES),
@@ -86,6 +99,7 @@ describe('the line for a notebook', () => {
     [{}, '', '%gpudask start'],
     [{ engine: 'cpu', workers: 2 }, '', '%gpudask start --cpu 2'],
     [{ engine: 'cuda' }, '', '%gpudask start --engine cuda'],
+    [{ gpus: [] }, '', '%gpudask start'],
     [{ gpus: ['GPU-1'] }, '', '%gpudask start --gpus 1,'],
     [{ gpus: ['GPU-0', 'GPU-1'] }, '', '%gpudask start --gpus 0,1'],
     [
@@ -97,6 +111,11 @@ describe('the line for a notebook', () => {
       { memory_limit: 'none', protocol: 'ucx' },
       '',
       '%gpudask start --memory-limit none --protocol ucx'
+    ],
+    [
+      { adapt: '1,4', environment: ['A=1', 'B=two "words"'] },
+      '',
+      '%gpudask start --adapt 1,4 --environment A=1 --environment "B=two \\"words\\""'
     ],
     [{}, 'big', '%gpudask start --profile big']
   ] as const)('has the options %j', (spec, profile, line) => {

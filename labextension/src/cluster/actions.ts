@@ -103,7 +103,9 @@ export class ClusterActions {
       trans: this._trans,
       submit: async workers =>
         this._model.updateCluster(
-          await this._rest.scale(cluster.kernel_id, workers)
+          await (typeof workers === 'number'
+            ? this._rest.scale(cluster.kernel_id, workers)
+            : this._rest.adapt(cluster.kernel_id, ...workers))
         )
     }).launch();
   }
@@ -158,6 +160,13 @@ export class ClusterActions {
         this._model.updateCluster(await this._rest.release(cluster.kernel_id))
       );
     }
+  }
+
+  /** Keep the GPUs of an idle cluster, which somebody waits for. */
+  async keep({ kernel_id: kernelId }: ICluster): Promise<void> {
+    await this._try(this._trans.__('The GPUs could not be kept'), async () =>
+      this._model.updateCluster(await this._rest.keep(kernelId))
+    );
   }
 
   /** Open the plots of the setting `defaultLayout`, as far as the cluster has them. */

@@ -22,7 +22,7 @@ import { plotsIcon, scaleIcon } from '../icons';
 import { ClusterStatus, ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import type { ClusterActions } from './actions';
-import { isOffered } from './offered';
+import { isOffered, needsOwner } from './offered';
 import { resultBytes } from './summary';
 
 /** The arguments of the cluster commands. */
@@ -76,6 +76,7 @@ export function addClusterCommands(
   const isVisible =
     (command: string) =>
     (args: ReadonlyPartialJSONObject): boolean =>
+      !(clusterOf(args)?.joined && needsOwner(command)) &&
       isOffered(
         command,
         kernelOf(args) !== current.kernelId,
@@ -199,6 +200,16 @@ export function addClusterCommands(
     },
     async cluster => (await actions()).release(cluster),
     cluster => resultBytes(cluster) > 0
+  );
+  add(
+    CommandIDs.keep,
+    ['ready'],
+    {
+      label: trans.__('Keep GPUs'),
+      caption: trans.__('Keep the GPUs that somebody else waits for')
+    },
+    async cluster => (await actions()).keep(cluster),
+    cluster => Boolean(cluster.given_over_at)
   );
   add(
     CommandIDs.showLogs,

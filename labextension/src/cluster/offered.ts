@@ -39,6 +39,11 @@ export function isOffered(
   );
 }
 
+/** Whether a command changes or ends a cluster, which only its owner does. */
+export function needsOwner(command: string): boolean {
+  return STARTS.includes(command) || STOPS.includes(command);
+}
+
 /** The clusters that are shown: all, or that of the current notebook only. */
 export function shownClusters(
   clusters: Iterable<ICluster>,

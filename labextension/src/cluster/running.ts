@@ -77,10 +77,10 @@ export class RunningClusters implements IRunningSessions.IManager {
     return this._active().filter(cluster => this._mayStop(cluster));
   }
 
-  private _mayStop({ kernel_id: id }: ICluster): boolean {
+  private _mayStop({ kernel_id: id, joined }: ICluster): boolean {
     const { model, current } = this._gpuDask;
     const isOther = id !== current.kernelId;
-    return isOffered(CommandIDs.stop, isOther, model.settings.value);
+    return !joined && isOffered(CommandIDs.stop, isOther, model.settings.value);
   }
 
   private _itemOf(cluster: ICluster): IRunningSessions.IRunningItem {

@@ -113,6 +113,19 @@ export function releaseWarning(
     : '';
 }
 
+/** Who waits for the GPUs of an idle cluster, and when it is closed. */
+export function wantedSentence(
+  cluster: ICluster,
+  trans: TranslationBundle
+): string {
+  const time = new Date((cluster.given_over_at ?? 0) * 1000);
+  return trans.__(
+    'Its GPUs are wanted by %1. The idle cluster is closed at %2 unless you keep it.',
+    cluster.wanted_by,
+    time.toLocaleTimeString()
+  );
+}
+
 /** The UUIDs of the GPUs that have a worker: after scaling down, fewer than the cluster holds. */
 export function activeGpus(cluster: ICluster): string[] {
   const used = cluster.status === 'ready' ? (cluster.state?.gpus ?? []) : [];
@@ -152,8 +165,9 @@ export function summarize(
     }
     case 'ready':
       return {
-        kind: cluster.engine === 'cpu' ? 'stand-in' : 'ready',
-        state: trans.__('ready'),
+        kind:
+          cluster.engine === 'cpu' && !cluster.joined ? 'stand-in' : 'ready',
+        state: cluster.joined ? trans.__('connected') : trans.__('ready'),
         engine,
         short: engine
       };
@@ -176,6 +190,9 @@ function engineName(
   gpus: IGpu[],
   trans: TranslationBundle
 ): string {
+  if (cluster.joined) {
+    return cluster.joined;
+  }
   if (cluster.engine === 'cpu') {
     return trans.__('CPU stand-in');
   }

@@ -45,7 +45,14 @@ export function SelectField(props: ISelectFieldProps): JSX.Element {
 
 interface ITextFieldProps extends IOptionFieldProps {
   /** The name of the option in the form. */
-  name: 'workers' | 'threads' | 'pool' | 'spillThreshold' | 'memoryLimit';
+  name:
+    | 'workers'
+    | 'threads'
+    | 'pool'
+    | 'spillThreshold'
+    | 'memoryLimit'
+    | 'adapt'
+    | 'environment';
   /** The name of the option in requests. */
   field: string;
   placeholder: string;

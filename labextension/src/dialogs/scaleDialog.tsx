@@ -1,5 +1,5 @@
 /**
- * The dialog that changes the number of workers.
+ * The dialog that changes the number of workers, or lets it follow the work.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
@@ -12,11 +12,22 @@ import { SubmitDialog } from './submitDialog';
 /** The largest number of workers on the CPU. */
 const MAX_CPU_WORKERS = 256;
 
+/** A number of workers, or the fewest and the most if it follows the work. */
+export type Workers = number | [minimum: number, maximum: number];
+
+/** The state of the form. */
+interface IScaleValues {
+  workers: string;
+  isAdaptive: boolean;
+  minimum: string;
+  maximum: string;
+}
+
 interface IScaleOptions {
   cluster: ICluster;
   trans: TranslationBundle;
   /** Scale the cluster; rejects if the server refuses the number. */
-  submit: (workers: number) => Promise<void>;
+  submit: (workers: Workers) => Promise<void>;
 }
 
 /** Create the dialog. */
@@ -39,20 +50,37 @@ class ScaleBody extends ReactWidget {
     private readonly _trans: TranslationBundle
   ) {
     super();
-    this._text = String(_cluster.state?.workers.length ?? 1);
+    const range = _cluster.state?.adaptive_range;
+    const most = _cluster.engine === 'cuda' && _cluster.gpus.length;
+    const workers = _cluster.state?.workers.length ?? 1;
+    this._values = {
+      workers: String(workers),
+      isAdaptive: Boolean(range),
+      minimum: String(range?.[0] ?? 1),
+      maximum: String(range?.[1] ?? (most || workers))
+    };
   }
 
   /**
-   * The number that the user has entered.
+   * The numbers that the user has entered.
    *
-   * @throws if the cluster cannot have this number of workers
+   * @throws if the cluster cannot have so many workers
    */
-  workers(): number {
-    const number = Number(this._text);
+  workers(): Workers {
+    const { isAdaptive, workers, minimum, maximum } = this._values;
+    if (!isAdaptive) {
+      return this._parse(workers, 1);
+    }
+    const fewest = this._parse(minimum, 1);
+    return [fewest, this._parse(maximum, fewest)];
+  }
+
+  private _parse(text: string, min: number): number {
+    const number = Number(text);
     const max = maxWorkers(this._cluster);
-    if (!Number.isInteger(number) || number < 1 || number > max) {
+    if (!Number.isInteger(number) || number < min || number > max) {
       throw new Error(
-        this._trans.__('Enter a whole number from 1 to %1.', max)
+        this._trans.__('Enter a whole number from %1 to %2.', min, max)
       );
     }
     return number;
@@ -68,11 +96,11 @@ class ScaleBody extends ReactWidget {
     return (
       <ScaleForm
         cluster={this._cluster}
-        text={this._text}
+        values={this._values}
         problem={this._problem}
         trans={this._trans}
-        onChange={text => {
-          this._text = text;
+        onChange={changes => {
+          this._values = { ...this._values, ...changes };
           this._problem = null;
           this.update();
         }}
@@ -81,42 +109,62 @@ class ScaleBody extends ReactWidget {
   }
 
   private _problem: IProblem | null = null;
-  private _text: string;
+  private _values: IScaleValues;
 }
 
 interface IScaleFormProps {
   cluster: ICluster;
-  text: string;
+  values: IScaleValues;
   problem: IProblem | null;
   trans: TranslationBundle;
-  onChange: (text: string) => void;
+  onChange: (changes: Partial<IScaleValues>) => void;
 }
 
 function ScaleForm(props: IScaleFormProps): JSX.Element {
-  const { cluster, text, problem, trans, onChange } = props;
+  const { cluster, values, problem, trans, onChange } = props;
   const id = useId();
+  const fields: [keyof IScaleValues, string][] = values.isAdaptive
+    ? [
+        ['minimum', trans.__('Fewest workers')],
+        ['maximum', trans.__('Most workers')]
+      ]
+    : [['workers', trans.__('Workers')]];
   return (
     <div className="jp-GpuDask-form">
-      <div className="jp-GpuDask-field">
-        <label htmlFor={id}>{trans.__('Workers')}</label>
+      {fields.map(([name, label]) => (
+        <div key={name} className="jp-GpuDask-field">
+          <label htmlFor={`${id}-${name}`}>{label}</label>
+          <input
+            id={`${id}-${name}`}
+            type="number"
+            min={1}
+            max={maxWorkers(cluster)}
+            value={String(values[name])}
+            aria-invalid={problem !== null}
+            aria-describedby={`${id}-hint`}
+            onChange={event => onChange({ [name]: event.target.value })}
+          />
+        </div>
+      ))}
+      <label className="jp-GpuDask-gpuOption">
         <input
-          id={id}
-          type="number"
-          min={1}
-          max={maxWorkers(cluster)}
-          value={text}
-          aria-invalid={problem !== null}
-          aria-describedby={`${id}-hint`}
-          onChange={event => onChange(event.target.value)}
+          type="checkbox"
+          checked={values.isAdaptive}
+          onChange={event => onChange({ isAdaptive: event.target.checked })}
         />
-        {problem ? (
-          <FieldError id={`${id}-hint`} problem={problem} />
-        ) : (
-          <p id={`${id}-hint`} className="jp-GpuDask-secondary">
-            {limitHint(cluster, trans)}
-          </p>
-        )}
-      </div>
+        <span>
+          {trans.__(
+            'Adaptive: close idle workers, and start them when there is work'
+          )}
+        </span>
+      </label>
+      {problem ? (
+        <FieldError id={`${id}-hint`} problem={problem} />
+      ) : (
+        <p id={`${id}-hint`} className="jp-GpuDask-secondary">
+          {limitHint(cluster, trans)}
+        </p>
+      )}
     </div>
   );
 }

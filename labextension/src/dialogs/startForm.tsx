@@ -8,7 +8,7 @@ import { IGpu, IProblem, IProfileList } from '../model/api';
 import { FieldError } from './field';
 import { GpuField } from './gpuField';
 import { SelectField, TextField } from './optionFields';
-import { IStartOptions, toMagic, toSpec } from './startOptions';
+import { IStartOptions, toMagic, toPairs, toSpec } from './startOptions';
 
 interface IStartFormProps {
   options: IStartOptions;
@@ -161,6 +161,26 @@ function Options(props: IOptionsProps): JSX.Element {
             ]}
           />
         )}
+        <TextField
+          {...common}
+          label={trans.__('Adaptive')}
+          name="adapt"
+          field="adapt"
+          placeholder={defaultText(profiles.default.adapt?.join() ?? 'none')}
+          hint={trans.__('Fewest and most workers, such as 1,4, or none')}
+        />
+        <TextField
+          {...common}
+          label={trans.__('Environment')}
+          name="environment"
+          field="environment"
+          placeholder={defaultText(
+            toPairs(profiles.default.environment) || 'none'
+          )}
+          hint={trans.__(
+            'Variables of the workers as NAME=VALUE, with spaces between them'
+          )}
+        />
       </div>
     </>
   );
@@ -188,6 +208,13 @@ function MagicLine(props: IStartFormProps): JSX.Element {
   );
 }
 
+const COMMON_FIELDS = [
+  'engine',
+  'threads',
+  'memory_limit',
+  'adapt',
+  'environment'
+];
 const GPU_FIELDS = ['gpus', 'pool', 'spilling', 'spill_threshold', 'protocol'];
 
 /** Whether the form shows a field. */
@@ -196,7 +223,7 @@ function isShown(field: string, options: IStartOptions): boolean {
     return field === 'profile';
   }
   if (options.engine === 'cpu') {
-    return ['engine', 'workers', 'threads', 'memory_limit'].includes(field);
+    return ['workers', ...COMMON_FIELDS].includes(field);
   }
-  return ['engine', 'threads', 'memory_limit', ...GPU_FIELDS].includes(field);
+  return [...COMMON_FIELDS, ...GPU_FIELDS].includes(field);
 }

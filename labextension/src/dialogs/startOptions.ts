@@ -24,6 +24,10 @@ export interface IStartOptions {
   spilling: string;
   memoryLimit: string;
   protocol: string;
+  /** The smallest and the largest number of workers, with a comma. */
+  adapt: string;
+  /** Environment variables as NAME=VALUE, with spaces between them. */
+  environment: string;
   share: boolean;
 }
 
@@ -68,6 +72,14 @@ export function initialOptions(
     spilling: toText(spec.spilling, profiles.default.spilling),
     memoryLimit: toText(spec.memory_limit, profiles.default.memory_limit),
     protocol: toText(spec.protocol, profiles.default.protocol),
+    adapt: toText(
+      spec.adapt?.join() ?? null,
+      profiles.default.adapt?.join() ?? null
+    ),
+    environment: toText(
+      toPairs(spec.environment),
+      toPairs(profiles.default.environment)
+    ),
     share
   };
 }
@@ -84,6 +96,13 @@ function isRequested(gpu: IGpu, requested: IClusterSpec['gpus']): boolean {
 /** A value as the user enters it; empty for the default. */
 function toText(value: Amount, defaultValue: Amount): string {
   return value === defaultValue ? '' : String(value ?? 'none');
+}
+
+/** Environment variables as the user enters them. */
+export function toPairs(environment: IClusterSpec['environment']): string {
+  return Object.entries(environment ?? {})
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ');
 }
 
 /** The options of the request: those that are not defaults. */
@@ -125,6 +144,13 @@ export function toSpec(
   if (!isCpu && options.protocol) {
     spec.protocol = options.protocol;
   }
+  if (options.adapt) {
+    spec.adapt = options.adapt;
+  }
+  if (options.environment) {
+    // A value may contain spaces.
+    spec.environment = options.environment.trim().split(/\s+(?=\S+=)/);
+  }
   if (options.share !== profiles.default.share) {
     spec.share = options.share;
   }
@@ -164,17 +190,24 @@ export function toMagic(
   if (Array.isArray(chosen)) {
     // A single number would be a count.
     const list = chosen.map(indexOf).join(',');
-    words.push(`--gpus ${chosen.length === 1 ? `${list},` : list}`);
+    if (list) {
+      words.push(`--gpus ${chosen.length === 1 ? `${list},` : list}`);
+    }
   } else if (chosen) {
     words.push(`--gpus ${chosen}`);
   }
-  Object.entries(others).forEach(([name, value]) => {
-    const text = String(value);
-    const quoted = /\s/.test(text) ? `"${text}"` : text;
-    words.push(`--${name.replace(/_/g, '-')} ${quoted}`);
-  });
+  Object.entries(others).forEach(([name, value]) =>
+    [value].flat().forEach(each => {
+      words.push(`--${name.replace(/_/g, '-')} ${quoted(String(each))}`);
+    })
+  );
   if (share !== undefined) {
     words.push(`--share ${share ? 'yes' : 'no'}`);
   }
   return words.join(' ');
+}
+
+/** A value as it is typed in a line. */
+function quoted(text: string): string {
+  return /[\s"'\\]/.test(text) ? `"${text.replace(/(["\\])/g, '\\$1')}"` : text;
 }

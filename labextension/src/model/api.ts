@@ -47,6 +47,8 @@ export type IClusterSpec = Pick<
   | 'share'
   | 'memory_limit'
   | 'protocol'
+  | 'adapt'
+  | 'environment'
   | 'profile'
 >;
 
@@ -55,7 +57,7 @@ export type Amount = IClusterSpec['pool'];
 
 /** The options of a request; the server validates them, so that any text may be sent. */
 export type SpecRequest = {
-  [Name in keyof IClusterSpec]?: IClusterSpec[Name] | string;
+  [Name in keyof IClusterSpec]?: IClusterSpec[Name] | string | string[];
 };
 
 /** The cluster of a kernel. */

@@ -91,6 +91,23 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
+  '/clusters/{kernel_id}/adapt': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /** Let the number of workers follow the work, within a range, until the cluster is scaled. */
+    post: operations['adaptCluster'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/clusters/{kernel_id}/restart': {
     parameters: {
       query?: never;
@@ -125,6 +142,23 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
+  '/clusters/{kernel_id}/keep': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /** Keep the GPUs of an idle cluster, which somebody waits for; its idle time begins anew. */
+    post: operations['keepCluster'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/clusters/{kernel_id}/logs': {
     parameters: {
       query?: never;
@@ -146,6 +180,16 @@ export type paths = {
 export type webhooks = Record<string, never>;
 export type components = {
   schemas: {
+    /**
+     * AdaptCluster
+     * @description Request body that lets the number of workers follow the work, from `minimum` to `maximum`.
+     */
+    AdaptCluster: {
+      /** Minimum */
+      minimum: number;
+      /** Maximum */
+      maximum: number;
+    };
     /**
      * ClusterInfo
      * @description A kernel's cluster.
@@ -172,6 +216,10 @@ export type components = {
      *         The progress of the start.
      *     notes
      *         Sentences on what a start waits for, on hosts that are lost, and on jobs of a batch system without a worker.
+     *     wanted_by
+     *         Who waits for its GPUs and gets them at `given_over_at`, such as ``user anna since 14:05``; empty for nobody.
+     *     given_over_at
+     *         When the cluster is closed for that, in seconds since the epoch; `None` if it is not.
      *     engine
      *         ``cuda`` or ``cpu``; `None` until it is decided.
      *     stand_in
@@ -182,6 +230,8 @@ export type components = {
      *         The pid of the supervisor; `None` if there is none.
      *     dashboard
      *         The path of Dask's dashboard below the server's base URL; `None` if there is none.
+     *     joined
+     *         The address of the scheduler, if the kernel is connected to a cluster that somebody else started; else empty.
      *     automatic
      *         Whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask on``.
      *     state
@@ -236,6 +286,16 @@ export type components = {
        */
       notes: string[];
       /**
+       * Wanted By
+       * @default
+       */
+      wanted_by: string;
+      /**
+       * Given Over At
+       * @default null
+       */
+      given_over_at: number | null;
+      /**
        * Engine
        * @default null
        */
@@ -260,6 +320,11 @@ export type components = {
        * @default null
        */
       dashboard: string | null;
+      /**
+       * Joined
+       * @default
+       */
+      joined: string;
       /**
        * Automatic
        * @default false
@@ -354,6 +419,12 @@ export type components = {
        */
       wait: boolean;
       /**
+       * Adapt
+       * @description none, or two whole numbers from 1 to 256, the smaller one first, such as 1,4
+       * @default null
+       */
+      adapt: null | number[];
+      /**
        * Protocol
        * @description unix, tcp or ucx
        * @default unix
@@ -423,6 +494,8 @@ export type components = {
      *         The hosts that do not respond any more, at most 20, the newest last; the others do their work.
      *     jobs
      *         The jobs of a batch system whose workers are not up, and the newest that have ended, at most 20.
+     *     others_unfinished
+     *         The number of unfinished tasks of other clients, if the kernel is connected to a cluster of somebody else.
      *     adaptive_range
      *         The smallest and the largest number of workers, while workers are closed and started as the work requires.
      */
@@ -484,6 +557,11 @@ export type components = {
        * @default []
        */
       jobs: components['schemas']['JobState'][];
+      /**
+       * Others Unfinished
+       * @default 0
+       */
+      others_unfinished: number;
       /**
        * Adaptive Range
        * @default null
@@ -1345,6 +1423,12 @@ export type components = {
            */
           wait: boolean;
           /**
+           * Adapt
+           * @description none, or two whole numbers from 1 to 256, the smaller one first, such as 1,4
+           * @default null
+           */
+          adapt: null | number[];
+          /**
            * Protocol
            * @description unix, tcp or ucx
            * @default unix
@@ -1362,9 +1446,11 @@ export type components = {
            * Environment
            * @description NAME=VALUE, where the name is not CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER (use --gpus)
            */
-          environment?: {
-            [key: string]: string;
-          };
+          environment?:
+            | {
+                [key: string]: string;
+              }
+            | string[];
           /**
            * Start Timeout
            * @description seconds above 0 and up to 3600
@@ -1713,6 +1799,79 @@ export interface operations {
       };
     };
   };
+  adaptCluster: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        kernel_id: string;
+      };
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': components['schemas']['AdaptCluster'];
+      };
+    };
+    responses: {
+      /** @description Let the number of workers follow the work, within a range, until the cluster is scaled. */
+      202: {
+        headers: {
+          /** @description The URL of the cluster. */
+          Location?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['ClusterInfo'];
+        };
+      };
+      /** @description The body is not JSON. */
+      400: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The request is not authenticated, or not authorized. */
+      403: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The kernel, cluster or profile does not exist. */
+      404: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The state of the cluster or of the server does not allow this. */
+      409: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description A value in the body is invalid. */
+      422: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
   restartCluster: {
     parameters: {
       query?: never;
@@ -1826,6 +1985,46 @@ export interface operations {
       };
       /** @description The state of the cluster or of the server does not allow this. */
       409: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  keepCluster: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        kernel_id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Keep the GPUs of an idle cluster, which somebody waits for; its idle time begins anew. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['ClusterInfo'];
+        };
+      };
+      /** @description The request is not authenticated, or not authorized. */
+      403: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The kernel, cluster or profile does not exist. */
+      404: {
         headers: {
           [name: string]: unknown;
         };

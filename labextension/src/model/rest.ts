@@ -85,9 +85,25 @@ export class RestClient {
     return (await this._request(path, 'POST', { workers })).json();
   }
 
+  /** Let the number of workers follow the work, within a range. */
+  async adapt(
+    kernelId: string,
+    minimum: number,
+    maximum: number
+  ): Promise<ICluster> {
+    const path = clusterPath(kernelId, 'adapt');
+    return (await this._request(path, 'POST', { minimum, maximum })).json();
+  }
+
   /** Release the finished results that clients hold on the workers. */
   async release(kernelId: string): Promise<ICluster> {
     const path = clusterPath(kernelId, 'release');
+    return (await this._request(path, 'POST')).json();
+  }
+
+  /** Keep the GPUs of an idle cluster, which somebody waits for. */
+  async keep(kernelId: string): Promise<ICluster> {
+    const path = clusterPath(kernelId, 'keep');
     return (await this._request(path, 'POST')).json();
   }
 

@@ -12,6 +12,7 @@ export interface IClusterEvent {
     | 'start-failed'
     | 'failed'
     | 'closed'
+    | 'gpus-wanted'
     | 'worker-lost'
     | 'out-of-host-memory'
     | 'out-of-device-memory';
@@ -61,7 +62,10 @@ function nextState(cluster: ICluster, last?: ILastState): ILastState {
 }
 
 function compare(last: ILastState, cluster: ICluster): IClusterEvent[] {
-  const events = statusEvents(last, cluster);
+  const events = [
+    ...statusEvents(last, cluster),
+    ...noticeEvents(last, cluster)
+  ];
   const isSame = last.cluster.pid === cluster.pid;
   return events.length === 0 && isSame ? workerEvents(last, cluster) : events;
 }
@@ -80,6 +84,16 @@ function statusEvents(
   // A cluster that the user has stopped has no reason.
   return cluster.status === 'closed' && cluster.reason
     ? [{ kind: 'closed', cluster, workers: [] }]
+    : [];
+}
+
+function noticeEvents(
+  { cluster: old }: ILastState,
+  cluster: ICluster
+): IClusterEvent[] {
+  const isNew = cluster.given_over_at !== old.given_over_at;
+  return isNew && cluster.given_over_at
+    ? [{ kind: 'gpus-wanted', cluster, workers: [] }]
     : [];
 }
 

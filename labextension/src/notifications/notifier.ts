@@ -4,7 +4,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import { IDisposable } from '@lumino/disposable';
 
-import { workerName } from '../cluster/summary';
+import { wantedSentence, workerName } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { areOptionsRefused, endReason } from '../errors';
 import { ICluster } from '../model/api';
@@ -44,6 +44,8 @@ export class Notifier implements IDisposable {
 
   private _notify(event: IClusterEvent): void {
     switch (event.kind) {
+      case 'gpus-wanted':
+        return this._notifyGpusWanted(event);
       case 'worker-lost':
         return this._notifyWorkerLost(event);
       case 'out-of-host-memory':
@@ -80,6 +82,17 @@ export class Notifier implements IDisposable {
     }
     const type = kind === 'closed' ? 'info' : 'error';
     this._emit(cluster, 'end', message, type, actions);
+  }
+
+  private _notifyGpusWanted({ cluster }: IClusterEvent): void {
+    const { trans } = this._gpuDask;
+    this._emit(
+      cluster,
+      'gpus-wanted',
+      trans.__('%1: %2', cluster.name, wantedSentence(cluster, trans)),
+      'warning',
+      [this._action(trans.__('Keep'), CommandIDs.keep, cluster)]
+    );
   }
 
   private _notifyWorkerLost({ cluster, workers }: IClusterEvent): void {
@@ -159,7 +172,7 @@ export class Notifier implements IDisposable {
   /** Dismiss the notifications of clusters that were started again, stopped or removed. */
   private _dismissOutdated(): void {
     for (const [key, { id, cluster }] of this._shown) {
-      if (!this._isCurrent(cluster)) {
+      if (!this._isCurrent(cluster) || this._isKept(key, cluster)) {
         this._shown.delete(key);
         Notification.dismiss(id);
       }
@@ -169,6 +182,12 @@ export class Notifier implements IDisposable {
   /** Whether the cluster of the kernel is still in the same status. */
   private _isCurrent({ kernel_id: kernelId, since }: ICluster): boolean {
     return this._gpuDask.model.clusters.get(kernelId)?.since === since;
+  }
+
+  /** Whether a notification says that GPUs are wanted, and they are not any more. */
+  private _isKept(key: string, { kernel_id: kernelId }: ICluster): boolean {
+    const now = this._gpuDask.model.clusters.get(kernelId);
+    return key === `${kernelId} gpus-wanted` && !now?.given_over_at;
   }
 
   private _logsAction(cluster: ICluster): Notification.IAction {

@@ -4,10 +4,13 @@ import {
   resultBytes,
   spilledBytes,
   summarize,
-  taskCounts
+  taskCounts,
+  wantedSentence
 } from '../cluster/summary';
+import { CommandIDs } from '../commandIDs';
 import { Card } from '../components/card';
 import { CodeText } from '../components/codeText';
+import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
 import { ItemList } from '../components/itemList';
 import { StateLabel } from '../components/stateLabel';
@@ -37,7 +40,8 @@ export function ClusterCard({
         summary.state,
         summary.engine,
         cluster.reason,
-        cluster.notes
+        cluster.notes,
+        cluster.given_over_at
       ].join()}
       data-current={isCurrent}
       aria-label={trans.__('Cluster of %1', cluster.name)}
@@ -54,6 +58,7 @@ export function ClusterCard({
       </div>
       <Reason cluster={cluster} />
       <Notes cluster={cluster} />
+      <Wanted cluster={cluster} />
       <ClusterActions cluster={cluster} />
       {cluster.status === 'ready' && cluster.state && showWorkers && (
         <WorkerList
@@ -75,6 +80,10 @@ function TaskStatus({ cluster }: { cluster: ICluster }): JSX.Element {
     running + waiting > 0
       ? [trans.__('%1 running', running), trans.__('%1 waiting', waiting)]
       : [trans.__('idle')];
+  const range = cluster.state?.adaptive_range;
+  if (range) {
+    parts.push(trans.__('%1 to %2 workers, as needed', range[0], range[1]));
+  }
   if (spilled > 0) {
     parts.push(trans.__('%1 spilled', formatBytes(spilled, units)));
   }
@@ -101,6 +110,22 @@ function Notes({ cluster }: { cluster: ICluster }): JSX.Element | null {
         <li key={note}>{note}</li>
       ))}
     </ul>
+  ) : null;
+}
+
+/** Who gets the GPUs of the idle cluster, and when, with a button to keep them. */
+function Wanted({ cluster }: { cluster: ICluster }): JSX.Element | null {
+  const { trans } = useGpuDask();
+  return cluster.given_over_at ? (
+    <div className="jp-GpuDask-actions" role="alert">
+      <span>{wantedSentence(cluster, trans)}</span>
+      <CommandButton
+        command={CommandIDs.keep}
+        args={{ kernelId: cluster.kernel_id }}
+        label={trans.__('Keep')}
+        target={cluster.name}
+      />
+    </div>
   ) : null;
 }
 

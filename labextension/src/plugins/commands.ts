@@ -85,6 +85,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
       CommandIDs.scale,
       CommandIDs.restart,
       CommandIDs.release,
+      CommandIDs.keep,
       CommandIDs.stop,
       CommandIDs.openPlots,
       CommandIDs.choosePlot,

@@ -55,6 +55,12 @@ test('the start shows its progress, and the status is updated and saved in the f
   await page.notebook.runCell(2);
   await expect(on).toBeHidden();
 
+  await page.notebook.setCell(2, 'code', '%gpudask start');
+  await page.notebook.runCell(2);
+  await expect(
+    page.locator('.jp-Notebook').getByRole('link', { name: 'dashboard' })
+  ).toHaveAttribute('href', /^\/gpudask\/dashboard\/.*\/status$/);
+
   // The file has a table, which is seen without the kernel.
   await page.notebook.save();
   const reply = await request.get(`/api/contents/${tmpPath}/analysis.ipynb`);

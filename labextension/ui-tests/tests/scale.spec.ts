@@ -60,6 +60,22 @@ test('the card scales a cluster within its limits', async ({
   await number.fill('2');
   await dialog.getByRole('button', { name: 'Scale' }).click();
   await expect(workers).toHaveCount(2);
+
+  await chooseAction(card, 'Scale Cluster');
+  await dialog.getByLabel('Adaptive').check();
+  const most = dialog.getByRole('spinbutton', { name: 'Most workers' });
+  await expect(most).toHaveValue('2');
+  await most.fill('3');
+  await page.keyboard.press('Enter');
+  await expect(dialog.getByRole('alert')).toHaveText(
+    'Enter a whole number from 1 to 2.'
+  );
+  await page.screenshot({ path: testInfo.outputPath('adaptive.png') });
+  await most.fill('2');
+  await page.keyboard.press('Enter');
+  await expect(card).toContainText('1 to 2 workers, as needed');
+  // One is closed, because there is no work.
+  await expect(workers).toHaveCount(1);
 });
 
 test('the message for a refused value has the label of its field', async ({
