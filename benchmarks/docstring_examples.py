@@ -69,7 +69,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--backend", choices=["numpy"], help="short for --array numpy --dataframe pandas")
     parser.add_argument("--fallback", default="error", choices=["error", "host"], help="for what CuPy or cuDF lack")
     parser.add_argument("--module", help="a package whose docstrings to run instead, on stock Dask and with ours")
-    parser.add_argument("--only", default="", metavar="PREFIX", help="of the names of docstrings")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="of the names of docstrings")
     parser.add_argument("--show", action="store_true", help="print the examples as they are run, and run nothing")
     parser.add_argument("--processes", type=int, default=max(1, min(8, (os.cpu_count() or 2) // 2)))
     parser.add_argument("--out", type=Path, help="the JSON file to write")
@@ -83,7 +83,7 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     arguments = parsed()
     docstrings = module_docstrings(arguments.module) if arguments.module else dask_docstrings()
-    docstrings = [docstring for docstring in docstrings if docstring.name.startswith(arguments.only)]
+    docstrings = [docstring for docstring in docstrings if docstring.name.startswith(tuple(arguments.only))]
     if arguments.show:
         print("\n".join("\n".join([f"# {each.name}", *translated(each)]) for each in docstrings))
         return

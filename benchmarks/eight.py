@@ -109,7 +109,7 @@ def run_step(name: str, line: list[str], environment: Mapping[str, str], limit: 
                 stdout=output,
                 stderr=output,
                 cwd=folder,  # not a checkout, whose folder of the package would be imported
-                env=environment,
+                env={**environment, "PYTHONUNBUFFERED": "1"},  # what a step that is killed has printed is in the log
                 start_new_session=True,
             )
         try:

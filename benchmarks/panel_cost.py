@@ -48,7 +48,7 @@ def _jupyter_server_extension_points():
 def _load_jupyter_server_extension(app):
     pass
 add, most = History.add, 0
-def with_past(history, time, gpus, clusters):
+def with_past(history, time, gpus, clusters, machine):
     global most
     clusters = [cluster for cluster in clusters if cluster.state is not None]
     count = sum(len(cluster.state.workers) for cluster in clusters)
@@ -56,8 +56,8 @@ def with_past(history, time, gpus, clusters):
         most = count
         history._samples.clear()
         for back in range(900, 0, -1):
-            add(history, time - back, gpus, [before(cluster, back) for cluster in clusters])
-    add(history, time, gpus, clusters)
+            add(history, time - back, gpus, [before(cluster, back) for cluster in clusters], machine)
+    add(history, time, gpus, clusters, machine)
 def before(cluster, back):
     workers = tuple(
         worker.model_copy(update=dict(
@@ -93,7 +93,7 @@ def main() -> int:
         )
         (folder / "long_past.py").write_text(LONG_PAST)
         (folder / "jupyter_server_config.json").write_text('{"LabApp": {"expose_app_in_browser": true}}')
-        server = Server(folder, "jupyter_gpudask", "jupyterlab", "long_past")
+        server = Server(folder, "jupyter_gpudask", "jupyterlab", "long_past", variables={"FAKE_GPUS": "8"})
         try:
             add_kernel(folder, "huge", 500)
             kernels = [server.cluster("small") for _ in range(8)]

@@ -32,26 +32,32 @@ if TYPE_CHECKING:
 
 TOKEN = "recording"  # noqa: S105
 CELLS = {
-    "fluid-simulation.ipynb": """
-%gpudask start --gpus {gpus}
-%%gpudask
+    "fluid-simulation.ipynb": (
+        "%load_ext jupyter_gpudask",
+        "%gpudask start --gpus {gpus}",
+        """%%gpudask
 import dask.array as da
-for size in (40_000, 60_000, 80_000) * 60:
+for size in (20_000, 30_000, 40_000) * 60:
     x = da.random.normal(size=(size, size), chunks=10_000)
-    float(((x + x.T)[::2, ::2] ** 2).sum().compute())
-""",
-    "taxi-fares.ipynb": """
-%gpudask start --gpus {gpus}
-%%gpudask
-import time, numpy as np, pandas as pd, dask.dataframe as dd
+    float((x @ x.T).sum().compute())""",
+    ),
+    "taxi-fares.ipynb": (
+        "%load_ext jupyter_gpudask",
+        "%gpudask start --gpus {gpus}",
+        """%%gpudask
+import dask.dataframe as dd, numpy as np, pandas as pd
 rows = pd.DataFrame({{"zone": np.arange(20_000_000) % 263, "fare": np.random.default_rng(0).gamma(3, 6, 20_000_000)}})
-frame = dd.from_pandas(rows, npartitions=24).persist()
-for _ in range(60):
-    frame.groupby("zone").fare.mean().compute()
-    frame.merge(frame.groupby("zone").fare.max().reset_index(), on="zone").fare_x.sum().compute()
-    time.sleep(0.4)
-""",
+frame = dd.concat([dd.from_pandas(rows, npartitions=4)] * 20).persist()
+for _ in range(600):
+    top = frame.groupby("zone").fare.max().reset_index()
+    frame.merge(top, on="zone").sort_values("fare_x").fare_x.sum().compute()""",
+    ),
 }
+
+
+def cells_of(gpus: str) -> dict[str, list[str]]:
+    """The cells of each notebook, with the value of ``--gpus`` filled in."""
+    return {name: [cell.format(gpus=gpus) for cell in cells] for name, cells in CELLS.items()}
 
 
 def ask(url: str, path: str, method: str = "GET", body: object = None) -> Any:
@@ -63,14 +69,13 @@ def ask(url: str, path: str, method: str = "GET", body: object = None) -> Any:
         return json.loads(answer.read() or b"{}")
 
 
-def work(runtime: Path, kernel_id: str, cells: str, over: threading.Event) -> None:
+def work(runtime: Path, kernel_id: str, cells: list[str], over: threading.Event) -> None:
     """Run the cells in a kernel of the server until they end, or it does."""
     client = BlockingKernelClient(connection_file=str(runtime / f"kernel-{kernel_id}.json"))
     client.load_connection_file()
     client.start_channels()
     client.wait_for_ready(timeout=60)
-    start, _, cell = cells.strip().partition("\n")
-    for code in ("%load_ext jupyter_gpudask", start, cell):
+    for code in cells:
         with suppress(Exception):  # the end of the recording comes while a cell runs
             client.execute_interactive(code, timeout=600, output_hook=show)
         if over.is_set():
@@ -113,6 +118,7 @@ def main() -> int:
     busy = max((gpu["utilization"] or 0 for _, message in messages for gpu in (message["gpus"] or {}).get("gpus", ())))
     made = {
         **header(),
+        "cells": cells_of(share),
         "messages": messages,
     }
     options.out.write_text(json.dumps(made, separators=(",", ":")).replace("],[", "],\n[") + "\n")
@@ -129,10 +135,10 @@ def stream_of(
         time.sleep(0.1)
     url = json.loads(info.read_text())["url"].replace("localhost", "127.0.0.1")
     time.sleep(1)
-    for notebook, cells in CELLS.items():
+    for notebook, cells in cells_of(share).items():
         order = {"path": notebook, "name": notebook, "type": "notebook", "kernel": {"name": "python3"}}
         kernel_id = ask(url, "api/sessions", "POST", order)["kernel"]["id"]
-        arguments = (folder, kernel_id, cells.format(gpus=share), over)
+        arguments = (folder, kernel_id, cells, over)
         threading.Thread(target=work, args=arguments, daemon=True).start()
     header = [f"Authorization: token {TOKEN}"]
     socket = websocket.create_connection(f"ws{url[4:]}gpudask/api/stream", header=header, timeout=30)

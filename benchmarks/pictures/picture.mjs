@@ -1,7 +1,9 @@
 /**
- * The pictures of README and docs: node picture.mjs URL FOLDER [history], with a server that has `replay` among its
- * extensions, and the notebook fluid-simulation.ipynb. See CONTRIBUTING.md.
+ * The pictures of README and docs: node picture.mjs URL FOLDER [history | film SECONDS], with a server that has `replay`
+ * among its extensions, and the notebook fluid-simulation.ipynb. A film is many pictures; film.py makes one file of them.
+ * See CONTRIBUTING.md.
  */
+import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
 const require = createRequire(
@@ -9,7 +11,28 @@ const require = createRequire(
 );
 const { chromium } = require('@playwright/test');
 
-const [url, folder, what = 'panel'] = process.argv.slice(2);
+const [url, folder, what = 'panel', seconds] = process.argv.slice(2);
+
+/** Pictures in equal intervals: the panel beside the notebook, and in the last third beside the history. */
+async function film(page, execute) {
+  const interval = 500;
+  const count = Math.round((1000 * Number(seconds)) / interval);
+  writeFileSync(`${folder}/.begin`, ''); // replay.py waits for it
+  const begin = Date.now();
+  for (let number = 0; number < count; number += 1) {
+    if (number === Math.round((2 * count) / 3)) {
+      await execute('gpudask:show-history');
+      await page.waitForSelector('.jp-GpuDask-chart canvas');
+      await page.selectOption('.jp-GpuDask-tabToolbar select', '60');
+    }
+    const late = begin + number * interval - Date.now();
+    await page.waitForTimeout(Math.max(0, late));
+    await page.screenshot({
+      path: `${folder}/frame-${String(number).padStart(4, '0')}.png`
+    });
+  }
+}
+
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM_PATH ?? '/usr/bin/chromium',
   args: ['--no-sandbox']
@@ -29,7 +52,10 @@ await first.close();
 
 for (const theme of what === 'panel' ? ['Light', 'Dark'] : ['Light']) {
   const page = await browser.newPage({
-    viewport: { width: 1280, height: 860 },
+    viewport:
+      what === 'film'
+        ? { width: 1100, height: 640 }
+        : { width: 1280, height: 860 },
     deviceScaleFactor: 1.5
   });
   const execute = (command, args) =>
@@ -50,9 +76,13 @@ for (const theme of what === 'panel' ? ['Light', 'Dark'] : ['Light']) {
     await page.selectOption('.jp-GpuDask-tabToolbar select', '60');
   }
   await page.waitForTimeout(2500);
-  await page.screenshot({
-    path: `${folder}/${what === 'panel' ? `panel-${theme.toLowerCase()}` : what}.png`
-  });
+  if (what === 'film') {
+    await film(page, execute);
+  } else {
+    await page.screenshot({
+      path: `${folder}/${what === 'panel' ? `panel-${theme.toLowerCase()}` : what}.png`
+    });
+  }
   await page.close();
 }
 await browser.close();

@@ -53,6 +53,8 @@ def count_comparisons(*, on_host: bool) -> Counts:
     def frame(dsk: Any, *args: Any, **kwargs: Any) -> Any:
         # The function calls itself for the index of a result.
         value = moved(dsk) if kwargs.get("result") is None else dsk
+        if on_host and value is dsk and is_dask_collection(value) and place_of(value) == "gpu":  # a number
+            kwargs = {**kwargs, "result": results_to_host(value.compute(scheduler=kwargs.get("scheduler")))}
         result = computed_frame(value, *args, **kwargs)
         return results_to_host(result) if on_host else result  # a number of an array, too
 

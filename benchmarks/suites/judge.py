@@ -26,7 +26,11 @@ _LIBRARIES = ("cupy/", "cudf/", "dask_cudf/")
 _RAISES = r"DID NOT (RAISE|WARN)|Regex pattern did not match|Regex:|Expected regex|Expected no warning|Failed: DID NOT"
 _KINDS = {
     TYPES: (
-        r"different types|changes its type|different type than implied|Expected type|Series Expected",
+        # The last one compares metadata with the result.
+        (
+            r"different types|changes its type|different type than implied|Expected type|Series Expected|"
+            r":assert_dask_dtypes\]"
+        ),
         (
             r"isinstance|type\(|_meta\b|\bmeta\b|is_dataframe_like|is_series_like|is_index_like|sys\.getsizeof|"
             r"typename|persisted_data"
@@ -139,8 +143,9 @@ def kind(failure: Failure) -> str:
         return FAILS
     if re.search("[Mm]asked", failure.message):  # a lost mask is another value, whatever the type says
         return VALUE
+    found = f"{failure.message} [{failure.place}]"
     for name, (message, _) in _KINDS.items():
-        if re.search(message, failure.message):
+        if re.search(message, found):
             return name
     compares = failure.raised.lstrip().startswith("assert") and failure.raised != failure.line
     statement = failure.raised if compares else _without_names(failure.line)
