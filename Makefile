@@ -47,7 +47,7 @@ comma := ,
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
-.PHONY: help demo lab test test-python test-browser test-engines test-fast test-versions develop coverage lint docs bench bench-gpu build check-release clean chromium FORCE
+.PHONY: help demo lab test test-python test-browser test-engines test-fast test-versions develop coverage lint docs check-links bench bench-gpu build check-release clean chromium FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -67,7 +67,7 @@ test-python: $(VENV)/.test-tools ## run pytest and jest
 test-browser: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run Galata in a browser
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) JUPYTER=$(VENV)/bin/jupyter jlpm test
 
-test-engines: $(VENV)/.engine-tools ## run the tests of clusters that are started elsewhere, with SLURM, SSH and dask-gateway on this machine
+test-engines: $(VENV)/.engine-tools ## run the tests of clusters that are started elsewhere, with SLURM, SSH and dask-gateway on this machine, and of a JupyterHub
 	cd tests && $(VENV)/bin/pytest engines
 
 test-fast: $(VENV)/.developed ## run the tests that start no cluster, of the working folder: pytest in part, and jest
@@ -96,6 +96,9 @@ bench-gpu: $(VENV)/.installed ## time computations on the GPUs, beside a LocalCU
 docs: $(VENV)/.docs-tools ## build the documentation as a website into site/
 	$(VENV)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs jupyter_gpudask labextension/src tests ./benchmarks binder
 	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going docs site
+
+check-links: $(VENV)/.docs-tools ## open each address of other sites that the documentation names
+	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going --builder linkcheck docs .venv/links
 
 build: dist/.built ## build the wheel and the sdist into dist/
 
@@ -165,7 +168,8 @@ $(VENV)/.engine-tools: $(VENV)/.test-tools
 		.ci/step 'Installing SLURM, OpenSSH and iproute2' $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
 			slurmctld slurmd slurm-client munge openssh-server iproute2; \
 	}
-	$(STEP) 'Installing what starts clusters elsewhere' $(PIP) "$$(echo dist/*.whl)[slurm,ssh,gateway]" "dask-gateway-server[local]>=2026.3"
+	$(STEP) 'Installing what starts clusters elsewhere' $(PIP) "$$(echo dist/*.whl)[slurm,ssh,gateway,kubernetes]" "dask-gateway-server[local]>=2026.3" "jupyterhub>=5.3,<6"
+	$(STEP) 'Installing the proxy of JupyterHub' npm install --global --prefix $(VENV) --no-fund --no-audit configurable-http-proxy@5
 	@touch $@
 
 $(VENV)/.docs-tools: $(VENV)/.installed

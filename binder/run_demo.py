@@ -47,7 +47,7 @@ def what_ran_where(notebook: nbformat.NotebookNode) -> Iterator[tuple[str, str]]
     for cell in notebook.cells:
         if cell.cell_type == "code" and cell.source.startswith("%%gpudask"):
             for output in cell.outputs:
-                if output.output_type == "display_data":
+                if output.output_type == "display_data" and output.data:  # none where a line was replaced
                     yield cell.id, output.data["text/plain"]
 
 

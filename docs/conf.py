@@ -1,4 +1,4 @@
-"""The documentation site: Markdown pages of this folder, built with Sphinx and MyST by `make docs`."""
+"""The documentation site: Markdown pages and notebooks of this folder, built with Sphinx and MyST by `make docs`."""
 
 import json
 import re
@@ -12,13 +12,19 @@ project = "jupyter_gpudask"
 author = "the jupyter_gpudask developers"
 release = version = json.loads((ROOT / "package.json").read_text())["version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["README.md"]  # the page for those who read the folder; its table is part of index.md
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
+nb_execution_mode = "off"  # the outputs are those that benchmarks/notebooks.py has saved
+nb_merge_streams = True
 autodoc_typehints = "description"
 autodoc_typehints_format = "short"
+
+linkcheck_ignore = [r"https?://(localhost|127\.0\.0\.1|docs\.example\.org)"]
+linkcheck_timeout = 30
+linkcheck_retries = 2
 
 html_theme = "pydata_sphinx_theme"
 html_title = "jupyter_gpudask"
@@ -27,8 +33,10 @@ html_sidebars: dict[str, list[str]] = {"**": []}  # the header lists all pages
 html_show_sourcelink = False
 
 
-def _link_files_outside(_app: Sphinx, _page: str, source: list[str]) -> None:
+def _link_files_outside(_app: Sphinx, page: str, source: list[str]) -> None:
     """Let links to Markdown files of other folders, which are not pages of the site, lead to a copy of the file."""
+    if "/" in page:  # in a folder of this one, ``..`` is this one
+        return
     source[0] = re.sub(r"\]\((\.\./[^)#]+\.md)[^)]*\)", r"](path:\1)", source[0])
 
 

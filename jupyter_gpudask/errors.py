@@ -93,10 +93,20 @@ class ClusterIdleError(GpuDaskError):
     """The server closed a cluster that was idle longer than the administrator allows."""
 
     def __init__(self, seconds: float) -> None:
-        period = f"{seconds / 60:g} minutes" if seconds >= 60 else f"{seconds:g} seconds"
         super().__init__(
-            f"The cluster was closed after {period} without work; what its workers held is lost.",
+            f"The cluster was closed after {_period(seconds)} without work; what its workers held is lost.",
             "Type: %gpudask restart",
+        )
+
+
+class GpusHandedOverError(GpuDaskError):
+    """The server closed an idle cluster because a start waits for its GPUs, and nobody answered the notice."""
+
+    def __init__(self, seconds: float, user: str) -> None:
+        super().__init__(
+            f"The cluster was closed after {_period(seconds)} without work, because {user} waits for its GPUs; what "
+            "its workers held is lost.",
+            "Type: %gpudask start --wait",
         )
 
 
@@ -314,3 +324,8 @@ class ReportError(GpuDaskError):
 
 class ComparisonError(GpuDaskError):
     """The cell cannot be run with ``--compare``."""
+
+
+def _period(seconds: float) -> str:
+    """A period in words, such as ``30 minutes``."""
+    return f"{round(seconds / 60, 1):g} minutes" if seconds >= 60 else f"{round(seconds, 1):g} seconds"

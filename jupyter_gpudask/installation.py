@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 _NAME = "jupyter_gpudask"
 
 
@@ -24,7 +26,10 @@ def pip_install(extra: str = "") -> str:
 
 
 def documentation(page: str) -> str:
-    """The address of a page of the documentation, in the repository that the metadata of the package names.
+    """The address of a page of the documentation.
+
+    It is on the website that the environment variable ``JUPYTER_GPUDASK_DOCUMENTATION`` names, such as
+    ``https://docs.example.org/gpudask``; without the variable, in the repository that the metadata of the package name.
 
     Parameters
     ----------
@@ -34,10 +39,12 @@ def documentation(page: str) -> str:
     Returns
     -------
     str
-        Empty if the metadata name no repository, as long as the package is not published.
+        Empty without the variable if the metadata name no repository, as long as the package is not published.
     """
     import importlib.metadata
 
+    if website := os.environ.get("JUPYTER_GPUDASK_DOCUMENTATION"):
+        return f"{website.rstrip('/')}/{page.replace('.md', '.html', 1)}"
     try:
         urls = importlib.metadata.metadata(_NAME).get_all("Project-URL") or []
     except importlib.metadata.PackageNotFoundError:

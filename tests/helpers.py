@@ -108,6 +108,7 @@ class Reply:
     value: str | None = None
     printed: str = ""
     displayed: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
     html: list[str] = field(default_factory=list)
     error: str | None = None
     error_value: str = ""
@@ -142,6 +143,7 @@ class Kernel:
 
         def take(message):
             kind, content = message["msg_type"], message["content"]
+            reply.kinds.append(kind)
             if kind == "stream":
                 reply.printed += content["text"]
             elif kind == "execute_result":

@@ -91,13 +91,54 @@ def test_the_readme_has_the_measurements_that_were_recorded():
             assert number == f"{seconds:.{len(number.partition('.')[2])}f}"
 
 
-def test_the_readme_shows_only_output_that_its_cell_had_on_gpus():
-    text = (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda page: page.name)
+def test_a_first_page_shows_only_output_that_its_cell_had_on_gpus(page):
+    text = page.read_text()
     cell = re.search(r"^```python\n(.*?)\n```", text, flags=re.MULTILINE | re.DOTALL)[1]
     recordings = [json.loads(path.read_text()) for path in RESULTS.glob("*readme-cell*.json")]
     recorded = [each["output"] for each in recordings if each["gpus"] and each["cell"] == cell]
     shown = re.findall(r"^```text\n(.*?)\n```", text, flags=re.MULTILINE | re.DOTALL)
     assert [output for output in shown if output not in recorded] == []
+
+
+NOTEBOOKS = [path for path in sorted((ROOT / "binder").glob("*.ipynb")) if path.stem != "index"]
+SAVE = "run it again, see CONTRIBUTING.md: benchmarks/notebooks.py --only "
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def cells(notebook, kind):
+    return [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == kind]
+
+
+@each_notebook
+def test_the_website_has_the_outputs_of_the_code_in_a_notebook(path):
+    saved = DOCS / "notebooks" / path.name
+    assert f"]({saved.relative_to(DOCS)})" in (DOCS / "notebooks.md").read_text()
+    assert saved.stat().st_size <= 2**20
+    code = [cell["source"] for cell in cells(saved, "code")]
+    assert code == [cell["source"] for cell in cells(path, "code")], SAVE + path.stem
+    assert any(cell["outputs"] for cell in cells(saved, "code"))
+
+
+@each_notebook
+def test_what_the_website_says_of_the_run_of_a_notebook_was_recorded(path):
+    said = "".join(cells(DOCS / "notebooks" / path.name, "markdown")[1]["source"])
+    date, gpus, seconds = re.search(r"as it ran on (\S+) on (.+?) and .* in (\d+) s", said).groups()
+    runs = [json.loads(file.read_text()) for file in RESULTS.glob("*notebooks*.json")]
+    recorded = {
+        (run["date"], bool(run["gpus"]), f"{run['notebooks'][path.stem]['seconds']:.0f}")
+        for run in runs
+        if path.stem in run["notebooks"]
+    }
+    assert (date, gpus != "a machine without a GPU", seconds) in recorded
+
+
+def test_the_film_on_the_first_page_is_small_and_described():
+    description, film = re.search(r"!\[([^]]+)\]\((images/\S+\.gif)\)", (DOCS / "index.md").read_text()).groups()
+    assert len(description) > 50
+    assert (DOCS / film).read_bytes().startswith(b"GIF89a")
+    assert (DOCS / film).stat().st_size <= 2_000_000
 
 
 PLACES = [
@@ -153,6 +194,14 @@ def test_magics_that_pages_show_are_accepted(page):
         given = parse_line(rest)
         if given.command in ("start", "restart"):
             ClusterSpec.parse(given.options)
+
+
+def test_the_table_of_requests_is_that_of_the_openapi_document():
+    rows = re.findall(r"^\| `([A-Z]+) (\S+)` \|", (DOCS / "server.md").read_text(), flags=re.MULTILINE)
+    paths = json.loads((ROOT / "labextension" / "openapi.json").read_text())["paths"]
+    requests = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    described = {(method, "/" + re.sub("<(.+?)>", r"{\1}", path)) for method, path in rows}
+    assert described == requests
 
 
 def test_the_page_of_patches_is_made_from_the_table_of_patches():

@@ -1,6 +1,7 @@
 """What to type to install the package, and where its documentation is, as the metadata of the package say."""
 
 import json
+import os
 
 import pytest
 from helpers import fake_gpu_environment
@@ -57,18 +58,30 @@ print(*MixedBackendsError("x", "y", movable=True)._render_traceback_()[-1:])
 """
 
 
-@pytest.mark.parametrize("repository", ["git+https://example.org/it.git", ""])
-def test_the_last_line_of_an_error_in_a_notebook_is_the_address_of_its_section(tmp_path, run_python, repository):
+WEBSITE = {"JUPYTER_GPUDASK_DOCUMENTATION": "https://docs.example.org/gpudask/"}
+
+
+@pytest.mark.parametrize(
+    ("repository", "variables", "page"),
+    [
+        ("", {}, ""),
+        ("git+https://example.org/it.git", {}, "https://example.org/it/blob/main/docs/errors.md"),
+        ("git+https://example.org/it.git", WEBSITE, "https://docs.example.org/gpudask/errors.html"),
+    ],
+)
+def test_the_last_line_of_an_error_in_a_notebook_is_the_address_of_its_section(
+    tmp_path, run_python, repository, variables, page
+):
     folder = tmp_path / "jupyter_gpudask-0.1.0.dist-info"
     folder.mkdir()
     url = f"Project-URL: repository, {repository}\n" if repository else ""
     (folder / "METADATA").write_text(f"Metadata-Version: 2.4\nName: jupyter_gpudask\nVersion: 0.1.0\n{url}")
-    printed = run_python(f"import sys; sys.path.insert(0, {str(tmp_path)!r}){LINKED}").splitlines()
-    page = "https://example.org/it/blob/main/docs/errors.md"
-    assert printed[0] == (f"{page}#noclustererror" if repository else "")
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}){LINKED}"
+    printed = run_python(script, os.environ | variables).splitlines()
+    assert printed[0] == (f"{page}#noclustererror" if page else "")
     assert printed[1] == "This kernel has no cluster. Type: %gpudask start"
-    assert (printed[2] == f"{page}#noclustererror") == bool(repository)
-    assert (printed[-1] == f"{page}#mixedbackendserror") == bool(repository)
+    assert (printed[2] == f"{page}#noclustererror") == bool(page)
+    assert (printed[-1] == f"{page}#mixedbackendserror") == bool(page)
 
 
 LACKING = """

@@ -135,6 +135,26 @@ def test_the_index_has_a_card_for_each_notebook():
     assert sorted(cards) == [path.name for path in NOTEBOOKS if path.stem != "index"]
 
 
+def without_measurements(text):
+    """The lines of an output that are the same in each run: without rows of tables, numbers and what follows ` · `."""
+    lines = [re.sub(r" · .*", "", line) for line in text.splitlines() if not re.match(r"\d", line)]
+    return {re.sub(r"[\d.]+( workers?)?", "#", " ".join(line.split())) for line in lines}
+
+
+def test_the_cells_of_the_first_steps_display_what_the_page_says():
+    page = (ROOT / "docs" / "first-steps.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)\n```$(?:\s+```text\n(.*?)\n```$)?", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 6
+    kernel = Kernel(without_gpus())
+    try:
+        for code, expected in blocks:
+            reply = kernel.ok(code)
+            displayed = "\n".join([reply.value or "", reply.printed, *reply.displayed])
+            assert without_measurements(expected) <= without_measurements(displayed), code
+    finally:
+        kernel.shutdown()
+
+
 def test_the_demo_says_what_ran_where():
     done = subprocess.run(
         [sys.executable, ROOT / "binder" / "run_demo.py"],
