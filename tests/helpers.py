@@ -117,6 +117,16 @@ class Reply:
     count: int | None = None
 
 
+# Of kernels that were killed: these processes close their clusters, and hold GPUs until then.
+_SUPERVISORS: list[psutil.Process] = []
+
+
+def wait_for_supervisors() -> None:
+    """Wait until the GPUs are free that kernels held which were killed."""
+    _, living = psutil.wait_procs(_SUPERVISORS, timeout=60)
+    _SUPERVISORS[:] = living
+
+
 class Kernel:
     """A real kernel, driven as a notebook drives it."""
 
@@ -126,6 +136,7 @@ class Kernel:
         except RuntimeError:  # Jupyter chooses its ports before it binds them, and somebody else has one of them now
             self.shutdown()
             self._start(environment or dict(os.environ))
+        wait_for_supervisors()
 
     def _start(self, environment: dict[str, str]) -> None:
         self.manager = KernelManager(kernel_name="python3")
@@ -182,6 +193,8 @@ class Kernel:
 
     def shutdown(self) -> None:
         self.client.stop_channels()
+        with suppress(psutil.NoSuchProcess):
+            _SUPERVISORS.extend(psutil.Process(self.pid).children() if self.manager.is_alive() else [])
         self.manager.shutdown_kernel(now=True)
         self.manager.cleanup_resources()
 
@@ -208,8 +221,7 @@ def client_of(options):
     from jupyter_gpudask.launcher.cluster_process import ClusterProcess
     from jupyter_gpudask.protocol import ClusterSpec
 
-    if options.get("engine") != "cpu":  # the cluster of a kernel that was killed a moment ago may still hold them
-        options = {**options, "share": "yes"}
+    wait_for_supervisors()
     loop = asyncio.new_event_loop()
     try:
         spec = ClusterSpec.parse(options)
