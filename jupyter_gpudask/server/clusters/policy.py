@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from traitlets import TraitError
 
 from ...errors import GpuDaskError, LimitError, ProfileNotFoundError, SpecError
-from ...machine.lease_registry import LeaseRegistry
+from ...machine.leases.registry import LeaseRegistry
 from ...protocol import ClassProfile, ClusterClass, ClusterSpec
 from ...protocol.rest import Profile
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .lease_registry import PublicLease
+    from .registry import PublicLease
     from .waiting_line import Waiting
 
 

@@ -2,7 +2,7 @@
 
 A start stands behind those that wait for a GPU which it could get, and not behind those that wait for other GPUs.
 Clusters that are idle stand in a line of their own, in which the one that has been idle longest is asked first for its
-GPUs: see `hand_over`.
+GPUs: see `clusters_to_ask`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .lease_registry import PublicLease, read_lease, user_since, write_lease
 from .locked_files import is_locked, opened, remove_if_stale
+from .registry import PublicLease, read_lease, user_since, write_lease
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

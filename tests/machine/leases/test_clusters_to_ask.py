@@ -2,9 +2,9 @@
 
 import pytest
 
-from jupyter_gpudask.machine.hand_over import clusters_to_ask
-from jupyter_gpudask.machine.lease_registry import PublicLease
-from jupyter_gpudask.machine.waiting_line import Waiting
+from jupyter_gpudask.machine.leases.clusters_to_ask import clusters_to_ask
+from jupyter_gpudask.machine.leases.registry import PublicLease
+from jupyter_gpudask.machine.leases.waiting_line import Waiting
 
 ANNA, BERT, EVA = 1, 2, 3
 

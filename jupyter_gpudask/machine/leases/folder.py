@@ -2,7 +2,7 @@
 
 Every supervisor takes its leases here, so that no two clusters of one user get the same GPU, also not from two Jupyter
 servers. A lease ends with its process, however that ends, because Linux releases the lock. If the administrator has set
-a directory for all users, a lease has a second file there, without the name of the notebook: see `lease_registry`.
+a directory for all users, a lease has a second file there, without the name of the notebook: see `registry`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 
 from jupyter_core.paths import jupyter_runtime_dir
 
-from .lease_registry import LeaseRegistry, PublicLease, clock_time
+from .registry import LeaseRegistry, PublicLease, clock_time
 from .waiting_line import IDLE_SUFFIX, WaitingLine
 
 if TYPE_CHECKING:
