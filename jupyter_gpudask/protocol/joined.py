@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .events import Ready
-from .state import ClusterState, WorkerState
+from .cluster.state import ClusterState, WorkerState
+from .messages.events import Ready
 
 
 class Joined(Ready):

@@ -13,9 +13,9 @@ from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoCluste
 from ..launcher.cluster_process import ClusterProcess
 from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
 from ..protocol import Close, ClusterSpec, Failed, ReportAutomatic, parse_event
-from ..protocol.attach import Attach
-from ..protocol.transport import COMMAND_LIMIT, EVENT_LIMIT, MessageStream
-from ..protocol.unix_socket import connect_socket, socket_path
+from ..protocol.messages.attach import Attach
+from ..protocol.messages.transport import COMMAND_LIMIT, EVENT_LIMIT, MessageStream
+from ..protocol.messages.unix_socket import connect_socket, socket_path
 
 if TYPE_CHECKING:
     import socket

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from ...protocol.rest import (
+from ...protocol.api.rest import (
     AdaptCluster,
     ClusterList,
     ClusterLogs,

@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from ..._version import __version__
 from ...protocol import ClusterSpec
-from ...protocol.rest import (
+from ...protocol.api.rest import (
     AdaptCluster,
     ClusterInfo,
     ClusterList,
@@ -26,7 +26,7 @@ from ...protocol.rest import (
     RestartCluster,
     ScaleCluster,
 )
-from ...protocol.stream import StreamMessage
+from ...protocol.api.stream import StreamMessage
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

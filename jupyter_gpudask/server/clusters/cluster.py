@@ -15,7 +15,7 @@ from ...launcher.cluster_process import ClusterProcess
 
 if TYPE_CHECKING:
     from ...protocol import ClusterClass, ClusterSpec, ClusterState, Progress, Ready
-    from ...protocol.rest import Status
+    from ...protocol.api.rest import Status
     from .kernels import Interpreter
     from .standby import StandbySupervisor
 

@@ -10,7 +10,7 @@ from .cluster import KernelCluster
 
 if TYPE_CHECKING:
     from ...protocol import ClusterState, Ready
-    from ...protocol.transport import MessageStream
+    from ...protocol.messages.transport import MessageStream
     from .cluster import ChangeCallback
 
 

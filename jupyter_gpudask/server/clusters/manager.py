@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from ...protocol import ClusterSpec
-    from ...protocol.rest import Status
+    from ...protocol.api.rest import Status
     from .joined import JoinedConnection
     from .kernels import Interpreter, Kernels
     from .policy import Policy

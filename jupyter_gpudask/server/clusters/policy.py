@@ -11,7 +11,7 @@ from traitlets import TraitError
 from ...errors import GpuDaskError, LimitError, ProfileNotFoundError, SpecError
 from ...machine.leases.registry import LeaseRegistry
 from ...protocol import ClassProfile, ClusterClass, ClusterSpec
-from ...protocol.rest import Profile
+from ...protocol.api.rest import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...protocol.rest import ClusterInfo
+from ...protocol.api.rest import ClusterInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

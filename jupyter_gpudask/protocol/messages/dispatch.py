@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from ..errors import GpuDaskError, ProtocolError
-from . import Adapt, LogText, Refused, Release, Rename, Reset, Scale, SendLogs, SendState, StateReport, Watch
+from ...errors import GpuDaskError, ProtocolError
+from .. import Adapt, LogText, Refused, Release, Rename, Reset, Scale, SendLogs, SendState, StateReport, Watch
 
 if TYPE_CHECKING:
-    from . import Answer, ClusterState, Command
+    from .. import Answer, ClusterState, Command
 
 logger = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from .cluster_class import ClusterClass
-from .messages import PROTOCOL_VERSION, Folders, Message, Variables, parse_message
-from .spec import ClusterSpec
+from ..cluster.cluster_class import ClusterClass
+from ..cluster.spec import ClusterSpec
+from .message import PROTOCOL_VERSION, Folders, Message, Variables, parse_message
 
 
 class _Command(Message):

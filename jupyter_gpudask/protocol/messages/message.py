@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from ..errors import ProtocolError
+from ...errors import ProtocolError
 
 PROTOCOL_VERSION = 9
 """Increased with every change that an older parent or supervisor would misread."""

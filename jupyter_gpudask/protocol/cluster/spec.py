@@ -20,8 +20,8 @@ from pydantic import (
     field_validator,
 )
 
-from ..errors import OptionConflictError, SpecError
-from ..quantities import parse_amount, parse_gpus, parse_pairs, parse_range
+from ...errors import OptionConflictError, SpecError
+from ...quantities import parse_amount, parse_gpus, parse_pairs, parse_range
 from .options import Option, flag_of, start_options
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -6,11 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, TypeAdapter
 
-from .. import errors
-from ..errors import ClusterStartError, GpuDaskError, LoggedError
-from .messages import PROTOCOL_VERSION, Message, parse_message
-from .spec import ClusterSpec
-from .state import ClusterState, GpuState, TlsCredentials
+from ... import errors
+from ...errors import ClusterStartError, GpuDaskError, LoggedError
+from ..cluster.spec import ClusterSpec
+from ..cluster.state import ClusterState, GpuState, TlsCredentials
+from .message import PROTOCOL_VERSION, Message, parse_message
 
 
 class _Answer(Message):

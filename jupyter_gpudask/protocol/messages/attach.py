@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from ..errors import ProtocolError
+from ...errors import ProtocolError
 from .events import Ready
-from .messages import PROTOCOL_VERSION, Folders, Message, Variables
+from .message import PROTOCOL_VERSION, Folders, Message, Variables
 
 
 class Attach(Message):

@@ -7,14 +7,14 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from ..errors import ProtocolError
-from .messages import PROTOCOL_VERSION
+from ...errors import ProtocolError
+from .message import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from .messages import Message
+    from .message import Message
 
 COMMAND_LIMIT = 16 * 2**20
 """Bytes of the longest command that is read."""

@@ -6,8 +6,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from .spec import ClusterSpec
-from .state import ClusterState, GpuState
+from ..cluster.spec import ClusterSpec
+from ..cluster.state import ClusterState, GpuState
 
 Status = Literal["starting", "ready", "closing", "closed", "failed"]
 
