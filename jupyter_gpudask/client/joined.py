@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from distributed import Security
 
-    from ..protocol.joined import JoinedState
+    from ..protocol import JoinedState
     from .kernel_client import KernelClient
 
 __all__ = ["versions_of"]

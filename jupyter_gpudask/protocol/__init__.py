@@ -3,7 +3,16 @@
 from .cluster.cluster_class import ClassProfile, ClusterClass
 from .cluster.missing_workers import JobState, LostHost
 from .cluster.spec import ClusterSpec
-from .cluster.state import ClusterState, GpuProcess, GpuState, TlsCredentials, WorkerExit, WorkerState
+from .cluster.state import (
+    ClusterState,
+    GpuProcess,
+    GpuState,
+    JoinedState,
+    JoinedWorkerState,
+    TlsCredentials,
+    WorkerExit,
+    WorkerState,
+)
 from .messages.commands import (
     Adapt,
     Close,
@@ -19,7 +28,19 @@ from .messages.commands import (
     Watch,
     parse_command,
 )
-from .messages.events import Answer, Closed, Event, Failed, LogText, Progress, Ready, Refused, StateReport, parse_event
+from .messages.events import (
+    Answer,
+    Closed,
+    Event,
+    Failed,
+    Joined,
+    LogText,
+    Progress,
+    Ready,
+    Refused,
+    StateReport,
+    parse_event,
+)
 from .messages.message import PROTOCOL_VERSION
 
 __all__ = [
@@ -38,6 +59,9 @@ __all__ = [
     "GpuProcess",
     "GpuState",
     "JobState",
+    "Joined",
+    "JoinedState",
+    "JoinedWorkerState",
     "LogText",
     "LostHost",
     "Progress",

@@ -213,6 +213,30 @@ class ClusterState(_Model):
         return (*(worker.name for worker in self.workers), *(job.id for job in self.jobs))
 
 
+class JoinedWorkerState(WorkerState):
+    """One worker of a joined cluster; `executing` and `waiting` count the tasks of this client only.
+
+    Attributes
+    ----------
+    others
+        The number of tasks of other clients that it runs, or that are assigned to it.
+    """
+
+    others: int = 0
+
+
+class JoinedState(ClusterState):
+    """The state of a cluster that somebody else started; counts of tasks and `held` are those of this client.
+
+    Attributes
+    ----------
+    workers
+        Its workers, by host.
+    """
+
+    workers: tuple[JoinedWorkerState, ...] = ()
+
+
 class TlsCredentials(_Model):
     """TLS credentials of a client, as PEM text; valid for one cluster only."""
 

@@ -89,6 +89,18 @@ class Ready(Message):
     dashboard_path: str = ""
 
 
+class Joined(Ready):
+    """A connection to a scheduler that somebody else started.
+
+    Attributes
+    ----------
+    dashboard
+        The address of Dask's dashboard; empty if it is off.
+    """
+
+    dashboard: str = ""
+
+
 class StateReport(_Answer):
     """The state of the cluster."""
 

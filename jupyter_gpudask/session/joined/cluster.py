@@ -35,7 +35,7 @@ class JoinedCluster:
     client
         The Dask client.
     ready
-        The connection, a `jupyter_gpudask.protocol.joined.Joined`.
+        The connection, a `jupyter_gpudask.protocol.Joined`.
     """
 
     def __init__(self, client: KernelClient, ready: Ready) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...client.joined import connect_joined
 from ...errors import ConnectError
-from ...protocol.joined import Joined
+from ...protocol import Joined
 from ..background_imports import BackgroundImports
 from ..running_cluster import RunningCluster
 from .check import check_scheduler
