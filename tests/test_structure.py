@@ -63,7 +63,7 @@ ONLY = {
     "dask_cuda": ["supervisor/engines/cuda.py", "worker/command.py"],
     "cupy": ["comm/device_memory.py", "gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/"],
     "cudf": ["gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
-    "rmm": ["worker/allocator.py", "gpu_libraries/examination.py"],
+    "rmm": ["worker/allocator.py", "gpu_libraries/free_memory.py"],
     "pynvml": ["machine/energy.py", "machine/gpus.py", "machine/nvml.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],
 }
