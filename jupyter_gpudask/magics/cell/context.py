@@ -77,7 +77,7 @@ def cell_context(
             stack.enter_context(line)
         stack.enter_context(_hint(shell))
         if arguments.profile:
-            from .profile import profiled
+            from .profiling import profiled
 
             stack.enter_context(profiled(shell, cluster, arguments.move))
         if arguments.report is not None:

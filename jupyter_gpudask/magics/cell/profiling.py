@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from IPython.display import display
 
 from ..views.base import Note, show_note
-from ..views.profile import ProfileView
+from ..views.cell_profile import ProfileView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

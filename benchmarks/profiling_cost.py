@@ -1,7 +1,7 @@
 """What `%%gpudask --profile` costs: rows of benchmarks/speed.py with and without it.
 
-python benchmarks/profile_cost.py --out benchmarks/results/NAME.json
-python benchmarks/profile_cost.py --engine cpu
+python benchmarks/profiling_cost.py --out benchmarks/results/NAME.json
+python benchmarks/profiling_cost.py --engine cpu
 
 Both take turns on one cluster, so that the load of the machine is the same for both. Starting and ending the recording
 counts. The ratio is the median of those of the pairs, without the first pair.
