@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from IPython.display import display
 
 from ..views.base import Note, show_note
-from ..views.cell_profile import ProfileView
+from ..views.cell_profile import CellProfileView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def profiled(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str,
                 display(Note("There is nothing to profile: no task of the cell has finished on the cluster."))
             else:
                 shown = replace(_with_names_of_gpus(profile, cluster), moved=moved)
-                display(ProfileView(shown, advice(shown)))
+                display(CellProfileView(shown, advice(shown)))
 
 
 def _with_names_of_gpus(profile: CellProfile, cluster: RunningCluster) -> CellProfile:

@@ -21,7 +21,7 @@ _SMALLEST = 0.0005
 
 
 @dataclass(repr=False)
-class ProfileView(View):
+class CellProfileView(View):
     """The profile of a cell.
 
     Attributes

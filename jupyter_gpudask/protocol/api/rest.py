@@ -125,7 +125,7 @@ class GpuList(_Answer):
 
 
 class Profile(_Answer):
-    """A profile: options of a cluster under a name that the administrator chose.
+    """A cluster profile: options of a cluster under a name that the administrator chose.
 
     Attributes
     ----------
@@ -143,12 +143,12 @@ class Profile(_Answer):
 
 
 class ProfileList(_Answer):
-    """The profiles.
+    """The cluster profiles.
 
     Attributes
     ----------
     profiles
-        The profiles.
+        The cluster profiles.
     default
         The options of a cluster that is requested without options.
     only
@@ -245,9 +245,9 @@ class CreateCluster(_Question):
     kernel_id
         The kernel.
     spec
-        Its options; options that are left out are those of the profile.
+        Its options; options that are left out are those of the cluster profile.
     profile
-        The name of a profile; empty for the default.
+        The name of a cluster profile; empty for the default.
     """
 
     kernel_id: str = Field(min_length=1, max_length=100)

@@ -1,4 +1,4 @@
-"""Dask cluster classes in profiles of the administrator."""
+"""Dask cluster classes in cluster profiles, which the administrator of a Jupyter server sets up."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ClusterClass(BaseModel):
 
 
 class ClassProfile(BaseModel):
-    """A profile whose clusters are created by a class, as written in the configuration.
+    """A cluster profile whose clusters are created by a class, as written in the configuration.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ class Start(_Command):
     spec
         The options of the cluster.
     cluster_class
-        The Dask cluster class of an administrator's profile, if the spec names such a profile.
+        The Dask cluster class of a cluster profile, if the spec names such a profile.
     parent
         The pid of the parent; the supervisor ends with that process.
     path

@@ -56,7 +56,13 @@ class _Operation:
 
 _OPERATIONS = (
     _Operation("/gpus", "get", "listGpus", "List the GPUs, with their holders and processes.", response=GpuList),
-    _Operation("/profiles", "get", "listProfiles", "List the profiles, and the default options.", response=ProfileList),
+    _Operation(
+        "/profiles",
+        "get",
+        "listProfiles",
+        "List the cluster profiles, and the default options.",
+        response=ProfileList,
+    ),
     _Operation("/clusters", "get", "listClusters", "List the clusters of this server.", response=ClusterList),
     _Operation(
         "/clusters",

@@ -44,7 +44,7 @@ class ClusterManager:
     kernels
         The kernels of the server.
     policy
-        The administrator's defaults, profiles and limits.
+        The administrator's defaults, cluster profiles and limits.
 
     Attributes
     ----------
