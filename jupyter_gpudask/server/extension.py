@@ -14,7 +14,7 @@ from ..machine.leases.registry import LEASE_DIRECTORY_VARIABLE
 from ..protocol.messages.unix_socket import socket_path
 from .api.dashboard_proxy import DASHBOARD
 from .api.handlers import HANDLERS
-from .api.stream import STREAM
+from .api.websocket import STREAM
 from .clusters.kernel_events import KernelEventListener
 from .clusters.kernels import ServerKernels
 from .clusters.manager import ClusterManager

@@ -16,7 +16,7 @@ from ..protocol.messages.attach import Attach, parse_attach
 from ..protocol.messages.dispatch import answer
 from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
 from ..protocol.messages.unix_socket import bind_socket, peer_of
-from .clusters.joined import JoinedConnection
+from .clusters.joined_cluster import JoinedConnection
 from .clusters.kernels import Interpreter
 from .metrics.cluster_info import DASHBOARD_PATH
 

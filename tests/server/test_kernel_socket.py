@@ -71,12 +71,12 @@ def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_ow
 
 
 COUNT_JOINS = """
-from jupyter_gpudask.session import attach
-joins, connect = [], attach.connect_socket
+from jupyter_gpudask.session import server_connection
+joins, connect = [], server_connection.connect_socket
 def connect_socket(path):
     joins.append(path)
     return connect(path)
-attach.connect_socket = connect_socket
+server_connection.connect_socket = connect_socket
 """
 
 

@@ -21,7 +21,7 @@ from .background_tasks import BackgroundTasks
 from .cluster import KernelCluster
 from .hand_over import HandOver
 from .idle_timeout import IdleTimeout
-from .joined import JoinedCluster
+from .joined_cluster import JoinedCluster
 from .standby import StandbySupervisor
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ...protocol import ClusterSpec
     from ...protocol.api.rest import Status
-    from .joined import JoinedConnection
+    from .joined_cluster import JoinedConnection
     from .kernels import Interpreter, Kernels
     from .policy import Policy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...client.joined import connect_joined
+from ...client.joined_client import connect_joined
 from ...errors import ConnectError
 from ...protocol import Joined
 from ..background_imports import BackgroundImports

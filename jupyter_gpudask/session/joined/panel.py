@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from ...errors import ClusterLostError, NotOwnedError, ProtocolError
 from ...protocol import StateReport, parse_command
 from ...protocol.messages.dispatch import answer
-from ..attach import connect_panel
+from ..server_connection import connect_panel
 
 if TYPE_CHECKING:
     from ...protocol import ClusterState
