@@ -141,7 +141,7 @@ def parse_line(line: str) -> LineArguments:
 
 def _parse_command(line: str) -> LineArguments:
     """Parse the arguments of a command for the cluster."""
-    from ..protocol.options import start_options  # here, because it imports pydantic
+    from ..protocol.cluster.options import start_options  # here, because it imports pydantic
 
     parser = _Parser("%gpudask")
     parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
@@ -263,7 +263,7 @@ def check_on_options(line: str) -> None:
 
 def start_help() -> str:
     """The options of ``%gpudask start`` as the help shows them, with their defaults."""
-    from ..protocol.options import start_options
+    from ..protocol.cluster.options import start_options
 
     lines = []
     for flag, option in start_options().items():
