@@ -6,6 +6,7 @@ import shlex
 import textwrap
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, Literal, NoReturn
 
 from IPython.core.error import UsageError
@@ -219,6 +220,7 @@ def _parse_connect(line: str) -> LineArguments:
     return LineArguments(command, given, lines=0, number=None)
 
 
+@lru_cache  # it takes longer than an empty cell
 def parse_cell(line: str) -> CellArguments:
     """Parse the arguments of ``%%gpudask``.
 
