@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_gpudask.magics.arguments import parse_cell, parse_line
-from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -207,6 +207,12 @@ def test_the_table_of_requests_is_that_of_the_openapi_document():
 def test_the_page_of_patches_is_made_from_the_table_of_patches():
     made = subprocess.check_output([sys.executable, ROOT / ".ci" / "patches_page.py"], text=True)
     assert (DOCS / "patches.md").read_text() == made
+
+
+def test_the_description_of_the_protocol_has_its_version():
+    page = (DOCS / "supervisor.md").read_text()
+    named = re.findall(r'Version (\d+)\.|`protocol`: integer \((\d+)\)|"protocol": (\d+)|of protocol (\d+)', page)
+    assert {int("".join(each)) for each in named} == {PROTOCOL_VERSION}
 
 
 def test_the_table_of_simulated_gpus_has_every_variable():

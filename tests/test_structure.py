@@ -1,6 +1,7 @@
 """The lines of the design that imports must not cross."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,11 @@ def test_gpu_libraries_are_named_where_they_belong(path):
 @pytest.mark.parametrize("place", LIGHT)
 def test_what_is_loaded_at_once_is_light(place):
     assert not {name.split(".")[0] for name in imports(ROOT / place, at_import_only=True)} & HEAVY
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("*/__init__.py")), ids=lambda path: path.parent.name)
+def test_every_package_says_in_which_process_it_runs(path):
+    assert re.search(r"\bRuns (in|where)\b", ast.get_docstring(ast.parse(path.read_text())))
 
 
 def test_loading_the_extension_imports_neither_dask_nor_cuda(run_python):

@@ -1,1 +1,1 @@
-"""Dask's communication between processes of one user on one machine."""
+"""Dask's communication between processes of one user on one machine. Runs in kernel, supervisor and workers."""

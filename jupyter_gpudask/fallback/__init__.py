@@ -1,1 +1,4 @@
-"""Operations that CuPy or cuDF lack, computed on the host, block by block, on the worker that has the block."""
+"""Operations that CuPy or cuDF lack, computed on the host, block by block.
+
+Runs in the kernel, which puts them into graphs and keeps the log, and in workers.
+"""

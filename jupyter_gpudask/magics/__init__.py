@@ -1,4 +1,7 @@
-"""The IPython magics: ``%gpudask`` controls the kernel's cluster, ``%%gpudask`` runs a cell on it."""
+"""The IPython magics: ``%gpudask`` controls the kernel's cluster, ``%%gpudask`` runs a cell on it.
+
+Runs in the kernel.
+"""
 
 from __future__ import annotations
 

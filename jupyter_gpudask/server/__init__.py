@@ -1,1 +1,4 @@
-"""The Jupyter server extension: it starts and closes the clusters of kernels, and serves the REST interface."""
+"""The Jupyter server extension: it starts and closes the clusters of kernels, and serves the REST interface.
+
+Runs in the Jupyter server.
+"""

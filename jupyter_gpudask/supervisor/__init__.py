@@ -1,5 +1,5 @@
-"""The supervisor's process, ``python -m jupyter_gpudask.supervisor``: it hosts Dask's scheduler and nannies.
+"""The cluster of a kernel, with Dask's scheduler and nannies. Runs in a process of its own, the supervisor.
 
-Its parent, a kernel or a Jupyter server, starts it with `jupyter_gpudask.launcher.cluster_process.ClusterProcess` and
-sends it the commands of `jupyter_gpudask.protocol`.
+Its parent, a kernel or a Jupyter server, starts ``python -m jupyter_gpudask.supervisor`` with
+`jupyter_gpudask.launcher.cluster_process.ClusterProcess` and sends it the commands of `jupyter_gpudask.protocol`.
 """
