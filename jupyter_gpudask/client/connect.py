@@ -49,6 +49,7 @@ def connect(ready: Ready, *, set_as_default: bool = True, timeout: float = 30.0)
         )
     client = connect_to(ready.address, security, set_as_default=set_as_default, timeout=timeout)
     client.is_on_gpus = ready.engine == "cuda"
+    client.device_memory = min((gpu.memory_total or 0 for gpu in ready.gpus), default=0)
     return client
 
 

@@ -8,6 +8,9 @@ from ..graph.optimize import ArrayOptimizer, with_optimizer
 from ..graph.subtrees import ClusterSize
 from .fallback_client import FallbackClient
 
+_LARGEST_STACK = 10**9
+_PARTS_OF_MEMORY = 40  # a QR decomposition takes several times the size of its stack
+
 
 class OptimizingClient(FallbackClient):
     """A `distributed.Client` that sends graphs of arrays with an optimizer in the place of Dask's.
@@ -18,15 +21,24 @@ class OptimizingClient(FallbackClient):
         Whether it does; without it, Dask's own optimization is the only one.
     is_on_gpus
         Whether the workers of its cluster have GPUs.
+    device_memory
+        Of the smallest GPU of a worker, in bytes; 0 if it is not known.
     """
 
     optimizes: bool = True
     is_on_gpus: bool = False
+    device_memory: int = 0
 
     def _graph_to_futures(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
         if self.optimizes:
-            expr = with_optimizer(expr, ArrayOptimizer(self._size(), self.is_on_gpus))
+            size = self._size()
+            expr = with_optimizer(expr, ArrayOptimizer(size, self.is_on_gpus, self._largest_stack(size)))
         return super()._graph_to_futures(expr, *args, **kwargs)
+
+    def _largest_stack(self, size: ClusterSize) -> int:
+        """Bytes of the blocks that one QR decomposition takes together."""
+        threads = max(1, size.threads // max(1, size.workers))
+        return min(_LARGEST_STACK, self.device_memory // _PARTS_OF_MEMORY // threads)
 
     def _size(self) -> ClusterSize:
         """As the scheduler said some seconds ago at most."""

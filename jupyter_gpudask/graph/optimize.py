@@ -12,6 +12,7 @@ from dask.core import flatten
 
 from .repeated import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU
 from .slices import slice_first
+from .stacks import with_taller_blocks
 from .subgraphs import with_subgraphs
 from .subtrees import ClusterSize, fuse_subtrees
 from .unused import ONLY_R, ONLY_VALUES, without_unused_parts
@@ -33,10 +34,13 @@ class ArrayOptimizer:
     is_on_gpus
         Whether its workers have GPUs. There slices are taken before arithmetic too; NumPy would add the numbers that
         are left in another order, and give another last digit.
+    largest_stack
+        Bytes of blocks that one QR decomposition takes together; 0 where a worker's memory is not known.
     """
 
     size: ClusterSize
     is_on_gpus: bool = False
+    largest_stack: int = 0
 
     def __call__(self, graph: Any, keys: Any, **options: Any) -> Mapping[Any, GraphNode]:
         """As `dask.array.optimization.optimize`."""
@@ -50,6 +54,9 @@ class ArrayOptimizer:
         needed_tasks = {key: task for key, task in optimized.items() if key in needed}
         optimized = without_unused_parts(needed_tasks, wanted, functions)
         if self.is_on_gpus:
+            optimized = with_taller_blocks(
+                optimized, wanted, most_bytes=self.largest_stack, least_stacks=self.size.threads
+            )
             optimized = with_subgraphs(optimized, lambda inner, _: slice_first(inner))
         most_repeated = ELEMENTS_ON_GPU if self.is_on_gpus else ELEMENTS_ON_CPU
         return fuse_subtrees(optimized, wanted, self.size, most_repeated)

@@ -89,6 +89,15 @@ def without_copies(
     return changed | {original: tasks[original] for original in remaining.values()}
 
 
+def created_shape(tasks: Mapping[Any, Any]) -> tuple[int, ...] | None:
+    """The shape of the block that tasks, by key, together create from nothing; `None` if it is not known."""
+    block = _Block()
+    given = {key: task for key, task in tasks.items() if isinstance(task, DataNode)}
+    if not all(block.add(task, given) for task in tasks.values()):
+        return None
+    return block.shape if block.sizes else None
+
+
 def _is_cheap(task: Any, most_elements: int) -> bool:
     """Whether a task creates a block, and does at most a few steps of element-wise arithmetic with it."""
     if not isinstance(task, Task) or task.dependencies:
@@ -98,10 +107,8 @@ def _is_cheap(task: Any, most_elements: int) -> bool:
         return False
     if not block.is_drawn and not block.steps:  # a constant is one number in memory, of whatever shape
         return True
-    try:
-        return math.prod(np.broadcast_shapes(*block.sizes)) <= most_elements
-    except ValueError:
-        return False
+    shape = block.shape
+    return shape is not None and math.prod(shape) <= most_elements
 
 
 class _Block:
@@ -121,6 +128,14 @@ class _Block:
         self.sizes: list[tuple[int, ...]] = []
         self.steps = 0
         self.is_drawn = False
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Of the block; `None` if the sizes do not fit."""
+        try:
+            return np.broadcast_shapes(*self.sizes)
+        except ValueError:
+            return None
 
     def add(self, node: Any, given: Mapping[Any, Any]) -> bool:
         """Whether a node is known to be cheap; `given` are the values from outside of its graph, by name."""

@@ -61,3 +61,18 @@ def test_the_error_of_a_block_is_that_of_the_user():
 
     with pytest.raises(ValueError, match="a block of 400 numbers"):
         numbers().map_blocks(fail, dtype=float).sum().compute()
+
+
+def test_on_gpus_blocks_are_stacked_where_only_singular_values_are_wanted(client):
+    def values():
+        x = da.random.RandomState(1).normal(size=(4000, 10), chunks=(100, 10))
+        return da.linalg.svd(2 * x + 1)[1]
+
+    assert bool(client.device_memory) == client.is_on_gpus
+    few, result = tasks_of(client, lambda: values().compute())
+    client.optimizes = False
+    many, expected = tasks_of(client, lambda: values().compute())
+    client.optimizes = True
+    np.testing.assert_allclose(result, expected, rtol=1e-13)
+    assert many > 80
+    assert few < 20 if client.is_on_gpus else few > 40
