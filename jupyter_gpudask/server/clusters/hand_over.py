@@ -140,7 +140,8 @@ class HandOver:
         return self._idle_seconds(cluster) > self._seconds
 
     def _idle_seconds(self, cluster: KernelCluster) -> float:
-        return time.monotonic() - max(cluster.last_busy, self._last_used.get(cluster, 0.0))
+        last_cell = self._manager.kernels.last_cell(cluster.kernel_id)
+        return time.monotonic() - max(cluster.last_busy, last_cell, self._last_used.get(cluster, 0.0))
 
     def _gpus(self, cluster: KernelCluster) -> tuple[str, ...]:
         return () if cluster.ready is None else tuple(gpu.uuid for gpu in cluster.ready.gpus)

@@ -75,6 +75,11 @@ class ClusterManager:
         self._observers: list[Callable[[KernelCluster], None]] = []
         self._statuses: WeakKeyDictionary[KernelCluster, Status] = WeakKeyDictionary()
 
+    @property
+    def needs_idle_times(self) -> bool:
+        """Whether the administrator has set a time after which idle clusters are closed or handed over."""
+        return self._own_interval > 0
+
     def observe(self, observer: Callable[[KernelCluster], None]) -> Callable[[], None]:
         """Call `observer` with each cluster whose status has changed, until the returned function is called."""
         self._observers.append(observer)

@@ -133,6 +133,10 @@ def test_a_cluster_is_idle_if_it_has_neither_tasks_nor_results_and_its_kernel_ru
     assert not running.is_idle  # from now on the time counts
 
     running = Running(monkeypatch)
+    running.manager.kernels.ended = time.monotonic()  # a cell that began and ended between two checks
+    assert not running.is_idle
+
+    running = Running(monkeypatch)
     running.report(tasks_unfinished=1)
     assert not running.is_idle
 

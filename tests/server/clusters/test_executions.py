@@ -1,0 +1,89 @@
+"""Whether a real kernel executes a cell, whatever else it answers meanwhile."""
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+from jupyter_client import BlockingKernelClient
+from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+
+from jupyter_gpudask.server.clusters.kernels import ServerKernels
+
+pytestmark = pytest.mark.cluster
+
+
+async def until(condition, limit=60.0):
+    async with asyncio.timeout(limit):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def with_kernel(use):
+    async def run():
+        manager = AsyncMappingKernelManager(connection_dir=os.environ["JUPYTER_RUNTIME_DIR"])
+        kernel_id = await manager.start_kernel(kernel_name="python3")
+        kernels = ServerKernels(manager, None)
+        kernels.watch(kernel_id)
+        client = BlockingKernelClient()
+        client.load_connection_file(manager.get_kernel(kernel_id).connection_file)
+        client.start_channels(hb=False)
+        try:
+            client.kernel_info()
+            await until(lambda: manager.get_kernel(kernel_id).execution_state == "idle")
+            await use(manager, kernels, kernel_id, client)
+        finally:
+            client.stop_channels()
+            await manager.shutdown_kernel(kernel_id, now=True)
+            kernels.forget(kernel_id)
+
+    asyncio.run(run())
+
+
+def test_a_kernel_is_busy_during_a_cell_although_it_answers_a_request_on_the_control_channel():
+    async def use(manager, kernels, kernel_id, client):
+        kernel = manager.get_kernel(kernel_id)
+        client.execute("1")
+        await until(lambda: kernels.last_cell(kernel_id) and not kernels.is_busy(kernel_id))
+        ended = kernels.last_cell(kernel_id)
+        client.execute("import time; time.sleep(600)")
+        await until(lambda: kernels.is_busy(kernel_id))
+        client.control_channel.send(client.session.msg("usage_request", {}))
+        await until(lambda: kernel.execution_state == "idle")  # as Jupyter reports it
+        assert kernels.is_busy(kernel_id)
+        assert kernels.last_cell(kernel_id) == ended
+        await kernel.interrupt_kernel()
+        await until(lambda: not kernels.is_busy(kernel_id))
+        assert time.monotonic() - kernels.last_cell(kernel_id) < 10
+
+    with_kernel(use)
+
+
+def test_a_kernel_that_was_restarted_during_a_cell_is_not_busy_and_its_next_cell_is_noticed():
+    async def use(manager, kernels, kernel_id, client):
+        client.execute("import time; time.sleep(600)")
+        await until(lambda: kernels.is_busy(kernel_id))
+        pid = manager.get_kernel(kernel_id).provisioner.pid
+        os.kill(pid, signal.SIGKILL)
+        await manager.restart_kernel(kernel_id)
+        kernels.watch(kernel_id)
+        await until(lambda: not kernels.is_busy(kernel_id))
+        assert kernels.last_cell(kernel_id) == 0.0
+        async with asyncio.timeout(60):
+            while not kernels.last_cell(kernel_id):
+                client.execute("1")
+                await asyncio.sleep(0.5)
+
+    with_kernel(use)
+
+
+def test_a_kernel_that_is_not_watched_is_as_busy_as_jupyter_says():
+    async def use(manager, kernels, kernel_id, client):
+        kernels.forget(kernel_id)
+        client.execute("import time; time.sleep(600)")
+        await until(lambda: manager.get_kernel(kernel_id).execution_state == "busy")
+        assert kernels.is_busy(kernel_id)
+        assert kernels.last_cell(kernel_id) == 0.0
+
+    with_kernel(use)
