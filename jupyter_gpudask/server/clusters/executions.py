@@ -70,10 +70,10 @@ class Executions:
 
 def _read(watched: _Watched, frames: list[bytes]) -> None:
     """Read one message. Source: "Messaging in Jupyter", wire protocol and kernel status."""
-    parts: list[Any]
     try:
         _, parts = watched.session.feed_identities(frames)
-        if json.loads(parts[1]).get("msg_type") != "status":  # the header: outputs are not worth a check of signatures
+        header: Any = parts[1]
+        if json.loads(header).get("msg_type") != "status":  # outputs are not worth a check of their signatures
             return
         message = watched.session.deserialize(parts)
     except (ValueError, TypeError, IndexError):  # not signed by this kernel

@@ -120,15 +120,15 @@ class HandOver:
         notice = cluster.notice
         if notice is not None and time.monotonic() < notice.ends:
             return
-        await cluster.refresh()
-        if not self._is_idle(cluster):
+        # Without an answer nobody knows what the cluster does and holds.
+        if not await cluster.refresh(max_age=0.0) or not self._is_idle(cluster):
             return
         if notice is None:
             now, seconds = time.time(), self.notice_seconds
             cluster.notify_about_gpus(Notice(waiting.description, now + seconds, time.monotonic() + seconds))
         else:
             error = GpusHandedOverError(self._idle_seconds(cluster), waiting.description)
-            self._manager.spawn(self._manager.close(cluster.kernel_id, error))
+            self._manager.spawn(self._manager.close_cluster(cluster, error))
 
     def _is_idle(self, cluster: KernelCluster) -> bool:
         """Whether a cluster with GPUs has not been used for longer than the setting."""
@@ -159,6 +159,12 @@ def _publish_and_choose(
     places: list[Place] = []
     if idle:
         with folder.locked():
-            places = [folder.idle.enter(gpus, since=time.time() - seconds) for gpus, seconds in idle]
+            try:
+                for gpus, seconds in idle:
+                    places.append(folder.idle.enter(gpus, since=time.time() - seconds))
+            except OSError:  # nobody would leave them
+                for place in places:
+                    place.leave()
+                raise
     line = folder.line.read()
     return places, clusters_to_ask(line, folder.read_public(), folder.idle.read()) if line else {}
