@@ -136,9 +136,15 @@ class Frame(pd.DataFrame):
         return Frame({name: column.astype(given.get(name, column.dtype)) for name, column in self.items()})
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
-        columns = {
-            name: getattr(ufunc, method)(Series(column), *inputs[1:], **options) for name, column in self.items()
-        }
+        columns, missing = {}, pd.Series(data=False, index=self.index)
+        for name in self:  # the missing values of all columns so far, as in cuDF's Frame._apply_cupy_ufunc_to_operands
+            operands = [each[name] if isinstance(each, Frame) else each for each in inputs]
+            if ufunc.__name__ in ("add", "greater", "less", "not_equal"):  # operators of cuDF
+                missing[:] = False
+            for each in operands:
+                missing |= pd.isna(each)
+            result = pd.Series(getattr(ufunc, method)(*operands, **options))
+            columns[name] = (result.astype("boolean") if result.dtype == bool else result).mask(missing)
         return Frame(columns)
 
     def query(self, text, **options):
@@ -509,6 +515,7 @@ def test_groups_are_in_the_order_of_pandas(compute):
         lambda frame: np.isnan(frame.x),
         lambda frame: ~np.isfinite(frame.x),
         lambda frame: np.isnan(frame[["x", "k"]]),
+        lambda frame: np.isfinite(frame[["x", "k"]]),
         lambda frame: np.not_equal(frame.x, 1),
         lambda frame: np.greater(frame.x, frame.k),
         lambda frame: frame[np.isnan(frame.x)].k,
@@ -517,6 +524,23 @@ def test_groups_are_in_the_order_of_pandas(compute):
 def test_functions_of_numpy_compare_nan_as_in_pandas(compute):
     expected, result = on_both(compute)
     assert pd.DataFrame(result).to_numpy().tolist() == pd.DataFrame(expected).to_numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: np.sqrt(frame[["x", "k"]]),
+        lambda frame: np.exp(frame[["k", "x"]]),
+        lambda frame: np.maximum(frame[["x", "k"]], 2),
+        lambda frame: np.arctan2(frame[["x", "k"]], frame[["x", "k"]] + 1),
+        lambda frame: np.add(frame[["x", "k"]], 1),
+        lambda frame: np.less(frame[["x", "k"]], 3),
+    ],
+)
+def test_a_function_of_numpy_loses_no_value_of_a_column_because_another_one_is_missing(compute):
+    expected, result = on_both(compute)
+    result, expected = (pd.DataFrame(each).astype(float).to_numpy() for each in (result, expected))
+    np.testing.assert_allclose(result, expected)
 
 
 @pytest.mark.parametrize(

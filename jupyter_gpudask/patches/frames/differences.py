@@ -80,17 +80,43 @@ def _resample(expression: Any) -> str:
 _POWERS = {"float_power", "power"}
 """NaN to the power of 0 is 1, and so is 1 to the power of NaN."""
 
-_WITH_NAN = {*_POWERS, "fmax", "fmin", "isnat", "logical_and", "logical_or", "logical_xor"}
+_WITH_NAN = {
+    *_POWERS,
+    "copysign",
+    "fmax",
+    "fmin",
+    "heaviside",
+    "hypot",
+    "isnat",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+}
 """Functions of NumPy whose result can be a number, or true, although an operand is NaN or NaT."""
+
+
+_NOT_SYMMETRIC = {"arctan2", "copysign", "heaviside", "ldexp", "left_shift", "nextafter", "right_shift"}
+"""Functions of two numbers that are no operators of cuDF, and depend on their order."""
 
 
 def _ufunc(expression: Any) -> str:
     name = getattr(expression.func, "__name__", "")
     given = expression.operands[len(expression._parameters) :]  # noqa: SLF001
+    if name in _NOT_SYMMETRIC and not isinstance(given[0], Expr):
+        return f"cuDF exchanges the operands of {name} if the first one is a number"
+    if name == "fmod":
+        return "cuDF's fmod has the sign of the divisor"
+    if name == "float_power" and not any(map(_has_fractions, given)):
+        return "cuDF's float_power of integers is computed with integers"
     is_plain = name in _POWERS and isinstance(given[0], Expr) and isinstance(given[-1], int | float) and given[-1] != 0
     if name in _WITH_NAN and not is_plain and any(_kinds(frame) & set("fmM") for frame in expression.dependencies()):
         return f"cuDF has missing values where {name} has none"
     return _clip(expression.frame, [*given, *(expression.kwargs or {}).values()]) if name == "clip" else ""
+
+
+def _has_fractions(operand: Any) -> bool:
+    """Whether all columns of an operand, or the operand itself, are floats."""
+    return _kinds(operand) <= set("fc") if isinstance(operand, Expr) else isinstance(operand, float | complex)
 
 
 def _dropna(expression: Any) -> str:
