@@ -54,6 +54,7 @@ class HandOver:
         self._manager = manager
         self._seconds: float = settings.hand_over_after
         self._gives_results: bool = settings.hand_over_results
+        self._max_gpus: int | None = settings.max_gpus
         self.notice_seconds = notice_seconds
         self._places: dict[KernelCluster, Place] = {}
         self._last_used: WeakKeyDictionary[KernelCluster, float] = WeakKeyDictionary()
@@ -110,7 +111,7 @@ class HandOver:
         folder = LeaseFolder()
         new = [cluster for cluster in idle if cluster not in self._places]
         gpus = [(self._gpus(cluster), self._idle_seconds(cluster)) for cluster in new]
-        places, asked = await asyncio.to_thread(_publish_and_choose, folder, gpus)
+        places, asked = await asyncio.to_thread(_publish_and_choose, folder, gpus, self._max_gpus)
         self._places |= dict(zip(new, places, strict=True))
         orders = {(each.since, each.device, each.inode): waiting for each, waiting in asked.items()}
         return {cluster: orders[place.order] for cluster, place in self._places.items() if place.order in orders}
@@ -153,7 +154,7 @@ class HandOver:
 
 
 def _publish_and_choose(
-    folder: LeaseFolder, idle: list[tuple[tuple[str, ...], float]]
+    folder: LeaseFolder, idle: list[tuple[tuple[str, ...], float]], max_gpus: int | None = None
 ) -> tuple[list[Place], dict[Waiting, Waiting]]:
     """Publish clusters that have become idle, by their GPUs and seconds; their places, and all that are asked."""
     places: list[Place] = []
@@ -167,4 +168,5 @@ def _publish_and_choose(
                     place.leave()
                 raise
     line = folder.line.read()
-    return places, clusters_to_ask(line, folder.read_public(), folder.idle.read()) if line else {}
+    asked = clusters_to_ask(line, folder.read_public(), folder.idle.read(), max_gpus) if line else {}
+    return places, asked
