@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+from helpers import wait_until
 from jupyter_client import BlockingKernelClient
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 
@@ -87,3 +88,24 @@ def test_a_kernel_that_is_not_watched_is_as_busy_as_jupyter_says():
         assert kernels.last_cell(kernel_id) == 0.0
 
     with_kernel(use)
+
+
+def test_a_cluster_is_not_closed_for_being_idle_while_its_kernel_runs_a_cell_and_answers_something_else(own_server):
+    server = own_server("--GpuDask.idle_timeout=3")
+    kernel = server.kernel()
+    client = kernel.client
+    client.execute("import time; time.sleep(600)")
+    wait_until(lambda: kernel_state(server, kernel) == "busy", 20)
+    server.start(kernel)
+    for _ in range(24):  # longer than the timeout
+        client.control_channel.send(client.session.msg("usage_request", {}))
+        time.sleep(0.5)
+    assert kernel_state(server, kernel) == "idle"
+    assert server.cluster(kernel)["status"] == "ready"
+    server.fetch(f"kernels/{kernel.id}/interrupt", "POST", {}, prefix="api/")
+    wait_until(lambda: server.cluster(kernel)["status"] == "closed", 20)
+    assert "without work" in server.cluster(kernel)["reason"]
+
+
+def kernel_state(server, kernel):
+    return server.fetch(f"kernels/{kernel.id}", prefix="api/").body["execution_state"]
