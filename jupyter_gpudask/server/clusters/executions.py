@@ -42,9 +42,11 @@ class Executions:
             watched.running.clear()
             return
         self.forget(kernel_id)
+        if not kernel.iopub_port:  # a kernel of a gateway
+            return
         try:
             stream = kernel.connect_iopub()
-        except (ZMQError, OSError) as error:  # a kernel elsewhere
+        except (ZMQError, OSError) as error:
             logger.debug("The kernel %s cannot be listened to: %s", kernel_id, error)
             return
         session = Session(config=kernel.session.config, key=kernel.session.key)

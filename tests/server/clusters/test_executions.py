@@ -8,8 +8,10 @@ import time
 import pytest
 from helpers import wait_until
 from jupyter_client import BlockingKernelClient
+from jupyter_server.gateway.managers import GatewayKernelManager
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 
+from jupyter_gpudask.server.clusters.executions import Executions
 from jupyter_gpudask.server.clusters.kernels import ServerKernels
 
 pytestmark = pytest.mark.cluster
@@ -88,6 +90,13 @@ def test_a_kernel_that_is_not_watched_is_as_busy_as_jupyter_says():
         assert kernels.last_cell(kernel_id) == 0.0
 
     with_kernel(use)
+
+
+def test_a_kernel_of_a_gateway_is_not_listened_to():
+    executions = Executions()
+    executions.watch("k", GatewayKernelManager())
+    assert executions._watched == {}
+    assert not executions.are_running("k")
 
 
 def test_a_cluster_is_not_closed_for_being_idle_while_its_kernel_runs_a_cell_and_answers_something_else(own_server):
