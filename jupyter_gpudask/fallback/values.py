@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index)
 _LIBRARIES = frozenset({"_operator", "builtins", "cudf", "cupy", "dask", "dask_cudf", "numpy", "operator", "pandas"})
 _CONTAINERS = (dict, list, tuple, set, frozenset)
+_OF_MISSING = (type(None), float, type(pd.NA), type(pd.NaT))
 _THIS_PACKAGE = __name__.partition(".")[0]
 _Composition = type(compose(str, repr))  # of functions; Dask's reductions are such
 
@@ -183,5 +184,5 @@ def _has_tuples(frame: Any) -> bool:
 def _is_of_tuples(column: Any) -> bool:
     if isinstance(column, pd.Index):
         return False
-    first = next((value for value in column if value is not None), None)
+    first = next((value for value in column if type(value) not in _OF_MISSING), None)
     return isinstance(first, tuple)

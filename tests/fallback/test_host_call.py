@@ -276,7 +276,14 @@ def test_a_partition_that_cudf_cannot_hold_stays_on_the_host_and_is_reported(mon
         HostFallback(ToCudfBackend.operation, "layer", refuse=True)(frame, {})
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame({"n": [1, 2], "t": [None, (1, 2)]}), pd.Series([(1,), (2,)])])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"n": [1, 2], "t": [None, (1, 2)]}),
+        pd.DataFrame({"t": [float("nan"), pd.NA, pd.NaT, (1, 2)]}, dtype=object),
+        pd.Series([(1,), (2,)]),
+    ],
+)
 def test_tuples_stay_on_the_host_because_cudf_makes_lists_of_them(frame):
     assert frame_to_gpu(frame) is frame
 

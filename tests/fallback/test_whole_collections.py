@@ -14,7 +14,14 @@ from device import MARKS
 from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay.cell_record import CellRecord
-from jupyter_gpudask.patches.frames.differences import is_of_python_objects, words_of_difference, words_of_method
+from jupyter_gpudask.patches.frames.differences import (
+    _NOT_SYMMETRIC,
+    _WITH_NAN,
+    is_of_python_objects,
+    words_of_difference,
+    words_of_method,
+)
+from jupyter_gpudask.patches.frames.missing_values import COMPARED_BY_UFUNC
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = MARKS
@@ -198,11 +205,56 @@ BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS
         (lambda f: np.power(f.x, 0), True),
         (lambda f: np.power(f.x, 2), False),
         (lambda f: np.maximum(f.x, 0), False),
+        (lambda f: np.hypot(f.x, 2.0), True),
+        (lambda f: np.heaviside(f.n, 2), False),
+        (lambda f: np.arctan2(2, f.n), True),
+        (lambda f: np.arctan2(f.n, 2), False),
+        (lambda f: np.arctan2(f.n, f.x), False),
+        (lambda f: np.subtract(2, f.n), False),
+        (lambda f: np.fmod(f.n, 3), True),
+        (lambda f: np.mod(f.n, 3), False),
+        (lambda f: np.float_power(f.n, 30), True),
+        (lambda f: np.float_power(f.n, f.n), True),
+        (lambda f: np.float_power(f.n, 0.5), False),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_expressions_whose_result_differs_are_known(make, differs):
     assert bool(words_of_difference(make(FRAME).expr)) == differs
+
+
+NUMBERS_WITH_NAN = [np.nan, 0.0, 1.0, -1.0, 2.0, 3.5, np.inf, -np.inf]
+OPERATORS_OF_CUDF = {
+    *("add", "subtract", "multiply", "divide", "floor_divide", "power", "float_power", "remainder", "fmod"),
+    *("equal", "not_equal", "greater", "greater_equal", "less", "less_equal", "matmul"),
+}
+"""The functions of NumPy that cuDF 26.10 replaces by operators; all others it leaves to CuPy."""
+
+
+def ufuncs_of_two():
+    found = {getattr(np, name) for name in dir(np) if isinstance(getattr(np, name), np.ufunc)}
+    return sorted((one for one in found if one.nin == 2 and one.nout == 1 and not one.signature), key=str)
+
+
+@pytest.mark.parametrize("function", ufuncs_of_two(), ids=str)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_functions_of_two_numbers_that_cudf_gets_wrong_are_known(function):
+    """Compares each function of NumPy with what cuDF does with every such function."""
+    name = function.__name__
+
+    def value(*operands):
+        try:
+            return function(*operands)
+        except TypeError:  # not for these
+            return None
+
+    pairs = [(a, b) for a in NUMBERS_WITH_NAN for b in NUMBERS_WITH_NAN]
+    pairs += [(int(a), int(b)) for a in (1, 2, 3) for b in (1, 2, 3)]
+    values = [(pair, value(*pair), value(*pair[::-1])) for pair in pairs]
+    not_missing = any(np.isnan(pair).any() and one is not None and not np.isnan(one) for pair, one, _ in values)
+    assert not not_missing or name in _WITH_NAN or name in COMPARED_BY_UFUNC
+    not_symmetric = any(one is not None and not np.array_equal(one, other, equal_nan=True) for _, one, other in values)
+    assert not not_symmetric or name in _NOT_SYMMETRIC or name in OPERATORS_OF_CUDF
 
 
 class Columns(Expr):
@@ -246,6 +298,9 @@ def test_times_of_a_day_and_lists_stay_on_the_host():
         ("describe", (TEXTS,), {}, False),
         ("describe", (TEXTS, False, [0.1, 0.9]), {}, False),
         ("describe", (TEXTS,), {"include": "all"}, True),
+        ("describe", (TEXTS,), {"include": "object"}, True),
+        ("describe", (TEXTS,), {"exclude": np.dtype(float)}, True),
+        ("describe", (TEXTS,), {"percentiles_method": "dask"}, False),
         ("describe", (TEXTS,), {"exclude": ["number"]}, True),
         ("describe", (TEXTS[["name"]],), {}, True),
         ("groupby", (FRAME.x, FRAME.x > 1), {}, True),
@@ -262,6 +317,11 @@ def test_times_of_a_day_and_lists_stay_on_the_host():
         ("replace", (FRAME.name, "a", None), {}, True),
         ("replace", (FRAME.x, [1, 2]), {"value": np.nan}, True),
         ("replace", (FRAME.x, np.nan, 0), {}, False),
+        ("replace", (FRAME.x,), {"value": np.nan, "to_replace": 1}, True),
+        ("replace", (FRAME.x,), {"regex": False, "value": None, "to_replace": 1}, True),
+        ("replace", (FRAME.x,), {"value": 1, "to_replace": np.nan}, False),
+        ("replace", (FRAME.x, [1, 2], [np.nan, 3]), {}, True),
+        ("replace", (FRAME.x, [1, np.nan], [2, 3]), {}, False),
         ("corr", (FRAME,), {}, False),
     ],
 )

@@ -23,12 +23,16 @@ class NamedKernels:
     def __init__(self, *names):
         self.names = set(names)
         self.busy = False
+        self.ended = 0.0
 
     def __contains__(self, kernel_id):
         return kernel_id in self.names
 
     def is_busy(self, kernel_id):
         return self.busy
+
+    def last_cell(self, kernel_id):
+        return self.ended
 
     def name(self, kernel_id):
         return "python3"

@@ -117,9 +117,15 @@ class Frame(pd.DataFrame):
         return Frame({name: column.astype(given.get(name, column.dtype)) for name, column in self.items()})
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
-        columns = {
-            name: getattr(ufunc, method)(Series(column), *inputs[1:], **options) for name, column in self.items()
-        }
+        columns, missing = {}, pd.Series(data=False, index=self.index)
+        for name in self:  # the missing values of all columns so far, as in cuDF's Frame._apply_cupy_ufunc_to_operands
+            operands = [each[name] if isinstance(each, Frame) else each for each in inputs]
+            if ufunc.__name__ in ("add", "greater", "less", "not_equal"):  # operators of cuDF
+                missing[:] = False
+            for each in operands:
+                missing |= pd.isna(each)
+            result = pd.Series(getattr(ufunc, method)(*operands, **options))
+            columns[name] = (result.astype("boolean") if result.dtype == bool else result).mask(missing)
         return Frame(columns)
 
     def query(self, text, **options):

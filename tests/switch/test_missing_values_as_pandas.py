@@ -126,6 +126,7 @@ def test_codes_of_missing_categories_are_negative():
         lambda frame: np.isnan(frame.x),
         lambda frame: ~np.isfinite(frame.x),
         lambda frame: np.isnan(frame[["x", "k"]]),
+        lambda frame: np.isfinite(frame[["x", "k"]]),
         lambda frame: np.not_equal(frame.x, 1),
         lambda frame: np.greater(frame.x, frame.k),
         lambda frame: frame[np.isnan(frame.x)].k,
@@ -134,6 +135,23 @@ def test_codes_of_missing_categories_are_negative():
 def test_functions_of_numpy_compare_nan_as_in_pandas(compute):
     expected, result = on_both(compute)
     assert pd.DataFrame(result).to_numpy().tolist() == pd.DataFrame(expected).to_numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: np.sqrt(frame[["x", "k"]]),
+        lambda frame: np.exp(frame[["k", "x"]]),
+        lambda frame: np.maximum(frame[["x", "k"]], 2),
+        lambda frame: np.arctan2(frame[["x", "k"]], frame[["x", "k"]] + 1),
+        lambda frame: np.add(frame[["x", "k"]], 1),
+        lambda frame: np.less(frame[["x", "k"]], 3),
+    ],
+)
+def test_a_function_of_numpy_loses_no_value_of_a_column_because_another_one_is_missing(compute):
+    expected, result = on_both(compute)
+    result, expected = (pd.DataFrame(each).astype(float).to_numpy() for each in (result, expected))
+    np.testing.assert_allclose(result, expected)
 
 
 @pytest.mark.parametrize(

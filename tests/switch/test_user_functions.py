@@ -114,3 +114,14 @@ def test_a_result_that_is_to_be_written_into_an_array_is_written_there():
             y = write(dtype)
             assert (place_of(y), y.dtype, y.compute().dtype) == ("gpu", dtype, dtype)
             assert y.compute().tolist() == [0, 1, 0]
+
+
+def test_a_quotient_is_written_into_an_array_and_fractions_into_no_array_of_integers():
+    with switched_to("cupy", "pandas"), dask.config.set(scheduler="sync"):
+        x, y = da.from_array(np.array([1.0, -7.0, 7.5]), chunks=2), da.zeros(3, chunks=3)
+        da.floor_divide(x, 0.1, y)
+        assert y.compute().tolist() == [9, -70, 74] == np.floor_divide([1.0, -7.0, 7.5], 0.1).tolist()
+        integers = da.zeros(3, chunks=3, dtype=int)
+        with pytest.raises(TypeError, match="Cannot cast"):
+            da.add(x, 0.5, integers)
+        assert integers.compute().tolist() == [0, 0, 0]

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 
 def clusters_to_ask(
-    line: Sequence[Waiting], leases: Sequence[PublicLease], idle: Sequence[Waiting]
+    line: Sequence[Waiting],
+    leases: Sequence[PublicLease],
+    idle: Sequence[Waiting],
+    max_gpus: int | None = None,
 ) -> dict[Waiting, Waiting]:
     """Choose the idle clusters that are asked for their GPUs.
 
     For each start that nobody stands before, those are chosen that have been idle longest, as many as it needs. If it
-    could not begin with the GPUs of all of them, none is asked. GPUs that several clusters share are not asked for.
+    could not begin with the GPUs of all of them, none is asked. GPUs that several clusters share are not asked for. If
+    its user would hold too many GPUs, only the clusters of the same user are asked.
 
     Parameters
     ----------
@@ -34,6 +38,8 @@ def clusters_to_ask(
     idle
         The clusters that are idle, the one first that has been so longest. Of a GPU that its owner does not hold,
         nothing is expected.
+    max_gpus
+        The largest number of GPUs of a user; `None` for no limit.
 
     Returns
     -------
@@ -45,9 +51,23 @@ def clusters_to_ask(
     for waiting in line:
         wanted = set(waiting.lease.gpus)
         if not wanted & behind:
-            asked |= dict.fromkeys(_clusters_for(waiting, wanted, leases, idle), waiting)
+            others = not _exceeds(max_gpus, waiting, leases)
+            candidates = [cluster for cluster in idle if others or cluster.lease.uid == waiting.lease.uid]
+            asked |= dict.fromkeys(_clusters_for(waiting, wanted, leases, candidates), waiting)
         behind |= wanted
     return asked
+
+
+def _needed(waiting: Waiting) -> int:
+    """How many GPUs a start needs."""
+    gpus = len(set(waiting.lease.gpus))
+    return min(waiting.lease.count or gpus, gpus)
+
+
+def _exceeds(max_gpus: int | None, waiting: Waiting, leases: Sequence[PublicLease]) -> bool:
+    """Whether the user of a start would hold more GPUs than allowed, so that it would fail."""
+    held = {uuid for lease in leases if lease.uid == waiting.lease.uid for uuid in lease.gpus}
+    return max_gpus is not None and len(held) + _needed(waiting) > max_gpus
 
 
 def _clusters_for(
@@ -55,7 +75,7 @@ def _clusters_for(
 ) -> list[Waiting]:
     conflicting = [lease for lease in leases if not (lease.share and waiting.lease.share)]
     holders = Counter(uuid for lease in conflicting for uuid in set(lease.gpus))
-    missing = min(waiting.lease.count or len(wanted), len(wanted)) - len(wanted - set(holders))
+    missing = _needed(waiting) - len(wanted - set(holders))
     held_by = {(lease.uid, uuid) for lease in conflicting for uuid in lease.gpus}
     chosen: list[Waiting] = []
     counted: set[str] = set()

@@ -58,18 +58,22 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.core.elemwise`, with the quotients and remainders of this module for floats on GPUs.
 
     A result that is to be written into an array of the call is written there, as NumPy does.
+
+    Raises
+    ------
+    TypeError
+        That array cannot hold such a result, as one of integers cannot hold fractions.
     """
     __tracebackhide__ = True
     # A scalar is on no device; for integers CuPy's results are correct.
     op, operands = args[:1], args[1:]
-    if op and op[0] in _MENDED and kwargs.get("where", True) is True and "gpu" in map(place_of, operands):
-        op = (_MENDED[op[0]],) if _type_of(operands).kind == "f" else op
     out = _positional_out(op, operands)
     if out is not None and "out" not in kwargs and "gpu" in map(place_of, operands):
-        result = original(*op, *operands[: op[0].nin], **kwargs)
-        written = result.astype(out.dtype)
+        written = elemwise(original, *op, *operands[:-1], **kwargs).astype(out.dtype, casting="same_kind")
         handle_out(out, written)
         return written  # not `out` itself, as on the CPU
+    if op and op[0] in _MENDED and kwargs.get("where", True) is True and "gpu" in map(place_of, operands):
+        op = (_MENDED[op[0]],) if _type_of(operands).kind == "f" else op
     return original(*op, *operands, **kwargs)
 
 

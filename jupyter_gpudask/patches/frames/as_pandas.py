@@ -22,7 +22,7 @@ from ...inspection.arguments import first_argument
 from ...inspection.placement import place_of_partitions, results_to_host
 from .differences import columns_of_merge, words_of_difference
 from .groupby import in_order, on_copies, with_sums_of_nothing
-from .missing_values import COMPARED_BY_UFUNC, Comparison, EvalAsPandas, Logical, QueryAsPandas
+from .missing_values import COMPARED_BY_UFUNC, Comparison, EvalAsPandas, Logical, OfColumns, QueryAsPandas
 from .reductions import CUMULATIVE, MaxAsPandas, MinAsPandas, VarianceAsPandas
 
 if TYPE_CHECKING:
@@ -65,15 +65,17 @@ def replaced(expression: Any) -> Any:
         return _with_columns_in_order(expression)
     if type(expression).__name__ == "VarCudf":
         return VarianceAsPandas(*expression.operands)
-    return in_order(on_copies(_with_comparison(expression)))
+    return in_order(on_copies(_with_function(expression)))
 
 
-def _with_comparison(expression: Any) -> Any:
-    """A function of NumPy that compares, such as `numpy.isnan`, with true or false for NaN."""
-    if type(expression) not in (_expr.UFuncElemwise, _expr.UFuncAlign):
+def _with_function(expression: Any) -> Any:
+    """A function of NumPy, column by column; if it compares, such as `numpy.isnan`, with true or false for NaN."""
+    if type(expression) not in (_expr.UFuncElemwise, _expr.UFuncAlign) or not isinstance(expression.func, np.ufunc):
         return expression
-    compared = COMPARED_BY_UFUNC.get(getattr(expression.func, "__name__", ""))
-    return expression if compared is None else expression.substitute_parameters({"func": compared})
+    function: Any = COMPARED_BY_UFUNC.get(expression.func.__name__, expression.func)
+    if any(part.ndim == 2 for part in expression.dependencies()):
+        function = OfColumns(function)
+    return expression if function is expression.func else expression.substitute_parameters({"func": function})
 
 
 # Comparisons

@@ -25,6 +25,10 @@ _OBJECTS = {
 """Methods and properties of accessors whose results are Python objects, which cuDF has not, or returns otherwise."""
 
 
+_POSITIONS = {"to_replace": 0, "value": 1}
+"""Keywords whose position a rule needs to know, in whatever order they are written."""
+
+
 def words_of_difference(expression: Any) -> str:
     """Why an expression of dataframes runs on the host; empty if cuDF's result is that of pandas, or an error.
 
@@ -42,7 +46,8 @@ def words_of_difference(expression: Any) -> str:
 def words_of_method(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """As `words_of_difference`, for a call of a method; the first argument is its dataframe or Series."""
     rule = _OF_METHODS.get(name)
-    return rule(args[0], [*args[1:], *kwargs.values()]) if rule else ""
+    named = sorted(kwargs, key=lambda keyword: _POSITIONS.get(keyword, len(_POSITIONS)))
+    return rule(args[0], [*args[1:], *(kwargs[keyword] for keyword in named)]) if rule else ""
 
 
 def is_of_python_objects(expression: Any) -> bool:
@@ -80,17 +85,43 @@ def _resample(expression: Any) -> str:
 _POWERS = {"float_power", "power"}
 """NaN to the power of 0 is 1, and so is 1 to the power of NaN."""
 
-_WITH_NAN = {*_POWERS, "fmax", "fmin", "isnat", "logical_and", "logical_or", "logical_xor"}
+_WITH_NAN = {
+    *_POWERS,
+    "copysign",
+    "fmax",
+    "fmin",
+    "heaviside",
+    "hypot",
+    "isnat",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+}
 """Functions of NumPy whose result can be a number, or true, although an operand is NaN or NaT."""
+
+
+_NOT_SYMMETRIC = {"arctan2", "copysign", "heaviside", "ldexp", "left_shift", "nextafter", "right_shift"}
+"""Functions of two numbers that are no operators of cuDF, and depend on their order."""
 
 
 def _ufunc(expression: Any) -> str:
     name = getattr(expression.func, "__name__", "")
     given = expression.operands[len(expression._parameters) :]  # noqa: SLF001
+    if name in _NOT_SYMMETRIC and not isinstance(given[0], Expr):
+        return f"cuDF exchanges the operands of {name} if the first one is a number"
+    if name == "fmod":
+        return "cuDF's fmod has the sign of the divisor"
+    if name == "float_power" and not any(map(_has_fractions, given)):
+        return "cuDF's float_power of integers is computed with integers"
     is_plain = name in _POWERS and isinstance(given[0], Expr) and isinstance(given[-1], int | float) and given[-1] != 0
     if name in _WITH_NAN and not is_plain and any(_kinds(frame) & set("fmM") for frame in expression.dependencies()):
         return f"cuDF has missing values where {name} has none"
     return _clip(expression.frame, [*given, *(expression.kwargs or {}).values()]) if name == "clip" else ""
+
+
+def _has_fractions(operand: Any) -> bool:
+    """Whether all columns of an operand, or the operand itself, are floats."""
+    return _kinds(operand) <= set("fc") if isinstance(operand, Expr) else isinstance(operand, float | complex)
 
 
 def _dropna(expression: Any) -> str:
@@ -175,7 +206,8 @@ def _describe(owner: Any, arguments: list[Any]) -> str:
 def _selects_columns(argument: Any) -> bool:
     """Whether an argument of ``describe`` is its ``include`` or ``exclude``, and not the percentiles."""
     is_list = isinstance(argument, list | tuple) and not all(isinstance(each, int | float) for each in argument)
-    return is_list or isinstance(argument, type) or (isinstance(argument, str) and argument == "all")
+    is_name = isinstance(argument, str) and argument not in ("default", "dask", "tdigest")  # of methods for percentiles
+    return is_list or is_name or isinstance(argument, type | np.dtype)
 
 
 def _groupby(owner: Any, arguments: list[Any]) -> str:
@@ -198,7 +230,9 @@ def _replace(_owner: Any, arguments: list[Any]) -> str:
     values = [value for arg in arguments if isinstance(arg, dict) for value in arg.values()]
     if any(isinstance(value, dict) for value in values):
         return "cuDF replaces no values of single columns"
-    return "cuDF replaces no value by a missing one" if any(map(_is_missing, [*arguments[1:2], *values])) else ""
+    for given in arguments[1:2]:
+        values += given if isinstance(given, list | tuple) else [given]
+    return "cuDF replaces no value by a missing one" if any(map(_is_missing, values)) else ""
 
 
 def _is_missing(value: Any) -> bool:

@@ -77,6 +77,44 @@ COMPARED_BY_UFUNC: dict[str, Comparison] = {
 """Functions of NumPy, by name, whose result for NaN is true or false."""
 
 
+class OfColumns:
+    """A function of NumPy that is called with each column of a dataframe on a GPU.
+
+    cuDF 26.10 collects the missing values of the columns in one mask, so that in each column those of the columns
+    before it are missing, too.
+
+    Parameters
+    ----------
+    function
+        The function, or the `Comparison` that takes its place.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__name__ = funcname(function)
+
+    def __dask_tokenize__(self) -> Any:
+        return normalize_token((type(self).__name__, self.function))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result for one partition."""
+        frames = [arg for arg in args if getattr(arg, "ndim", 0) == 2 and is_type_of_gpu(type(arg))]
+        names = list(frames[0].columns) if frames else []
+        if len(names) < 2 or any(not _is_one_of(arg, frames) and not np.isscalar(arg) for arg in args):
+            return self.function(*args, **kwargs)
+        if any(list(frame.columns) != names for frame in frames):
+            raise DifferentResultError("cuDF confuses the missing values of columns")
+        of_column = {name: [arg[name] if _is_one_of(arg, frames) else arg for arg in args] for name in names}
+        result = type(frames[0])({name: self.function(*columns, **kwargs) for name, columns in of_column.items()})
+        result.columns = frames[0].columns  # with their name
+        return result
+
+
+def _is_one_of(value: Any, others: list[Any]) -> bool:
+    """Whether this object is in a list, without a comparison of contents."""
+    return any(value is other for other in others)
+
+
 class Logical:
     """``|`` and ``&`` of booleans: true | missing is true, and false & missing is false; in cuDF both are missing.
 

@@ -102,6 +102,7 @@ class KernelCluster:
         self.notice: Notice | None = None
         self.secret = secrets.token_urlsafe(32)
         self._holder = ""
+        self._updated = 0.0
         self._observers: list[ChangeCallback] = [on_change]
 
     @property
@@ -215,13 +216,23 @@ class KernelCluster:
             self.notice = notice
             self._notify()
 
-    async def refresh(self) -> None:
-        """Update the state of the workers, unless it is current; a failure is logged."""
-        if self.ready is not None and (self.state is None or time.time() - self.state.time > _STATE_AGE):
+    async def refresh(self, max_age: float = _STATE_AGE) -> bool:
+        """Update the state of the workers, unless it is at most `max_age` seconds old; a failure is logged.
+
+        Returns
+        -------
+        bool
+            Whether the state is that new.
+        """
+        if self.ready is None:
+            return False
+        if self.state is None or time.monotonic() - self._updated > max_age:
             try:
                 self._update(await self._read_state())
             except GpuDaskError as error:
                 logger.warning("The cluster of kernel %s did not report its state: %s", self.kernel_id, error)
+                return False
+        return True
 
     async def scale(self, workers: int) -> None:
         """Change the number of workers.
@@ -301,6 +312,7 @@ class KernelCluster:
         if is_busy or _work_done(state) != _work_done(self.state):  # the latter, for tasks between two reports
             self.last_busy = time.monotonic()
         self.state = state
+        self._updated = time.monotonic()
 
 
 def _work_done(state: ClusterState | None) -> tuple[dict[str, int], int]:

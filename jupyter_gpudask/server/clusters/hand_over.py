@@ -54,6 +54,7 @@ class HandOver:
         self._manager = manager
         self._seconds: float = settings.hand_over_after
         self._gives_results: bool = settings.hand_over_results
+        self._max_gpus: int | None = settings.max_gpus
         self.notice_seconds = notice_seconds
         self._places: dict[KernelCluster, Place] = {}
         self._last_used: WeakKeyDictionary[KernelCluster, float] = WeakKeyDictionary()
@@ -110,7 +111,7 @@ class HandOver:
         folder = LeaseFolder()
         new = [cluster for cluster in idle if cluster not in self._places]
         gpus = [(self._gpus(cluster), self._idle_seconds(cluster)) for cluster in new]
-        places, asked = await asyncio.to_thread(_publish_and_choose, folder, gpus)
+        places, asked = await asyncio.to_thread(_publish_and_choose, folder, gpus, self._max_gpus)
         self._places |= dict(zip(new, places, strict=True))
         orders = {(each.since, each.device, each.inode): waiting for each, waiting in asked.items()}
         return {cluster: orders[place.order] for cluster, place in self._places.items() if place.order in orders}
@@ -120,15 +121,15 @@ class HandOver:
         notice = cluster.notice
         if notice is not None and time.monotonic() < notice.ends:
             return
-        await cluster.refresh()
-        if not self._is_idle(cluster):
+        # Without an answer nobody knows what the cluster does and holds.
+        if not await cluster.refresh(max_age=0.0) or not self._is_idle(cluster):
             return
         if notice is None:
             now, seconds = time.time(), self.notice_seconds
             cluster.notify_about_gpus(Notice(waiting.description, now + seconds, time.monotonic() + seconds))
         else:
             error = GpusHandedOverError(self._idle_seconds(cluster), waiting.description)
-            self._manager.spawn(self._manager.close(cluster.kernel_id, error))
+            self._manager.spawn(self._manager.close_cluster(cluster, error))
 
     def _is_idle(self, cluster: KernelCluster) -> bool:
         """Whether a cluster with GPUs has not been used for longer than the setting."""
@@ -140,7 +141,8 @@ class HandOver:
         return self._idle_seconds(cluster) > self._seconds
 
     def _idle_seconds(self, cluster: KernelCluster) -> float:
-        return time.monotonic() - max(cluster.last_busy, self._last_used.get(cluster, 0.0))
+        last_cell = self._manager.kernels.last_cell(cluster.kernel_id)
+        return time.monotonic() - max(cluster.last_busy, last_cell, self._last_used.get(cluster, 0.0))
 
     def _gpus(self, cluster: KernelCluster) -> tuple[str, ...]:
         return () if cluster.ready is None else tuple(gpu.uuid for gpu in cluster.ready.gpus)
@@ -152,12 +154,19 @@ class HandOver:
 
 
 def _publish_and_choose(
-    folder: LeaseFolder, idle: list[tuple[tuple[str, ...], float]]
+    folder: LeaseFolder, idle: list[tuple[tuple[str, ...], float]], max_gpus: int | None = None
 ) -> tuple[list[Place], dict[Waiting, Waiting]]:
     """Publish clusters that have become idle, by their GPUs and seconds; their places, and all that are asked."""
     places: list[Place] = []
     if idle:
         with folder.locked():
-            places = [folder.idle.enter(gpus, since=time.time() - seconds) for gpus, seconds in idle]
+            try:
+                for gpus, seconds in idle:
+                    places.append(folder.idle.enter(gpus, since=time.time() - seconds))
+            except OSError:  # nobody would leave them
+                for place in places:
+                    place.leave()
+                raise
     line = folder.line.read()
-    return places, clusters_to_ask(line, folder.read_public(), folder.idle.read()) if line else {}
+    asked = clusters_to_ask(line, folder.read_public(), folder.idle.read(), max_gpus) if line else {}
+    return places, asked

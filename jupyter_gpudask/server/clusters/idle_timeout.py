@@ -39,5 +39,6 @@ class IdleTimeout:
             return None
         if self._kernels.is_busy(cluster.kernel_id):
             cluster.last_busy = time.monotonic()
-        is_idle = time.monotonic() - cluster.last_busy > self._seconds
+        last_used = max(cluster.last_busy, self._kernels.last_cell(cluster.kernel_id))
+        is_idle = time.monotonic() - last_used > self._seconds
         return ClusterIdleError(self._seconds) if is_idle else None

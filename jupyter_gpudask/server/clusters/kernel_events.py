@@ -60,6 +60,8 @@ class KernelEventListener:
 
     def _on_start(self, kernel_id: str) -> None:
         if kernel_id in self._kernels:
+            if self._manager.needs_idle_times:
+                self._manager.kernels.watch(kernel_id)
             if getattr(self._kernels.get_kernel(kernel_id), "autorestart", True):
                 self._kernels.add_restart_callback(kernel_id, lambda: self._on_end(kernel_id), "dead")
             else:
@@ -78,6 +80,8 @@ class KernelEventListener:
     def _on_restart(self, kernel_id: str) -> None:
         """Apply the restart policy, after the old kernel process has ended."""
         manager = self._manager
+        if manager.needs_idle_times:
+            manager.kernels.watch(kernel_id)
         cluster = manager.clusters.get(kernel_id)
         if cluster is None or not cluster.alive:
             return
@@ -100,5 +104,6 @@ class KernelEventListener:
 
     def _on_end(self, kernel_id: str) -> None:
         """Close the cluster of a kernel that has ended."""
+        self._manager.kernels.forget(kernel_id)
         if kernel_id in self._manager.clusters:
             self._manager.spawn(self._manager.close(kernel_id))

@@ -12,6 +12,7 @@ import psutil
 from jupyter_server.utils import ensure_async
 
 from ...errors import KernelNotFoundError, KernelUnsuitableError
+from .executions import Executions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,8 +59,17 @@ class Kernels(Protocol):
     def __contains__(self, kernel_id: str) -> bool:
         """Whether the kernel exists."""
 
+    def watch(self, kernel_id: str) -> None:
+        """Note which cells a kernel executes that has started, or has started again."""
+
+    def forget(self, kernel_id: str) -> None:
+        """Note that no more."""
+
     def is_busy(self, kernel_id: str) -> bool:
         """Whether the kernel is executing a cell."""
+
+    def last_cell(self, kernel_id: str) -> float:
+        """When the kernel last ended a cell, on the clock of `time.monotonic`; 0 if that is not known."""
 
     async def interpreter(self, kernel_id: str) -> Interpreter:
         """The interpreter and environment of the kernel's process.
@@ -92,13 +102,28 @@ class ServerKernels:
     def __init__(self, kernel_manager: Any, session_manager: Any) -> None:
         self._kernels = kernel_manager
         self._sessions = session_manager
+        self._executions = Executions()
 
     def __contains__(self, kernel_id: str) -> bool:
         return kernel_id in self._kernels
 
+    def watch(self, kernel_id: str) -> None:
+        """Note which cells a kernel executes that has started, or has started again."""
+        if kernel_id in self:
+            self._executions.watch(kernel_id, self._kernels.get_kernel(kernel_id))
+
+    def forget(self, kernel_id: str) -> None:
+        """Note that no more."""
+        self._executions.forget(kernel_id)
+
     def is_busy(self, kernel_id: str) -> bool:
-        """Whether the kernel is executing a cell."""
-        return kernel_id in self and getattr(self._kernels.get_kernel(kernel_id), "execution_state", "") == "busy"
+        """Whether the kernel is executing a cell, or answers anything else."""
+        state = getattr(self._kernels.get_kernel(kernel_id), "execution_state", "") if kernel_id in self else ""
+        return state == "busy" or self._executions.are_running(kernel_id)
+
+    def last_cell(self, kernel_id: str) -> float:
+        """When the kernel last ended a cell, on the clock of `time.monotonic`; 0 if that is not known."""
+        return self._executions.last_end(kernel_id)
 
     def name(self, kernel_id: str) -> str:
         """The name of the kernelspec."""

@@ -75,6 +75,11 @@ class ClusterManager:
         self._observers: list[Callable[[KernelCluster], None]] = []
         self._statuses: WeakKeyDictionary[KernelCluster, Status] = WeakKeyDictionary()
 
+    @property
+    def needs_idle_times(self) -> bool:
+        """Whether the administrator has set a time after which idle clusters are closed or handed over."""
+        return self._own_interval > 0
+
     def observe(self, observer: Callable[[KernelCluster], None]) -> Callable[[], None]:
         """Call `observer` with each cluster whose status has changed, until the returned function is called."""
         self._observers.append(observer)
@@ -182,9 +187,13 @@ class ClusterManager:
             The kernel has no cluster.
         """
         cluster = self.get(kernel_id)
-        await self._closing(cluster, error)
+        await self.close_cluster(cluster, error)
         if error is None and self.clusters.get(kernel_id) is cluster:
             del self.clusters[kernel_id]
+
+    async def close_cluster(self, cluster: KernelCluster, error: GpuDaskError | None) -> None:
+        """Close this cluster, and not another one that its kernel has got meanwhile."""
+        await self._closing(cluster, error)
 
     async def check_restart(self, kernel_id: str, options: Mapping[str, Any]) -> None:
         """Check whether the cluster of a kernel can be restarted with `options`, before it is closed.
@@ -315,7 +324,7 @@ class ClusterManager:
         if self.clusters.get(cluster.kernel_id) is not cluster:
             return
         if cluster.status == "ready" and (error := self._idle.check(cluster)) is not None:
-            self.spawn(self.close(cluster.kernel_id, error))
+            self.spawn(self.close_cluster(cluster, error))
 
 
 async def _ready(interpreter: Interpreter) -> Interpreter:

@@ -89,7 +89,7 @@ class JoinedCluster:
         raise NotOwnedError(self.ready.address, "Its workers are started and stopped there.")
 
     async def report_automatic(self, *, on: bool) -> None:
-        """Report nothing: the server of this kernel does not show this cluster."""
+        """Report nothing: the server of this kernel shows that of its own clusters only."""
 
     async def check_libraries(self, names: Sequence[str]) -> None:
         """Check that the workers can compute what the kernel sends; workers that were checked are not asked again.

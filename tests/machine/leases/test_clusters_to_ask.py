@@ -57,3 +57,18 @@ def test_gpus_that_several_clusters_share_are_not_asked_for():
     assert asked([lease("a", EVA)], shared, shared) == []
     assert asked([lease("a", EVA, share=True)], shared[:1], shared[:1]) == []  # it does not wait for these
     assert asked([lease("a", EVA)], shared[:1], shared[:1]) == ["1a"]
+
+
+@pytest.mark.parametrize(
+    ("max_gpus", "idle", "expected"),
+    [
+        (1, [A, C], []),  # Bert holds c: with another GPU his start would fail, and Anna's cluster be lost in vain
+        (1, [A, lease("c", BERT)], ["2c"]),
+        (2, [A, C], ["1a"]),
+        (None, [A, C], ["1a"]),
+    ],
+)
+def test_nobody_is_asked_for_a_start_whose_user_may_hold_no_more_gpus(max_gpus, idle, expected):
+    wanted = lease("ab" if expected != ["2c"] else "abc", BERT, count=1)
+    chosen = clusters_to_ask(places(wanted), [A, B, C], places(*idle), max_gpus)
+    assert ["".join((str(each.lease.uid), *each.lease.gpus)) for each in chosen] == expected

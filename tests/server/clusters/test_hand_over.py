@@ -1,6 +1,8 @@
 """An idle cluster whose GPU another user waits for: its notice, the answer, and what happens without one."""
 
 import asyncio
+import errno
+import os
 import re
 import time
 
@@ -9,12 +11,13 @@ from helpers import fake_gpu_environment
 from managers import NamedKernels, policy_of
 from users import ANNA, SINCE, UUID, as_root, lease_registry, process_of
 
-from jupyter_gpudask.errors import GpusHandedOverError
+from jupyter_gpudask.errors import ClusterLostError, GpusHandedOverError
 from jupyter_gpudask.machine.leases import LeaseFolder
-from jupyter_gpudask.machine.leases.registry import LEASE_DIRECTORY_VARIABLE
+from jupyter_gpudask.machine.leases.registry import LEASE_DIRECTORY_VARIABLE, PublicLease
+from jupyter_gpudask.machine.leases.waiting_line import Waiting, WaitingLine
 from jupyter_gpudask.protocol import ClusterSpec, ClusterState, WorkerState
-from jupyter_gpudask.server.clusters.cluster import KernelCluster
-from jupyter_gpudask.server.clusters.hand_over import HandOver
+from jupyter_gpudask.server.clusters.cluster import KernelCluster, Notice
+from jupyter_gpudask.server.clusters.hand_over import HandOver, _publish_and_choose
 from jupyter_gpudask.server.clusters.kernels import Interpreter
 from jupyter_gpudask.server.clusters.manager import ClusterManager
 
@@ -133,6 +136,10 @@ def test_a_cluster_is_idle_if_it_has_neither_tasks_nor_results_and_its_kernel_ru
     assert not running.is_idle  # from now on the time counts
 
     running = Running(monkeypatch)
+    running.manager.kernels.ended = time.monotonic()  # a cell that began and ended between two checks
+    assert not running.is_idle
+
+    running = Running(monkeypatch)
     running.report(tasks_unfinished=1)
     assert not running.is_idle
 
@@ -147,3 +154,79 @@ def test_held_results_count_as_use_unless_the_administrator_says_otherwise(monke
     running.report(held=8)
     running.cluster.last_busy -= 3600
     assert running.is_idle is gives_results
+
+
+WAITING = Waiting(1, 1, 1, PublicLease("1.waiting", (UUID,), False, ANNA, 0.0, 1))
+
+
+def given_over(monkeypatch, answer, before=lambda running: None, after=lambda running: None):
+    """Whether a cluster is closed whose notice has ended; `answer` is that of its supervisor."""
+
+    async def read_state(_):
+        return answer()
+
+    async def run():
+        running = Running(monkeypatch)
+        running.manager.clusters["a"] = running.cluster
+        running.cluster.notice = Notice("user anna", 0, 0)
+        before(running)
+        await running.manager.hand_over._give_over(running.cluster, WAITING)
+        after(running)
+        await asyncio.sleep(0)
+        return running
+
+    monkeypatch.setattr(KernelCluster, "ready", object())
+    monkeypatch.setattr(KernelCluster, "_read_state", read_state)
+    return asyncio.run(run())
+
+
+def state_with(**values):
+    workers = (WorkerState(name="0", executed=5),)
+    return ClusterState(engine="cuda", status="ready", time=time.time(), workers=workers, **values)
+
+
+def no_answer():
+    raise ClusterLostError("The supervisor did not respond within 10 s.")
+
+
+def earlier(running):
+    running.cluster._updated -= 5
+
+
+def clock_set_back(running):
+    earlier(running)
+    running.cluster.state = running.cluster.state.model_copy(update={"time": time.time() + 3600})
+
+
+@pytest.mark.parametrize("before", [earlier, clock_set_back, lambda _: None])
+def test_a_cluster_is_closed_only_if_it_has_just_answered_that_it_is_idle(monkeypatch, before):
+    assert given_over(monkeypatch, lambda: state_with(held=0), before).cluster.status == "closed"
+    assert given_over(monkeypatch, lambda: state_with(held=8), before).cluster.status == "ready"
+    assert given_over(monkeypatch, no_answer, before).cluster.status == "ready"
+
+
+def test_a_cluster_that_has_replaced_an_idle_one_is_not_closed_in_its_place(monkeypatch):
+    new = KernelCluster("a", ClusterSpec.parse({}), lambda _: None)
+    running = given_over(
+        monkeypatch, lambda: state_with(held=0), after=lambda running: running.manager.clusters.update(a=new)
+    )
+    assert (new.status, running.cluster.status) == ("starting", "closed")
+
+
+def test_a_cluster_that_could_not_be_published_with_another_one_is_not_shown_as_idle(monkeypatch, tmp_path):
+    enter, entered = WaitingLine.enter, []
+
+    def full(*args, **kwargs):
+        if entered:
+            raise OSError(errno.ENOSPC, "no space")
+        entered.append(enter(*args, **kwargs))
+        return entered[0]
+
+    monkeypatch.delenv(LEASE_DIRECTORY_VARIABLE, raising=False)
+    monkeypatch.setattr(WaitingLine, "enter", full)
+    folder = LeaseFolder(tmp_path)
+    with pytest.raises(OSError, match="no space"):
+        _publish_and_choose(folder, [((UUID,), 60.0), (("GPU-2",), 60.0)])
+    assert folder.idle.read() == []
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(entered[0].lock)

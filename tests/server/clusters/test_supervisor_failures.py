@@ -44,6 +44,9 @@ class OneKernel:
     def is_busy(self, kernel_id):
         return False
 
+    def last_cell(self, kernel_id):
+        return 0.0
+
     def name(self, kernel_id):
         return "python3"
 
