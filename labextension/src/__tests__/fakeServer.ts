@@ -74,8 +74,9 @@ export function settingsOf(
   });
 }
 
-/** Wait until all views are rendered. */
+/** Wait until all views are rendered; those of the panel are loaded first. */
 export async function rendered(): Promise<void> {
+  await import('../panel/views');
   for (let frame = 0; frame < 5; frame += 1) {
     await framePromise();
   }
