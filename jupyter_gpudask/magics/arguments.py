@@ -20,6 +20,7 @@ COMMANDS = (
     "status",
     "gpus",
     "held",
+    "keep",
     "free",
     "doctor",
     "logs",

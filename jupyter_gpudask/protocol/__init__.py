@@ -5,6 +5,7 @@ from .commands import (
     Adapt,
     Close,
     Command,
+    Keep,
     Release,
     Rename,
     ReportAutomatic,
@@ -16,7 +17,7 @@ from .commands import (
     Watch,
     parse_command,
 )
-from .events import Answer, Closed, Event, Failed, LogText, Progress, Ready, Refused, StateReport, parse_event
+from .events import Answer, Closed, Event, Failed, Kept, LogText, Progress, Ready, Refused, StateReport, parse_event
 from .messages import PROTOCOL_VERSION
 from .missing_workers import JobState, LostHost
 from .spec import ClusterSpec
@@ -38,6 +39,8 @@ __all__ = [
     "GpuProcess",
     "GpuState",
     "JobState",
+    "Keep",
+    "Kept",
     "LogText",
     "LostHost",
     "Progress",

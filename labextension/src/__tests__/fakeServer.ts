@@ -77,7 +77,7 @@ export function settingsOf(
 /** Wait until all views are rendered; those of the panel are loaded first. */
 export async function rendered(): Promise<void> {
   await import('../panel/views');
-  for (let frame = 0; frame < 5; frame += 1) {
+  for (let frame = 0; frame < 8; frame += 1) {
     await framePromise();
   }
 }

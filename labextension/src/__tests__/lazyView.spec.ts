@@ -25,11 +25,15 @@ describe('a view that is loaded when it is rendered', () => {
     current = new CurrentKernel(app.shell);
   });
 
-  const show = (load: () => Promise<FunctionComponent>): void => {
+  const show = (
+    load: () => Promise<FunctionComponent>,
+    isHidden = false
+  ): void => {
     const commands = new CommandRegistry();
     const trans = nullTranslator.load('jupyter_gpudask');
     const gpuDask = { model, current, commands, trans };
     widget = new LiveWidget(gpuDask, lazyView(load));
+    widget.setHidden(isHidden);
     Widget.attach(widget, document.body);
   };
 
@@ -56,6 +60,16 @@ describe('a view that is loaded when it is rendered', () => {
     widget.update();
     await rendered();
     expect(document.activeElement).toBe(button);
+    expect(load).toHaveBeenCalledTimes(1);
+  });
+
+  it('is not loaded before it is visible', async () => {
+    const load = jest.fn(() => Promise.resolve(() => null));
+    show(load, true);
+    await rendered();
+    expect(load).not.toHaveBeenCalled();
+    widget.show();
+    await rendered();
     expect(load).toHaveBeenCalledTimes(1);
   });
 

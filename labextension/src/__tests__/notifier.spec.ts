@@ -168,7 +168,7 @@ describe('notifications', () => {
 });
 
 describe('the notifier', () => {
-  it('is loaded with the first cluster, and reports what happened meanwhile', async () => {
+  it('is loaded with the first change, and reports what happened meanwhile', async () => {
     notifier.dispose();
     const trans = nullTranslator.load('jupyter_gpudask');
     loadNotifier({ model, current, commands, trans }, () => false);

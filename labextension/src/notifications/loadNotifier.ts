@@ -1,11 +1,12 @@
 /**
- * Loads the notifier with the first cluster: without one there is nothing to notify of.
+ * Loads the notifier with the first change of a cluster: before there is nothing to notify of.
  */
+import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import type { Notifier } from './notifier';
 
 /**
- * Show notifications for the events of clusters, as soon as there is a cluster.
+ * Show notifications for the events of clusters, as soon as the state of a cluster can have changed.
  *
  * @param gpuDask - the shared service
  * @param isPanelVisible - whether the panel is visible
@@ -15,13 +16,14 @@ export function loadNotifier(
   isPanelVisible: () => boolean
 ): void {
   const { model } = gpuDask;
+  // The first states are no events; every later one is compared with them.
+  let known: ICluster[] = [];
   const load = async (): Promise<Notifier | null> => {
-    if (model.clusters.size === 0) {
+    if (known.length === 0) {
+      known = [...model.clusters.values()];
       return null;
     }
     model.changed.disconnect(onChanged);
-    // What happens while the notifier is loaded is an event: a change of these states.
-    const known = [...model.clusters.values()];
     try {
       const { Notifier } = await import('./notifier');
       return new Notifier(gpuDask, isPanelVisible, known);
