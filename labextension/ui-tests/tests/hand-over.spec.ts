@@ -40,7 +40,9 @@ test('the user of an idle cluster reads who wants its GPUs, and keeps them', asy
   const kernels = `${server.url}api/kernels`;
   const waiting = await request.post(kernels, { data: { name: 'python3' } });
   await start((await waiting.json()).id, { gpus: 1, wait: true });
-  const toast = page.locator('.Toastify__toast');
+  const toast = page
+    .locator('.Toastify__toast')
+    .filter({ hasText: 'idle.ipynb' });
   await expect(toast).toContainText(/^idle\.ipynb: Its GPUs are wanted by /);
   await expect(toast).toContainText('unless you keep it.');
   await page.getByRole('tab', { name: 'GPU Dask' }).click();

@@ -48,8 +48,10 @@ test('the card of a cluster of somebody else shows its workers and changes nothi
     0,
     'code',
     `%load_ext jupyter_gpudask
-connected = %gpudask connect ${address()} --start-timeout 120
-connected.client.wait_for_workers(2)`
+from distributed import Client
+with Client("${address()}", set_as_default=False) as client:
+    client.wait_for_workers(2)
+%gpudask connect ${address()}`
   );
   await page.notebook.runCell(0);
   const card = clusterCard(page);
