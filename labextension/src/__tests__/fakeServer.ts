@@ -80,6 +80,12 @@ export async function rendered(): Promise<void> {
   for (let frame = 0; frame < 8; frame += 1) {
     await framePromise();
   }
+  const views = '.jp-GpuDask .jp-GpuDask-live';
+  const isEmpty = (): boolean =>
+    [...document.querySelectorAll(views)].some(each => !each.hasChildNodes());
+  for (let frame = 0; frame < 100 && isEmpty(); frame += 1) {
+    await framePromise();
+  }
 }
 
 export const GIB = 2 ** 30;

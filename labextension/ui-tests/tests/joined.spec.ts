@@ -49,8 +49,7 @@ test('the card of a cluster of somebody else shows its workers and changes nothi
     'code',
     `%load_ext jupyter_gpudask
 from distributed import Client
-with Client("${address()}", set_as_default=False) as client:
-    client.wait_for_workers(2)
+with Client("${address()}", set_as_default=False) as other: other.wait_for_workers(2)
 %gpudask connect ${address()}`
   );
   await page.notebook.runCell(0);
