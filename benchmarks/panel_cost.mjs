@@ -125,6 +125,18 @@ await page.waitForTimeout(3000);
 const bodies = await Promise.all(responses.map(response => response.body()));
 const bytes = bodies.reduce((sum, body) => sum + body.length, 0);
 
+if (SECONDS === 0) {
+  console.log(
+    JSON.stringify({
+      chromium: browser.version(),
+      viewport: VIEWPORT,
+      bytes_at_start: bytes
+    })
+  );
+  await browser.close();
+  process.exit();
+}
+
 // Lab is busy for a while after its start.
 await page.waitForTimeout(15000);
 const closed = await watch();

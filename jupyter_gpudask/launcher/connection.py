@@ -17,6 +17,7 @@ from ..protocol import (
     Command,
     Event,
     Failed,
+    Kept,
     LogText,
     Progress,
     Ready,
@@ -44,7 +45,7 @@ ProgressCallback = Callable[[Progress], None]
 LostCallback = Callable[[ClusterLostError], None]
 StateCallback = Callable[[ClusterState], None]
 
-_A = TypeVar("_A", StateReport, LogText)
+_A = TypeVar("_A", StateReport, LogText, Kept)
 
 
 class ClusterConnection:
@@ -160,6 +161,10 @@ class ClusterConnection:
 
     async def report_automatic(self, *, on: bool) -> None:
         """Report nothing: only a Jupyter server shows it."""
+
+    async def keep(self) -> str:
+        """Nobody: only a Jupyter server asks an idle cluster for its GPUs."""
+        return ""
 
     async def leave(self) -> None:
         """Do nothing: the cluster is closed afterwards."""

@@ -46,7 +46,7 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
         is_own = any(lease.is_own for lease in leases)
         ask = "Type %gpudask stop there" if is_own else "Ask for it"
         said = ", ".join(f"{_listed(indices)} held by {holder}" for holder, indices in held.items())
-        raise GpuHeldError(f"{said}.", f"{ask}, {others}or --share yes in both.")
+        raise GpuHeldError(f"{said}.", f"{ask}, {others}or start both clusters with --share yes.")
     return chosen
 
 

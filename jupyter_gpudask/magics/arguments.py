@@ -21,6 +21,7 @@ COMMANDS = (
     "status",
     "gpus",
     "held",
+    "keep",
     "free",
     "doctor",
     "logs",

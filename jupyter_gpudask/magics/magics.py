@@ -101,6 +101,7 @@ class GpuDaskMagics(Magics):
             %gpudask gpus                      the machine's GPUs, and who holds them
             %gpudask logs                      the last lines of the workers' logs; --lines 100 for more
             %gpudask held                      the results on the workers; --release x,df deletes these variables
+            %gpudask keep                      keep the GPUs of the idle cluster, which somebody waits for
             %gpudask free                      release unused device memory
             %gpudask doctor                    check the driver, packages, GPUs and workers
             %gpudask restart                   a new cluster with the same options, changed by those given

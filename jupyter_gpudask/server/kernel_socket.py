@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
-from ..protocol import Close, Closed, Failed, Refused, ReportAutomatic, parse_command
+from ..protocol import Close, Closed, Failed, Keep, Kept, Refused, ReportAutomatic, parse_command
 from ..protocol.messages.attach import Attach, parse_attach
 from ..protocol.messages.dispatch import answer
 from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
@@ -172,6 +172,10 @@ class _KernelConnection:
             self._stream.send(Closed())
         elif isinstance(command, ReportAutomatic):
             cluster.automatic, self._reported_automatic = command.on, True
+        elif isinstance(command, Keep):
+            wanted_by = "" if cluster.notice is None else cluster.notice.user
+            self._manager.keep(cluster.kernel_id)
+            self._stream.send(Kept(answers=command.id, wanted_by=wanted_by))
         elif (event := await answer(command, _ClusterCommands(self._manager, self._monitor, cluster))) is not None:
             self._stream.send(event)
         return True

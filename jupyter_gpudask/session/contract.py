@@ -53,6 +53,9 @@ class ClusterControl(Protocol):
     async def report_automatic(self, *, on: bool) -> None:
         """Report whether every cell runs as if ``%%gpudask`` stood above it, to a server that shows it."""
 
+    async def keep(self) -> str:
+        """Keep the GPUs that somebody waits for; who waits, empty without a notice. `NotOwnedError` if not ours."""
+
     async def leave(self) -> None:
         """Remove what this kernel has added to a cluster that keeps running; called before the client is closed."""
 

@@ -98,6 +98,21 @@ class RunningCluster:
         """
         return self.loop.run(self.process.adapt(minimum, maximum))
 
+    def keep(self) -> str:
+        """Keep the GPUs of the idle cluster, which somebody waits for.
+
+        Returns
+        -------
+        str
+            Who waits, such as ``user anna since 14:05``; empty if nobody has asked for the GPUs.
+
+        Raises
+        ------
+        NotOwnedError
+            Somebody else started the cluster.
+        """
+        return self.loop.run(self.process.keep())
+
     def log(self, lines: int) -> dict[str, str]:
         """The last `lines` lines of the logs of the supervisor or the scheduler, and of each worker, by name."""
         logs = {"supervisor" if self.is_owned else "scheduler": self.process.log(lines)}

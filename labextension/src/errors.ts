@@ -6,8 +6,11 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ICluster, IProblem } from './model/api';
 import { ResponseError } from './model/rest';
 
-/** An option of the magic, such as "--spill-threshold". */
-const OPTION = /--([a-z][a-z-]*)/g;
+/** An option of the magic, such as "--spill-threshold"; one that is turned on with "yes" is a checkbox in the panel. */
+const OPTION = /--([a-z][a-z-]*)( yes\b)?/g;
+
+/** In the panel this is a button. */
+const ON_FREE = / with --gpus free\b/;
 
 /**
  * Replace the names of magic options by the labels of the panel's fields.
@@ -21,12 +24,20 @@ export function replaceOptionNames(
   trans: TranslationBundle,
   field = ''
 ): string {
-  return text.replace(OPTION, (_, option: string, offset: number) => {
-    const isSubject = offset === 0;
-    const name = isSubject && field ? field : option.replace(/-/g, '_');
-    const label = fieldLabel(name, trans);
-    return isSubject ? label : `“${label}”`;
-  });
+  return text
+    .replace(ON_FREE, '')
+    .replace(
+      OPTION,
+      (_, option: string, yes: string | undefined, offset: number) => {
+        const isSubject = offset === 0;
+        const name = isSubject && field ? field : option.replace(/-/g, '_');
+        const label = fieldLabel(name, trans);
+        if (yes) {
+          return trans.__('“%1” selected', label);
+        }
+        return isSubject ? label : `“${label}”`;
+      }
+    );
 }
 
 /** Convert any error to a problem with a message, a fix and, if known, the field that caused it. */
@@ -140,7 +151,7 @@ function fieldLabel(field: string, trans: TranslationBundle): string {
     case 'environment':
       return trans.__('Environment');
     case 'share':
-      return trans.__('Share');
+      return trans.__('Share with other clusters that share GPUs');
     case 'cpu':
       return trans.__('CPU stand-in');
     default:

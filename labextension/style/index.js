@@ -1,6 +1,2 @@
 import './base.css';
-import './gpus.css';
-import './clusters.css';
-import './buttons.css';
-import './dialogs.css';
-import './dashboard.css';
+import './toolbar.css';

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from helpers import ON_GPUS, START_ONE, wait_until
+from helpers import ON_GPUS, START_ONE, fake_gpu_environment, wait_until
 
 from jupyter_gpudask.protocol.messages.unix_socket import bind_socket, connect_socket, peer_of, socket_path
 from jupyter_gpudask.server.kernel_socket import KernelSocket
@@ -119,6 +119,22 @@ def test_the_next_cell_reports_that_the_cluster_was_closed_for_being_idle(own_se
     wait_until(lambda: server.cluster(kernel)["status"] == "closed", 15)
     cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
     assert any("closed after 1 seconds without work" in text for text in cell.displayed)
+
+
+def test_the_magic_keeps_the_gpu_that_another_notebook_waits_for(own_server):
+    server = own_server("--GpuDask.hand_over_after=1", environment=fake_gpu_environment(FAKE_GPUS="1"))
+    kernel, other = server.kernel(), server.kernel()
+    kernel.ok(f"{LOAD}\n%gpudask start --gpus 1")
+    assert kernel.ok("%gpudask keep").value == "The cluster keeps its GPUs; its idle time begins anew."
+    request = {"kernel_id": other.id, "spec": {"gpus": 1, "wait": True}}
+    assert server.fetch("clusters", "POST", request).status == 202
+    wait_until(lambda: server.cluster(kernel)["given_over_at"], 60)
+    kept = kernel.ok("%gpudask keep").value
+    assert kept.startswith("The cluster keeps its GPUs; its idle time begins anew. They are wanted by ")
+    cluster = server.cluster(kernel)
+    assert cluster["status"] == "ready"
+    assert cluster["given_over_at"] is None
+    assert server.cluster(other)["status"] == "starting"
 
 
 def test_a_restarted_kernel_gets_its_cluster_back_reset_with_the_same_workers(server, kernel):

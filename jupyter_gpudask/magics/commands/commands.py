@@ -115,6 +115,11 @@ class Commands:
 
         return held(self._shell, self._session, arguments.release)
 
+    def _keep(self, _: LineArguments) -> View:
+        wanted_by = self._session.require().keep()
+        kept = "The cluster keeps its GPUs; its idle time begins anew."
+        return Note(f"{kept} They are wanted by {wanted_by}." if wanted_by else kept)
+
     def _free(self, _: LineArguments) -> View:
         from .free import free
 

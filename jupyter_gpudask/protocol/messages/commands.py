@@ -130,13 +130,24 @@ class ReportAutomatic(_Command):
     on: bool
 
 
+class Keep(_Command):
+    """Keep the GPUs of an idle cluster, which somebody waits for.
+
+    Only a kernel sends it, to its Jupyter server, which decides when idle clusters give up their GPUs.
+    """
+
+    type: Literal["keep"] = "keep"
+
+
 class Close(_Command):
     """Close the cluster and end the supervisor."""
 
     type: Literal["close"] = "close"
 
 
-Command = Start | SendState | Watch | SendLogs | Scale | Adapt | Reset | Release | Rename | ReportAutomatic | Close
+Command = (
+    Start | SendState | Watch | SendLogs | Scale | Adapt | Reset | Release | Rename | ReportAutomatic | Keep | Close
+)
 
 _commands: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])
 

@@ -116,6 +116,19 @@ class LogText(_Answer):
     text: str
 
 
+class Kept(_Answer):
+    """The cluster keeps its GPUs.
+
+    Attributes
+    ----------
+    wanted_by
+        Who waits for them, as the notice said, such as ``user anna since 14:05``; empty if there was no notice.
+    """
+
+    type: Literal["kept"] = "kept"
+    wanted_by: str = ""
+
+
 class Refused(_Answer):
     """A command was not valid or could not be carried out; the cluster keeps running."""
 
@@ -167,9 +180,9 @@ class Closed(Message):
     type: Literal["closed"] = "closed"
 
 
-Answer = StateReport | LogText | Refused
+Answer = StateReport | LogText | Kept | Refused
 
-Event = Progress | Ready | StateReport | LogText | Refused | Failed | Closed
+Event = Progress | Ready | StateReport | LogText | Kept | Refused | Failed | Closed
 
 _events: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
 

@@ -88,6 +88,16 @@ class JoinedCluster:
         """
         raise NotOwnedError(self.ready.address, "Its workers are started and stopped there.")
 
+    async def keep(self) -> str:
+        """Refuse.
+
+        Raises
+        ------
+        NotOwnedError
+            Always.
+        """
+        raise NotOwnedError(self.ready.address, "Its GPUs are not kept from here.")
+
     async def report_automatic(self, *, on: bool) -> None:
         """Report nothing: the server of this kernel shows that of its own clusters only."""
 

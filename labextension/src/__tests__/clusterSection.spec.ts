@@ -64,6 +64,11 @@ describe('the section of clusters', () => {
       expect(commands.isVisible(id, args)).toBe(false);
       expect(commands.isEnabled(id, args)).toBe(false);
     }
+    // Nor one that needs a dashboard, which the server does not have.
+    const { openDashboard, openPlots, choosePlot } = CommandIDs;
+    for (const id of [openDashboard, openPlots, choosePlot]) {
+      expect(commands.isEnabled(id, args)).toBe(false);
+    }
   });
 
   it('has a button to keep the GPUs of an idle cluster that somebody waits for', async () => {

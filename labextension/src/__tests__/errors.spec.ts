@@ -22,9 +22,14 @@ describe('an error of the server', () => {
     ["--cpu 'x' is not allowed:", 'workers', "Workers 'x' is not allowed:"],
     ['--spill-threshold asks for 9 GiB.', '', 'Spill above asks for 9 GiB.'],
     [
-      'take free ones with --gpus 1, or --share yes in both.',
+      'Type %gpudask stop there, start on the GPUs that are free with --gpus free, or start both clusters with --share yes.',
       '',
-      'take free ones with “GPUs” 1, or “Share” yes in both.'
+      'Type %gpudask stop there, start on the GPUs that are free, or start both clusters with “Share with other clusters that share GPUs” selected.'
+    ],
+    [
+      '--pool asks for 9 GiB: give less, or take others with --gpus 1.',
+      '',
+      'Memory pool asks for 9 GiB: give less, or take others with “GPUs” 1.'
     ],
     ['or start with --cpu.', '', 'or start with “CPU stand-in”.']
   ])('names the fields of the panel: %s', (text, field, expected) => {
@@ -76,7 +81,7 @@ describe('a refused start', () => {
       workers_total: 0,
       workers_ready: 0,
       reason: 'GPU 0 is held by other.ipynb.',
-      fix: 'Type %gpudask stop there, start on the GPUs that are free with --gpus free, or --share yes in both.'
+      fix: 'Type %gpudask stop there, start on the GPUs that are free with --gpus free, or start both clusters with --share yes.'
     });
     expect(startProblem(refused, trans)).toMatchObject({
       field: 'gpus',

@@ -74,9 +74,16 @@ export function settingsOf(
   });
 }
 
-/** Wait until all views are rendered. */
+/** Wait until all views are rendered; those of the panel are loaded first. */
 export async function rendered(): Promise<void> {
-  for (let frame = 0; frame < 5; frame += 1) {
+  await import('../panel/views');
+  for (let frame = 0; frame < 8; frame += 1) {
+    await framePromise();
+  }
+  const views = '.jp-GpuDask .jp-GpuDask-live';
+  const isEmpty = (): boolean =>
+    [...document.querySelectorAll(views)].some(each => !each.hasChildNodes());
+  for (let frame = 0; frame < 100 && isEmpty(); frame += 1) {
     await framePromise();
   }
 }

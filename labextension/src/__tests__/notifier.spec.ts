@@ -9,6 +9,7 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
+import { loadNotifier } from '../notifications/loadNotifier';
 import { Notifier } from '../notifications/notifier';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, settingsOf } from './fakeServer';
@@ -44,6 +45,9 @@ afterEach(() => {
   app.shell.dispose();
   Notification.dismiss();
 });
+
+const settled = (): Promise<void> =>
+  new Promise(resolve => setTimeout(resolve, 20));
 
 /** The messages that are shown after these states of the cluster. */
 function messagesAfter(...states: ICluster[]): string[] {
@@ -160,5 +164,22 @@ describe('notifications', () => {
     expect(messagesAfter(cluster(), withExit(false))).toEqual([
       'analysis.ipynb: a worker was lost (GPU 0). Dask restarts it and recomputes its results.'
     ]);
+  });
+});
+
+describe('the notifier', () => {
+  it('is loaded with the first change, and reports what happened meanwhile', async () => {
+    notifier.dispose();
+    const trans = nullTranslator.load('jupyter_gpudask');
+    loadNotifier({ model, current, commands, trans }, () => false);
+    model.setClusters([]);
+    await settled();
+    expect(messagesAfter(cluster(), lost)).toEqual([]);
+    await settled();
+    expect(messagesAfter()).toEqual([
+      'The cluster of analysis.ipynb has failed: The process was killed.'
+    ]);
+    model.updateCluster(cluster());
+    expect(messagesAfter()).toEqual([]);
   });
 });

@@ -1,4 +1,3 @@
-import { framePromise } from '@jupyterlab/testing';
 import { nullTranslator } from '@jupyterlab/translation';
 import { SidePanel } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
@@ -16,7 +15,14 @@ import { ISettings, Settings } from '../model/settings';
 import { CurrentKernel } from '../notebook/currentKernel';
 import { createPanel } from '../panel/panel';
 import { startApp, TestApp } from './app';
-import { cluster, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
+import {
+  cluster,
+  FakeSocket,
+  GIB,
+  gpu,
+  rendered,
+  settingsOf
+} from './fakeServer';
 
 /** A registry's settings, in the hands of the test. */
 class Source {
@@ -102,11 +108,6 @@ describe('changed settings', () => {
       panel.node.querySelectorAll('.lm-AccordionPanel-titleLabel'),
       node => node.textContent
     );
-  const rendered = async (): Promise<void> => {
-    for (let frame = 0; frame < 5; frame += 1) {
-      await framePromise();
-    }
-  };
 
   it('hide parts of the panel at once', async () => {
     FakeSocket.last.send({

@@ -15,7 +15,7 @@ import {
 } from '@jupyterlab/ui-components';
 
 import { CommandIDs } from '../commandIDs';
-import { clusterDashboard } from '../dashboard/dashboard';
+import { clusterDashboard, hasDashboard } from '../dashboard/dashboard';
 import { IDashboardViews } from '../dashboard/views';
 import { canStartOnFree } from '../errors';
 import { plotsIcon, scaleIcon } from '../icons';
@@ -224,7 +224,8 @@ export function addClusterCommands(
       label: trans.__('Open Dask Dashboard'),
       icon: launchIcon.bindprops({ stylesheet: 'menuItem' })
     },
-    cluster => views.open(clusterDashboard(cluster))
+    cluster => views.open(clusterDashboard(cluster)),
+    hasDashboard
   );
   add(
     CommandIDs.openPlots,
@@ -236,13 +237,15 @@ export function addClusterCommands(
       ),
       icon: plotsIcon
     },
-    async cluster => (await actions()).openPlots(cluster, views)
+    async cluster => (await actions()).openPlots(cluster, views),
+    hasDashboard
   );
   add(
     CommandIDs.choosePlot,
     ['ready'],
     { label: trans.__('Open Dask Plot…') },
-    async cluster => (await actions()).choosePlot(cluster, views)
+    async cluster => (await actions()).choosePlot(cluster, views),
+    hasDashboard
   );
   add(
     CommandIDs.copyCode,

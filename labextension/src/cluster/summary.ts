@@ -122,7 +122,8 @@ export function wantedSentence(
   return trans.__(
     'Its GPUs are wanted by %1. The idle cluster is closed at %2 unless you keep it.',
     cluster.wanted_by,
-    time.toLocaleTimeString()
+    // With 24 hours, as the time in what the server says of the user.
+    time.toLocaleTimeString([], { hourCycle: 'h23' })
   );
 }
 

@@ -1,6 +1,8 @@
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { LabIcon } from '@jupyterlab/ui-components';
 
+import '../../style/views.css';
+import '../../style/buttons.css';
 import '../../style/tabs.css';
 
 import { LiveWidget } from './liveWidget';

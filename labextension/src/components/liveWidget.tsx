@@ -37,6 +37,14 @@ export class LiveWidget extends ReactWidget {
     );
   }
 
+  /** Nothing is rendered before the widget is visible for the first time: its view may have to be loaded. */
+  protected override onUpdateRequest(message: Message): void {
+    this._wasVisible ||= this.isVisible;
+    if (this._wasVisible) {
+      super.onUpdateRequest(message);
+    }
+  }
+
   protected override onAfterAttach(message: Message): void {
     super.onAfterAttach(message);
     this._startIfVisible();
@@ -76,4 +84,5 @@ export class LiveWidget extends ReactWidget {
   }
 
   private _subscription: IDisposable | null = null;
+  private _wasVisible = false;
 }

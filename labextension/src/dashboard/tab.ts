@@ -7,6 +7,10 @@ import { UUID } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 import { Panel } from '@lumino/widgets';
 
+import '../../style/views.css';
+import '../../style/buttons.css';
+import '../../style/dashboard.css';
+
 import { LiveWidget } from '../components/liveWidget';
 import { gpuDaskIcon } from '../icons';
 import { IGpuDask } from '../tokens';

@@ -5,6 +5,10 @@ import { Dialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
+import '../../style/views.css';
+import '../../style/buttons.css';
+import '../../style/dialogs.css';
+
 import { toProblem } from '../errors';
 import { IProblem } from '../model/api';
 

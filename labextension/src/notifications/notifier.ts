@@ -16,12 +16,16 @@ export class Notifier implements IDisposable {
   /**
    * @param gpuDask - the shared service
    * @param _isPanelVisible - whether the panel is visible, which shows why a cluster has ended
+   * @param known - the clusters in states that are no events
    */
   constructor(
     private readonly _gpuDask: IGpuDask,
-    private readonly _isPanelVisible: () => boolean
+    private readonly _isPanelVisible: () => boolean,
+    known: Iterable<ICluster> = []
   ) {
+    this._detector.detect(known);
     _gpuDask.model.changed.connect(this._onChanged, this);
+    this._onChanged();
   }
 
   get isDisposed(): boolean {

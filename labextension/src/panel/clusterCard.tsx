@@ -117,7 +117,7 @@ function Notes({ cluster }: { cluster: ICluster }): JSX.Element | null {
 function Wanted({ cluster }: { cluster: ICluster }): JSX.Element | null {
   const { trans } = useGpuDask();
   return cluster.given_over_at ? (
-    <div className="jp-GpuDask-actions" role="alert">
+    <div className="jp-GpuDask-actions jp-GpuDask-wanted" role="alert">
       <span>{wantedSentence(cluster, trans)}</span>
       <CommandButton
         command={CommandIDs.keep}

@@ -11,13 +11,16 @@ import { Message } from '@lumino/messaging';
 import { AccordionPanel, Widget } from '@lumino/widgets';
 
 import { CommandIDs } from '../commandIDs';
-import { ConnectionNotice } from '../components/connectionNotice';
+import { lazyView } from '../components/lazyView';
 import { LiveWidget } from '../components/liveWidget';
 import { gpuDaskIcon } from '../icons';
 import { IGpuDask } from '../tokens';
-import { ClusterSection } from './clusterSection';
-import { GpuSection } from './gpuSection';
 import { fitSections } from './sectionSizes';
+
+const load = (): Promise<typeof import('./views')> => import('./views');
+const ConnectionNotice = lazyView(async () => (await load()).ConnectionNotice);
+const GpuSection = lazyView(async () => (await load()).GpuSection);
+const ClusterSection = lazyView(async () => (await load()).ClusterSection);
 
 /** The widget id of the panel, kept in saved layouts. */
 export const PANEL_ID = 'jupyter-gpudask-panel';

@@ -5,7 +5,7 @@ import {
 import { INotebookTracker } from '@jupyterlab/notebook';
 
 import { CellNotices } from '../notifications/cellNotices';
-import { Notifier } from '../notifications/notifier';
+import { loadNotifier } from '../notifications/loadNotifier';
 import { PANEL_ID } from '../panel/panel';
 import { IGpuDask } from '../tokens';
 
@@ -26,7 +26,7 @@ export const notifications: JupyterFrontEndPlugin<void> = {
       Array.from(app.shell.widgets('left')).some(
         widget => widget.id === PANEL_ID && widget.isVisible
       );
-    new Notifier(gpuDask, isPanelVisible);
+    loadNotifier(gpuDask, isPanelVisible);
     if (tracker) {
       new CellNotices(gpuDask, tracker, app.shell);
     }

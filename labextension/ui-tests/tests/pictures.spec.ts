@@ -57,11 +57,30 @@ const HOSTS = {
   ]
 };
 
+/** The idle cluster is asked for its GPUs. */
+const WANTED = {
+  ...IDLE,
+  wanted_by: 'user anna since 14:05',
+  given_over_at: Date.UTC(2026, 0, 1, 14, 16) / 1000
+};
+
+const JOINED = {
+  ...HOSTS,
+  notes: [],
+  joined: 'tcp://10.0.0.1:8786',
+  gpus: [],
+  pid: null,
+  dashboard: null
+};
+
 const SCENES: { [name: string]: IScene } = {
   busy: { gpus: 2, workers: 2 },
   'eight-gpus': { gpus: 8, workers: 8 },
   'ready-without-workers': { gpus: 2, workers: 2, cluster: IDLE },
   hosts: { gpus: 0, workers: 3, cluster: HOSTS },
+  joined: { gpus: 0, workers: 3, cluster: JOINED },
+  wanted: { gpus: 2, workers: 2, cluster: WANTED },
+  'many-workers': { gpus: 8, workers: 40 },
   starting: {
     gpus: 2,
     workers: 2,
