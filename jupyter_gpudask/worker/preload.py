@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import WorkerPlugin
 
 from ..comm import device_memory
-from ..machine.directories import worker_log
+from ..machine.directories import LOGS_VARIABLE, worker_log
 from ..machine.lifeline import die_with_parent
 from .allocator import pool_metrics, take_peak
 from .device import first_device
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distributed import Worker
-
-LOGS_VARIABLE = "JUPYTER_GPUDASK_LOGS"
-"""The environment variable with the directory of the workers' logs."""
 
 METRICS = "gpudask"
 """The name of this package's metrics in the heartbeat of a worker."""
