@@ -11,6 +11,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 METHOD = "distributed.worker.multiprocessing-method"
-"""Dask's setting of how workers are started. Unless it is set, they are forked on the CPU, and spawned on GPUs."""
+"""Dask's setting of how workers start. If it is not set, they are forked on the CPU, and spawned on GPUs."""
 
 _WORKER = ("distributed.nanny", "jupyter_gpudask.worker.preload")
 # Not dask.dataframe on the CPU: its import takes longer than all others together, and not everybody uses it.
@@ -165,6 +166,8 @@ def _engine_with_forks(request: Start) -> str | None:
     if request.cluster_class is not None or spec.profile or spec.protocol == "ucx":
         return None
     if any(name.startswith("PYTHON") for name in spec.environment):  # these may let it import other modules
+        return None
+    if method is None and "distributed" in sys.modules:  # on standby: now it would import no sooner than a worker
         return None
     engine = "cuda" if spec.engine != "cpu" and has_usable_gpus() else "cpu"
     return engine if method or engine == "cpu" else None

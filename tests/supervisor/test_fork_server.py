@@ -13,7 +13,7 @@ import pytest
 from helpers import fake_gpu_environment, leftover_directories, pids_of_session, wait_until
 
 from jupyter_gpudask.client.connect import connect
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess, start_supervisor
 from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.supervisor import fork_preload
 from jupyter_gpudask.supervisor.fork_server import METHOD, ForkServer
@@ -190,6 +190,21 @@ def test_workers_on_gpus_are_forked_if_dask_is_configured_so_and_each_sees_its_o
     server = seen[0][1]
     assert server != supervisor
     assert sorted(seen) == [(uuid, server, True) for uuid in UUIDS]
+
+
+def test_a_standby_supervisor_whose_imports_are_done_spawns_workers():
+    async def use():
+        standby = await start_supervisor(sys.executable, None, "--standby")
+        cluster = await ClusterProcess.start(ClusterSpec.parse(CPU), standby=standby)
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        try:
+            ((_, parent),) = await workers_of(client, 1)
+            assert parent == cluster.pid
+        finally:
+            await asyncio.to_thread(client.close, 1)
+            await cluster.close()
+
+    asyncio.run(use())
 
 
 def test_workers_are_spawned_if_their_variables_would_be_others():
