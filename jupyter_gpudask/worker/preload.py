@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from functools import partial
+from multiprocessing import forkserver, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +37,16 @@ async def dask_setup(worker: Worker) -> None:
     if logs := os.environ.get(LOGS_VARIABLE):
         send_output_to(worker_log(Path(logs), worker.name))
     die_with_parent()
+    _run_exit_functions_after_a_fork()
     device_memory.enable(worker.memory_manager.memory_limit)
     send_sooner(worker.batched_stream)
     await worker.plugin_add(plugin=MetricsPlugin(), name=METRICS)
+
+
+def _run_exit_functions_after_a_fork() -> None:
+    """Let functions of `atexit` run when this worker ends; processes of a fork server end without them."""
+    if forkserver.get_inherited_fds() is not None:
+        util.Finalize(None, atexit._run_exitfuncs, exitpriority=-1000)  # noqa: SLF001
 
 
 PATH_PLUGIN = "gpudask-path"

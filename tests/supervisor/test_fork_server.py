@@ -192,6 +192,21 @@ def test_workers_on_gpus_are_forked_if_dask_is_configured_so_and_each_sees_its_o
     assert sorted(seen) == [(uuid, server, True) for uuid in UUIDS]
 
 
+def test_what_tasks_register_to_run_at_the_end_of_a_worker_runs(tmp_path):
+    def register(path):
+        import atexit
+
+        atexit.register(path.touch)
+        return os.getppid()
+
+    async def use(_, client):
+        return await asyncio.to_thread(lambda: client.submit(register, tmp_path / "ended").result())
+
+    supervisor, parent = with_cluster(use)
+    assert parent != supervisor
+    assert (tmp_path / "ended").exists()
+
+
 def test_a_standby_supervisor_whose_imports_are_done_spawns_workers():
     async def use():
         standby = await start_supervisor(sys.executable, None, "--standby")
