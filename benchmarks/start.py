@@ -152,7 +152,12 @@ def compare(methods: list[str], rounds: int, options: str) -> dict[str, object]:
             marks = json.loads(run(START, "results", **{METHOD: method, "START_OPTIONS": options}))
             runs[method].append(marks | {"load": round(load, 2)})
     medians = {
-        method: {name: round(median(marks[name] for marks in each), 2) for name in each[0]}
+        # Workers that come up at the same moment are one step.
+        method: {
+            name: round(median(marks[name] for marks in each), 2)
+            for name in each[0]
+            if all(name in marks for marks in each)
+        }
         for method, each in runs.items()
     }
     return {**facts, "options": json.loads(options), "medians": medians, "runs": runs}
