@@ -4,19 +4,28 @@
 
 Times a start step by step as the kernel sees it, three times over, with and without a supervisor that waits for it,
 beside the imports that it waits for, each in a fresh process, and, on a GPU, beside a LocalCUDACluster by hand.
+
+    python benchmarks/start.py --methods spawn,forkserver --rounds 6 --out benchmarks/results/NAME.json
+
+compares the values of Dask's setting distributed.worker.multiprocessing-method instead, in turns, up to the first
+result of an array and of a dataframe.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 
 from report import header, publish
 
 IMPORTS = ("distributed", "dask_cuda", "cupy", "cudf", "dask_cudf", "pynvml", "jupyter_gpudask.supervisor.supervisor")
+
+METHOD = "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"
 
 IMPORTS_OF_CPU = ("distributed", "jupyter_gpudask.supervisor.supervisor")
 
@@ -35,7 +44,8 @@ if __name__ == "__main__":
 """
 
 START = """
-import asyncio, json, sys, threading, time
+import asyncio, json, os, sys, threading, time
+import resource
 if __name__ == "__main__":
     began = time.perf_counter()
     marks = {}
@@ -45,8 +55,19 @@ if __name__ == "__main__":
     mark("launcher imported")
     from jupyter_gpudask.session.background_imports import BackgroundImports
     from jupyter_gpudask.launcher.cluster_process import start_supervisor
-    spec = ClusterSpec()
+    spec = ClusterSpec.parse(json.loads(os.environ.get("START_OPTIONS", "{}")))
     standby = None
+    def first_results():
+        import dask
+        gpu = cluster_engine == "cuda"
+        with dask.config.set({"array.backend": "cupy", "dataframe.backend": "cudf"} if gpu else {}):
+            import dask.array as da
+            assert float(da.ones((1000, 1000), chunks=500).sum().compute()) == 1e6
+            mark("first array computed")
+            import dask.dataframe as dd
+            frame = dd.from_dict({"a": list(range(100))}, npartitions=2)
+            assert int(frame.a.sum().compute()) == 4950
+            mark("first dataframe computed")
     async def prepare():
         global began, standby
         if "standby" in sys.argv:  # a server with c.GpuDask.standby has done this when the kernel was started
@@ -66,9 +87,17 @@ if __name__ == "__main__":
         from jupyter_gpudask.client.connect import connect
         client = await asyncio.to_thread(connect, cluster.ready)
         mark("client connected")
+        if "results" in sys.argv:
+            global cluster_engine
+            cluster_engine = cluster.ready.engine
+            await asyncio.to_thread(first_results)
+        parents = set((await asyncio.to_thread(client.run, os.getppid)).values())
+        marks["workers forked"] = cluster.pid not in parents
         await asyncio.to_thread(client.close)
         await cluster.close()
     asyncio.run(main())
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    marks["processor seconds"] = round(sum(each.ru_utime + each.ru_stime for each in used), 2)
     print(json.dumps(marks))
 """
 
@@ -78,12 +107,17 @@ def seconds_of_import(name: str) -> float:
     return round(float(subprocess.check_output([sys.executable, "-P", "-c", script], text=True).splitlines()[-1]), 2)
 
 
-def run(script: str, *arguments: str) -> str:
+def run(script: str, *arguments: str, **variables: str) -> str:
     file = Path("/tmp/start_benchmark.py")  # noqa: S108 - spawned workers import it again, so it must be a file
     file.write_text(script)
     # Elsewhere than in a checkout, whose folder of the package would be imported instead of what is installed.
     done = subprocess.run(
-        [sys.executable, str(file), *arguments], text=True, capture_output=True, check=False, cwd=file.parent
+        [sys.executable, str(file), *arguments],
+        text=True,
+        capture_output=True,
+        check=False,
+        cwd=file.parent,
+        env={**os.environ, **variables},
     )
     if done.returncode:
         raise RuntimeError(done.stderr)
@@ -107,8 +141,36 @@ def main() -> dict[str, object]:
     }
 
 
+def compare(methods: list[str], rounds: int, options: str) -> dict[str, object]:
+    """Starts with each way in which Dask starts workers, in turns; medians, and every run with the load before it."""
+    facts = header()
+    run(START, START_OPTIONS=options)
+    runs: dict[str, list[dict[str, float]]] = {method: [] for method in methods}
+    for _ in range(rounds):
+        for method in methods:
+            load = os.getloadavg()[0]
+            marks = json.loads(run(START, "results", **{METHOD: method, "START_OPTIONS": options}))
+            runs[method].append(marks | {"load": round(load, 2)})
+    medians = {
+        # Workers that come up at the same moment are one step.
+        method: {
+            name: round(median(marks[name] for marks in each), 2)
+            for name in each[0]
+            if all(name in marks for marks in each)
+        }
+        for method, each in runs.items()
+    }
+    return {**facts, "options": json.loads(options), "medians": medians, "runs": runs}
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--methods", help="ways to start workers, with commas: spawn, forkserver")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--options", default="{}", help='options of the cluster as JSON, such as {"gpus": 1}')
     arguments = parser.parse_args()
-    publish(main(), arguments.out)
+    if arguments.methods:
+        publish(compare(arguments.methods.split(","), arguments.rounds, arguments.options), arguments.out)
+    else:
+        publish(main(), arguments.out)

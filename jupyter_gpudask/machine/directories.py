@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+LOGS_VARIABLE = "JUPYTER_GPUDASK_LOGS"
+"""The environment variable of workers with the directory of their logs."""
+
 _PREFIX = "jupyter-gpudask-"
 _LOCK = "in-use.lock"
 _TAIL_BYTES = 2**18

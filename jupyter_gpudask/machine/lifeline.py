@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1
 _GRACE = 2.0
+_POLL = 0.02
 
 _exit_callbacks: list[Callable[[], None]] = []
 
@@ -56,7 +57,23 @@ def end_session() -> None:
     for process in doomed:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(set(doomed), timeout=2)
+    deadline, left = time.monotonic() + _GRACE, set(doomed)
+    while (left := {process for process in left if not _has_ended(process)}) and time.monotonic() < deadline:
+        time.sleep(_POLL)
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    """Whether a process has ended, and freed its memory; a child is reaped.
+
+    A grandchild whose parent was killed as well stays a zombie until the machine's first process reaps it, which takes
+    long in some containers. While a zombie still has threads, these use its memory, that of a GPU too.
+    """
+    try:
+        process.wait(0)
+    except psutil.TimeoutExpired:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+    return True
 
 
 def kill_session(session: int) -> None:

@@ -9,7 +9,6 @@ import sys
 
 from ..machine.lifeline import end_session, watch_parent
 from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
-from .engines import warm_up
 from .supervisor import Supervisor
 
 
@@ -19,12 +18,20 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     if "--standby" in sys.argv:
         watch_parent(os.getppid())
-        warm_up()
+        _warm_up()
     try:
         asyncio.run(_run(command_fd, event_fd))
     finally:
         end_session()
     return 0
+
+
+def _warm_up() -> None:
+    """Import the modules that creating a cluster needs, while there is no request for one."""
+    from . import dask_cluster, remote_cluster  # noqa: F401
+    from .engines import warm_up
+
+    warm_up()
 
 
 async def _run(command_fd: int, event_fd: int) -> None:

@@ -16,13 +16,12 @@ import dask.config
 
 from ..comm.unix import can_listen
 from ..errors import ClusterStartError, ProfileNotFoundError
-from ..machine.directories import ClusterDirectory, tail, worker_log
+from ..machine.directories import LOGS_VARIABLE, ClusterDirectory, tail, worker_log
 from ..machine.leases import HeldLease, LeaseFolder
 from ..machine.plan import Plan, make_plan
 from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
 from ..scheduler.held_results import release_results
 from ..scheduler.log_lengths import shorten_logs
-from ..worker.preload import LOGS_VARIABLE
 from .dashboard import check_guard, guard_by_header, guard_by_token
 from .engines import create_cluster
 from .engines.jobs import is_job_queue
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..scheduler.worker_failures import WorkerFailuresPlugin
+    from .fork_server import ForkServer
 
 logger = logging.getLogger(__name__)
 
@@ -51,11 +51,14 @@ class DaskCluster:
         The options of the cluster.
     directory
         The directory of its scratch space and logs.
+    fork_server
+        The process from which workers are forked, if they are.
     """
 
-    def __init__(self, request: Start, directory: ClusterDirectory) -> None:
+    def __init__(self, request: Start, directory: ClusterDirectory, fork_server: ForkServer | None = None) -> None:
         self._request = request
         self._directory = directory
+        self._fork_server = fork_server
         self._plan: Plan
         self._lease: HeldLease | None = None
         self._cluster: Any = None
@@ -94,6 +97,8 @@ class DaskCluster:
 
             self._security = Security.temporary()
         token = self._protect_dashboard()
+        if self._fork_server is not None:
+            await self._fork_server.check(plan.engine, spec.start_timeout / 2)
         opening = asyncio.create_task(self._open())
         await asyncio.sleep(0)
         if self._cluster is None:
@@ -203,11 +208,15 @@ class DaskCluster:
 
     async def close(self, grace: float) -> None:
         """Close the cluster; raises if that takes longer than `grace` seconds."""
-        if self._cluster is not None:
-            async with asyncio.timeout(grace):
-                if self._jobs is not None:
-                    await self._jobs.cancel()
-                await self._cluster.close(timeout=grace)
+        try:
+            if self._cluster is not None:
+                async with asyncio.timeout(grace):
+                    if self._jobs is not None:
+                        await self._jobs.cancel()
+                    await self._cluster.close(timeout=grace)
+        finally:
+            if self._fork_server is not None:
+                self._fork_server.close()
 
     def release(self) -> None:
         """Cancel the jobs that are left, and release the lease on its GPUs, after all its processes have ended."""
@@ -294,6 +303,8 @@ class DaskCluster:
         if is_job_queue(type(cluster)):
             self._jobs = JobQueue(cluster)
         self._cluster = cluster
+        if self._fork_server is not None:
+            self._fork_server.use()
         await cluster
 
     def _credentials(self) -> TlsCredentials | None:

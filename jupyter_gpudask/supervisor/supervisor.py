@@ -14,16 +14,16 @@ from ..machine.directories import ClusterDirectory
 from ..machine.lifeline import end_session, on_forced_exit
 from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport, parse_command
 from ..protocol.messages.dispatch import answer
-from .dask_cluster import DaskCluster
-from .engines.configured import has_remote_scheduler
-from .remote_cluster import RemoteCluster
+from .fork_server import ForkServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol import ClusterState
     from ..protocol.messages.transport import MessageStream
+    from .dask_cluster import DaskCluster
     from .metrics import Status
+    from .remote_cluster import RemoteCluster
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +71,7 @@ class Supervisor:
             reason = f"The directory of the cluster cannot be created: {error}."
             self._fail(ClusterStartError(reason, "Free some space there, or set TMPDIR to another directory."))
             return
+        on_forced_exit(self._directory.remove)
         self._cluster = _cluster_of(first, self._directory)
         on_forced_exit(self._clean_up)
         grace = _ORPHAN_GRACE
@@ -215,7 +216,13 @@ class Supervisor:
 
 def _cluster_of(request: Start, directory: ClusterDirectory) -> DaskCluster | RemoteCluster:
     """The cluster of a request, which is not started yet."""
+    fork_server = ForkServer.start(request, directory)
+    # Imported here, because it takes seconds, in which the fork server imports what workers need.
+    from .dask_cluster import DaskCluster
+    from .engines.configured import has_remote_scheduler
+    from .remote_cluster import RemoteCluster
+
     class_ = request.cluster_class
     if class_ is not None and has_remote_scheduler(class_):
         return RemoteCluster(request, class_)
-    return DaskCluster(request, directory)
+    return DaskCluster(request, directory, fork_server)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from functools import partial
+from multiprocessing import forkserver, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
 
 from ..comm import device_memory
-from ..machine.directories import worker_log
+from ..machine.directories import LOGS_VARIABLE, worker_log
 from ..machine.lifeline import die_with_parent
 from .allocator import pool_metrics, take_peak
 from .device import first_device
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distributed import Worker
-
-LOGS_VARIABLE = "JUPYTER_GPUDASK_LOGS"
-"""The environment variable with the directory of the workers' logs."""
 
 METRICS = "gpudask"
 """The name of this package's metrics in the heartbeat of a worker."""
@@ -38,9 +37,16 @@ async def dask_setup(worker: Worker) -> None:
     if logs := os.environ.get(LOGS_VARIABLE):
         send_output_to(worker_log(Path(logs), worker.name))
     die_with_parent()
+    _run_exit_functions_after_a_fork()
     device_memory.enable(worker.memory_manager.memory_limit)
     send_sooner(worker.batched_stream)
     await worker.plugin_add(plugin=MetricsPlugin(), name=METRICS)
+
+
+def _run_exit_functions_after_a_fork() -> None:
+    """Let functions of `atexit` run when this worker ends; processes of a fork server end without them."""
+    if forkserver.get_inherited_fds() is not None:
+        util.Finalize(None, atexit._run_exitfuncs, exitpriority=-1000)  # noqa: SLF001
 
 
 PATH_PLUGIN = "gpudask-path"

@@ -54,7 +54,7 @@ def processes_of(*users):
 
 
 def supervisors_of(user):
-    return [pid for pid, line in processes_of(user).items() if "jupyter_gpudask.supervisor" in line]
+    return [pid for pid, line in processes_of(user).items() if "-m jupyter_gpudask.supervisor" in line]
 
 
 # Run by a user, with what belongs to another one.

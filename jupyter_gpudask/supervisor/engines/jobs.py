@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import dask.config
 
+from ...machine.directories import LOGS_VARIABLE
 from ...worker.command import worker_options
-from ...worker.preload import LOGS_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,97 @@
+"""Imported by the fork server when it starts: imports what workers need, and finds out whether it can be forked.
+
+The fork server of `multiprocessing` runs nothing of others but imports, so importing this module does work, in the
+process that `ForkServer.start` starts and in no other one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..machine.lifeline import die_with_parent
+
+MODULES_VARIABLE = "JUPYTER_GPUDASK_FORK_PRELOAD"
+"""The environment variable with the modules to import, separated by commas; only the fork server has it."""
+
+_NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED. Source: CUDA Driver API, CUresult
+# jemalloc, of PyArrow, prepares for a fork, and in the child frees memory without this thread. Source: its
+# background_thread.c, background_thread_postfork_child
+_THREADS_PREPARED_FOR_FORKS = frozenset({"jemalloc_bg_thd"})
+
+
+def prepare(modules: list[str]) -> str:
+    """Import modules, and return why this process must not be forked; empty if it can be.
+
+    Parameters
+    ----------
+    modules
+        Their names; one that is not installed is left out.
+    """
+    die_with_parent()
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except ImportError:  # a worker that needs it raises this again
+            continue
+        except Exception as error:  # noqa: BLE001 - whatever a library raises, it may be half set up
+            return f"the import of {name} fails: {type(error).__name__}: {error}"
+    sys.stdout.flush()  # else each fork would print it again
+    return why_not_forkable()
+
+
+def why_not_forkable(process: Path = Path("/proc/self")) -> str:
+    """Why a process must not be forked: it has threads, or has initialized CUDA. Empty if it can be forked.
+
+    A fork copies only one thread, and locks that others hold stay locked. CUDA does not work in a process that was
+    forked after its initialization.
+
+    Parameters
+    ----------
+    process
+        The process, in the file system of processes; that of another one is read for devices and threads only.
+    """
+    threads = [_read(thread / "comm").strip() for thread in (process / "task").iterdir()]
+    others = sorted(threads)
+    with suppress(ValueError):
+        others.remove(_read(process / "comm").strip())  # the first thread has the name of the process
+    if unprepared := [name for name in others if name not in _THREADS_PREPARED_FOR_FORKS]:
+        return f"its imports have started threads: {', '.join(unprepared)}"
+    mapped = _read(process / "maps")
+    opened = "".join(map(_target, (process / "fd").iterdir()))
+    if "/dev/nvidia" in mapped + opened:
+        return "its imports have opened a GPU"
+    if process == Path("/proc/self") and "/libcuda.so" in mapped and is_initialized(ctypes.CDLL("libcuda.so.1")):
+        return "its imports have initialized CUDA"
+    return ""
+
+
+def is_initialized(driver: Any) -> bool:
+    """Whether this process has initialized CUDA, by its driver library; this does not initialize it."""
+    return bool(driver.cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p())) != _NOT_INITIALIZED)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # such as a thread that has ended
+        return ""
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""
+
+
+refusal: str | None = None
+"""What `prepare` returned; `None` in a process that was not prepared."""
+
+if names := os.environ.pop(MODULES_VARIABLE, ""):
+    refusal = prepare(names.split(","))

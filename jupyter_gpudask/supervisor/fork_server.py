@@ -1,0 +1,207 @@
+"""A process that imports what workers need at the same time as the supervisor, and from which workers are forked.
+
+It is the fork server of `multiprocessing`, which Dask uses with ``distributed.worker.multiprocessing-method:
+forkserver``. Otherwise each worker imports the same again, after the supervisor has done so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import signal
+from contextlib import contextmanager, suppress
+from multiprocessing import forkserver
+from typing import TYPE_CHECKING, Any
+
+import dask.config
+
+from ..machine.directories import LOGS_VARIABLE
+from ..machine.plan import has_usable_gpus
+from . import fork_preload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from multiprocessing.connection import Connection
+
+    from ..machine.directories import ClusterDirectory
+    from ..protocol import Start
+
+logger = logging.getLogger(__name__)
+
+METHOD = "distributed.worker.multiprocessing-method"
+"""Dask's setting of how workers start: spawned, if it is not set."""
+
+_WORKER = ("distributed.nanny", "jupyter_gpudask.worker.preload")
+# Not dask.dataframe on the CPU: its import takes longer than all others together, and not everybody uses it.
+_MODULES = {
+    "cpu": (*_WORKER, "dask.array"),
+    "cuda": (*_WORKER, "dask_cuda", "cupy", "cudf", "dask_cudf"),
+}
+# As `engines.cuda` sets them. Without a visible device the fork server cannot create a CUDA context.
+_VARIABLES = {
+    "cpu": {},
+    "cuda": {"CUDA_VISIBLE_DEVICES": "", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "RAPIDS_NO_INITIALIZE": "True"},
+}
+# The defaults of `_PRE_SPAWN`, which are only known after an import of distributed.
+_DEFAULTS = {"MALLOC_TRIM_THRESHOLD_": 65536, "OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
+_PRE_SPAWN = "distributed.nanny.pre-spawn-environ"
+
+
+class ForkServer:
+    """The fork server of this process.
+
+    Workers are forked only if it can be forked safely and has the environment variables that workers would be started
+    with, and only as long as it runs. Otherwise Dask starts them as usual.
+
+    Attributes
+    ----------
+    refusal
+        Why it is not used; empty if it is.
+    """
+
+    def __init__(self, engine: str, environment: dict[str, str]) -> None:
+        self.refusal = ""
+        self._engine = engine
+        self._environment = environment
+        self._pid = 0
+        self._pidfd = -1
+
+    @classmethod
+    def start(cls, request: Start, directory: ClusterDirectory) -> ForkServer | None:
+        """Start it; `None` if workers of this cluster are not forked.
+
+        Call it in the main thread, because the fork server ends with the thread that has started it.
+
+        Parameters
+        ----------
+        request
+            The options of the cluster.
+        directory
+            The directory of the cluster, for its socket.
+        """
+        engine = _engine_with_forks(request)
+        if engine is None:
+            return None
+        spec = request.spec
+        environment = {**os.environ, **spec.environment, LOGS_VARIABLE: str(directory.logs), **_VARIABLES[engine]}
+        configured = dask.config.get(_PRE_SPAWN, {}, config=dask.config.collect(env=environment))
+        server = cls(engine, _environment_of_workers(environment, _DEFAULTS | configured | spec.environment))
+        # Else `multiprocessing` would create its socket where nobody removes it after this process is killed.
+        multiprocessing.current_process()._config["tempdir"] = str(directory.path)  # type: ignore[attr-defined] # noqa: SLF001
+        multiprocessing.set_forkserver_preload([fork_preload.__name__])
+        try:
+            with _as_own_environment(
+                {**server._environment, fork_preload.MODULES_VARIABLE: ",".join(_MODULES[engine])}
+            ):
+                forkserver.ensure_running()
+        except OSError as error:  # such as a path that is too long for a socket
+            logger.warning("There is no fork server: %s", error)
+            return None
+        return server
+
+    async def check(self, engine: str, limit: float) -> None:
+        """Wait until it has imported the modules, and find out whether it can be forked.
+
+        Parameters
+        ----------
+        engine
+            The engine of the cluster.
+        limit
+            Seconds to wait.
+        """
+        try:
+            async with asyncio.timeout(limit):
+                self._pid, refusal = await asyncio.to_thread(_ask)
+            self._pidfd = os.pidfd_open(self._pid)
+        except (OSError, EOFError, TimeoutError) as error:
+            refusal = f"it does not answer ({type(error).__name__})"
+        if engine != self._engine:
+            refusal = f"it was started for the engine {self._engine}"
+        self.refusal = "it was not prepared" if refusal is None else refusal
+
+    def use(self) -> None:
+        """Let Dask fork the next workers, if that is possible, and spawn them once the fork server has ended."""
+        environment = _environment_of_workers(os.environ, dask.config.get(_PRE_SPAWN))
+        if not self.refusal and environment != self._environment:
+            both = environment.items() ^ self._environment.items()
+            self.refusal = f"environment variables have changed: {', '.join(sorted({name for name, _ in both}))}"
+        if self.refusal:
+            logger.warning("Workers are not forked from the fork server, because %s", self.refusal)
+            dask.config.set({METHOD: "spawn"})
+            self.close()
+            return
+        dask.config.set({METHOD: "forkserver"})
+        asyncio.get_running_loop().add_reader(self._pidfd, self._on_exit)
+
+    def close(self) -> None:
+        """Kill it, and with it all workers that were forked from it."""
+        self._stop_watching()
+        pid, self._pid = self._pid, 0
+        if pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _on_exit(self) -> None:
+        logger.warning("The fork server has ended, and its workers with it; they are started again without it")
+        dask.config.set({METHOD: "spawn"})
+        self._pid = 0
+        self._stop_watching()
+
+    def _stop_watching(self) -> None:
+        pidfd, self._pidfd = self._pidfd, -1
+        if pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(pidfd)
+            os.close(pidfd)
+
+
+def _engine_with_forks(request: Start) -> str | None:
+    """The engine of the cluster, if its workers are to be forked."""
+    spec = request.spec
+    method = dask.config.get(METHOD, None, config=dask.config.collect(env={**os.environ, **spec.environment}))
+    if method != "forkserver" or not hasattr(os, "pidfd_open"):
+        return None
+    if request.cluster_class is not None or spec.profile or spec.protocol == "ucx":
+        return None
+    if any(name.startswith("PYTHON") for name in spec.environment):  # these may let it import other modules
+        return None
+    return "cuda" if spec.engine != "cpu" and has_usable_gpus() else "cpu"
+
+
+def _environment_of_workers(environment: Mapping[str, str], pre_spawn: Mapping[str, Any]) -> dict[str, str]:
+    """The variables with which Dask starts workers. Source: `distributed.nanny.Nanny` and `distributed.proctitle`."""
+    added = {name: environment.get(name, str(value)) for name, value in pre_spawn.items() if value is not None}
+    if added.get("PYTHONHASHSEED") in (None, "0"):
+        added["PYTHONHASHSEED"] = "6640"
+    return {**environment, **added, "__DASK_PARENT_PID": str(os.getpid())}
+
+
+@contextmanager
+def _as_own_environment(environment: Mapping[str, str]) -> Iterator[None]:
+    """Processes that are started within have these variables."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _ask() -> tuple[int, str | None]:
+    """The fork server's pid, and why it must not be forked, as a process that was forked from it knows them."""
+    context = multiprocessing.get_context("forkserver")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(sender,), daemon=True)
+    with receiver:
+        with sender:
+            process.start()
+        answer: tuple[int, str | None] = receiver.recv()
+    process.join()
+    return answer
+
+
+def _answer(sender: Connection[Any, Any]) -> None:
+    sender.send((os.getppid(), fork_preload.refusal))

@@ -1,0 +1,298 @@
+"""Workers that are forked from one process: which are, what they share, and what is left when a process dies."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import dask.config
+import psutil
+import pytest
+from helpers import fake_gpu_environment, leftover_directories, pids_of_session, wait_until
+
+from jupyter_gpudask.client.connect import connect
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess, start_supervisor
+from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.supervisor import fork_preload
+from jupyter_gpudask.supervisor.fork_server import METHOD, ForkServer
+
+pytestmark = pytest.mark.cluster
+
+CPU = {"engine": "cpu", "workers": 1}
+VARIABLE = "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"
+UUIDS = [f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in range(2)]
+
+
+@pytest.fixture(autouse=True)
+def forked(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "forkserver")
+
+
+def with_cluster(use, options=CPU, **start):
+    """Start a cluster, `await use(cluster, client)`, and close it; nothing of it is left."""
+
+    async def run():
+        cluster = await ClusterProcess.start(ClusterSpec.parse(options), **({"path": sys.path} | start))
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        try:
+            return cluster.pid, await use(cluster, client)
+        finally:
+            await asyncio.to_thread(client.close, 1)
+            await cluster.close()
+
+    pid, result = asyncio.run(run())
+    assert pids_of_session(pid) == []
+    assert leftover_directories() == []
+    return pid, result
+
+
+def on_workers(function):
+    async def use(_, client):
+        return list((await asyncio.to_thread(client.run, function)).values())
+
+    return use
+
+
+def parents(options=CPU, **start):
+    """The supervisor, and the parent of each worker."""
+    return with_cluster(on_workers(os.getppid), options, **start)
+
+
+async def workers_of(client, count):
+    """The pids of the workers and of their parents, once there are so many workers."""
+
+    def look():
+        wait_until(lambda: len(client.scheduler_info()["workers"]) == count, 60)
+        return client.run(lambda: (os.getpid(), os.getppid()))
+
+    return list((await asyncio.to_thread(look)).values())
+
+
+def what_is_random():
+    import random
+    import tempfile
+    import uuid
+
+    import dask.array as da
+    import numpy as np
+
+    own = [os.getpid(), random.random(), np.random.rand(), np.random.default_rng().random()]  # noqa: NPY002, S311
+    own += [str(uuid.uuid4()), str(uuid.uuid1()), next(tempfile._get_candidate_names())]
+    return own, da.random.random(3, chunks=3).compute(scheduler="sync").tolist(), hash("same on all"), os.getppid()
+
+
+def test_workers_are_forked_from_one_process_and_share_no_random_state():
+    supervisor, seen = with_cluster(on_workers(what_is_random), CPU | {"workers": 2})
+    (first, array, number, parent), (second, other_array, other_number, other_parent) = seen
+    assert not set(first) & set(second)
+    assert array != other_array
+    assert number == other_number, "Dask partitions by hash"
+    assert parent == other_parent != supervisor
+
+
+def test_a_killed_worker_is_forked_again():
+    async def use(cluster, client):
+        ((worker, parent),) = await workers_of(client, 1)
+        os.kill(worker, signal.SIGKILL)
+        await asyncio.to_thread(wait_until, lambda: not psutil.pid_exists(worker), 5)
+        ((new_worker, new_parent),) = await workers_of(client, 1)
+        assert (new_worker != worker, new_parent) == (True, parent)
+        (end,) = (await cluster.state()).worker_exits
+        assert (end.pid, end.reason) == (worker, "was killed by signal 9")
+
+    with_cluster(use)
+
+
+def test_after_the_fork_server_is_killed_workers_start_without_it():
+    async def use(cluster, client):
+        before = await workers_of(client, 2)
+        os.kill(before[0][1], signal.SIGKILL)
+        await asyncio.to_thread(wait_until, lambda: not any(psutil.pid_exists(pid) for pid, _ in before), 5)
+        after = await workers_of(client, 2)
+        assert {parent for _, parent in after} == {cluster.pid}
+        assert await asyncio.to_thread(lambda: client.submit(sum, [1, 2]).result(30)) == 3
+        await cluster.scale(3)
+        assert {parent for _, parent in await workers_of(client, 3)} == {cluster.pid}
+        assert "The fork server has ended" in cluster.log()
+
+    with_cluster(use, CPU | {"workers": 2})
+
+
+def hold_gil(seconds):
+    import ctypes
+
+    ctypes.PyDLL(None).sleep(seconds)
+
+
+def test_neither_the_fork_server_nor_a_stuck_worker_outlives_a_killed_supervisor():
+    async def use(cluster, client):
+        ((_, server),) = await workers_of(client, 1)
+        stuck = client.submit(hold_gil, 60)
+        await asyncio.sleep(1)
+        assert {server, cluster.pid} <= set(pids_of_session(cluster.pid))
+        # Stopped, the launcher cannot help: it is Linux that must end both.
+        cluster._reading.cancel()
+        os.kill(cluster.pid, signal.SIGKILL)
+        seconds = await asyncio.to_thread(wait_until, lambda: not pids_of_session(cluster.pid), 5)
+        stuck.cancel()
+        return seconds
+
+    _, seconds = with_cluster(use)
+    assert seconds < 3
+
+
+def test_the_fork_server_imports_nothing_from_the_notebooks_folder(tmp_path, monkeypatch):
+    for name in ("dask", "distributed", "numpy", "scipy", "jupyter_gpudask"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('imported from the folder of the notebook')")
+    monkeypatch.chdir(tmp_path)
+    supervisor, (parent,) = parents(path=[])
+    assert parent != supervisor, "it could be used"
+
+
+@pytest.mark.parametrize(
+    ("variable", "logged"),
+    [
+        (f"{VARIABLE}=spawn", ""),
+        ("PYTHONPATH=/nonexistent", ""),
+        # OpenBLAS starts a thread for each.
+        ("OPENBLAS_NUM_THREADS=2", "its imports have started threads: python"),
+    ],
+)
+def test_workers_are_spawned_if_dask_is_configured_so_or_a_fork_is_not_safe(variable, logged):
+    async def use(cluster, client):
+        return await workers_of(client, 1), cluster.log()
+
+    supervisor, (((_, parent),), log) = with_cluster(use, CPU | {"environment": variable})
+    assert parent == supervisor
+    assert (logged or "not forked") in log if logged else "not forked" not in log
+
+
+def test_the_variables_of_a_cluster_are_those_that_the_imports_of_its_workers_saw():
+    def look():
+        variables = Path("/proc/self/environ").read_text().split("\0")  # those that the process was started with
+        started = dict(each.partition("=")[::2] for each in variables)
+        names = ("COLOUR", "MKL_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_", "PYTHONHASHSEED")
+        return [(started.get(name), os.environ.get(name)) for name in names], os.getppid()
+
+    options = CPU | {"environment": {"COLOUR": "green", "MKL_NUM_THREADS": "3"}}
+    supervisor, ((seen, parent),) = with_cluster(
+        on_workers(look), options, environment={**os.environ, "COLOUR": "blue"}
+    )
+    assert seen == [("green", "green"), ("3", "3"), ("65536", "65536"), ("6640", "6640")]
+    assert parent != supervisor
+
+
+def test_workers_on_gpus_are_forked_if_dask_is_configured_so_and_each_sees_its_own():
+    def look():
+        return os.environ["CUDA_VISIBLE_DEVICES"].split(",")[0], os.getppid(), "cudf" in sys.modules
+
+    environment = fake_gpu_environment()
+    supervisor, seen = with_cluster(on_workers(look), {}, environment=environment | {VARIABLE: "spawn"})
+    assert sorted(seen) == [(uuid, supervisor, True) for uuid in UUIDS]
+    supervisor, seen = with_cluster(on_workers(look), {}, environment=environment)
+    server = seen[0][1]
+    assert server != supervisor
+    assert sorted(seen) == [(uuid, server, True) for uuid in UUIDS]
+
+
+def test_what_tasks_register_to_run_at_the_end_of_a_worker_runs(tmp_path):
+    def register(path):
+        import atexit
+
+        atexit.register(path.touch)
+        return os.getppid()
+
+    async def use(_, client):
+        return await asyncio.to_thread(lambda: client.submit(register, tmp_path / "ended").result())
+
+    supervisor, parent = with_cluster(use)
+    assert parent != supervisor
+    assert (tmp_path / "ended").exists()
+
+
+def test_workers_are_spawned_if_dask_is_not_configured(monkeypatch):
+    monkeypatch.delenv(VARIABLE)
+    supervisor, (parent,) = parents()
+    assert parent == supervisor
+
+
+def test_a_standby_supervisor_forks_workers():
+    async def use():
+        standby = await start_supervisor(sys.executable, None, "--standby")
+        cluster = await ClusterProcess.start(ClusterSpec.parse(CPU), standby=standby)
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        try:
+            ((_, parent),) = await workers_of(client, 1)
+            assert parent != cluster.pid
+        finally:
+            await asyncio.to_thread(client.close, 1)
+            await cluster.close()
+
+    asyncio.run(use())
+
+
+def test_workers_are_spawned_if_their_variables_would_be_others():
+    server = ForkServer("cpu", {"PATH": "/elsewhere"})
+    with dask.config.set({METHOD: "forkserver"}):
+        server.use()
+        assert dask.config.get(METHOD) == "spawn"
+    assert "PATH" in server.refusal
+
+
+THREAD = """
+import threading
+from jupyter_gpudask.supervisor.fork_preload import why_not_forkable
+print(repr(why_not_forkable()))
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print(why_not_forkable())
+"""
+
+
+def test_a_process_with_threads_is_not_forked(run_python):
+    alone, with_thread = run_python(THREAD).splitlines()
+    assert alone == "''"
+    assert with_thread.startswith("its imports have started threads: ")
+
+
+@pytest.mark.parametrize(
+    ("opened", "mapped", "threads", "reason"),
+    [
+        ("/dev/null", "/usr/lib/libcuda.so.1", [], ""),
+        ("/dev/nvidiactl", "", [], "its imports have opened a GPU"),
+        ("/dev/null", "7f00-7f10 rw-s 00000000 00:05 5 /dev/nvidia0", [], "its imports have opened a GPU"),
+        ("/dev/null", "", ["jemalloc_bg_thd"], ""),
+        ("/dev/null", "", ["cuda-EvtHandlr"], "its imports have started threads: cuda-EvtHandlr"),
+    ],
+)
+def test_a_process_that_has_opened_a_gpu_or_has_threads_of_others_is_not_forked(
+    tmp_path, opened, mapped, threads, reason
+):
+    (tmp_path / "fd").mkdir()
+    (tmp_path / "fd" / "3").symlink_to(opened)
+    (tmp_path / "maps").write_text(mapped)
+    (tmp_path / "comm").write_text("python\n")
+    for number, name in enumerate(["python", *threads]):
+        (tmp_path / "task" / str(number)).mkdir(parents=True)
+        (tmp_path / "task" / str(number) / "comm").write_text(f"{name}\n")
+    assert fork_preload.why_not_forkable(tmp_path) == reason
+
+
+@pytest.mark.parametrize(("result", "initialized"), [(3, False), (0, True), (100, True)])
+def test_the_driver_says_whether_cuda_was_initialized(result, initialized):
+    driver = SimpleNamespace(cuCtxGetCurrent=lambda context: result)
+    assert fork_preload.is_initialized(driver) == initialized
+
+
+def test_an_import_that_fails_is_a_reason_and_a_missing_package_is_none(run_python, tmp_path):
+    (tmp_path / "half_done.py").write_text("import threading\nraise RuntimeError('no driver')")
+    script = "from jupyter_gpudask.supervisor import fork_preload; print(fork_preload.refusal)"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    for modules, refusal in [
+        ("not_installed,json", ""),
+        ("half_done", "the import of half_done fails: RuntimeError: no driver"),
+    ]:
+        # It ends with the thread that starts it, which here is the main thread.
+        assert run_python(script, environment | {fork_preload.MODULES_VARIABLE: modules}).strip() == refusal
+    assert run_python(script, environment).strip() == "None"
