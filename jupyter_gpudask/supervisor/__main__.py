@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 
@@ -15,7 +14,6 @@ from .supervisor import Supervisor
 def main() -> int:
     """Run one cluster until the parent closes it, stdin ends, or the parent dies."""
     command_fd, event_fd = _take_stdio()
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     if "--standby" in sys.argv:
         watch_parent(os.getppid())
         _warm_up()

@@ -83,6 +83,8 @@ class ForkServer:
         """
         engine = _engine_with_forks(request)
         if engine is None:
+            if dask.config.get(METHOD, None) == "forkserver":  # Dask would fork them without what is checked here
+                dask.config.set({METHOD: "spawn"})
             return None
         spec = request.spec
         environment = {**os.environ, **spec.environment, LOGS_VARIABLE: str(directory.logs), **_VARIABLES[engine]}

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -222,6 +223,8 @@ def _cluster_of(request: Start, directory: ClusterDirectory) -> DaskCluster | Re
     from .engines.configured import has_remote_scheduler
     from .remote_cluster import RemoteCluster
 
+    # After the import of distributed, which otherwise leaves its log to this handler, whose lines have no time.
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     class_ = request.cluster_class
     if class_ is not None and has_remote_scheduler(class_):
         return RemoteCluster(request, class_)

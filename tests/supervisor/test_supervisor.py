@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -126,7 +127,8 @@ def test_state_and_log_report_the_workers_that_were_killed_and_not_those_that_we
         killed = (await cluster.state()).workers[0].pid
         os.kill(killed, signal.SIGKILL)
         await asyncio.to_thread(wait_until, lambda: str(killed) in cluster.log(), 3)
-        exits = (await cluster.state()).worker_exits
+        while not (exits := (await cluster.state()).worker_exits):  # the nanny logs it before the scheduler knows
+            await asyncio.sleep(0.02)
         await asyncio.to_thread(client.close, 1)
         return restarted, killed, exits, cluster.log()
 
@@ -141,6 +143,7 @@ def test_state_and_log_report_the_workers_that_were_killed_and_not_those_that_we
     )
     assert abs(end.time - time.time()) < 60
     assert f"Worker process {killed} was killed by signal 9" in log
+    assert re.search(r"^\d{4}-\d\d-\d\d .* - distributed.nanny - ", log, re.MULTILINE), "Dask's lines have a time"
     assert f"Worker process {restarted} " not in log
 
 
