@@ -122,7 +122,7 @@ class KernelNotFoundError(GpuDaskError):
 
 
 class ProfileNotFoundError(GpuDaskError):
-    """The server has no profile with this name."""
+    """The server has no cluster profile with this name."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         names = ", ".join(known)

@@ -33,16 +33,18 @@ ALLOWED = {
     "random_numbers": {"inspection"},
     "overlay": {"inspection"},
     "patches": {"fallback", "random_numbers", "inspection", "overlay"},
-    "switch": {"comm", "patches", "inspection", "overlay"},
+    "gpu_libraries": {"comm"},
+    "switch": {"patches", "inspection", "overlay"},
     # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
     "profiling": {"graph", "worker", "inspection"},
-    "session": {"launcher", "client", "switch", "overlay", "inspection", "machine", "protocol"},
+    "session": {"launcher", "client", "gpu_libraries", "switch", "overlay", "inspection", "machine", "protocol"},
     "magics": {
         "session",
         "fallback",
         "client",
         "profiling",
         "patches",
+        "gpu_libraries",
         "switch",
         "overlay",
         "inspection",
@@ -59,9 +61,9 @@ ALLOWED = {
 ONLY = {
     "dask_gateway": ["client/connect.py"],
     "dask_cuda": ["supervisor/engines/cuda.py", "worker/command.py"],
-    "cupy": ["comm/device_memory.py", "switch/", "patches/", "random_numbers/", "inspection/", "fallback/"],
-    "cudf": ["switch/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
-    "rmm": ["worker/allocator.py", "switch/gpu_libraries.py"],
+    "cupy": ["comm/device_memory.py", "gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/"],
+    "cudf": ["gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
+    "rmm": ["worker/allocator.py", "gpu_libraries/free_memory.py"],
     "pynvml": ["machine/energy.py", "machine/gpus.py", "machine/nvml.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],
 }

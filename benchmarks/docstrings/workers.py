@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import multiprocessing
 import os
 import pickle
 import re
@@ -13,7 +12,9 @@ import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+from spawned import SpawnedProcess
 
 from .collect import Docstring
 from .execute import Outcome, run_examples
@@ -54,9 +55,7 @@ class Worker:
     """A process that runs docstrings one by one; it is made again after it was lost."""
 
     def __init__(self, *sides: Side) -> None:
-        self._sides = sides
-        self._process: Any = None
-        self._pipe: Any = None
+        self._process = SpawnedProcess(_serve, sides, daemon=True)
 
     def run(
         self, side: Side, docstring: Docstring, sources: list[str], only: Collection[int] | None, limit: float
@@ -69,39 +68,31 @@ class Worker:
             The process died, or needed more than `limit` seconds.
         """
         self.start()
-        self._pipe.send((side, docstring, sources, only))
-        outcomes: dict[int, Outcome] = self._receive(limit)
+        self._process.send((side, docstring, sources, only))
+        with self._closed_if_lost(limit):
+            outcomes: dict[int, Outcome] = self._process.receive(limit)
         if any(_BROKEN.search(error) for outcome in outcomes.values() for error in _errors_of(outcome)):
             self.close()
         return outcomes
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._process = None
+        self._process.close()
 
     def start(self) -> None:
         """Make the process, if there is none."""
-        if self._process is not None:
-            return
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._sides), daemon=True)
-        self._process.start()
-        theirs.close()
-        self._receive(START_LIMIT)
+        with self._closed_if_lost(START_LIMIT):
+            self._process.start(START_LIMIT)
 
-    def _receive(self, limit: float) -> Any:
+    @contextlib.contextmanager
+    def _closed_if_lost(self, limit: float) -> Iterator[None]:
         try:
-            if not self._pipe.poll(limit):
-                self.close()
-                raise RunError(f"took over {limit:.0f} s")
-            return pickle.loads(self._pipe.recv_bytes())  # noqa: S301 - from our own process
+            yield
+        except TimeoutError as error:
+            self.close()
+            raise RunError(f"took over {limit:.0f} s") from error
         except (EOFError, OSError) as error:
-            self._process.join(5)
-            code = self._process.exitcode
+            code = self._process.exit_code(5)
             self.close()
             raise RunError(f"the process died with {code}") from error
 

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jupyter_gpudask.protocol.stream import StreamMessage
-from jupyter_gpudask.server.api.stream import StreamHandler
+from jupyter_gpudask.protocol.api.stream import StreamMessage
+from jupyter_gpudask.server.api.websocket import StreamHandler
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:

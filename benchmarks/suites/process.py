@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
-import signal
 import sys
 import tempfile
 import time
 from typing import TYPE_CHECKING, Any
+
+from spawned import SpawnedProcess
 
 from .judge import Failure, Outcome
 from .session import Side, collect, run
@@ -45,8 +45,7 @@ class TestProcess:
     def __init__(self, side: Side, deadline: float = float("inf")) -> None:
         self._side = side
         self._deadline = deadline
-        self._process: Any = None
-        self._pipe: Any = None
+        self._process = SpawnedProcess(_serve, side)
 
     def collect(self, file: Path) -> list[str]:
         """The names of the tests of a file; of a file that cannot be imported, none."""
@@ -79,7 +78,7 @@ class TestProcess:
 
     def _run(self, file: Path, names: list[str], limit: float, outcomes: dict[str, Outcome]) -> bool:
         """Run until the end, or until the process is lost; whether there is something left to do."""
-        is_new = self._process is None
+        is_new = not self._process.exists
         try:
             self._send("run", file, names)
         except (EOFError, OSError, TimeoutError) as error:
@@ -118,43 +117,30 @@ class TestProcess:
         if isinstance(error, TimeoutError):
             self.close()
             return "no time was left" if self._is_over() else f"took over {limit:.0f} s"
-        self._process.join(60)
-        code = self._process.exitcode
+        code = self._process.exit_code(60)
         self.close()
         return f"the process died with {code}"
 
     def close(self) -> None:
         """End the process, and those that its tests have started."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.kill()
-            self._process.join()
-            self._pipe.close()
-            self._process = None
+        self._process.close()
 
     def start(self) -> None:
         """Make the process, if there is none."""
-        if self._process is not None:
-            return
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._side))
-        self._process.start()
-        theirs.close()
-        self._receive(START_LIMIT)
+        self._process.start(self._left(START_LIMIT))
 
     def _is_over(self) -> bool:
         return time.monotonic() >= self._deadline
 
     def _send(self, *request: Any) -> None:
         self.start()
-        self._pipe.send(request)
+        self._process.send(request)
 
     def _receive(self, limit: float) -> Any:
-        if not self._pipe.poll(min(limit, max(0.0, self._deadline - time.monotonic()))):
-            raise TimeoutError
-        return self._pipe.recv()
+        return self._process.receive(self._left(limit))
+
+    def _left(self, limit: float) -> float:
+        return min(limit, max(0.0, self._deadline - time.monotonic()))
 
 
 def _serve(pipe: Connection, side: Side) -> None:

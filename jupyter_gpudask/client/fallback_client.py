@@ -9,10 +9,10 @@ from dask._expr import LLGExpr
 from ..fallback.graph import WithFallback
 from ..fallback.log import TOPIC, fallback_log
 from ..overlay.config_overlay import current_record
-from .counting_client import CountingClient
+from .waiting_client import WaitingClient
 
 
-class FallbackClient(CountingClient):
+class FallbackClient(WaitingClient):
     """A `distributed.Client` that submits graphs with the fallback of the running cell."""
 
     _receives_fallbacks = False

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-_START_TIMEOUT = 0.1
+    from .waiting_client import WaitingClient
 
 
 def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -> dict[str, Any]:
@@ -37,10 +37,13 @@ def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -
 class CellMetrics:
     """Device memory and energy of the workers during a cell.
 
+    The counters begin when the workers are asked, which is when this is created. Nothing waits for their answers but
+    the first graph that the client then submits, and that not for busy workers.
+
     Parameters
     ----------
     client
-        A client of the cluster. Busy workers are not waited for.
+        A client of the cluster.
 
     Attributes
     ----------
@@ -50,13 +53,11 @@ class CellMetrics:
         After `finish`, the energy that the GPUs have used, in joules; `None` if it is not known of each.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: WaitingClient) -> None:
         self.peaks: dict[str, int] = {}
         self.energy: float | None = None
-        self._before: dict[str, float | None] = {}
-        with suppress(Exception):  # a missing metric must not fail the cell
-            started = _start(client, take_cell_metrics).result(_START_TIMEOUT)
-            self._before = {name: energy for name, _, energy in started.values()}
+        self._begun: Future[Any] | None = _start(client, take_cell_metrics)
+        client.answer_first(self._begun, on_late=self._forget_start)
 
     def finish(self, client: Client, limit: float) -> None:
         """Read the metrics at the end of the cell.
@@ -68,9 +69,17 @@ class CellMetrics:
         limit
             Seconds; workers that have not responded by then are left out.
         """
+        before: dict[str, float | None] = {}
+        if self._begun is not None:
+            with suppress(Exception):  # a missing metric must not fail the cell
+                before = {name: energy for name, _, energy in self._begun.result(0).values()}
         ended = list(run_on_workers(client, take_cell_metrics, limit).values())
         self.peaks = {name: peak for name, peak, _ in ended if peak is not None}
-        self.energy = energy_between(self._before, {name: energy for name, _, energy in ended})
+        self.energy = energy_between(before, {name: energy for name, _, energy in ended})
+
+    def _forget_start(self) -> None:
+        """The counters of busy workers begin somewhere in the cell."""
+        self._begun = None
 
 
 def energy_between(start: Mapping[str, float | None], end: Mapping[str, float | None]) -> float | None:

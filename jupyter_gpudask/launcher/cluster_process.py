@@ -18,7 +18,7 @@ from ..machine.gpus import cuda_driver_version
 from ..machine.leases import LeaseFolder
 from ..machine.lifeline import kill_session
 from ..protocol import Close, ClusterSpec, Start
-from ..protocol.transport import EVENT_LIMIT, MessageStream
+from ..protocol.messages.transport import EVENT_LIMIT, MessageStream
 from .child_process import ChildProcess
 from .connection import ClusterConnection, LostCallback, ProgressCallback
 

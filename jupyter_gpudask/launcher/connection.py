@@ -31,7 +31,7 @@ from ..protocol import (
     Watch,
     parse_event,
 )
-from ..protocol.transport import LineTooLongError, MessageStream
+from ..protocol.messages.transport import LineTooLongError, MessageStream
 
 logger = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ import shlex
 import textwrap
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, Literal, NoReturn
 
 from IPython.core.error import UsageError
@@ -141,7 +142,7 @@ def parse_line(line: str) -> LineArguments:
 
 def _parse_command(line: str) -> LineArguments:
     """Parse the arguments of a command for the cluster."""
-    from ..protocol.options import start_options  # here, because it imports pydantic
+    from ..protocol.cluster.options import start_options  # here, because it imports pydantic
 
     parser = _Parser("%gpudask")
     parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
@@ -219,6 +220,7 @@ def _parse_connect(line: str) -> LineArguments:
     return LineArguments(command, given, lines=0, number=None)
 
 
+@lru_cache  # it takes longer than an empty cell
 def parse_cell(line: str) -> CellArguments:
     """Parse the arguments of ``%%gpudask``.
 
@@ -263,7 +265,7 @@ def check_on_options(line: str) -> None:
 
 def start_help() -> str:
     """The options of ``%gpudask start`` as the help shows them, with their defaults."""
-    from ..protocol.options import start_options
+    from ..protocol.cluster.options import start_options
 
     lines = []
     for flag, option in start_options().items():

@@ -16,7 +16,7 @@ from ..errors import GpuDaskError, NotOwnedError
 from ..session.session import process_session
 from .arguments import CellArguments, check_on_options, parse_cell, parse_line, start_help
 from .cell.automatic import AutomaticCells, source_of_cell
-from .cell.context import cell_context
+from .cell.body import cell_context
 from .cell.context_stack import CellContextStack
 from .cell.transform import CellTransformer, restore_source
 from .cluster_access import ClusterAccess

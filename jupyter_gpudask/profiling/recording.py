@@ -1,4 +1,4 @@
-"""Record a profile in the kernel: start and end the recording of its cluster."""
+"""Record the profile of a cell in the kernel: start and end the recording of its cluster."""
 
 from __future__ import annotations
 

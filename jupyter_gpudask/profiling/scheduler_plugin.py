@@ -12,14 +12,14 @@ from distributed.protocol.pickle import dumps
 
 from .measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse
 from .operations import operation_of
-from .worker_plugin import PROFILE_PLUGIN, WorkerProfilePlugin
+from .worker_plugin import PROFILING_PLUGIN, WorkerProfilingPlugin
 
 _UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
 _WORKER_TIMEOUT = 4.0
 _MOVES = frozenset({"disk-write", "disk-read"})
 
 
-class SchedulerProfilePlugin(SchedulerPlugin):
+class SchedulerProfilingPlugin(SchedulerPlugin):
     """Records all tasks of the cluster until it is removed, or its client has disconnected.
 
     Parameters
@@ -30,7 +30,7 @@ class SchedulerProfilePlugin(SchedulerPlugin):
         The id of the client whose cell is profiled.
     """
 
-    name = PROFILE_PLUGIN
+    name = PROFILING_PLUGIN
 
     def __init__(self, scheduler: Any, client: str) -> None:
         self._scheduler = scheduler
@@ -112,12 +112,12 @@ async def start_recording(client: str, dask_scheduler: Any, *, on_gpus: bool) ->
     on_gpus
         Whether the workers have GPUs.
     """
-    dask_scheduler.plugins.pop(PROFILE_PLUGIN, None)
-    plugin = dumps(WorkerProfilePlugin(on_gpus=on_gpus))
-    registering = dask_scheduler.register_worker_plugin(None, plugin, PROFILE_PLUGIN, idempotent=False)
+    dask_scheduler.plugins.pop(PROFILING_PLUGIN, None)
+    plugin = dumps(WorkerProfilingPlugin(on_gpus=on_gpus))
+    registering = dask_scheduler.register_worker_plugin(None, plugin, PROFILING_PLUGIN, idempotent=False)
     with suppress(TimeoutError):  # a worker that holds Python's global lock registers it later
         await asyncio.wait_for(registering, _WORKER_TIMEOUT)
-    dask_scheduler.add_plugin(SchedulerProfilePlugin(dask_scheduler, client))
+    dask_scheduler.add_plugin(SchedulerProfilingPlugin(dask_scheduler, client))
 
 
 async def stop_recording(client: str, dask_scheduler: Any) -> tuple[SchedulerRecord, dict[str, WorkerRecord]] | None:
@@ -133,8 +133,8 @@ async def stop_recording(client: str, dask_scheduler: Any) -> tuple[SchedulerRec
     tuple or None
         The record of the scheduler, and those of its workers by address; `None` if another cell has ended it.
     """
-    plugin = dask_scheduler.plugins.get(PROFILE_PLUGIN)
-    if not isinstance(plugin, SchedulerProfilePlugin) or plugin._client != client:  # noqa: SLF001
+    plugin = dask_scheduler.plugins.get(PROFILING_PLUGIN)
+    if not isinstance(plugin, SchedulerProfilingPlugin) or plugin._client != client:  # noqa: SLF001
         return None
     record = plugin.record()
     answers = await asyncio.gather(*(_read(dask_scheduler, address) for address in list(dask_scheduler.workers)))
@@ -143,7 +143,7 @@ async def stop_recording(client: str, dask_scheduler: Any) -> tuple[SchedulerRec
 
 
 async def _read(scheduler: Any, address: str) -> tuple[str, WorkerRecord | None]:
-    asking = scheduler.broadcast(msg={"op": PROFILE_PLUGIN}, workers=[address], on_error="ignore")
+    asking = scheduler.broadcast(msg={"op": PROFILING_PLUGIN}, workers=[address], on_error="ignore")
     try:
         answers = await asyncio.wait_for(asking, _WORKER_TIMEOUT)
     except TimeoutError:
@@ -153,7 +153,7 @@ async def _read(scheduler: Any, address: str) -> tuple[str, WorkerRecord | None]
 
 
 async def _remove_plugins(scheduler: Any) -> None:
-    scheduler.plugins.pop(PROFILE_PLUGIN, None)
-    if PROFILE_PLUGIN in scheduler.worker_plugins:
+    scheduler.plugins.pop(PROFILING_PLUGIN, None)
+    if PROFILING_PLUGIN in scheduler.worker_plugins:
         with suppress(TimeoutError):
-            await asyncio.wait_for(scheduler.unregister_worker_plugin(None, PROFILE_PLUGIN), _WORKER_TIMEOUT)
+            await asyncio.wait_for(scheduler.unregister_worker_plugin(None, PROFILING_PLUGIN), _WORKER_TIMEOUT)

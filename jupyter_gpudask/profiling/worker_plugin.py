@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from distributed import Worker
 
-PROFILE_PLUGIN = "gpudask-profile"
+PROFILING_PLUGIN = "gpudask-profile"
 """The name of the plugin and of the worker's operation that returns its record."""
 
 _FLUSH_TIME = 1.0
@@ -32,7 +32,7 @@ _ARGUMENT = "__dask_blockwise__"
 _GPU_MODULES = ("cupy", "cudf")
 
 
-class WorkerProfilePlugin(WorkerPlugin):
+class WorkerProfilingPlugin(WorkerPlugin):
     """Records the steps of all tasks of the worker, until it is removed.
 
     Parameters
@@ -53,14 +53,14 @@ class WorkerProfilePlugin(WorkerPlugin):
         self._began = time.time() + worker.scheduler_delay
         self._written = _bytes_written(worker)
         self._clock = GpuClock(self._add_gpu_time) if self._on_gpus else None
-        worker.handlers[PROFILE_PLUGIN] = self.read
+        worker.handlers[PROFILING_PLUGIN] = self.read
         interruption = worker.plugins.get(INTERRUPTION_PLUGIN)
         if isinstance(interruption, InterruptionPlugin):
             interruption.call = self.run
 
     def teardown(self, worker: Worker) -> None:
         """Called by Dask when the plugin is removed."""
-        worker.handlers.pop(PROFILE_PLUGIN, None)
+        worker.handlers.pop(PROFILING_PLUGIN, None)
         interruption = worker.plugins.get(INTERRUPTION_PLUGIN)
         if isinstance(interruption, InterruptionPlugin):
             interruption.call = call

@@ -1,7 +1,19 @@
 """What processes send to each other: the models, as pydantic classes, and the transport. Runs in every process."""
 
-from .cluster_class import ClassProfile, ClusterClass
-from .commands import (
+from .cluster.cluster_class import ClassProfile, ClusterClass
+from .cluster.missing_workers import JobState, LostHost
+from .cluster.spec import ClusterSpec
+from .cluster.state import (
+    ClusterState,
+    GpuProcess,
+    GpuState,
+    JoinedState,
+    JoinedWorkerState,
+    TlsCredentials,
+    WorkerExit,
+    WorkerState,
+)
+from .messages.commands import (
     Adapt,
     Close,
     Command,
@@ -16,11 +28,20 @@ from .commands import (
     Watch,
     parse_command,
 )
-from .events import Answer, Closed, Event, Failed, LogText, Progress, Ready, Refused, StateReport, parse_event
-from .messages import PROTOCOL_VERSION
-from .missing_workers import JobState, LostHost
-from .spec import ClusterSpec
-from .state import ClusterState, GpuProcess, GpuState, TlsCredentials, WorkerExit, WorkerState
+from .messages.events import (
+    Answer,
+    Closed,
+    Event,
+    Failed,
+    Joined,
+    LogText,
+    Progress,
+    Ready,
+    Refused,
+    StateReport,
+    parse_event,
+)
+from .messages.message import PROTOCOL_VERSION
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -38,6 +59,9 @@ __all__ = [
     "GpuProcess",
     "GpuState",
     "JobState",
+    "Joined",
+    "JoinedState",
+    "JoinedWorkerState",
     "LogText",
     "LostHost",
     "Progress",

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.joined import JoinedState, JoinedWorkerState
+from ..protocol import JoinedState, JoinedWorkerState
 from ..worker.graphs.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.joined_metrics import DEVICE, JOINED_METRICS_PLUGIN, READ_DEVICE, JoinedMetricsPlugin

@@ -10,11 +10,11 @@ from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
 from prometheus_client import REGISTRY
 
-from ..machine.lease_registry import LEASE_DIRECTORY_VARIABLE
-from ..protocol.unix_socket import socket_path
+from ..machine.leases.registry import LEASE_DIRECTORY_VARIABLE
+from ..protocol.messages.unix_socket import socket_path
 from .api.dashboard_proxy import DASHBOARD
 from .api.handlers import HANDLERS
-from .api.stream import STREAM
+from .api.websocket import STREAM
 from .clusters.kernel_events import KernelEventListener
 from .clusters.kernels import ServerKernels
 from .clusters.manager import ClusterManager

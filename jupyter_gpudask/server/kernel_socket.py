@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
 from ..protocol import Close, Closed, Failed, Refused, ReportAutomatic, parse_command
-from ..protocol.attach import Attach, parse_attach
-from ..protocol.dispatch import answer
-from ..protocol.transport import COMMAND_LIMIT, MessageStream
-from ..protocol.unix_socket import bind_socket, peer_of
-from .clusters.joined import JoinedConnection
+from ..protocol.messages.attach import Attach, parse_attach
+from ..protocol.messages.dispatch import answer
+from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
+from ..protocol.messages.unix_socket import bind_socket, peer_of
+from .clusters.joined_cluster import JoinedConnection
 from .clusters.kernels import Interpreter
 from .metrics.cluster_info import DASHBOARD_PATH
 

@@ -72,7 +72,7 @@ class BackgroundImports:
             self._gpus_known.wait()
             if self._gpus is not None:
                 set_first_device(self._gpus)
-                from ..switch.gpu_libraries import prepare_gpu_backends
+                from ..gpu_libraries.preparation import prepare_gpu_backends
 
                 prepare_gpu_backends(spilling=self._spec.spilling)
         except BaseException as error:  # noqa: BLE001 - raised by `wait`

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ..launcher.cluster_process import ClusterProcess, ProgressCallback
     from ..launcher.connection import LostCallback
     from ..protocol import ClusterSpec, Progress
-    from .attach import ServerCluster
     from .event_loop import EventLoopThread
+    from .server_connection import ServerCluster
 
 
 def launch(
@@ -43,7 +43,7 @@ def launch(
         Called in another thread if the cluster is lost; `None` for a temporary cluster, whose client does not become
         Dask's default.
     """
-    from .attach import start_cluster
+    from .server_connection import start_cluster
 
     started: list[ServerCluster | ClusterProcess] = []
     imports = BackgroundImports(spec)
@@ -90,7 +90,7 @@ def attach(loop: EventLoopThread, on_lost: LostCallback) -> RunningCluster | Non
     on_lost
         Called in another thread if the cluster is lost.
     """
-    from .attach import attach_cluster, has_server
+    from .server_connection import attach_cluster, has_server
 
     if not has_server():
         return None

@@ -42,7 +42,7 @@ def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> Clus
         A cluster with these options could not start.
     """
     spec = ClusterSpec.parse(options)
-    if not spec.profile:  # only the server knows the profiles
+    if not spec.profile:  # only the server knows the cluster profiles
         make_plan(spec)
     if running is not None:
         check_replacement(spec, running.pid)

@@ -113,7 +113,8 @@ class RunningCluster:
         BackendUnavailableError
             They have not.
         """
-        self.loop.run(self.process.check_libraries(names))
+        if not self.is_owned:  # other workers have the environment of the kernel
+            self.loop.run(self.process.check_libraries(names))
 
     def disconnect(self, end: str, timeout: float) -> None:
         """Close the client after the cluster was closed or lost.
@@ -134,7 +135,7 @@ class RunningCluster:
             self.client.wait_until_counted(limit)
 
     def start_cell_metrics(self) -> CellMetrics | None:
-        """Begin to measure device memory and energy of a cell; `None` without GPUs. Does not wait for busy workers.
+        """Begin to measure device memory and energy of a cell, without waiting for workers; `None` without GPUs.
 
         Nor on a cluster of somebody else: RMM's statistics would change the allocator of its workers, and the energy is
         that of all its users.

@@ -221,8 +221,8 @@ class Session:
         SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError, LimitError, ProfileNotFoundError
             A cluster with these options could not start; the running one is not touched.
         """
-        from .attach import check_options
         from .restart import options_after, spec_on_this_machine
+        from .server_connection import check_options
 
         self.require_owned("It cannot be restarted from here.")
         options = options_after(self._options or {}, changes)
@@ -252,7 +252,7 @@ class Session:
 
     def detach(self) -> None:
         """Close the cluster, unless the Jupyter server holds it: the next kernel with this id attaches to it."""
-        from .attach import ServerCluster
+        from .server_connection import ServerCluster
 
         cluster = self._cluster
         if cluster is not None and isinstance(cluster.process, ServerCluster):

@@ -8,7 +8,7 @@ import os
 import sys
 
 from ..machine.lifeline import end_session, watch_parent
-from ..protocol.transport import COMMAND_LIMIT, MessageStream
+from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
 from .engines import warm_up
 from .supervisor import Supervisor
 

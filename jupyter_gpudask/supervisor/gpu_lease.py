@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..machine.leases import HeldLease, Lease
+    from ..machine.leases.waiting_line import Place
     from ..machine.plan import Plan
-    from ..machine.waiting_line import Place
     from ..protocol import ClusterSpec, Start
 
 _INTERVAL = 0.5

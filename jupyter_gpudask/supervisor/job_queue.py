@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterLostError, ClusterStartError
 from ..machine.directories import tail
-from ..protocol.missing_workers import describe_jobs
+from ..protocol.cluster.missing_workers import describe_jobs
 from .batch_system import BatchSystem, run_command
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ class RemoteCluster:
     request
         The options of the cluster.
     cluster_class
-        The class of the profile.
+        The class of the cluster profile.
     """
 
     def __init__(self, request: Start, cluster_class: ClusterClass) -> None:

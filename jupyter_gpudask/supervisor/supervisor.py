@@ -13,7 +13,7 @@ from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, Protocol
 from ..machine.directories import ClusterDirectory
 from ..machine.lifeline import end_session, on_forced_exit
 from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport, parse_command
-from ..protocol.dispatch import answer
+from ..protocol.messages.dispatch import answer
 from .dask_cluster import DaskCluster
 from .engines.configured import has_remote_scheduler
 from .remote_cluster import RemoteCluster
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol import ClusterState
-    from ..protocol.transport import MessageStream
+    from ..protocol.messages.transport import MessageStream
     from .metrics import Status
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import GpuDaskError
 from ..installation import pip_install
-from ..protocol.credentials import read_credentials
+from ..protocol.cluster.credentials import read_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from ..machine.directories import worker_log
 from ..machine.lifeline import die_with_parent
 from .allocator import pool_metrics, take_peak
 from .device import first_device
-from .log import send_output_to
+from .log_file import send_output_to
 from .send_interval import send_sooner
 
 if TYPE_CHECKING:

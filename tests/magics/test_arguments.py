@@ -9,7 +9,7 @@ from IPython.core.error import UsageError
 from jupyter_gpudask.magics.arguments import CELL_OPTIONS, COMMANDS, parse_cell, parse_line, start_help
 from jupyter_gpudask.magics.settings import MagicsSettings
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.protocol.options import field_of, flag_of, start_options
+from jupyter_gpudask.protocol.cluster.options import field_of, flag_of, start_options
 
 DOCS = (Path(__file__).parents[2] / "docs" / "magics.md").read_text()
 OPTIONS = start_options()

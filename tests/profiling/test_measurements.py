@@ -9,7 +9,7 @@ import pytest
 from jupyter_gpudask.profiling.combine import combine
 from jupyter_gpudask.profiling.gpu_clock import GpuClock
 from jupyter_gpudask.profiling.measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse
-from jupyter_gpudask.profiling.scheduler_plugin import SchedulerProfilePlugin
+from jupyter_gpudask.profiling.scheduler_plugin import SchedulerProfilingPlugin
 
 
 def record(**operations):
@@ -127,7 +127,7 @@ def plugin(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr("jupyter_gpudask.profiling.scheduler_plugin.time", lambda: clock[0])
     worker = types.SimpleNamespace(name="0", nthreads=2)
-    plugin = SchedulerProfilePlugin(types.SimpleNamespace(workers={"tcp://a": worker}, tasks={}), "client")
+    plugin = SchedulerProfilingPlugin(types.SimpleNamespace(workers={"tcp://a": worker}, tasks={}), "client")
     plugin.set_time = lambda now: clock.__setitem__(0, now)
     return plugin
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from helpers import ON_GPUS, START_ONE, wait_until
 
-from jupyter_gpudask.protocol.unix_socket import bind_socket, connect_socket, peer_of, socket_path
+from jupyter_gpudask.protocol.messages.unix_socket import bind_socket, connect_socket, peer_of, socket_path
 from jupyter_gpudask.server.kernel_socket import KernelSocket
 
 pytestmark = pytest.mark.cluster
@@ -71,12 +71,12 @@ def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_ow
 
 
 COUNT_JOINS = """
-from jupyter_gpudask.session import attach
-joins, connect = [], attach.connect_socket
+from jupyter_gpudask.session import server_connection
+joins, connect = [], server_connection.connect_socket
 def connect_socket(path):
     joins.append(path)
     return connect(path)
-attach.connect_socket = connect_socket
+server_connection.connect_socket = connect_socket
 """
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, LimitError
 from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, JobState, Start
-from jupyter_gpudask.protocol.missing_workers import describe_jobs
+from jupyter_gpudask.protocol.cluster.missing_workers import describe_jobs
 from jupyter_gpudask.supervisor.engines.configured import import_class
 from jupyter_gpudask.supervisor.engines.ssh import check_capacity
 from jupyter_gpudask.supervisor.remote_cluster import RemoteCluster

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ...errors import AccelerationError, GpuUnavailableError
 from ...installation import pip_install
 from ...machine.gpus import visible_gpus
-from ...session.attach import kernel_id
 from ...session.device_order import set_unheld_first_device
+from ...session.server_connection import kernel_id
 from ..views.base import Note
 
 if TYPE_CHECKING:

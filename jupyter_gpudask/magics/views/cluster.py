@@ -10,8 +10,7 @@ from .base import View
 if TYPE_CHECKING:
     from distributed import Client
 
-    from ...protocol import ClusterState, Ready
-    from ...protocol.joined import Joined
+    from ...protocol import ClusterState, Joined, Ready
     from ...session.running_cluster import RunningCluster
 
 
@@ -82,7 +81,7 @@ def _lines_of_joined(joined: Joined) -> list[str]:
 
 
 def _as_joined(ready: Ready) -> Joined | None:
-    from ...protocol.joined import Joined  # here, because it imports pydantic
+    from ...protocol import Joined  # here, because it imports pydantic
 
     return ready if isinstance(ready, Joined) else None
 

@@ -12,8 +12,7 @@ from .base import View, format_table, html_table, state_at
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...protocol import ClusterState, GpuState, WorkerState
-    from ...protocol.joined import JoinedState
+    from ...protocol import ClusterState, GpuState, JoinedState, WorkerState
 
 _DASH = "–"
 
@@ -83,7 +82,7 @@ def _row(number: int, worker: WorkerState) -> tuple[str, ...]:
 
 
 def _as_joined(state: ClusterState) -> JoinedState | None:
-    from ...protocol.joined import JoinedState
+    from ...protocol import JoinedState
 
     return state if isinstance(state, JoinedState) else None
 

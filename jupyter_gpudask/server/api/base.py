@@ -22,8 +22,8 @@ from ...errors import (
     ProfileNotFoundError,
     SpecError,
 )
-from ...protocol.options import field_of
-from ...protocol.rest import Problem
+from ...protocol.api.rest import Problem
+from ...protocol.cluster.options import field_of
 
 if TYPE_CHECKING:
     from ..clusters.manager import ClusterManager

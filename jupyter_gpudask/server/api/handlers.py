@@ -9,7 +9,7 @@ from http import HTTPStatus
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from ...protocol.rest import (
+from ...protocol.api.rest import (
     AdaptCluster,
     ClusterList,
     ClusterLogs,
@@ -35,12 +35,12 @@ class GpusHandler(GpuDaskAPIHandler):
 
 
 class ProfilesHandler(GpuDaskAPIHandler):
-    """``profiles``: the administrator's profiles."""
+    """``profiles``: the administrator's cluster profiles."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """List the profiles and the default options."""
+        """List the cluster profiles and the default options."""
         policy = self.manager.policy
         self.send_model(
             ProfileList(profiles=policy.listed_profiles(), default=policy.spec({}), only=policy.settings.profiles_only)

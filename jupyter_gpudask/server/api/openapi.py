@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from ..._version import __version__
 from ...protocol import ClusterSpec
-from ...protocol.rest import (
+from ...protocol.api.rest import (
     AdaptCluster,
     ClusterInfo,
     ClusterList,
@@ -26,7 +26,7 @@ from ...protocol.rest import (
     RestartCluster,
     ScaleCluster,
 )
-from ...protocol.stream import StreamMessage
+from ...protocol.api.stream import StreamMessage
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -56,7 +56,13 @@ class _Operation:
 
 _OPERATIONS = (
     _Operation("/gpus", "get", "listGpus", "List the GPUs, with their holders and processes.", response=GpuList),
-    _Operation("/profiles", "get", "listProfiles", "List the profiles, and the default options.", response=ProfileList),
+    _Operation(
+        "/profiles",
+        "get",
+        "listProfiles",
+        "List the cluster profiles, and the default options.",
+        response=ProfileList,
+    ),
     _Operation("/clusters", "get", "listClusters", "List the clusters of this server.", response=ClusterList),
     _Operation(
         "/clusters",

@@ -15,7 +15,7 @@ from ...launcher.cluster_process import ClusterProcess
 
 if TYPE_CHECKING:
     from ...protocol import ClusterClass, ClusterSpec, ClusterState, Progress, Ready
-    from ...protocol.rest import Status
+    from ...protocol.api.rest import Status
     from .kernels import Interpreter
     from .standby import StandbySupervisor
 
@@ -138,7 +138,7 @@ class KernelCluster:
         holder
             The name under which other notebooks see the GPU lease.
         cluster_class
-            The Dask cluster class to use, if a profile names one.
+            The Dask cluster class to use, if a cluster profile names one.
         standby
             The standby supervisor, which is used if it matches.
         max_workers

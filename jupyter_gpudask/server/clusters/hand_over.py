@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ...errors import GpusHandedOverError
-from ...machine.hand_over import clusters_to_ask
 from ...machine.leases import LeaseFolder
+from ...machine.leases.clusters_to_ask import clusters_to_ask
 from .cluster import Notice
 
 if TYPE_CHECKING:
-    from ...machine.waiting_line import Place, Waiting
+    from ...machine.leases.waiting_line import Place, Waiting
     from .cluster import KernelCluster
     from .manager import ClusterManager
 

@@ -21,15 +21,15 @@ from .background_tasks import BackgroundTasks
 from .cluster import KernelCluster
 from .hand_over import HandOver
 from .idle_timeout import IdleTimeout
-from .joined import JoinedCluster
+from .joined_cluster import JoinedCluster
 from .standby import StandbySupervisor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from ...protocol import ClusterSpec
-    from ...protocol.rest import Status
-    from .joined import JoinedConnection
+    from ...protocol.api.rest import Status
+    from .joined_cluster import JoinedConnection
     from .kernels import Interpreter, Kernels
     from .policy import Policy
 
@@ -44,7 +44,7 @@ class ClusterManager:
     kernels
         The kernels of the server.
     policy
-        The administrator's defaults, profiles and limits.
+        The administrator's defaults, cluster profiles and limits.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The specs that the administrator's settings allow: defaults, profiles and limits."""
+"""The specs that the administrator's settings allow: defaults, cluster profiles and limits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from traitlets import TraitError
 
 from ...errors import GpuDaskError, LimitError, ProfileNotFoundError, SpecError
-from ...machine.lease_registry import LeaseRegistry
+from ...machine.leases.registry import LeaseRegistry
 from ...protocol import ClassProfile, ClusterClass, ClusterSpec
-from ...protocol.rest import Profile
+from ...protocol.api.rest import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ class Policy:
         self.settings = settings
 
     def validate_settings(self) -> None:
-        """Raise `TraitError` if the default options, a profile or the directory of leases are invalid."""
+        """Raise `TraitError` if the default options, a cluster profile or the directory of leases are invalid."""
         try:
             self.spec({})
             self.listed_profiles()
@@ -63,7 +63,7 @@ class Policy:
         options
             The options that the user gave; they override those of the profile, or else the default ones.
         profile
-            The name of a profile, which may also be one of the options.
+            The name of a cluster profile, which may also be one of the options.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class Policy:
         return ClusterSpec.parse(base | options, strict=True)
 
     def cluster_class(self, profile: str) -> ClusterClass | None:
-        """The Dask cluster class of a profile; `None` if the profile names none."""
+        """The Dask cluster class of a cluster profile; `None` if the profile names none."""
         class_profile = self._class_profile(profile)
         return None if class_profile is None else ClusterClass(path=class_profile.path, options=class_profile.options)
 
@@ -132,7 +132,7 @@ class Policy:
         return spec
 
     def _is_offered(self, spec: ClusterSpec) -> bool:
-        """Whether a spec is that of a profile or the default one; on the free GPUs instead of all, if it has these."""
+        """Whether a spec is that of a cluster profile or the default; on the free GPUs instead of all if it has all."""
         offered = [self._unchecked_spec({}, ""), *(self._unchecked_spec({}, name) for name in self.settings.profiles)]
         return any(_comparable(spec) == _comparable(each) for each in offered)
 
@@ -143,7 +143,7 @@ class Policy:
             raise LimitError(f"This server limits clusters to {limit} workers.", "Ask for fewer.")
 
     def listed_profiles(self) -> tuple[Profile, ...]:
-        """All profiles, with their specs."""
+        """All cluster profiles, with their specs."""
         return tuple(
             Profile(name=name, title=str(options.get("title", name)), spec=self.spec({}, name))
             for name, options in self.settings.profiles.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...protocol.rest import ClusterInfo
+from ...protocol.api.rest import ClusterInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -80,7 +80,7 @@ def with_gpu_metrics(state: ClusterState, gpus: Iterable[GpuState]) -> ClusterSt
 
 
 def _with_gpu(worker: WorkerState, gpus: dict[str, GpuState]) -> WorkerState:
-    # The cluster class of a profile selects its GPUs itself, and may name its workers after them.
+    # The class of a cluster profile selects its GPUs itself, and may name its workers after them.
     gpu = gpus.get(worker.gpu_uuid or worker.name)
     if gpu is None:
         return worker

@@ -11,7 +11,7 @@ import psutil
 from ...errors import GpuUnavailableError
 from ...machine.gpus import list_gpus
 from ...machine.leases import Lease, LeaseFolder
-from ...protocol.rest import GpuHolder, GpuInfo, GpuList, GpuUser
+from ...protocol.api.rest import GpuHolder, GpuInfo, GpuList, GpuUser
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

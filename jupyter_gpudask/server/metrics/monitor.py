@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ...protocol import ClusterState
-    from ...protocol.rest import ClusterInfo, GpuInfo, GpuList
+    from ...protocol.api.rest import ClusterInfo, GpuInfo, GpuList
     from ..clusters.cluster import KernelCluster
     from ..clusters.manager import ClusterManager
 

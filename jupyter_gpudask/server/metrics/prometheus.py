@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from ...protocol.rest import GpuInfo, Status
+    from ...protocol.api.rest import GpuInfo, Status
     from ..clusters.cluster import KernelCluster
     from ..clusters.manager import ClusterManager
     from .monitor import Monitor

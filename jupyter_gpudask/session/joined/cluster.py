@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...client import joined
+from ...client import joined_client
 from ...errors import BackendUnavailableError, ClusterLostError, NotOwnedError
 from ...protocol import ClusterSpec
 from .panel import PanelReports
@@ -35,7 +35,7 @@ class JoinedCluster:
     client
         The Dask client.
     ready
-        The connection, a `jupyter_gpudask.protocol.joined.Joined`.
+        The connection, a `jupyter_gpudask.protocol.Joined`.
     """
 
     def __init__(self, client: KernelClient, ready: Ready) -> None:
@@ -65,7 +65,7 @@ class JoinedCluster:
         ClusterLostError
             The scheduler did not respond.
         """
-        state = await self._ask(joined.read_state(self.client))
+        state = await self._ask(joined_client.read_state(self.client))
         return state.model_copy(update={"engine": self.ready.engine})  # before the first heartbeat with a GPU, too
 
     async def scale(self, workers: int) -> ClusterState:  # noqa: ARG002 - as the contract says
@@ -99,19 +99,21 @@ class JoinedCluster:
         BackendUnavailableError
             A worker has no GPU, lacks one of the libraries `names`, or has another version than the kernel.
         """
-        here = {name: found for name, found in (await asyncio.to_thread(joined.versions_of, names)).items() if found}
-        workers = await self._ask(joined.read_worker_names(self.client))
+        here = {
+            name: found for name, found in (await asyncio.to_thread(joined_client.versions_of, names)).items() if found
+        }
+        workers = await self._ask(joined_client.read_worker_names(self.client))
         new = [address for address in workers if any((address, name) not in self._checked for name in here)]
         if not new:
             return
-        found = await self._ask(joined.versions_on_workers(self.client, list(here), new), _IMPORT_TIMEOUT)
+        found = await self._ask(joined_client.versions_on_workers(self.client, list(here), new), _IMPORT_TIMEOUT)
         silent = [address for address in new if address not in found]
         if silent:
             raise BackendUnavailableError(
                 f"The worker {silent[0]} does not respond, or its environment has no jupyter_gpudask.",
                 f"Install it there, {_OTHER_LIBRARIES}",
             )
-        without = await self._ask(joined.workers_without_gpu(self.client, new))
+        without = await self._ask(joined_client.workers_without_gpu(self.client, new))
         if without:
             raise BackendUnavailableError(
                 f"A GPU cell needs a GPU on every worker, and the worker {without[0]} has none.",
@@ -129,17 +131,19 @@ class JoinedCluster:
 
     async def worker_log(self, worker: str, lines: int = 50) -> str:
         """The last lines of the log that a worker keeps in memory; empty if there is no such worker."""
-        names = await self._ask(joined.read_worker_names(self.client))
+        names = await self._ask(joined_client.read_worker_names(self.client))
         address = next((address for address, name in names.items() if name == worker), None)
-        return "" if address is None else await self._ask(joined.worker_log(self.client, address, lines))
+        return "" if address is None else await self._ask(joined_client.worker_log(self.client, address, lines))
 
     async def scheduler_log(self, lines: int) -> str:
         """The last lines of the log that the scheduler keeps in memory."""
-        return await self._ask(joined.scheduler_log(self.client, lines))
+        return await self._ask(joined_client.scheduler_log(self.client, lines))
 
     def log(self, lines: int = 200) -> str:
         """The last lines of the log that the scheduler keeps in memory."""
-        text: str = self.client.sync(joined.scheduler_log, self.client, lines, callback_timeout=_RESPONSE_TIMEOUT)
+        text: str = self.client.sync(
+            joined_client.scheduler_log, self.client, lines, callback_timeout=_RESPONSE_TIMEOUT
+        )
         return text
 
     async def leave(self) -> None:
@@ -150,7 +154,7 @@ class JoinedCluster:
                 task.cancel()
         if self.running:
             with suppress(ClusterLostError):
-                await self._ask(joined.leave_cluster(self.client), _LEAVE_TIMEOUT)
+                await self._ask(joined_client.leave_cluster(self.client), _LEAVE_TIMEOUT)
 
     async def close(self) -> None:
         """Leave the cluster as it is: others use it."""

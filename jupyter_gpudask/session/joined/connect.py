@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...client.joined import connect_joined
+from ...client.joined_client import connect_joined
 from ...errors import ConnectError
-from ...protocol.joined import Joined
+from ...protocol import Joined
 from ..background_imports import BackgroundImports
 from ..running_cluster import RunningCluster
 from .check import check_scheduler

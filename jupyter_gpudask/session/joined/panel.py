@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ...errors import ClusterLostError, NotOwnedError, ProtocolError
 from ...protocol import StateReport, parse_command
-from ...protocol.dispatch import answer
-from ..attach import connect_panel
+from ...protocol.messages.dispatch import answer
+from ..server_connection import connect_panel
 
 if TYPE_CHECKING:
     from ...protocol import ClusterState
-    from ...protocol.transport import MessageStream
+    from ...protocol.messages.transport import MessageStream
     from .cluster import JoinedCluster
 
 logger = logging.getLogger(__name__)

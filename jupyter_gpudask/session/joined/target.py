@@ -11,7 +11,7 @@ from typing import Any
 from distributed import Security
 
 from ...errors import ConnectError, SpecError
-from ...protocol.credentials import read_credentials
+from ...protocol.cluster.credentials import read_credentials
 
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):([0-9]{1,5})/?")
 _DEFAULT_TIMEOUT = 30.0
@@ -66,8 +66,8 @@ def parse_target(
     scheduler_file
         The file that ``dask scheduler --scheduler-file`` has written.
     security
-        A file for `jupyter_gpudask.protocol.credentials.read_credentials`. Without it the credentials for ``tls`` are
-        those of Dask's configuration.
+        A file for `jupyter_gpudask.protocol.cluster.credentials.read_credentials`. Without it the credentials
+        for ``tls`` are those of Dask's configuration.
     start_timeout
         Seconds until the connection must be there.
 

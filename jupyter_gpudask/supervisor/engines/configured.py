@@ -32,7 +32,7 @@ def has_remote_scheduler(cluster_class: ClusterClass) -> bool:
 
 
 def import_class(cluster_class: ClusterClass) -> Any:
-    """The class, or the function, that a profile names.
+    """The class, or the function, that a cluster profile names.
 
     Raises
     ------

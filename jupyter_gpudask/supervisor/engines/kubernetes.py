@@ -1,4 +1,4 @@
-"""Clusters of Dask's operator for Kubernetes, from a profile of `dask_kubernetes.operator.KubeCluster`."""
+"""Clusters of Dask's operator for Kubernetes, from a cluster profile of `dask_kubernetes.operator.KubeCluster`."""
 
 from __future__ import annotations
 

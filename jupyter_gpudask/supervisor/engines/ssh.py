@@ -111,7 +111,7 @@ class HostsCluster(SpecCluster):
 
 
 def check_capacity(workers: int, capacity: int) -> None:
-    """Raise `GpuUnavailableError` if the hosts of a profile have fewer workers."""
+    """Raise `GpuUnavailableError` if the hosts of a cluster profile have fewer workers."""
     if workers > capacity:
         raise GpuUnavailableError(
             f"{workers} workers were requested, and the hosts of this profile have {capacity}.",

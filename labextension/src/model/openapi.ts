@@ -28,7 +28,7 @@ export type paths = {
       path?: never;
       cookie?: never;
     };
-    /** List the profiles, and the default options. */
+    /** List the cluster profiles, and the default options. */
     get: operations['listProfiles'];
     put?: never;
     post?: never;
@@ -577,9 +577,9 @@ export type components = {
      *     kernel_id
      *         The kernel.
      *     spec
-     *         Its options; options that are left out are those of the profile.
+     *         Its options; options that are left out are those of the cluster profile.
      *     profile
-     *         The name of a profile; empty for the default.
+     *         The name of a cluster profile; empty for the default.
      */
     CreateCluster: {
       /** Kernel Id */
@@ -979,7 +979,7 @@ export type components = {
     };
     /**
      * Profile
-     * @description A profile: options of a cluster under a name that the administrator chose.
+     * @description A cluster profile: options of a cluster under a name that the administrator chose.
      *
      *     Attributes
      *     ----------
@@ -999,12 +999,12 @@ export type components = {
     };
     /**
      * ProfileList
-     * @description The profiles.
+     * @description The cluster profiles.
      *
      *     Attributes
      *     ----------
      *     profiles
-     *         The profiles.
+     *         The cluster profiles.
      *     default
      *         The options of a cluster that is requested without options.
      *     only
@@ -1528,7 +1528,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description List the profiles, and the default options. */
+      /** @description List the cluster profiles, and the default options. */
       200: {
         headers: {
           [name: string]: unknown;

@@ -1,0 +1,311 @@
+"""Leases on GPUs: files in a folder of the user, each locked as long as the process that holds the GPUs lives.
+
+Every supervisor takes its leases here, so that no two clusters of one user get the same GPU, also not from two Jupyter
+servers. A lease ends with its process, however that ends, because Linux releases the lock. If the administrator has set
+a directory for all users, a lease has a second file there, without the name of the notebook: see `registry`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import tempfile
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from jupyter_core.paths import jupyter_runtime_dir
+
+from .registry import LeaseRegistry, PublicLease, clock_time
+from .waiting_line import IDLE_SUFFIX, WaitingLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from .waiting_line import Place
+
+logger = logging.getLogger(__name__)
+
+_SUFFIX = ".lease"
+_UNFINISHED = ".unfinished"
+_MUTEX = "mutex"
+
+
+@dataclass(frozen=True)
+class Lease:
+    """GPUs and their holder.
+
+    Attributes
+    ----------
+    gpus
+        UUIDs.
+    holder
+        The name of the holder: a notebook, or a program.
+    kernel_id
+        The kernel of the cluster; empty if unknown.
+    pid
+        The process that holds them, on its own host and in its own container; 0 if it is known only from the directory
+        for all users.
+    share
+        Whether other clusters that share may hold them too.
+    public
+        The name of its file in the directory for all users; empty without one.
+    """
+
+    gpus: tuple[str, ...]
+    holder: str
+    kernel_id: str
+    pid: int
+    share: bool
+    public: str = ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is in this user's folder, and not only in the directory for all users."""
+        return self.pid != 0
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self | None:
+        """Read a file; `None` if it is not a lease."""
+        try:
+            content = json.loads(path.read_text())
+            return cls(**{**content, "gpus": tuple(content["gpus"])})
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+
+class HeldLease:
+    """A lease of this process; it ends with `release` or with the process.
+
+    Parameters
+    ----------
+    lease
+        The lease.
+    folder
+        Where it is written.
+    public
+        Its file in the directory for all users, and the descriptor of that.
+    """
+
+    def __init__(self, lease: Lease, folder: Path, public: tuple[Path, int] | None = None) -> None:
+        self._lease, self._public = lease, public
+        unfinished, self._lock = _write(lease, folder)
+        self._path = unfinished.rename(unfinished.with_suffix(_SUFFIX))
+
+    def release(self) -> None:
+        """End the lease."""
+        _remove(self._path, self._lock)
+        if self._public is not None:
+            _remove(*self._public)
+
+    def rename(self, holder: str) -> None:
+        """Change the name of the holder; only inside `LeaseFolder.locked`.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written; the lease is unchanged.
+        """
+        lease = replace(self._lease, holder=holder)
+        unfinished, lock = _write(lease, self._path.parent)
+        unfinished.replace(self._path)
+        os.close(self._lock)
+        self._lease, self._lock = lease, lock
+
+
+def _remove(path: Path, lock: int) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:  # without its lock it is not a lease, and the next process that takes one removes it
+        logger.warning("The lease %s cannot be removed: %s", path, error)
+    os.close(lock)
+
+
+def _write(lease: Lease, folder: Path) -> tuple[Path, int]:
+    """Write a locked file under a temporary name, so that readers never find an incomplete one."""
+    # The pid is not unique: containers and hosts can share a home directory.
+    lock, name = tempfile.mkstemp(_UNFINISHED, f"{lease.pid}-", folder)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        values = asdict(lease)
+        if not lease.public:
+            del values["public"]  # earlier versions would not read it
+        content = json.dumps(values).encode()
+        while content:
+            content = content[os.write(lock, content) :]
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        os.close(lock)
+        raise
+    return Path(name), lock
+
+
+class LeaseFolder:
+    """The leases of this user, and what is known of those of others.
+
+    Parameters
+    ----------
+    path
+        By default a folder in Jupyter's runtime directory.
+    registry
+        The directory for all users, by default that of the environment.
+
+    Attributes
+    ----------
+    path
+        The folder.
+    line
+        The starts that wait for GPUs, of all users if there is a directory for them.
+    idle
+        The clusters whose GPUs can be asked for, the one first that has been idle longest.
+    """
+
+    def __init__(self, path: Path | None = None, registry: LeaseRegistry | None = None) -> None:
+        self.path = path or Path(jupyter_runtime_dir()) / "gpudask-leases"
+        self._registry = registry or LeaseRegistry.from_environment()
+        place = self._registry.path if self._registry else self.path
+        self.line, self.idle = WaitingLine(place), WaitingLine(place, IDLE_SUFFIX)
+
+    @contextmanager
+    def locked(self) -> Iterator[list[Lease]]:
+        """The current leases, while no other process can take one; stale ones are removed.
+
+        Raises
+        ------
+        OSError
+            The folder, or the directory for all users, cannot be created or written to.
+        """
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mutex = os.open(self.path / _MUTEX, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(mutex, fcntl.LOCK_EX)
+            for path in [*self._files(), *self.path.glob(f"*{_UNFINISHED}")]:
+                if not _is_held(path):
+                    path.unlink(missing_ok=True)
+            with self._registry.locked() if self._registry else nullcontext():
+                yield self.read()
+        finally:
+            os.close(mutex)
+
+    def take(self, gpus: Sequence[str], *, holder: str, kernel_id: str, share: bool) -> HeldLease:
+        """Take a lease on the GPUs with these UUIDs; only inside `locked`."""
+        public = self._registry.take(gpus, share=share) if self._registry else None
+        lease = Lease(
+            gpus=tuple(gpus),
+            holder=holder or f"process {os.getppid()}",
+            kernel_id=kernel_id,
+            pid=os.getpid(),
+            share=share,
+            public="" if public is None else public[0].name,
+        )
+        try:
+            return HeldLease(lease, self.path, public)
+        except OSError:
+            if public is not None:
+                _remove(*public)
+            raise
+
+    def place_of(self, error: OSError) -> Path:
+        """The directory that an error of `locked` or `take` is about."""
+        registry = self._registry
+        is_public = registry is not None and error.filename and Path(error.filename).is_relative_to(registry.path)
+        return registry.path if registry is not None and is_public else self.path
+
+    def read(self) -> list[Lease]:
+        """The leases whose process lives. Of those of others only the user and the times are known."""
+        own = self._read_own()
+        named = {lease.public for lease in own}
+        others = [lease for lease in self._registry.read() if lease.name not in named] if self._registry else []
+        if not others:
+            return own
+        idle = {(each.lease.uid, frozenset(each.lease.gpus)): each.lease.since for each in self.idle.read()}
+
+        def holder_of(lease: PublicLease) -> str:
+            since = idle.get((lease.uid, frozenset(lease.gpus)))
+            return lease.holder + ("" if since is None else f", idle since {clock_time(since)}")
+
+        return own + [Lease(lease.gpus, holder_of(lease), "", 0, lease.share, lease.name) for lease in others]
+
+    def read_public(self) -> list[PublicLease]:
+        """The leases whose process lives, with the user id of each holder, which nobody can forge."""
+        public = self._registry.read() if self._registry else []
+        names = {lease.name for lease in public}
+        own = [lease for lease in self._read_own() if lease.public not in names]
+        return public + [PublicLease("", lease.gpus, lease.share, os.geteuid(), 0.0) for lease in own]
+
+    def wanted_before(self, place: Place | None, gpus: Iterable[str]) -> list[Lease]:
+        """What the starts before `place` in the line wait for, as if they held it; see `WaitingLine.before`."""
+        found = self.line.before(place, gpus)
+        return [Lease(each.lease.gpus, each.description, "", 0, each.lease.share) for each in found]
+
+    def gpus_of_user(self, *, without: int | None = None) -> set[str]:
+        """The UUIDs of the GPUs that clusters of this user hold, in all containers.
+
+        Parameters
+        ----------
+        without
+            The pid of a supervisor whose lease does not count.
+        """
+        own = self._read_own()
+        left_out = {lease.public for lease in own if lease.pid == without}
+        found = {uuid for lease in own if lease.pid != without for uuid in lease.gpus}
+        for lease in self._registry.read() if self._registry else ():
+            if lease.uid == os.geteuid() and lease.name not in left_out:
+                found.update(lease.gpus)
+        return found
+
+    def _read_own(self) -> list[Lease]:
+        found = (Lease.from_file(path) for path in self._files() if _is_held(path))
+        return [lease for lease in found if lease is not None]
+
+    def remove_stale(self) -> None:
+        """Remove the leases of processes that have ended."""
+        try:
+            if any(not _is_held(path) for path in self._files()):
+                with self.locked():
+                    pass
+        except OSError as error:  # they hold nothing, and the next process that takes a lease removes them
+            logger.warning("Stale leases cannot be removed from %s: %s", self.path, error)
+
+    def _files(self) -> list[Path]:
+        return sorted(self.path.glob(f"*{_SUFFIX}"))
+
+
+THIS_KERNEL = "this kernel"
+"""The name of the holder if it is the supervisor of the kernel that asks."""
+
+
+def holders_of(leases: Iterable[Lease], *, supervisor: int | None = None) -> dict[str, list[str]]:
+    """The names of the holders of each GPU that is held, by UUID.
+
+    Parameters
+    ----------
+    leases
+        The leases of all clusters.
+    supervisor
+        The pid of the supervisor of the kernel that asks, if it has one.
+    """
+    holders: dict[str, list[str]] = {}
+    for lease in leases:
+        for uuid in lease.gpus:
+            holders.setdefault(uuid, []).append(THIS_KERNEL if lease.pid == supervisor else lease.holder)
+    return holders
+
+
+def _is_held(path: Path) -> bool:
+    """Whether the process that wrote the file lives. The lock is shared, so that several processes can check."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(lock)

@@ -1,0 +1,286 @@
+"""Request and response bodies of the REST API."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ..cluster.spec import ClusterSpec
+from ..cluster.state import ClusterState, GpuState
+
+Status = Literal["starting", "ready", "closing", "closed", "failed"]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
+
+
+class _Question(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Problem(_Answer):
+    """The error of a request.
+
+    Attributes
+    ----------
+    message
+        What is wrong, as a sentence.
+    fix
+        What to do about it; may be empty.
+    kind
+        The name of the class in `jupyter_gpudask.errors`; empty for other errors.
+    field
+        The field of the request body that is wrong; may be empty.
+    others
+        The other fields that are wrong.
+    """
+
+    message: str
+    fix: str = ""
+    kind: str = ""
+    field: str = ""
+    others: tuple[Problem, ...] = ()
+
+
+class GpuUser(_Answer):
+    """A process that has a CUDA context on a GPU.
+
+    Attributes
+    ----------
+    pid
+        Its process id.
+    name, user
+        The name of the program and of the user who runs it; `None` if unknown.
+    memory
+        Device memory that it uses, in bytes.
+    kernel_id
+        The kernel, if the process is a kernel or belongs to its cluster; `None` for other processes.
+    notebook
+        The name of the notebook, if the process is its kernel; else `None`.
+    """
+
+    pid: int
+    name: str | None = None
+    user: str | None = None
+    memory: int | None = None
+    kernel_id: str | None = None
+    notebook: str | None = None
+
+
+class GpuHolder(_Answer):
+    """A cluster that holds a GPU.
+
+    Attributes
+    ----------
+    name
+        The name of a notebook, or of a program.
+    kernel_id
+        The kernel of the cluster; `None` if unknown.
+    share
+        Whether other clusters that share may hold it too.
+    """
+
+    name: str
+    kernel_id: str | None = None
+    share: bool = False
+
+
+class GpuInfo(GpuState):
+    """A GPU, the clusters that hold it, and the processes that use it.
+
+    Attributes
+    ----------
+    holders
+        The clusters that hold it.
+    users
+        The processes that use it.
+    hidden_use
+        Whether no cluster holds it and more of its memory is used than by the listed processes: NVML does not list
+        processes of other containers.
+    """
+
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
+
+    holders: tuple[GpuHolder, ...] = ()
+    users: tuple[GpuUser, ...] = ()
+    hidden_use: bool = False
+
+
+class GpuList(_Answer):
+    """The GPUs of the machine.
+
+    Attributes
+    ----------
+    gpus
+        In PCI bus order.
+    reason, fix
+        Why there are none, or fewer than before, and what to do; else empty.
+    """
+
+    gpus: tuple[GpuInfo, ...] = ()
+    reason: str = ""
+    fix: str = ""
+
+
+class Profile(_Answer):
+    """A cluster profile: options of a cluster under a name that the administrator chose.
+
+    Attributes
+    ----------
+    name
+        The name with which it is requested.
+    title
+        The title that users see.
+    spec
+        The options.
+    """
+
+    name: str
+    title: str
+    spec: ClusterSpec
+
+
+class ProfileList(_Answer):
+    """The cluster profiles.
+
+    Attributes
+    ----------
+    profiles
+        The cluster profiles.
+    default
+        The options of a cluster that is requested without options.
+    only
+        Whether clusters with other options than these are refused.
+    """
+
+    profiles: tuple[Profile, ...]
+    default: ClusterSpec
+    only: bool = False
+
+
+class ClusterInfo(_Answer):
+    """A kernel's cluster.
+
+    Attributes
+    ----------
+    kernel_id
+        The kernel.
+    name
+        The names of its notebooks, or the kernel's name.
+    notebooks
+        Paths of the notebooks and consoles that use the kernel.
+    status
+        ``starting``, ``ready``, ``closing``, ``closed`` or ``failed``.
+    reason, fix
+        Why it failed or was closed, and what to do.
+    log
+        The last lines of the log of the process that failed.
+    spec
+        The options.
+    since
+        When this status began, in seconds since the epoch.
+    workers_ready, workers_total
+        The progress of the start.
+    notes
+        Sentences on what a start waits for, on hosts that are lost, and on jobs of a batch system without a worker.
+    wanted_by
+        Who waits for its GPUs and gets them at `given_over_at`, such as ``user anna since 14:05``; empty for nobody.
+    given_over_at
+        When the cluster is closed for that, in seconds since the epoch; `None` if it is not.
+    engine
+        ``cuda`` or ``cpu``; `None` until it is decided.
+    stand_in
+        Why the CPU stands in for GPUs; else empty.
+    gpus
+        UUIDs of its GPUs.
+    pid
+        The pid of the supervisor; `None` if there is none.
+    dashboard
+        The path of Dask's dashboard below the server's base URL; `None` if there is none.
+    joined
+        The address of the scheduler, if the kernel is connected to a cluster that somebody else started; else empty.
+    automatic
+        Whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask on``.
+    state
+        Its last reported state.
+    """
+
+    kernel_id: str
+    name: str
+    notebooks: tuple[str, ...] = ()
+    status: Status
+    reason: str = ""
+    fix: str = ""
+    log: str = ""
+    spec: ClusterSpec
+    since: float
+    workers_ready: int = 0
+    workers_total: int = 0
+    notes: tuple[str, ...] = ()
+    wanted_by: str = ""
+    given_over_at: float | None = None
+    engine: Literal["cuda", "cpu"] | None = None
+    stand_in: str = ""
+    gpus: tuple[str, ...] = ()
+    pid: int | None = None
+    dashboard: str | None = None
+    joined: str = ""
+    automatic: bool = False
+    state: ClusterState | None = None
+
+
+class ClusterList(_Answer):
+    """The clusters of this server."""
+
+    clusters: tuple[ClusterInfo, ...]
+
+
+class CreateCluster(_Question):
+    """Request body that starts the cluster of a kernel.
+
+    Attributes
+    ----------
+    kernel_id
+        The kernel.
+    spec
+        Its options; options that are left out are those of the cluster profile.
+    profile
+        The name of a cluster profile; empty for the default.
+    """
+
+    kernel_id: str = Field(min_length=1, max_length=100)
+    spec: dict[str, Any] = Field(default_factory=dict)
+    profile: str = Field("", max_length=100)
+
+
+class RestartCluster(_Question):
+    """Request body that restarts a cluster; options that `spec` leaves out are unchanged."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+
+
+class ScaleCluster(_Question):
+    """Request body that scales a cluster to `workers` workers."""
+
+    workers: int = Field(ge=1, le=256)
+
+
+class AdaptCluster(_Question):
+    """Request body that lets the number of workers follow the work, from `minimum` to `maximum`."""
+
+    minimum: int = Field(ge=1, le=256)
+    maximum: int = Field(ge=1, le=256)
+
+    @model_validator(mode="after")
+    def _is_range(self) -> Self:
+        if self.minimum > self.maximum:
+            raise ValueError(f"The minimum {self.minimum} is more than the maximum {self.maximum}.")
+        return self
+
+
+class ClusterLogs(_Answer):
+    """The last lines of the logs of a cluster, by worker name; ``supervisor`` is the log of Dask's scheduler."""
+
+    logs: dict[str, str]

@@ -1,0 +1,1 @@
+"""A cluster: its options and its state."""

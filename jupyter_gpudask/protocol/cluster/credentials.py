@@ -1,0 +1,56 @@
+"""The file with TLS credentials that ``--security`` names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ...errors import ConnectError
+from .state import TlsCredentials
+
+_KEYS = ("ca", "certificate", "key")
+
+
+def read_credentials(name: str) -> TlsCredentials:
+    """Read a YAML or JSON file with the texts ``ca``, ``certificate`` and ``key``.
+
+    Each is a PEM text, or the path of a PEM file, relative to the folder of the file. With the name ``-`` they are the
+    first line of the standard input.
+
+    Raises
+    ------
+    ConnectError
+        The file, or one that it names, cannot be read, or lacks a text; the message has nothing of its content.
+    """
+    import yaml  # type: ignore[import-untyped]
+
+    file = Path(name).expanduser()
+    try:
+        content: Any = yaml.safe_load(sys.stdin.readline() if name == "-" else file.read_text())
+    except OSError as error:
+        raise _unreadable(name, error) from None
+    except (ValueError, yaml.YAMLError):
+        content = None  # what the parser says could show a key
+    if not isinstance(content, dict) or not all(isinstance(content.get(key), str) for key in _KEYS):
+        raise ConnectError(
+            f"The file of --security {name} does not have the texts {', '.join(_KEYS)}.",
+            "Write each as a path or as a PEM text; see docs/many-machines.md.",
+        )
+    return TlsCredentials(**{key: _pem_text(content[key], file.parent) for key in _KEYS})
+
+
+def _pem_text(value: str, folder: Path) -> str:
+    if "\n" in value:
+        return value
+    try:
+        return (folder / Path(value).expanduser()).read_text()
+    except (OSError, ValueError) as error:
+        raise _unreadable(value, error) from None
+
+
+def _unreadable(name: str, error: Exception) -> ConnectError:
+    reason = getattr(error, "strerror", None) or "it is no text"
+    return ConnectError(
+        f"The file {name} of --security cannot be read: {reason}.", "Give the path of an existing file."
+    )

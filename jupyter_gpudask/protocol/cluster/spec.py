@@ -1,0 +1,271 @@
+"""The options of a cluster: the one place where they are declared and validated.
+
+A field of `ClusterSpec` has the type, the validator, the default, the allowed values in words (``description``) and
+the option of ``%gpudask start`` (`Option`). The parser, the completion and the help of the magic, the REST interface
+and the messages of `SpecError` are derived from it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+)
+
+from ...errors import OptionConflictError, SpecError
+from ...quantities import parse_amount, parse_gpus, parse_pairs, parse_range
+from .options import Option, flag_of, start_options
+
+_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# The engine sets these from `gpus`.
+_RESERVED_ENVIRONMENT = frozenset({"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
+
+_SIZE_OR_FRACTION = "a fraction of the memory above 0 and up to 1, a size such as 20GB, or none"
+
+Amount = Annotated[
+    int | float | None,
+    BeforeValidator(parse_amount),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "null"},
+                {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+                {"type": "integer", "minimum": 10**6, "exclusiveMaximum": 2**63},
+                {"type": "string", "pattern": "^([1-9][0-9]{0,4} ?[MGT]i?B|none)$"},
+            ]
+        }
+    ),
+]
+
+
+class ClusterSpec(BaseModel):
+    """The options of a cluster, each with its default; sizes of memory are bytes, or a fraction of the memory."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    gpus: Annotated[
+        Any,
+        BeforeValidator(parse_gpus),
+        Option(
+            "WHICH",
+            "the GPUs, with one worker each: all, free (those that no cluster holds), a count (those with the most "
+            "free memory), or indices in the order of the PCI bus and UUIDs with commas, such as 0,3 or GPU-5a0c...",
+            words=("all", "free"),
+        ),
+    ] = Field(
+        "all",
+        description="all, free, a count of at least 1, or indices and GPU- or MIG- UUIDs with commas (3, for index 3)",
+        json_schema_extra={
+            "anyOf": [
+                {"const": "all"},
+                {"const": "free"},
+                {"type": "integer", "minimum": 1},
+                {"type": "string", "pattern": "^[1-9][0-9]{0,3}$"},
+                {
+                    "type": "array",
+                    "items": {
+                        "anyOf": [
+                            {"type": "integer", "minimum": 0},
+                            {"type": "string", "pattern": "^(GPU|MIG)-"},
+                        ]
+                    },
+                    "minItems": 1,
+                    "uniqueItems": True,
+                },
+            ]
+        },
+    )
+    workers: Annotated[
+        int | None,
+        Option(
+            "N",
+            "use the CPU stand-in, with N workers; without N, one for each two cores and at most 4",
+            flag="--cpu",
+            value_is_optional=True,
+        ),
+    ] = Field(None, ge=1, le=256, description="a whole number from 1 to 256")
+    engine: Annotated[
+        Literal["auto", "cuda", "cpu"],
+        Option("NAME", "cuda for GPUs, cpu for the CPU stand-in, or auto for cuda if there is a GPU"),
+    ] = Field("auto", description="auto, cuda or cpu")
+    pool: Annotated[
+        Amount,
+        Option(
+            "AMOUNT",
+            "device memory that RMM reserves on each GPU at the start, for CuPy and cuDF together; with none the pool "
+            "grows as needed",
+            words=("none",),
+        ),
+    ] = Field(None, description=_SIZE_OR_FRACTION)
+    spilling: Annotated[
+        Literal["dask", "cudf", "off"],
+        Option("NAME", "what moves data off a full GPU: dask (results of tasks), cudf (its own buffers) or off"),
+    ] = Field("dask", description="dask, cudf or off")
+    spill_threshold: Annotated[
+        Amount,
+        Option(
+            "AMOUNT",
+            "device memory above which Dask moves results to the host; not a limit, because memory that a running task "
+            "allocates does not count",
+            words=("none",),
+        ),
+    ] = Field(0.8, description=_SIZE_OR_FRACTION)
+    memory_limit: Annotated[
+        Amount | Literal["auto"],
+        Option("AMOUNT", "host memory of each worker; auto divides the machine's memory equally", words=("none",)),
+    ] = Field("auto", description=f"auto, {_SIZE_OR_FRACTION}", union_mode="left_to_right")
+    threads: Annotated[
+        int | None,
+        Option("N", "threads of each worker; 1 on a GPU, and an equal share of the cores on the CPU stand-in"),
+    ] = Field(None, ge=1, le=256, description="a whole number from 1 to 256")
+    share: Annotated[
+        bool, Option("yes|no", "allow other clusters that are also started with it to use the same GPUs")
+    ] = Field(default=False, description="yes or no")
+    wait: Annotated[
+        bool,
+        Option(
+            "yes|no",
+            "stand in line while other clusters hold the GPUs, and start when they are free",
+            value_is_optional=True,
+        ),
+    ] = Field(default=False, description="yes or no")
+    adapt: Annotated[
+        tuple[int, int] | None,
+        BeforeValidator(parse_range),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "null"},
+                    {
+                        "type": "array",
+                        "items": {"type": "integer", "minimum": 1, "maximum": 256},
+                        "minItems": 2,
+                        "maxItems": 2,
+                    },
+                ]
+            }
+        ),
+        Option(
+            "MIN,MAX",
+            "let Dask close idle workers and start them when there is work, from MIN to MAX, as %gpudask adapt does",
+            words=("none",),
+        ),
+    ] = Field(None, description="none, or two whole numbers from 1 to 256, the smaller one first, such as 1,4")
+    protocol: Annotated[
+        Literal["unix", "tcp", "ucx"],
+        Option("NAME", "how workers communicate: unix (sockets of this user), tcp (with TLS), or ucx (NVLink, no TLS)"),
+    ] = Field("unix", description="unix, tcp or ucx")
+    resources: Annotated[
+        dict[str, float],
+        BeforeValidator(lambda value: parse_pairs(value, float)),
+        Option("NAME=AMOUNT", "Dask resources of each worker, in addition to GPU=1"),
+    ] = Field(
+        default_factory=dict,
+        description="NAME=AMOUNT with an amount above 0, such as GPU=1",
+        json_schema_extra={
+            "propertyNames": {"minLength": 1},
+            "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
+        },
+    )
+    environment: Annotated[
+        dict[str, str],
+        BeforeValidator(lambda value: parse_pairs(value, str)),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "propertyNames": {
+                            "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
+                            "not": {"enum": ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"]},
+                        },
+                        "additionalProperties": {"type": "string", "pattern": "^[^\\u0000]*$"},
+                    },
+                    {"type": "array", "items": {"type": "string", "pattern": "^(?!CUDA_)[A-Za-z_]+=[^\\u0000]*$"}},
+                ]
+            },
+            mode="validation",
+        ),
+        Option("NAME=VALUE", "an environment variable of each worker"),
+    ] = Field(
+        default_factory=dict,
+        description="NAME=VALUE, where the name is not CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER (use --gpus)",
+    )
+    start_timeout: Annotated[float, Option("SECONDS", "how long to wait until all workers are up")] = Field(
+        120.0, gt=0, le=3600, description="seconds above 0 and up to 3600"
+    )
+    dashboard: Annotated[
+        bool,
+        Option(
+            "yes|no",
+            "serve Dask's dashboard at an address with a token; with a Jupyter server the panel shows it anyway",
+            value_is_optional=True,
+        ),
+    ] = Field(default=False, description="yes or no")
+    profile: Annotated[str, Option("NAME", "a profile that the administrator of the Jupyter server has set up")] = (
+        Field("", max_length=100, description="the name of a profile of the Jupyter server")
+    )
+
+    @property
+    def requires_gpus(self) -> bool:
+        """Whether a cluster without a GPU would be an error: otherwise the CPU stand-in is used."""
+        return self.engine == "cuda" or self.gpus not in ("all", "free")
+
+    @field_validator("resources")
+    @classmethod
+    def _resources_above_zero(cls, resources: dict[str, float]) -> dict[str, float]:
+        if not all(0 < amount < float("inf") for amount in resources.values()):
+            raise ValueError("amounts must be above 0")
+        return resources
+
+    @field_validator("environment")
+    @classmethod
+    def _environment_is_settable(cls, environment: dict[str, str]) -> dict[str, str]:
+        for name, value in environment.items():
+            if name in _RESERVED_ENVIRONMENT or not _ENVIRONMENT_NAME.fullmatch(name) or "\0" in value:
+                raise ValueError("not a valid environment variable")
+        return environment
+
+    @classmethod
+    def parse(cls, options: dict[str, Any], *, strict: bool = False) -> ClusterSpec:
+        """Validate `options`.
+
+        Parameters
+        ----------
+        options
+            Values by name of field; the others have their defaults.
+        strict
+            Whether numbers must have that type, as in JSON; text from a command line is converted otherwise.
+
+        Raises
+        ------
+        SpecError
+            A value is not allowed, options contradict each other, or an option does not exist.
+        """
+        try:
+            spec = cls.model_validate(options, strict=strict)
+        except ValidationError as error:
+            names = dict.fromkeys(str(each["loc"][0]) for each in error.errors(include_url=False))
+            first, *others = (cls._spec_error(name, options) for name in names)
+            first.others = tuple(others)
+            raise first from None
+        if spec.engine == "cpu" and spec.gpus != "all":
+            raise OptionConflictError("--gpus", "--gpus and --cpu are mutually exclusive.", "Leave one of them out.")
+        if spec.engine != "cpu" and spec.workers is not None and not spec.profile:
+            reason = "The number of workers can be set for the CPU stand-in only."
+            raise OptionConflictError("--cpu", reason, "On GPUs there is one worker for each: set --gpus instead.")
+        return spec
+
+    @classmethod
+    def _spec_error(cls, name: str, options: dict[str, Any]) -> SpecError:
+        field = cls.model_fields.get(name)
+        allowed = f"one of the options {', '.join(sorted(start_options()))}" if field is None else field.description
+        return SpecError(flag_of(name), options.get(name), allowed or "another value")

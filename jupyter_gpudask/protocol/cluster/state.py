@@ -1,0 +1,250 @@
+"""The state of GPUs, workers and clusters at one time. Bytes are integers; a metric that is not available is `None`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from .missing_workers import JobState, LostHost, describe_jobs
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class GpuProcess(_Model):
+    """A process that has a CUDA context on a GPU.
+
+    Attributes
+    ----------
+    pid
+        Its process id.
+    memory
+        Device memory that it uses, in bytes.
+    """
+
+    pid: int
+    memory: int | None = None
+
+
+class GpuState(_Model):
+    """One GPU, or one MIG instance.
+
+    Attributes
+    ----------
+    index
+        Its index in PCI bus order.
+    uuid
+        ``GPU-...`` or ``MIG-...``.
+    name
+        The product name.
+    memory_total, memory_used
+        Device memory in bytes, total and used by all processes.
+    utilization
+        Part of the last sample period in which a CUDA kernel ran, in percent.
+    temperature
+        In degrees Celsius.
+    power
+        In watts.
+    nvlink_bytes, pcie_bytes
+        Bytes sent and received over NVLink, and over PCIe, since a time that the driver chooses.
+    processes
+        The processes with a CUDA context on it.
+    """
+
+    index: int
+    uuid: str
+    name: str
+    memory_total: int | None = None
+    memory_used: int | None = None
+    utilization: float | None = None
+    temperature: float | None = None
+    power: float | None = None
+    nvlink_bytes: int | None = None
+    pcie_bytes: int | None = None
+    processes: tuple[GpuProcess, ...] = ()
+
+
+class WorkerState(_Model):
+    """One worker of a cluster.
+
+    Attributes
+    ----------
+    name
+        The worker's name in Dask.
+    pid
+        Its process id.
+    gpu_index, gpu_uuid
+        Its GPU; `None` on the CPU stand-in.
+    utilization
+        The utilization of its GPU, in percent.
+    device_memory_used, device_memory_total
+        The memory of its GPU in bytes, used by all processes and total.
+    pool_used, pool_size
+        Bytes that RMM has allocated on its GPU, and the size of its pool.
+    spilled_to_host, spilled_to_disk
+        Bytes of results spilled from device memory to host memory, and from host memory to disk.
+    memory
+        Host memory of the process, in bytes.
+    cpu
+        Processor time that the process takes, in percent of one processor.
+    threads
+        The number of tasks it can run at a time.
+    executing, waiting
+        The numbers of tasks that it runs, and that are assigned to it and do not run yet.
+    executed
+        The number of tasks it has run since it was started.
+    held
+        Bytes of the results on it that clients hold, in device memory or spilled; a copy counts on each worker.
+    out_of_memory
+        The number of its tasks that ran out of device memory, since the cluster was started.
+    status
+        Its status in Dask: ``running``, ``paused``, ``closing_gracefully``, ...
+    host
+        The host of the worker, as the scheduler reaches it.
+    """
+
+    name: str
+    pid: int | None = None
+    gpu_index: int | None = None
+    gpu_uuid: str | None = None
+    utilization: float | None = None
+    device_memory_used: int | None = None
+    device_memory_total: int | None = None
+    pool_used: int | None = None
+    pool_size: int | None = None
+    spilled_to_host: int | None = None
+    spilled_to_disk: int | None = None
+    memory: int | None = None
+    cpu: float | None = None
+    threads: int = 1
+    executing: int = 0
+    waiting: int = 0
+    executed: int | None = None
+    held: int = 0
+    out_of_memory: int = 0
+    status: str = "running"
+    host: str = ""
+
+
+class WorkerExit(_Model):
+    """A worker process that was killed or exited with a status other than 0; its nanny starts another.
+
+    Attributes
+    ----------
+    worker
+        The worker's name in Dask.
+    pid
+        Its process id.
+    time
+        When it ended, in seconds since the epoch.
+    reason
+        How it ended, such as ``was killed by signal 9`` or ``exceeded its memory limit``.
+    over_memory_limit
+        Whether its nanny terminated it because it exceeded its limit of host memory.
+    """
+
+    worker: str
+    pid: int
+    time: float
+    reason: str
+    over_memory_limit: bool = False
+
+
+class ClusterState(_Model):
+    """The state of a cluster at one time.
+
+    Attributes
+    ----------
+    engine
+        ``cuda`` or ``cpu``.
+    status
+        ``starting``, ``ready``, ``closing`` or ``closed``.
+    time
+        When the state was read, in seconds since the epoch.
+    workers
+        Its workers, in the order of its GPUs, or by host.
+    tasks_waiting
+        The number of tasks that are ready to run and not assigned to a worker yet.
+    tasks_unfinished
+        The number of all unfinished tasks: those that run, and those that wait for a worker or for other tasks.
+    workers_wanted
+        The requested number of workers; `workers` has fewer while one starts, and more while one is retired.
+    gpus
+        UUIDs of the GPUs that have a worker or will have one; after a `scale` fewer than the cluster holds.
+    held
+        Bytes of the results that clients hold on the workers, which are lost when the cluster is closed.
+    worker_exits
+        The newest unexpected exits of worker processes, at most 20, the oldest first.
+    lost_hosts
+        The hosts that do not respond any more, at most 20, the newest last; the others do their work.
+    jobs
+        The jobs of a batch system whose workers are not up, and the newest that have ended, at most 20.
+    others_unfinished
+        The number of unfinished tasks of other clients, if the kernel is connected to a cluster of somebody else.
+    adaptive_range
+        The smallest and the largest number of workers, while workers are closed and started as the work requires.
+    """
+
+    engine: Literal["cuda", "cpu"]
+    status: Literal["starting", "ready", "closing", "closed"]
+    time: float
+    workers: tuple[WorkerState, ...] = ()
+    tasks_waiting: int = 0
+    tasks_unfinished: int = 0
+    workers_wanted: int = 0
+    gpus: tuple[str, ...] = ()
+    held: int = 0
+    worker_exits: tuple[WorkerExit, ...] = ()
+    lost_hosts: tuple[LostHost, ...] = ()
+    jobs: tuple[JobState, ...] = ()
+    others_unfinished: int = 0
+    adaptive_range: tuple[int, int] | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what the workers do not show: hosts that are lost, and jobs without a worker."""
+        return (*(f"H{lost.description[1:]}." for lost in self.lost_hosts), *describe_jobs(self.jobs))
+
+    @property
+    def logged(self) -> tuple[str, ...]:
+        """What has a log: the names of the workers, and the ids of the jobs without a worker."""
+        return (*(worker.name for worker in self.workers), *(job.id for job in self.jobs))
+
+
+class JoinedWorkerState(WorkerState):
+    """One worker of a joined cluster; `executing` and `waiting` count the tasks of this client only.
+
+    Attributes
+    ----------
+    others
+        The number of tasks of other clients that it runs, or that are assigned to it.
+    """
+
+    others: int = 0
+
+
+class JoinedState(ClusterState):
+    """The state of a cluster that somebody else started; counts of tasks and `held` are those of this client.
+
+    Attributes
+    ----------
+    workers
+        Its workers, by host.
+    """
+
+    workers: tuple[JoinedWorkerState, ...] = ()
+
+
+class TlsCredentials(_Model):
+    """TLS credentials of a client, as PEM text; valid for one cluster only."""
+
+    ca: str
+    certificate: str
+    key: str
+
+    def __repr__(self) -> str:  # never in a log or a traceback
+        return "TlsCredentials(...)"
+
+    __str__ = __repr__

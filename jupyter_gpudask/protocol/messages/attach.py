@@ -1,0 +1,68 @@
+"""The first message of a kernel to its Jupyter server: a request for the kernel's cluster.
+
+What follows are commands and events, as between a supervisor and its parent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from ...errors import ProtocolError
+from .events import Ready
+from .message import PROTOCOL_VERSION, Folders, Message, Variables
+
+
+class Attach(Message):
+    """Attach to the kernel's cluster.
+
+    Attributes
+    ----------
+    kernel_id
+        The kernel that asks.
+    options
+        The options of the cluster to start if there is none, as attributes of a spec; `None` to start none.
+    joined
+        The cluster of somebody else to which the kernel is connected, which is to be shown: the server then sends
+        commands, and the kernel answers them; `None` for a cluster of the kernel.
+    check
+        Whether to only check the options, as those of a cluster that would replace the existing one.
+    python, environment, path
+        The interpreter of the kernel: see `jupyter_gpudask.server.clusters.kernels.Interpreter`.
+    """
+
+    type: Literal["attach"] = "attach"
+    protocol: int = PROTOCOL_VERSION
+    kernel_id: str
+    options: dict[str, Any] | None = None
+    joined: Ready | None = None
+    check: bool = False
+    python: str
+    environment: Variables
+    path: Folders = ()
+
+    def __repr__(self) -> str:  # an environment can hold secrets
+        return f"Attach(kernel_id={self.kernel_id!r})"
+
+    __str__ = __repr__
+
+
+def parse_attach(line: bytes) -> Attach:
+    """Parse the first line from a kernel.
+
+    Raises
+    ------
+    ProtocolError
+        The line is not an `Attach`, or of another version.
+    """
+    try:
+        attach = Attach.model_validate_json(line)
+    except ValidationError:
+        attach = None
+    if attach is None or attach.protocol != PROTOCOL_VERSION:
+        raise ProtocolError(
+            f"The kernel and the Jupyter server use different protocols; the server uses version {PROTOCOL_VERSION}.",
+            "Install the same jupyter_gpudask in both environments.",
+        )
+    return attach

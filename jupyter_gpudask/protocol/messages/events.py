@@ -1,0 +1,186 @@
+"""Events from a supervisor, to its parent or, through the Jupyter server, to a kernel."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, TypeAdapter
+
+from ... import errors
+from ...errors import ClusterStartError, GpuDaskError, LoggedError
+from ..cluster.spec import ClusterSpec
+from ..cluster.state import ClusterState, GpuState, TlsCredentials
+from .message import PROTOCOL_VERSION, Message, parse_message
+
+
+class _Answer(Message):
+    """`answers` is the `id` of the command that this answers; `None` for an event that no command asked for."""
+
+    answers: int | None = None
+
+
+class Progress(Message):
+    """`ready` of `total` workers are up.
+
+    Attributes
+    ----------
+    gpus
+        UUIDs of the GPUs that the cluster holds, which are known before the first worker is up.
+    notes
+        Sentences on what the start waits for, such as jobs of a batch system.
+    """
+
+    type: Literal["progress"] = "progress"
+    engine: Literal["cuda", "cpu"]
+    gpus: tuple[str, ...] = ()
+    ready: int
+    total: int
+    notes: tuple[str, ...] = ()
+
+
+class Ready(Message):
+    """The cluster is up.
+
+    Attributes
+    ----------
+    engine
+        ``cuda`` or ``cpu``; never ``auto``.
+    stand_in
+        Why the CPU stands in for GPUs, when ``auto`` found none; else empty.
+    address
+        The address of the scheduler, with its protocol.
+    credentials
+        The TLS credentials for clients; `None` if the protocol does not support TLS.
+    dashboard_port
+        The port of Dask's dashboard on the loopback address; `None` if it is off.
+    dashboard_token
+        The value of the argument ``token`` with which a browser can open the dashboard; empty if no browser can.
+    gpus
+        The GPUs of the workers.
+    workers
+        The number of workers.
+    pid
+        The process id of the supervisor.
+    spec
+        The options that the Jupyter server decided on; `None` if there is no such server.
+    found
+        Whether the cluster existed already when the kernel asked the Jupyter server for it.
+    price_per_gpu_hour, currency
+        What a GPU costs per hour, as the administrator of the Jupyter server has set it; 0 without a price.
+    dashboard_path
+        The path of Dask's dashboard at the address of the Jupyter server; empty if no server shows it.
+    """
+
+    type: Literal["ready"] = "ready"
+    protocol: int = PROTOCOL_VERSION
+    engine: Literal["cuda", "cpu"]
+    stand_in: str = ""
+    address: str
+    credentials: TlsCredentials | None
+    dashboard_port: int | None
+    dashboard_token: str = Field("", repr=False)
+    gpus: tuple[GpuState, ...] = ()
+    workers: int
+    pid: int
+    spec: ClusterSpec | None = None
+    found: bool = False
+    price_per_gpu_hour: float = 0.0
+    currency: str = ""
+    dashboard_path: str = ""
+
+
+class Joined(Ready):
+    """A connection to a scheduler that somebody else started.
+
+    Attributes
+    ----------
+    dashboard
+        The address of Dask's dashboard; empty if it is off.
+    """
+
+    dashboard: str = ""
+
+
+class StateReport(_Answer):
+    """The state of the cluster."""
+
+    type: Literal["state"] = "state"
+    state: ClusterState
+
+
+class LogText(_Answer):
+    """The last lines of a worker's log."""
+
+    type: Literal["logs"] = "logs"
+    worker: str
+    text: str
+
+
+class Refused(_Answer):
+    """A command was not valid or could not be carried out; the cluster keeps running."""
+
+    type: Literal["refused"] = "refused"
+    reason: str
+    fix: str = ""
+
+    @classmethod
+    def from_error(cls, error: GpuDaskError, answers: int | None = None) -> Self:
+        """The event that reports `error`."""
+        return cls(answers=answers, reason=error.reason, fix=error.fix)
+
+
+class Failed(Message):
+    """The cluster did not start, or ended by itself.
+
+    Attributes
+    ----------
+    kind
+        The name of a class of `jupyter_gpudask.errors`.
+    """
+
+    type: Literal["failed"] = "failed"
+    kind: str
+    reason: str
+    fix: str = ""
+    log: str = ""
+
+    @classmethod
+    def from_error(cls, error: GpuDaskError) -> Self:
+        """The event that reports `error`."""
+        return cls(kind=type(error).__name__, reason=error.reason, fix=error.fix, log=getattr(error, "log", ""))
+
+    def to_error(self) -> GpuDaskError:
+        """The exception that this event reports; a `ClusterStartError` if this version does not have its class."""
+        kind = getattr(errors, self.kind, ClusterStartError)
+        if not (isinstance(kind, type) and issubclass(kind, GpuDaskError)):
+            kind = ClusterStartError
+        if issubclass(kind, LoggedError):
+            return kind(self.reason, self.fix, self.log)
+        error: GpuDaskError = kind.__new__(kind)
+        GpuDaskError.__init__(error, self.reason, self.fix)
+        return error
+
+
+class Closed(Message):
+    """The last event: the cluster is closed and all its processes have ended."""
+
+    type: Literal["closed"] = "closed"
+
+
+Answer = StateReport | LogText | Refused
+
+Event = Progress | Ready | StateReport | LogText | Refused | Failed | Closed
+
+_events: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
+
+
+def parse_event(line: bytes | str) -> Event:
+    """Parse one line from a supervisor.
+
+    Raises
+    ------
+    ProtocolError
+        The line is not an event of this version.
+    """
+    event: Event = parse_message(_events, line)
+    return event

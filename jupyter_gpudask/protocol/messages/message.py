@@ -1,0 +1,60 @@
+"""What commands and events have in common: their version, their base class, and how a line is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+
+from ...errors import ProtocolError
+
+PROTOCOL_VERSION = 9
+"""Increased with every change that an older parent or supervisor would misread."""
+
+
+class Message(BaseModel):
+    """A message, sent as one JSON object on one line. Unknown fields are an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _text_variables(environment: object) -> object:
+    if not isinstance(environment, Mapping):
+        return environment
+    return {name: value for name, value in environment.items() if _is_utf8(name) and _is_utf8(value)}
+
+
+def _text_folders(path: object) -> object:
+    return tuple(folder for folder in path if _is_utf8(folder)) if isinstance(path, list | tuple) else path
+
+
+def _is_utf8(value: object) -> bool:
+    """Whether JSON can represent it; Python decodes other bytes from the system as surrogates."""
+    try:
+        return not isinstance(value, str) or value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+Variables = Annotated[dict[str, str], BeforeValidator(_text_variables)]
+"""Environment variables; those that are not UTF-8 are left out."""
+
+Folders = Annotated[tuple[str, ...], BeforeValidator(_text_folders)]
+"""Folders of an import path; those that are not UTF-8 are left out."""
+
+
+def parse_message(adapter: TypeAdapter[Any], line: bytes | str) -> Any:
+    """Parse one line.
+
+    Raises
+    ------
+    ProtocolError
+        The line is not a message that `adapter` accepts.
+    """
+    try:
+        return adapter.validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ProtocolError(f"Not a message of protocol {PROTOCOL_VERSION}: {where} {first['msg']}.") from None

@@ -1,0 +1,135 @@
+"""The transport between kernels, the Jupyter server and supervisors: JSON lines over pipes or a Unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from ...errors import ProtocolError
+from .message import PROTOCOL_VERSION
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from .message import Message
+
+COMMAND_LIMIT = 16 * 2**20
+"""Bytes of the longest command that is read."""
+
+EVENT_LIMIT = 2 * 2**20
+"""Bytes of the longest event that is read; the longest log that can be sent has a quarter of a MiB."""
+
+_FLUSH_POLL = 0.005
+
+_M = TypeVar("_M")
+
+
+class LineTooLongError(ProtocolError):
+    """A line is longer than any message; its rest is skipped when the next message is received."""
+
+    def __init__(self) -> None:
+        super().__init__(f"Not a message of protocol {PROTOCOL_VERSION}: the line is too long.")
+
+
+class MessageStream:
+    """Messages to and from another process, one JSON object a line.
+
+    Parameters
+    ----------
+    reader, writer
+        The two directions. The limit of the reader is that of a line.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._is_inside_line = False
+
+    @classmethod
+    async def from_pipes(cls, read_fd: int, write_fd: int, *, limit: int) -> Self:
+        """Take over two file descriptors of pipes."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit)
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_fd, "rb"))
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(write_fd, "wb")
+        )
+        return cls(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+
+    @classmethod
+    async def from_socket(cls, connection: socket.socket, *, limit: int) -> Self:
+        """Take over a connected Unix socket."""
+        return cls(*await asyncio.open_unix_connection(sock=connection, limit=limit))
+
+    async def receive(self, parse: Callable[[bytes], _M]) -> _M | None:
+        """Receive the next message.
+
+        Parameters
+        ----------
+        parse
+            Parses a line: `parse_command`, `parse_event` or `parse_attach`.
+
+        Returns
+        -------
+        Message or None
+            `None` when the other process has closed its end.
+
+        Raises
+        ------
+        ProtocolError
+            The line is not such a message. The next one can be received.
+        """
+        try:
+            while self._is_inside_line:
+                with contextlib.suppress(LineTooLongError):
+                    await self._read_line()
+            line = await self._read_line()
+        except ConnectionError:
+            return None
+        return parse(line) if line else None
+
+    def send(self, message: Message) -> None:
+        """Send a message; it never blocks, and does nothing when the stream is closed."""
+        if not self.is_closing:
+            self._writer.write(message.model_dump_json().encode() + b"\n")
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether messages can no longer be sent."""
+        return self._writer.is_closing()
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that were sent and that the other process has not read."""
+        return self._writer.transport.get_write_buffer_size()
+
+    async def flush(self, limit: float = 1.0) -> None:
+        """Wait until everything is written, at most `limit` seconds."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + limit
+        while self.backlog and not self.is_closing and loop.time() < end:
+            await asyncio.sleep(_FLUSH_POLL)
+
+    async def skip(self) -> None:
+        """Read and ignore everything until the other process has closed its end."""
+        while await self._reader.read(2**16):
+            pass
+
+    def close(self) -> None:
+        """Close the sending direction; of a socket, both."""
+        self._writer.close()
+
+    async def _read_line(self) -> bytes:
+        try:
+            line = await self._reader.readuntil()
+        except asyncio.IncompleteReadError as error:
+            line = error.partial
+        except asyncio.LimitOverrunError as error:
+            self._is_inside_line = True
+            await self._reader.readexactly(error.consumed)
+            raise LineTooLongError from None
+        self._is_inside_line = False
+        return line

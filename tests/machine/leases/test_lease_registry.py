@@ -1,0 +1,266 @@
+"""What users of one machine see of each other's leases, and cannot do to them: real processes of several user ids."""
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from helpers import fake_gpu_environment, wait_until
+from traitlets.config import Config
+from users import ANNA, BERT, SINCE, UUID, as_root, lease_registry, process_of
+
+from jupyter_gpudask.errors import GpuHeldError
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.machine.leases import LeaseFolder
+from jupyter_gpudask.machine.leases import registry as registry_module
+from jupyter_gpudask.machine.leases.registry import LEASE_DIRECTORY_VARIABLE, LeaseRegistry
+from jupyter_gpudask.magics.settings import MagicsSettings
+from jupyter_gpudask.protocol import ClusterSpec
+
+HOLD = """
+with leases.locked():
+    lease = leases.take([UUID], holder="secret.ipynb", kernel_id="k", share=False)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def registry():
+    with lease_registry() as registry:
+        yield registry
+
+
+@contextmanager
+def held_by(uid, registry, prefix=()):
+    with process_of(uid, registry, HOLD, prefix) as holder:
+        assert holder.stdout.readline() == "held\n"
+        yield holder
+
+
+def run_as(uid, registry, script):
+    with process_of(uid, registry, script) as process:
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 0
+        return output
+
+
+@as_root
+def test_a_user_sees_who_holds_a_gpu_and_since_when_but_not_the_notebook(registry, tmp_path):
+    own = LeaseFolder(tmp_path, registry)
+    with held_by(ANNA, registry):
+        with own.locked() as leases:
+            [theirs] = leases
+            assert theirs.gpus == (UUID,)
+            assert re.fullmatch(f"user nobody {SINCE}", theirs.holder)
+            assert (theirs.kernel_id, theirs.pid, theirs.share) == ("", 0, False)
+            mine = own.take(["GPU-1"], holder="mine.ipynb", kernel_id="m", share=True)
+        assert sorted(lease.holder[:9] for lease in own.read()) == ["mine.ipyn", "user nobo"]
+        seen = run_as(BERT, registry, "print([(lease.holder, lease.gpus) for lease in leases.read()])")
+        assert re.search(rf"'user nobody {SINCE}', \('GPU-0", seen)
+        assert re.search(rf"'user root {SINCE}', \('GPU-1", seen)
+        assert "ipynb" not in seen + "".join(path.read_text() for path in registry.path.iterdir())
+        with own.locked():
+            mine.rename("renamed.ipynb")
+        assert sorted(lease.holder[:9] for lease in own.read()) == ["renamed.i", "user nobo"]
+        mine.release()
+        assert [lease.gpus for lease in own.read()] == [(UUID,)]
+    assert own.read() == []
+
+
+ATTACK = """
+[theirs] = registry.glob("*.lease")
+def denied(action):
+    try:
+        action()
+    except PermissionError:
+        return True
+mine = registry / "mine"
+mine.write_text("{}")
+print([denied(action) for action in (
+    theirs.unlink,
+    lambda: theirs.write_text("{}"),
+    lambda: theirs.rename(registry / "moved"),
+    lambda: mine.replace(theirs),
+    lambda: theirs.chmod(0o666),
+)])
+file = os.open(theirs, os.O_RDONLY)
+fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # theirs is not this kind of lock
+(registry / "link.lease").symlink_to(theirs)
+os.mkfifo(registry / "pipe.lease")
+(registry / "folder.lease").mkdir()
+(registry / "copy.lease").write_text(theirs.read_text())
+for number, content in enumerate(["", "[]", "{}", "x" * 100_000, "[" * 60_000, json.dumps(
+    {"gpus": [UUID], "share": False, "since": 1e300}
+), json.dumps({"gpus": UUID, "share": 3, "since": "now"})]):
+    kept = (registry / f"bad-{number}.lease").open("w")
+    kept.write(content)
+    kept.flush()
+    fcntl.lockf(kept, fcntl.LOCK_EX)
+    globals()[f"kept_{number}"] = kept
+print("done", flush=True)
+sys.stdin.read()
+"""
+
+
+@as_root
+def test_a_user_can_neither_break_nor_forge_nor_prolong_the_lease_of_another(registry, tmp_path):
+    own = LeaseFolder(tmp_path, registry)
+    with held_by(ANNA, registry) as holder, process_of(BERT, registry, ATTACK) as attacker:
+        assert attacker.stdout.readline() == f"{[True] * 5}\n"
+        assert attacker.stdout.readline() == "done\n"
+        [lease] = own.read()
+        assert lease.holder.startswith("user nobody since ")
+        holder.kill()
+        holder.wait()
+        assert own.read() == []
+        with own.locked() as leases:
+            assert leases == []
+    claimed = json.dumps({"gpus": [UUID], "share": False, "since": 0, "uid": ANNA, "holder": "user nobody"})
+    forge = f"""
+kept = (registry / "forged.lease").open("w")
+kept.write({claimed!r})
+kept.flush()
+fcntl.lockf(kept, fcntl.LOCK_EX)
+print("done", flush=True)
+sys.stdin.read()
+"""
+    with process_of(BERT, registry, forge) as forger:
+        assert forger.stdout.readline() == "done\n"
+        [lease] = own.read()
+        assert re.fullmatch(rf"user {BERT} since \d\d:\d\d of 19\d\d-\d\d-\d\d", lease.holder)
+
+
+CONTAINER = ("unshare", "--pid", "--fork")  # process ids of its own
+
+
+@as_root
+@pytest.mark.parametrize("prefix", [(), CONTAINER], ids=["same pids", "other pids"])
+def test_a_lease_ends_with_its_process_and_its_owner_removes_the_file(registry, tmp_path, prefix):
+    if prefix and subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets no process have process ids of its own")
+    own = LeaseFolder(tmp_path, registry)
+    with held_by(ANNA, registry, prefix) as holder:
+        assert len(own.read()) == 1
+        for process in [*psutil.Process(holder.pid).children(), holder]:
+            process.kill()
+        wait_until(lambda: own.read() == [], 60)
+        assert len(list(registry.path.iterdir())) == 1
+    run_as(ANNA, registry, "with leases.locked() as found: assert found == []")
+    assert list(registry.path.iterdir()) == []
+
+
+@as_root
+def test_a_cluster_does_not_get_the_gpu_of_another_user(registry):
+    environment = fake_gpu_environment(FAKE_GPUS="1", **{LEASE_DIRECTORY_VARIABLE: str(registry.path)})
+
+    async def start():
+        await ClusterProcess.start(ClusterSpec.parse({"gpus": 1}), path=sys.path, environment=environment)
+
+    with (
+        held_by(ANNA, registry),
+        pytest.raises(GpuHeldError, match=rf"GPU 0 is held by user nobody {SINCE}\. Ask for it") as refused,
+    ):
+        asyncio.run(start())
+    assert "stop there" not in str(refused.value)
+
+
+def test_a_lease_of_the_same_user_without_its_own_folder_counts_too(registry, tmp_path):
+    """As in two containers that share the directory, and not the home."""
+    first, second = (LeaseFolder(tmp_path / name, registry) for name in ("first", "second"))
+    with first.locked():
+        lease = first.take(["GPU-0"], holder="a.ipynb", kernel_id="k", share=False)
+    assert [found.holder for found in first.read()] == ["a.ipynb"]
+    assert [found.holder.split()[0] for found in second.read()] == ["user"]
+    lease.release()
+    assert (first.read(), second.read(), list(registry.path.iterdir())) == ([], [], [])
+
+
+def test_a_kernel_without_a_server_has_the_directory_of_its_own_settings(registry, monkeypatch):
+    monkeypatch.setenv(LEASE_DIRECTORY_VARIABLE, "")
+    assert LeaseRegistry.from_environment() is None
+    MagicsSettings(config=Config(GpuDask={"lease_directory": str(registry.path)}))
+    assert LeaseRegistry.from_environment().path == registry.path
+
+
+def test_a_directory_that_cannot_hold_leases_is_refused_with_the_reason(registry, tmp_path, monkeypatch):
+    def problem(path):
+        with pytest.raises(OSError) as raised, LeaseFolder(tmp_path / "own", LeaseRegistry(path)).locked():  # noqa: PT011
+            pass
+        assert LeaseFolder(tmp_path / "own", LeaseRegistry(path)).place_of(raised.value) == path
+        return raised.value.strerror
+
+    assert problem(tmp_path / "none") == "No such file or directory"
+    assert problem(Path("relative")) == "it is not an absolute path"
+    (tmp_path / "file").touch()
+    assert problem(tmp_path / "file") == "Not a directory"
+    registry.path.chmod(0o777)
+    assert problem(registry.path) == "it is not sticky, so that others can remove leases"
+    registry.path.chmod(0o1777)
+    monkeypatch.setattr(registry_module, "_LOCK_TIMEOUT", 0.2)
+    directory = os.open(registry.path, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        assert problem(registry.path) == "another process has locked it for 0 s"
+    finally:
+        os.close(directory)
+
+
+GPUS = ["GPU-0", "GPU-00000000-1111-2222-3333-444444444444"]  # the second one is that of `tests/fake_gpus`
+WAIT = """
+from jupyter_gpudask.machine.leases.waiting_line import Waiting, WaitingLine
+place = leases.line.enter(["GPU-0", "GPU-00000000-1111-2222-3333-444444444444"])
+print("waits", flush=True)
+sys.stdin.read()
+"""
+PUSH_IN = """
+from jupyter_gpudask.machine.leases.waiting_line import Waiting, WaitingLine
+[first] = registry.glob("*.waiting")
+refused = []
+for action in (first.unlink, lambda: first.chmod(0o666), lambda: os.utime(first), lambda: first.rename(registry / "a")):
+    try:
+        action()
+    except PermissionError:
+        refused.append(True)
+place = leases.line.enter(["GPU-0"])
+os.utime(place.path, (0, 0))
+print(refused, len(leases.line.before(place, ["GPU-0"])), flush=True)
+sys.stdin.read()
+"""
+
+
+@as_root
+def test_users_stand_in_one_line_and_cannot_push_in(registry, tmp_path):
+    own = LeaseFolder(tmp_path, registry)
+    with process_of(BERT, registry, WAIT) as first:
+        assert first.stdout.readline() == "waits\n"
+        with process_of(ANNA, registry, PUSH_IN) as second:
+            assert second.stdout.readline() == f"{[True] * 4} 1\n"
+            mine = own.line.enter(GPUS)
+            assert [waiting.lease.uid for waiting in own.line.before(mine, GPUS)] == [BERT, ANNA]
+            assert re.fullmatch(f"user {BERT} {SINCE}", own.line.before(mine, GPUS)[0].description)
+            first.kill()
+            first.wait()
+            assert [waiting.lease.uid for waiting in own.line.before(mine, GPUS)] == [ANNA]
+        mine.leave()
+    assert own.line.read() == []
+
+
+@as_root
+def test_a_start_without_a_turn_is_refused_while_another_user_waits(registry, monkeypatch):
+    monkeypatch.setenv(LEASE_DIRECTORY_VARIABLE, str(registry.path))
+
+    async def start():
+        await ClusterProcess.start(ClusterSpec.parse({"gpus": 1}), environment=fake_gpu_environment(FAKE_GPUS="1"))
+
+    with process_of(ANNA, registry, WAIT) as waiting:
+        assert waiting.stdout.readline() == "waits\n"
+        with pytest.raises(GpuHeldError, match=r"Others wait in line for GPUs: user \w+ since"):
+            asyncio.run(start())

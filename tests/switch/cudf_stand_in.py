@@ -1,0 +1,151 @@
+"""Subclasses of dataframes of pandas that compare, convert and merge as those of cuDF."""
+
+import dask.dataframe as dd
+import pandas as pd
+from dask.dataframe.dispatch import meta_nonempty
+
+from jupyter_gpudask.inspection.placement import place_of
+
+FRAME = pd.DataFrame(
+    {
+        "k": [5, 3, 5, 1, 2, 4, 1, 9, 3, 0],
+        "x": [1.0, None] * 5,
+        "name": pd.array(["b", None, "a", "cc", "b"] * 2, dtype="string"),
+        "when": pd.to_datetime(["2024-01-01", None, "2024-05-01", "2024-07-01", "2024-12-01"] * 2),
+    }
+)
+
+
+def with_missing(result, *operands):
+    """As cuDF, whose comparisons have a missing value where an operand has one."""
+    missing = pd.Series(data=False, index=result.index)
+    for operand in operands:
+        missing |= pd.isna(operand)
+    return result.astype("boolean").mask(missing)
+
+
+class Series(pd.Series):
+    """Stands for `cudf.Series`."""
+
+    __module__ = "cudf_stand_in"  # not "cudf", which Dask would import
+
+    @property
+    def _constructor(self):
+        return Series
+
+    @property
+    def _constructor_expanddim(self):
+        return Frame
+
+    def _cmp_method(self, other, op):
+        return Series(with_missing(self.to_pandas()._cmp_method(other, op), self, other))
+
+    def astype(self, dtype, **options):
+        result = pd.Series(self).astype(dtype, **options)
+        return Series(with_missing(result, self) if self.dtype.kind == "f" and result.dtype == bool else result)
+
+    def _logical_method(self, other, op):
+        return Series(with_missing(self.to_pandas()._logical_method(other, op), self, other))
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        plain = [each.to_pandas() if isinstance(each, Series) else each for each in inputs]
+        result = getattr(ufunc, method)(*plain, **options)
+        return Series(with_missing(result, *plain) if result.dtype == bool else result)
+
+    def between(self, left, right, inclusive="both"):
+        return Series(with_missing(self.to_pandas().between(left, right, inclusive), self))
+
+    def to_pandas(self, **_):
+        return pd.Series(self)
+
+    @property
+    def str(self):
+        return SmallIntegers(self.to_pandas().str)
+
+    @property
+    def dt(self):
+        return SmallIntegers(self.to_pandas().dt)
+
+    @property
+    def cat(self):
+        return Categories(self.to_pandas().cat)
+
+
+class SmallIntegers:
+    """Its accessors: numbers are of 32 bits, and booleans of Arrow."""
+
+    def __init__(self, accessor):
+        self._accessor = accessor
+
+    def __getattr__(self, name):
+        found = getattr(self._accessor, name)
+        return (lambda *args: as_cudf(found(*args))) if callable(found) else as_cudf(found)
+
+
+class Categories:
+    """Its accessor of categories, whose codes have missing values."""
+
+    def __init__(self, accessor):
+        self.categories = accessor.categories
+        self.codes = Series(accessor.codes.astype("Int8").mask(accessor.codes < 0))
+        self.set_categories = lambda categories: Series(accessor.set_categories(categories))
+
+
+def as_cudf(result):
+    kinds = {"i": "int32[pyarrow]", "b": "bool[pyarrow]"}
+    return Series(result.astype(kinds.get(result.dtype.kind, result.dtype)))
+
+
+class Frame(pd.DataFrame):
+    """Stands for `cudf.DataFrame`."""
+
+    __module__ = "cudf_stand_in"
+
+    @property
+    def _constructor(self):
+        return Frame
+
+    @property
+    def _constructor_sliced(self):
+        return Series
+
+    def _cmp_method(self, other, op):
+        return Frame({name: Series(column)._cmp_method(other, op) for name, column in self.items()})
+
+    def astype(self, dtypes, **options):
+        given = dtypes if isinstance(dtypes, dict) else dict.fromkeys(self.columns, dtypes)
+        return Frame({name: column.astype(given.get(name, column.dtype)) for name, column in self.items()})
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        columns = {
+            name: getattr(ufunc, method)(Series(column), *inputs[1:], **options) for name, column in self.items()
+        }
+        return Frame(columns)
+
+    def query(self, text, **options):
+        return Frame(self.dropna(subset=["x"]).to_pandas().query(text, **options))
+
+    def merge(self, right, how="inner", **options):
+        merged = self.to_pandas().merge(right.to_pandas(), how=how, **options)
+        return Frame(merged[list(merged)[::-1]] if how == "right" else merged)
+
+    def to_pandas(self, **_):
+        return pd.DataFrame(self)
+
+
+@meta_nonempty.register((Series, Frame))
+def nonempty(meta):
+    return type(meta)(meta_nonempty(meta.to_pandas()))
+
+
+def on_both(compute):
+    """What it gives for pandas, and for dataframes that stand for those of cuDF."""
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    assert place_of(on_gpu) == "gpu"
+    assert place_of(on_gpu.x) == "gpu"
+    return compute(frame).compute(), compute(on_gpu).compute()
+
+
+def as_stand_in(data):
+    return Frame(data) if data.ndim > 1 else Series(data)

@@ -1,0 +1,130 @@
+"""Groups have the order and the sums of pandas. Here cuDF is a subclass of pandas."""
+
+import dask
+import dask.dataframe as dd
+import pandas as pd
+import pytest
+from cudf_stand_in import FRAME, on_both
+from dask._collections import new_collection
+from dask.dataframe.dask_expr import _groupby
+
+from jupyter_gpudask.patches.frames.as_pandas import replaced
+from jupyter_gpudask.patches.frames.groupby import FilledSums, with_sums_of_nothing
+
+pytestmark = pytest.mark.usefixtures("cudf_stand_in")
+
+
+@pytest.mark.parametrize(
+    ("compute", "values"),
+    [
+        (lambda groups: groups.x.sum(), 0),
+        (lambda groups: groups.sum(), {"x": 0, "n": 0}),
+        (lambda groups: groups.prod(), {"x": 1, "n": 1}),
+        (lambda groups: groups.agg({"x": ["sum", "mean"], "n": "max"}), {("x", "sum"): 0}),
+        (lambda groups: groups.agg("sum"), {"x": 0, "n": 0}),
+        (lambda groups: groups.x.agg(["sum", "prod"]), {"sum": 0, "prod": 1}),
+        (lambda groups: groups.agg({"x": "sum", "n": "min"}), {"x": 0}),
+    ],
+)
+def test_the_sum_of_a_group_without_numbers_is_that_of_pandas(compute, values):
+    data = FRAME[["k", "x"]].assign(n=FRAME.x)
+    frame = dd.from_pandas(data, npartitions=3)
+    filled = with_sums_of_nothing(compute(frame.groupby("k")).expr)
+    assert filled.operand("values") == values
+    expected = compute(data.groupby("k"))
+    pd.testing.assert_frame_equal(
+        pd.DataFrame(new_collection(filled).compute().sort_index()), pd.DataFrame(expected), check_dtype=False
+    )
+
+
+def test_sums_that_cudf_has_not_are_filled_in_and_other_columns_are_not():
+    groups = pd.DataFrame({("x", "sum"): [None, 2.0], ("x", "mean"): [None, 2.0]})
+    filled = FilledSums.operation(groups, {("x", "sum"): 0, ("y", "sum"): 0})
+    assert filled.isna().to_numpy().tolist() == [[False, True], [False, False]]
+    assert filled["x", "sum"].tolist() == [0, 2]
+    assert groups.isna().sum().tolist() == [1, 1]
+    assert FilledSums.operation(pd.Series([None, 3.0], name="x"), 1).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("compute", [lambda groups: groups.x.mean(), lambda groups: groups.count()])
+def test_other_results_of_groups_are_not_filled(compute):
+    expression = compute(dd.from_pandas(FRAME, npartitions=3).groupby("k")[["k", "x"]]).expr
+    assert with_sums_of_nothing(expression) is expression
+
+
+GROUPS = {
+    "sum": lambda frame: frame.groupby("k").x.sum(),
+    "mean of a column": lambda frame: frame.groupby("k").x.mean(),
+    "several": lambda frame: frame.groupby("k").agg({"x": ["min", "max"]}),
+    "variance": lambda frame: frame.groupby("k").x.var(),
+    "count": lambda frame: frame.groupby("k").count(),
+    "size": lambda frame: frame.groupby("name").size(),
+    "two keys": lambda frame: frame.groupby(["name", "k"]).x.max(),
+}
+
+
+@pytest.mark.parametrize("compute", GROUPS.values(), ids=GROUPS)
+def test_groups_are_in_the_order_of_pandas(compute):
+    _, result = on_both(compute)
+    assert result.index.tolist() == compute(FRAME).index.tolist()
+
+
+def test_medians_of_groups_are_computed_though_dask_cannot_sort_them():
+    for by in ("k", ["k", "name"]):
+        expected, result = on_both(lambda frame, by=by: frame.groupby(by)[["x"]].agg("median"))
+        pd.testing.assert_frame_equal(pd.DataFrame(result).sort_index(), expected.sort_index())
+
+
+def test_groups_are_not_sorted_if_the_user_says_so_or_if_they_are_in_several_partitions():
+    frame = dd.from_pandas(pd.concat([FRAME] * 8, ignore_index=True), npartitions=20)
+    assert replaced(frame.groupby("k").x.sum().expr).operand("sort") is None
+    assert replaced(frame.partitions[:5].groupby("k").x.sum().expr).operand("sort") is True
+    assert replaced(frame.partitions[:5].groupby("k", sort=False).x.sum().expr).operand("sort") is False
+    for several in (2, True):
+        assert replaced(frame.partitions[:5].groupby("k").x.sum(split_out=several).expr).operand("sort") is None
+
+
+class CudfGroupbyAgg(_groupby.GroupbyAggregation):
+    """Stands for that of dask_cudf, which adds a column to its input."""
+
+    @property
+    def spec_info(self):
+        return {"aggs": self.arg}
+
+    def _lower(self):
+        return Decomposed(*self.operands)
+
+
+class Decomposed(_groupby.DecomposableGroupbyAggregation):
+    @classmethod
+    def chunk(cls, df, *by, **kwargs):
+        df["squares"] = df.x**2
+        return super().chunk(df, *by, **kwargs)
+
+
+def test_an_aggregation_that_adds_columns_leaves_its_input_as_it_is():
+    frame = dd.from_pandas(FRAME[["k", "x"]], npartitions=3).persist()
+    arguments = [frame.expr, {"x": ["std"]}, *[None] * 6, None, "k"]
+    result = replaced(CudfGroupbyAgg(*arguments))
+    assert type(replaced(result)) is type(result)
+    assert replaced(result)._name == result._name
+    computed = new_collection(result).compute()
+    pd.testing.assert_frame_equal(computed.sort_index(), FRAME[["k", "x"]].groupby("k").agg({"x": ["std"]}))
+    assert list(frame.compute().columns) == ["k", "x"]
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        lambda frame: frame.set_index("k").reset_index(),
+        lambda frame: frame.sort_values("x"),
+        lambda frame: frame.repartition(partition_size="1kB"),
+    ],
+)
+def test_the_number_of_partitions_is_not_computed_for_the_order_of_groups(prepare):
+    def fail(*_):
+        raise AssertionError
+
+    frame = prepare(dd.from_pandas(FRAME, npartitions=3))
+    with dask.config.set(scheduler=fail):
+        assert replaced(frame.groupby("k").x.sum().expr).operand("sort") is True

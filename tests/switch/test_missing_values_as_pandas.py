@@ -1,0 +1,158 @@
+"""Comparisons and conversions of missing values give what pandas gives. Here cuDF is a subclass of pandas."""
+
+import sys
+from types import SimpleNamespace
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from cudf_stand_in import FRAME, Frame, as_stand_in, on_both
+
+from jupyter_gpudask.fallback.log import fallback_log
+from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.switch.context import switched_to
+
+pytestmark = pytest.mark.usefixtures("cudf_stand_in")
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.x > 0,
+        lambda frame: frame.x != 1,
+        lambda frame: ~(frame.x == 1),
+        lambda frame: frame.x.ne(1),
+        lambda frame: frame.x >= frame.k,
+        lambda frame: frame.x.between(0, 2),
+        lambda frame: frame.when < pd.Timestamp("2024-06-01"),
+        lambda frame: frame.when != frame.when,
+        lambda frame: frame[["x", "k"]] != 1,
+        lambda frame: frame[["k", "x"]].le(4),
+        lambda frame: frame[["k"]].le(frame[["x"]]),
+    ],
+)
+def test_a_comparison_with_nan_is_true_or_false(compute):
+    expected, result = on_both(compute)
+    assert not np.any(pd.isna(result))
+    assert np.array_equal(np.asarray(result, dtype=bool), expected)
+
+
+def test_rows_that_a_comparison_with_nan_selects_are_those_of_pandas():
+    expected, result = on_both(lambda frame: frame[~(frame.x > 0)].k)
+    assert result.tolist() == expected.tolist() == [3, 1, 4, 9, 0]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.x.astype(bool),
+        lambda frame: frame[["x", "k"]].astype("bool"),
+        lambda frame: frame[["x", "k"]].astype({"x": bool}),
+        lambda frame: frame[["x", "k"]].astype({"x": bool, "k": float}).x,
+        lambda frame: frame.x.astype("boolean"),
+        lambda frame: frame.k.astype(bool),
+    ],
+)
+def test_nan_is_converted_to_true(compute):
+    expected, result = on_both(compute)
+    assert pd.DataFrame(result).isna().to_numpy().tolist() == pd.DataFrame(expected).isna().to_numpy().tolist()
+    assert pd.DataFrame(result).eq(1).to_numpy().tolist() == pd.DataFrame(expected).eq(1).to_numpy().tolist()
+
+
+@pytest.mark.parametrize("compute", [lambda frame: frame.name == "b", lambda frame: frame[["name", "x"]] != "b"])
+def test_a_comparison_of_strings_keeps_missing_values(compute):
+    expected, result = on_both(compute)
+    assert pd.DataFrame(result).isna().to_numpy().tolist() == pd.DataFrame(expected).isna().to_numpy().tolist()
+
+
+TRUTH = pd.DataFrame(
+    {
+        "p": pd.array([True, False, None] * 3, dtype="boolean"),
+        "q": pd.array([True] * 3 + [False] * 3 + [None] * 3, dtype="boolean"),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.p | frame.q,
+        lambda frame: frame.p & frame.q,
+        lambda frame: ~(frame.p & frame.q) | frame.q,
+        lambda frame: frame.p | True,
+        lambda frame: frame.p & False,
+        lambda frame: frame[["p"]] | frame[["p"]],
+    ],
+)
+def test_true_or_missing_is_true_and_false_and_missing_is_false(compute):
+    frame = dd.from_pandas(TRUTH, npartitions=2)
+    on_gpu = compute(frame.map_partitions(Frame, meta=Frame(frame._meta)))
+    assert type(on_gpu.expr).__name__ in ("OrAsPandas", "AndAsPandas")
+    expected = compute(TRUTH)
+    assert pd.DataFrame(on_gpu.compute()).to_numpy().tolist() == pd.DataFrame(expected).to_numpy().tolist()
+
+
+@pytest.mark.parametrize("partitions", [2, 3])
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda left, right: left.p | right.q,
+        lambda left, right: left.p & right.q,
+        lambda left, right: left.x != right.x,
+        lambda left, right: left.x >= right.x,
+    ],
+)
+def test_dataframes_of_two_sources_are_compared_as_those_of_one(compute, partitions):
+    data = TRUTH.assign(x=[1.0, None, 3.0] * 3)
+    left, right = dd.from_pandas(data, npartitions=2), dd.from_pandas(data.assign(y=1), npartitions=partitions)
+    result = compute(*(each.map_partitions(Frame, meta=Frame(each._meta)) for each in (left, right)))
+    assert type(result.expr).__name__ == "AlignedAsPandas"
+    assert list(map(str, result.compute())) == list(map(str, compute(data, data)))
+
+
+def test_codes_of_missing_categories_are_negative():
+    def codes(frame):
+        return frame.name.astype(pd.CategoricalDtype(["a", "b", "cc"])).cat.codes
+
+    expected, result = on_both(codes)
+    assert result.tolist() == expected.tolist() == [1, -1, 0, 2, 1] * 2
+    assert result.dtype == expected.dtype == "int8"
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: np.isnan(frame.x),
+        lambda frame: ~np.isfinite(frame.x),
+        lambda frame: np.isnan(frame[["x", "k"]]),
+        lambda frame: np.not_equal(frame.x, 1),
+        lambda frame: np.greater(frame.x, frame.k),
+        lambda frame: frame[np.isnan(frame.x)].k,
+    ],
+)
+def test_functions_of_numpy_compare_nan_as_in_pandas(compute):
+    expected, result = on_both(compute)
+    assert pd.DataFrame(result).to_numpy().tolist() == pd.DataFrame(expected).to_numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    ("compute", "on_host"),
+    [
+        (lambda frame: frame.query("x != 1").k, ["query"]),
+        (lambda frame: frame.query("x > 0 or k > 4").k, ["query"]),
+        (lambda frame: frame.query("not x > 0").k, ["query"]),
+        (lambda frame: frame.query("x > 0").k, []),
+        (lambda frame: frame.eval("x > 0"), ["evaluate"]),
+        (lambda frame: frame.eval("k > 0"), []),
+        (lambda frame: frame.eval("k + x").fillna(0), []),
+    ],
+)
+def test_texts_that_compare_missing_values_run_on_the_host(monkeypatch, compute, on_host):
+    monkeypatch.setitem(sys.modules, "cudf", SimpleNamespace(from_pandas=as_stand_in))
+    with switched_to("numpy", "pandas", CellRecord(fallback="host")):
+        before = fallback_log.blocks.copy()
+        frame = dd.from_pandas(FRAME, npartitions=1)
+        result = compute(frame.map_partitions(Frame, meta=Frame(frame._meta))).compute()
+    assert result.tolist() == compute(FRAME).tolist()
+    assert [place.operation for place in fallback_log.blocks_since(before)] == on_host

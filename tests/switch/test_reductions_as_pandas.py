@@ -1,0 +1,101 @@
+"""Reductions ignore partitions without rows or without numbers. Here cuDF is a subclass of pandas."""
+
+import pickle
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from cudf_stand_in import FRAME, Frame, Series
+from dask._collections import new_collection
+
+from jupyter_gpudask.inspection import placement
+from jupyter_gpudask.patches.frames.as_pandas import replaced
+from jupyter_gpudask.patches.frames.reductions import VarianceAsPandas
+
+pytestmark = pytest.mark.usefixtures("cudf_stand_in")
+
+
+class Strict(Frame):
+    """As a dataframe of cuDF, which refuses the extremes of integers without rows."""
+
+    @property
+    def _constructor(self):
+        return Strict
+
+    def _extreme(self, name, options):
+        if not len(self):
+            raise ValueError("cannot convert float NaN to integer")
+        return Series(getattr(self.to_pandas(), name)(**options))
+
+    def min(self, **options):
+        return self._extreme("min", options)
+
+    def max(self, **options):
+        return self._extreme("max", options)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame[["k"]].min(),
+        lambda frame: frame[["k"]].max(),
+        lambda frame: frame[frame.k > 4][["k", "x"]].max(),
+        lambda frame: frame[frame.k > 4].min(numeric_only=True),
+        lambda frame: frame[frame.k > 4][["k", "x"]].min(skipna=False),
+    ],
+)
+def test_extremes_ignore_partitions_without_rows(compute, partitions):
+    data = FRAME.assign(k=[9, 2, 7, *range(-6, 1)]).set_index(pd.Index(list("abcdefghij")))
+    frame = dd.from_pandas(data, npartitions=partitions)
+    result = compute(frame.map_partitions(Strict, meta=Strict(frame._meta)))
+    assert placement.place_of_partitions(result.expr.lower_completely()) == "gpu"
+    pd.testing.assert_series_equal(pd.Series(result.compute()), compute(frame).compute(), check_dtype=False)
+
+
+NUMBERS = pd.DataFrame({"a": [3.0, None, 4, 2, None, None, 5, 6, 1], "b": [1, 2, 3, 4, 5, 6, 7, 8, 9], "c": np.nan})
+
+
+@pytest.mark.parametrize("ddof", [0, 1, 20])
+@pytest.mark.parametrize("skipna", [True, False])
+@pytest.mark.parametrize("split_every", [False, 2])
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda frame: frame,
+        lambda frame: frame[frame.b > 3],
+        lambda frame: frame[(frame.b == 2) | (frame.b > 8)],
+        lambda frame: frame[frame.b > 9],
+    ],
+)
+def test_the_variance_ignores_partitions_without_numbers(choose, split_every, skipna, ddof):
+    frame = choose(dd.from_pandas(NUMBERS, npartitions=5))
+    expected = choose(NUMBERS).var(skipna=skipna, ddof=ddof)
+    of_frame = VarianceAsPandas(frame.expr, skipna, ddof, False, split_every)
+    pd.testing.assert_series_equal(new_collection(of_frame).compute(), expected)
+    for name in NUMBERS:
+        of_column = VarianceAsPandas(frame[name].expr, skipna, ddof, False, split_every)
+        np.testing.assert_allclose(new_collection(of_column).compute(), expected[name], rtol=1e-12)
+
+
+def test_the_variance_of_dask_cudf_is_replaced():
+    frame = dd.from_pandas(NUMBERS.assign(d="text"), npartitions=5)
+    variance = type("VarCudf", (VarianceAsPandas,), {})(frame.expr, True, 1, True, False)
+    result = new_collection(replaced(variance))
+    assert type(result.expr) is VarianceAsPandas
+    pd.testing.assert_series_equal(result.compute(), NUMBERS.var())
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummin", "cummax"])
+@pytest.mark.parametrize("columns", [["a"], ["a", "b"], "a"])
+def test_cumulative_results_ignore_partitions_without_rows(name, columns):
+    chosen = lambda frame: frame[(frame.b < 2) | (frame.b > 6)][columns]  # noqa: E731
+    frame = chosen(dd.from_pandas(NUMBERS, npartitions=5))
+    try:
+        getattr(dd.from_pandas(NUMBERS[["a"]], npartitions=2), name)().compute()
+    except IndexError:  # of pandas 3.0 for cummin and cummax
+        pytest.skip("Dask does not do it with this pandas")
+    result = new_collection(pickle.loads(pickle.dumps(replaced(getattr(frame, name)().expr))))  # noqa: S301
+    expected = getattr(chosen(NUMBERS), name)()
+    assert result.compute().to_numpy().tolist() == expected.to_numpy().tolist()
