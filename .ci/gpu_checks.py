@@ -66,7 +66,7 @@ ALONE = (
 )
 SIDE_BY_SIDE = (
     tests("test_frames_as_pandas", 200, "switch/test_frames_as_pandas.py", alone=False),
-    tests("test_libraries", 150, "test_gpu_libraries.py", alone=False),
+    tests("test_libraries", 150, "test_other_libraries_on_gpus.py", alone=False),
     tests("test_notebooks", 300, "test_notebooks.py", alone=False),
     tests("test_switch", 420, "switch fallback graph inspection --ignore switch/test_frames_as_pandas.py", alone=False),
     speed("speed_empty", 90, "empty"),
@@ -82,8 +82,14 @@ SIDE_BY_SIDE = (
     Check(
         "docstrings", 200, "benchmarks/docstring_examples.py --fallback host --processes 8 --out {out}/docstrings.json"
     ),
+    Check(
+        "start_methods",
+        300,
+        "benchmarks/start.py --methods spawn,forkserver --rounds 4 --out {out}/start_methods.json",
+        alone=False,
+    ),
     Check("cells", 300, "benchmarks/cells.py --out {out}/cells.json"),
-    Check("profile_cost", 240, "benchmarks/profile_cost.py --engine cuda --out {out}/profile_cost.json"),
+    Check("profiling_cost", 240, "benchmarks/profiling_cost.py --engine cuda --out {out}/profiling_cost.json"),
     Check("fallback_cost", 240, "benchmarks/fallback_cost.py --engine cuda --out {out}/fallback_cost.json"),
     Check("send_interval", 200, "benchmarks/send_interval.py --engine cuda --repeat 3 --out {out}/send_interval.json"),
 )
