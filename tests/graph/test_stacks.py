@@ -129,7 +129,9 @@ def test_where_the_signs_of_r_are_needed_too_they_are_those_of_dask():
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("others", [lambda x: [x], lambda x: [x.sum()], lambda x: [x[150:250]]], ids=str)
+@pytest.mark.parametrize(
+    "others", [lambda x: [x], lambda x: [x.sum()], lambda x: [x[150:250]]], ids=["all", "sum", "rows"]
+)
 def test_blocks_that_others_need_too_are_left_alone_and_the_rest_is_stacked(others):
     x = numbers()
     arrays = [da.linalg.svd(x)[1], *others(x)]
