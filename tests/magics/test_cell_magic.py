@@ -269,7 +269,7 @@ def test_help_shows_usage_with_examples(gpu_kernel):
         assert all(part in text for part in expected)
 
 
-COMMANDS = ["start", "stop", "restart", "scale", "adapt", "status", "gpus", "held", "free", "doctor", "logs"]
+COMMANDS = ["start", "stop", "restart", "scale", "adapt", "status", "gpus", "held", "keep", "free", "doctor", "logs"]
 COMMANDS += ["on", "off", "fallbacks", "accelerate", "connect", "disconnect"]
 START = ["--gpus", "--cpu", "--engine", "--pool", "--spilling", "--spill-threshold", "--memory-limit", "--threads"]
 START += ["--share", "--wait", "--adapt", "--protocol", "--resources", "--environment", "--start-timeout"]
