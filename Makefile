@@ -32,11 +32,11 @@ CUDA_EXTRA = $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[A-Za-z ]* Version
 FIND_CHROMIUM = for name in "$${CHROMIUM_PATH:-}" chromium chromium-browser google-chrome; do \
 	if [ -n "$$name" ] && "$$name" --version >/dev/null 2>&1; then command -v "$$name"; break; fi; done
 
-# In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name. Two processes share the files of tests, which
-# wait for processes most of the time; on a machine with GPUs they would share these too. The file with the longest set-up comes
-# first, so that no process is left with it at the end.
+# In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name. Three processes share the files of tests, which
+# often wait for other processes; on a machine with GPUs they would share these too. The file with the longest set-up comes first,
+# so that no process is left with it at the end.
 PYTEST = $(VENV)/bin/pytest test_binder.py . --ignore=engines $(if $(CUDA_EXTRA),,$(SHARED))
-SHARED = --numprocesses 2 --dist loadfile --no-loadscope-reorder
+SHARED = --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # Tests with clusters that `make test-versions` runs too: the ones that use most of Dask's, IPython's and Jupyter Server's interfaces.
 CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py scheduler/test_retention.py supervisor/test_dask_cluster.py server/api/test_rest.py
@@ -47,7 +47,7 @@ comma := ,
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
-.PHONY: help demo lab test test-python test-browser test-engines test-fast test-versions develop coverage lint docs check-links bench bench-gpu build check-release clean chromium FORCE
+.PHONY: help demo lab test test-python test-browser test-slow test-engines test-fast test-versions develop coverage lint lint-python lint-frontend docs check-links bench bench-gpu build check-release clean chromium FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -59,13 +59,16 @@ demo: $(VENV)/.installed ## run binder/quickstart.ipynb, on the GPUs where there
 lab: $(VENV)/.installed ## open JupyterLab on the notebooks of binder/
 	$(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) binder/index.ipynb
 
-test: test-python test-browser ## run all tests: pytest, jest, and Galata in a browser
+test: test-python test-browser ## run the tests: pytest, jest, and Galata in a browser
 
 test-python: $(VENV)/.test-tools ## run pytest and jest
-	.ci/together 'jlpm test' 'cd tests && ../.ci/pytest $(PYTEST)'
+	.ci/together 'jlpm test' 'cd tests && ../.ci/pytest $(PYTEST) -m "not slow"'
 
 test-browser: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run Galata in a browser
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) JUPYTER=$(VENV)/bin/jupyter jlpm test
+
+test-slow: $(VENV)/.test-tools ## run the slow tests, which `make test` leaves out
+	cd tests && $(VENV)/bin/pytest -m slow
 
 test-engines: $(VENV)/.engine-tools ## run the tests of clusters that are started elsewhere, with SLURM, SSH and dask-gateway on this machine, and of a JupyterHub
 	cd tests && $(VENV)/bin/pytest engines
@@ -80,10 +83,14 @@ develop: $(VENV)/.developed ## install the working folder: a changed Python file
 coverage: $(VENV)/.test-tools ## run pytest, and show the lines that no test runs
 	cd tests && COVERAGE_FILE=$(abspath .coverage) $(PYTEST) --cov=jupyter_gpudask --cov-report=term-missing:skip-covered
 
-lint: $(VENV)/.installed ## check style and types
+lint: lint-python lint-frontend ## check style and types
+
+lint-python: $(VENV)/.installed
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
+
+lint-frontend: $(VENV)/.installed
 	jlpm lint:check
 
 bench: $(VENV)/.installed ## time computations on the CPU stand-in, beside a plain LocalCluster

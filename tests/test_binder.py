@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[1]
 
-with_postbuild = pytest.mark.timeout(1200)  # it builds the front end, which takes minutes on a busy machine
+with_postbuild = pytest.mark.timeout(1200)  # it installs many packages, and may build the front end
 
 
 @dataclass
@@ -91,11 +92,15 @@ def get(url, token):
         return response.geturl(), response.read()
 
 
-@pytest.fixture(scope="module")
-def binder(tmp_path_factory):
+@pytest.fixture(scope="module", params=["wheel", pytest.param("sources", marks=pytest.mark.slow)])
+def binder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("binder")
     checkout, prefix = folder / "checkout", folder / "environment"
     copy_checkout(checkout)
+    if request.param == "wheel":
+        (checkout / "dist").mkdir()
+        for wheel in (ROOT / "dist").glob("*.whl"):
+            shutil.copy(wheel, checkout / "dist")
     subprocess.run([sys.executable, "-m", "venv", prefix], check=True)
     # Neither the environment of the tests nor the user's settings may help.
     path = [part for part in os.environ["PATH"].split(os.pathsep) if not Path(part).is_relative_to(sys.prefix)]
@@ -169,7 +174,9 @@ def test_binder_has_the_lab_extension_enabled(binder):
 
 
 @with_postbuild
-@pytest.mark.parametrize("program", ["lab", "notebook", "server"])
+@pytest.mark.parametrize(
+    "program", ["lab", *(pytest.param(program, marks=pytest.mark.slow) for program in ("notebook", "server"))]
+)
 def test_binder_opens_the_list_of_notebooks(binder, program):
     with binder.server(program) as (url, token):
         landed, _ = get(url, token)

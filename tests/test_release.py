@@ -74,7 +74,7 @@ def test_the_recipe_builds_with_what_the_build_requires():
 
 
 def test_the_commands_before_a_commit_are_those_of_make_lint():
-    recipe = re.search(r"^lint:.*\n((?:\t.+\n)+)", MAKEFILE, flags=re.MULTILINE)[1]
+    recipe = "".join(re.findall(r"^lint-\w+:.*\n((?:\t.+\n)+)", MAKEFILE, flags=re.MULTILINE))
     linters = re.findall(r"(?:ruff (?:check|format --check)|mypy|jlpm \S+)$", recipe, flags=re.MULTILINE)
     assert len(linters) == recipe.count("\n")
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]

@@ -80,7 +80,7 @@ server_connection.connect_socket = connect_socket
 """
 
 
-@pytest.mark.parametrize("first", [START_ONE, "%%gpudask\nlen(joins)"])
+@pytest.mark.parametrize("first", [pytest.param(START_ONE, marks=pytest.mark.slow), "%%gpudask\nlen(joins)"])
 @pytest.mark.parametrize("there", [False, True])
 def test_a_kernel_connects_to_its_server_once_whether_or_not_there_is_a_cluster(server, kernel, first, there):
     if there:

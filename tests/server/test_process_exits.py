@@ -91,7 +91,9 @@ def test_a_server_that_shuts_down_leaves_nothing(server, gone):
     assert not left_of(server, "socket", "lease", "folder")
 
 
-@pytest.mark.parametrize("part", ["supervisor", "scheduler", "nanny", "kernel"])
+@pytest.mark.parametrize(
+    "part", ["supervisor", "kernel", *(pytest.param(part, marks=pytest.mark.slow) for part in ("scheduler", "nanny"))]
+)
 def test_a_cluster_whose_process_is_killed_leaves_nothing_and_other_clusters_keep_running(server, part, gone):
     kernel, other = server.kernel("doomed.ipynb"), server.kernel()
     cluster, rest = start(server, kernel), start(server, other)

@@ -94,7 +94,7 @@ def wait_for_file(number, path):
     return number
 
 
-@pytest.mark.parametrize("gpus", [False, True])
+@pytest.mark.parametrize("gpus", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_an_adaptive_cluster_starts_workers_for_work_closes_idle_ones_and_keeps_results(tmp_path, gpus):
     async def use(cluster):
         client = await asyncio.to_thread(connect, cluster.ready)

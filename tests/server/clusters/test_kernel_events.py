@@ -102,7 +102,13 @@ def test_two_notebooks_on_one_kernel_share_its_cluster(server):
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
-@pytest.mark.parametrize("option", ["AsyncIOLoopKernelRestarter.restart_limit=0", "KernelManager.autorestart=False"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        "AsyncIOLoopKernelRestarter.restart_limit=0",
+        pytest.param("KernelManager.autorestart=False", marks=pytest.mark.slow),
+    ],
+)
 def test_the_cluster_of_a_kernel_that_dies_and_is_not_restarted_is_closed(own_server, option, gone):
     server = own_server(f"--{option}")
     kernel = server.kernel()
@@ -124,7 +130,7 @@ def test_the_cluster_of_a_culled_kernel_is_closed(own_server, gone):
     gone(pid)
 
 
-@pytest.mark.parametrize("policy", ["renew", "stop"])
+@pytest.mark.parametrize("policy", ["renew", pytest.param("stop", marks=pytest.mark.slow)])
 def test_the_restart_policy_renews_or_stops_the_cluster(own_server, policy, gone):
     server = own_server(f"--GpuDask.restart_policy={policy}")
     kernel = server.kernel()
@@ -139,7 +145,7 @@ def test_the_restart_policy_renews_or_stops_the_cluster(own_server, policy, gone
         assert cluster["reason"] == "The cluster was closed when its kernel was restarted."
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_clusters_end_with_the_server(own_server, number, gone):
     server = own_server()
     kernels = [server.kernel(), server.kernel()]

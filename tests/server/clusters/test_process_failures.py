@@ -53,7 +53,7 @@ def test_a_worker_that_exceeds_its_memory_limit_is_logged_and_restarted(server):
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")
 
 
-@pytest.mark.parametrize("profile", ["", "local"])
+@pytest.mark.parametrize("profile", ["", pytest.param("local", marks=pytest.mark.slow)])
 def test_a_worker_that_is_killed_repeatedly_is_restarted_each_time(own_server, profile):
     """Dask gives one up that is down at the end of a pause after any of its deaths; without a pause that is always."""
     profiles = {"local": {"class": "distributed.LocalCluster", "options": {"n_workers": 1}}}

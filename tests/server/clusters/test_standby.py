@@ -26,7 +26,7 @@ def waiting(server):
     return server.supervisors()[0]
 
 
-@pytest.mark.parametrize("who", ["browser", "kernel"])
+@pytest.mark.parametrize("who", [pytest.param("browser", marks=pytest.mark.slow), "kernel"])
 def test_the_next_cluster_uses_the_standby_supervisor_and_a_new_one_is_started(server, who, gone):
     kernel = server.kernel()
     pid = waiting(server)
