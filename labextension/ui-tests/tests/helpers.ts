@@ -81,10 +81,13 @@ export async function layoutSaved(
 
 /** Wait until the kernel of the notebook is idle. */
 export async function expectIdleKernel(page: Page): Promise<void> {
+  // In the toolbar, which a narrow notebook shows in part, or in the status bar, which Notebook 7 lacks.
+  const inToolbar = page.locator(
+    '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
+  );
+  const inStatusBar = page.locator('#jp-main-statusbar').getByText('| Idle');
   await expect(
-    page
-      .locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
-      .filter({ visible: true })
+    inToolbar.or(inStatusBar).filter({ visible: true }).first()
   ).toBeVisible();
 }
 
