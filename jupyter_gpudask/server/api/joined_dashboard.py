@@ -60,8 +60,8 @@ class JoinedDashboardHandler(WebSocketHandler):
         self.set_header("Cross-Origin-Resource-Policy", "cross-origin")  # the origin of the sandbox is another one
         self.set_header("Cache-Control", "no-store")
 
-    @allow_unauthenticated  # type: ignore[untyped-decorator]
-    async def get(self, secret: str, path: str) -> None:  # type: ignore[override]
+    @allow_unauthenticated
+    async def get(self, secret: str, path: str) -> None:
         """Forward the request for a page, or a WebSocket."""
         cluster = self._find(secret)
         path = path_after(self.request.path, f"{JOINED_PATH}/{secret}")

@@ -24,10 +24,14 @@ import {
 } from './dashboard';
 import { dashboardNotice } from './notice';
 
-const OWN_SANDBOX = ['allow-scripts', 'allow-same-origin', 'allow-downloads'];
+const OWN_SANDBOX: IFrame.SandboxExceptions[] = [
+  'allow-scripts',
+  'allow-same-origin',
+  'allow-downloads'
+];
 
 /** Pages of somebody else get no rights at the server, which also sends this as a policy with each page. */
-const JOINED_SANDBOX = ['allow-scripts'];
+const JOINED_SANDBOX: IFrame.SandboxExceptions[] = ['allow-scripts'];
 
 /** Shows a notice when its cluster is closed, and loads the dashboard of the notebook's next cluster. */
 export class DashboardTab extends MainAreaWidget<Panel> {

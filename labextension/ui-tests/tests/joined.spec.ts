@@ -127,11 +127,16 @@ function rows(frame: Frame): Promise<number> {
   });
 }
 
-/** Run the active cell and activate the next one. */
+/** Run a cell of the notebook. */
 async function runCell(page: Page, index: number): Promise<void> {
   const cell = page.locator('.jp-NotebookPanel .jp-Cell').nth(index);
-  await cell.locator('.cm-content').click();
-  await page.keyboard.press('Shift+Enter');
+  const prompt = cell.locator('.jp-InputPrompt');
+  // A page that still connects to its kernel does not run it.
+  await expect(async () => {
+    await cell.locator('.cm-content').click({ timeout: 3000 });
+    await page.keyboard.press('Shift+Enter');
+    await expect(prompt).not.toHaveText('[ ]:', { timeout: 3000 });
+  }).toPass({ timeout: 60000 });
 }
 
 test('the plots of a joined cluster are live, and its pages have no rights at the server', async ({
