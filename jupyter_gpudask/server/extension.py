@@ -12,8 +12,10 @@ from prometheus_client import REGISTRY
 
 from ..machine.leases.registry import LEASE_DIRECTORY_VARIABLE
 from ..protocol.messages.unix_socket import socket_path
+from .api.dashboard_client import DashboardClient
 from .api.dashboard_proxy import DASHBOARD
 from .api.handlers import HANDLERS
+from .api.joined_dashboard import JOINED_DASHBOARD
 from .api.websocket import STREAM
 from .clusters.kernel_events import KernelEventListener
 from .clusters.kernels import ServerKernels
@@ -55,6 +57,7 @@ class GpuDaskExtension(ExtensionApp):
         self.settings["gpudask_manager"] = self.manager
         self.settings["gpudask_monitor"] = self._monitor
         self.settings["gpudask_broadcaster"] = self._broadcaster
+        self._dashboard_client = self.settings["gpudask_dashboard_client"] = DashboardClient()
         app.contents_manager.register_pre_save_hook(remove_widget_views)
 
     async def _start_jupyter_server_extension(self, _: Any) -> None:
@@ -68,13 +71,14 @@ class GpuDaskExtension(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Register the handlers."""
-        self.handlers.extend([*HANDLERS, *STREAM, *DASHBOARD])
+        self.handlers.extend([*HANDLERS, *STREAM, *DASHBOARD, *JOINED_DASHBOARD])
 
     async def stop_extension(self) -> None:
         """Close all clusters."""
         self._prometheus.close()
         self._kernel_events.stop()
         await self._broadcaster.stop()
+        self._dashboard_client.close()
         if self._socket is not None:
             await self._socket.close()
         await self.manager.close_all()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
-    from ..protocol import Ready
+    from ..protocol import Joined
 
 _CLOSE_TIMEOUT = 7.0
 _RESPONSE_TIMEOUT = 10.0
@@ -161,7 +161,7 @@ async def start_cluster(
     return await ServerCluster.attach(connection, request, on_progress=on_progress, on_lost=on_lost)
 
 
-async def connect_panel(joined: Ready) -> MessageStream | None:
+async def connect_panel(joined: Joined) -> MessageStream | None:
     """A stream on which the server sends commands about a cluster of somebody else; `None` without a server.
 
     Parameters

@@ -40,7 +40,7 @@ def test_the_panel_shows_a_joined_cluster_and_changes_nothing(server, cluster):
         wait_until(lambda: len(workers()) == 2 and all(worker["utilization"] for worker in workers()), LIMIT)
         shown = server.cluster(kernel)
         assert (shown["status"], shown["engine"], shown["joined"]) == ("ready", "cuda", cluster.address)
-        assert (shown["pid"], shown["gpus"], shown["dashboard"]) == (None, [], None)
+        assert (shown["pid"], shown["gpus"], shown["dashboard"]) == (None, [], f"gpudask/dashboard/{kernel.id}/")
         assert [each["kernel_id"] for each in server.fetch("clusters").body["clusters"]] == [kernel.id]
         assert [(worker["host"], worker["gpu_index"], worker["utilization"]) for worker in workers()] == [
             ("127.0.0.1", 0, 37),

@@ -198,7 +198,8 @@ class ClusterInfo(_Answer):
     pid
         The pid of the supervisor; `None` if there is none.
     dashboard
-        The path of Dask's dashboard below the server's base URL; `None` if there is none.
+        The path of Dask's dashboard below the server's base URL; `None` if there is none. That of a joined cluster
+        redirects to pages that have no rights at the server.
     joined
         The address of the scheduler, if the kernel is connected to a cluster that somebody else started; else empty.
     automatic

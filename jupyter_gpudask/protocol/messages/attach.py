@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from ...errors import ProtocolError
-from .events import Ready
+from .events import Joined
 from .message import PROTOCOL_VERSION, Folders, Message, Variables
 
 
@@ -36,7 +36,7 @@ class Attach(Message):
     protocol: int = PROTOCOL_VERSION
     kernel_id: str
     options: dict[str, Any] | None = None
-    joined: Ready | None = None
+    joined: Joined | None = None
     check: bool = False
     python: str
     environment: Variables

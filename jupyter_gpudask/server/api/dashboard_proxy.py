@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote_plus
 
 from jupyter_server.utils import ensure_async
 from jupyter_server_proxy.handlers import ProxyHandler
 from tornado import web
 
-from ..metrics.cluster_info import DASHBOARD_PATH
+from ..clusters.dashboard_address import is_plain_path
+from ..metrics.cluster_info import DASHBOARD_PATH, JOINED_PATH
+from .dashboard_request import forwarded_query, forwarded_subprotocols, path_after
 
 if TYPE_CHECKING:
     from ..clusters.cluster import KernelCluster
+    from ..clusters.joined_cluster import JoinedCluster
     from ..clusters.manager import ClusterManager
 
 _HOST = "127.0.0.1"
@@ -27,15 +29,13 @@ _PRIVATE_HEADERS = (
     "Sec-WebSocket-Protocol",  # the proxy's client sends those that `select_subprotocol` returns
     _SECRET_HEADER,
 )
-_TOKEN_ARGUMENT = "token"  # noqa: S105 - the name of an argument
-# https://github.com/jupyter/enhancement-proposals/pull/121
-_TOKEN_SUBPROTOCOL = "v1.token.websocket.jupyter.org"  # noqa: S105 - the name of a subprotocol
 
 
 class DashboardHandler(ProxyHandler):  # type: ignore[misc]
     """Forwards requests to the dashboard of a kernel's cluster.
 
     The URL has the kernel id and the path in the dashboard. The port is taken from the cluster, never from the request.
+    The dashboard of a cluster that somebody else started is not served here: the browser is redirected.
     """
 
     auth_resource = "gpudask"
@@ -47,15 +47,20 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
         await super().prepare(*args, _redirect_to_login=not is_socket, **kwargs)
         if self._finished:  # redirected to the login page
             return
-        action = "execute" if is_socket else "read"
+        kernel_id = self.path_kwargs.pop("kernel_id")
+        joined = self._manager.joined.get(kernel_id)
+        # The secret in the path of a joined cluster's dashboard is enough for its WebSockets, too.
+        action = "execute" if is_socket or joined is not None else "read"
         user = self.current_user
         if not user or not await ensure_async(self.authorizer.is_authorized(self, user, action, self.auth_resource)):
             raise web.HTTPError(403)
         if self.request.method not in ("GET", "HEAD"):
             raise web.HTTPError(405)
-        kernel_id = self.path_kwargs.pop("kernel_id")
         path = self.path_kwargs.pop("path") or "/status"
-        self.request.query = _without_token(self.request.query)  # this is forwarded; the user is already authenticated
+        self.request.query = forwarded_query(self.request.query)  # the user is already authenticated
+        if joined is not None:
+            self._redirect_to(joined, kernel_id)
+            return
         self._cluster = self._find(kernel_id)
         self.proxy_base = f"{DASHBOARD_PATH}/{kernel_id}"
         assert self._cluster.ready is not None
@@ -88,8 +93,7 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
 
     def select_subprotocol(self, subprotocols: list[str]) -> str | None:
         """The first subprotocol that is not Jupyter's, which are not forwarded: one may contain the token."""
-        others = [name for name in subprotocols if not name.startswith(_TOKEN_SUBPROTOCOL)]
-        return cast("str | None", super().select_subprotocol(others))
+        return cast("str | None", super().select_subprotocol(forwarded_subprotocols(",".join(subprotocols))))
 
     def proxy_request_headers(self) -> Any:
         """The headers to forward: without Jupyter's own, and with the secret of the dashboard."""
@@ -99,18 +103,24 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
         headers[_SECRET_HEADER] = self._cluster.secret
         return headers
 
+    @property
+    def _manager(self) -> ClusterManager:
+        return cast("ClusterManager", self.settings["gpudask_manager"])
+
+    def _redirect_to(self, joined: JoinedCluster, kernel_id: str) -> None:
+        """Redirect to where the pages of somebody else have no rights: see `JoinedDashboardHandler`."""
+        path = path_after(self.request.path, f"{DASHBOARD_PATH}/{kernel_id}")
+        if not joined.has_dashboard or not is_plain_path(path):
+            raise web.HTTPError(404, "This kernel's cluster has no dashboard.")
+        query = self.request.query
+        self.set_header("Cache-Control", "no-store")
+        self.redirect(f"{self.base_url}{JOINED_PATH}/{joined.secret}{path}{query and '?'}{query}")
+
     def _find(self, kernel_id: str) -> KernelCluster:
-        manager = cast("ClusterManager", self.settings["gpudask_manager"])
-        cluster = manager.clusters.get(kernel_id)
+        cluster = self._manager.clusters.get(kernel_id)
         if cluster is None or cluster.ready is None or cluster.ready.dashboard_port is None:
             raise web.HTTPError(404, "This kernel has no cluster that is ready, or its dashboard is off.")
         return cluster
-
-
-def _without_token(query: str) -> str:
-    """The query without Jupyter's token; everything else stays as it was written."""
-    arguments = query.split("&")
-    return "&".join(one for one in arguments if unquote_plus(one.partition("=")[0]) != _TOKEN_ARGUMENT)
 
 
 # An open dashboard does not keep an idle server from being culled.

@@ -83,7 +83,8 @@ class KernelCluster:
     notice
         The notice that its GPUs are wanted and are given over; `None` if they are not.
     secret
-        The secret that Dask's dashboard requires in the header of each request.
+        The secret that Dask's dashboard requires in the header of each request. For the dashboard of a cluster that
+        somebody else started, it is in the path at the Jupyter server.
     """
 
     def __init__(self, kernel_id: str, spec: ClusterSpec, on_change: ChangeCallback) -> None:
@@ -109,6 +110,11 @@ class KernelCluster:
     def ready(self) -> Ready | None:
         """The supervisor's report of the running cluster; `None` unless the cluster is ready."""
         return self.process.ready if self.process is not None else None
+
+    @property
+    def has_dashboard(self) -> bool:
+        """Whether the cluster is ready and has a dashboard."""
+        return self.ready is not None and bool(self.ready.dashboard_port)
 
     @property
     def alive(self) -> bool:

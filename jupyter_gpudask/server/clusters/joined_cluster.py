@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from ...launcher.connection import ClusterConnection
 from ...protocol import ClusterSpec
 from .cluster import KernelCluster
+from .dashboard_address import dashboard_origin
 
 if TYPE_CHECKING:
-    from ...protocol import ClusterState, Ready
+    from ...protocol import ClusterState, Joined
     from ...protocol.messages.transport import MessageStream
     from .cluster import ChangeCallback
 
@@ -25,7 +26,9 @@ class JoinedConnection(ClusterConnection):
         The kernel's connection to the socket of the server.
     """
 
-    def __init__(self, ready: Ready, stream: MessageStream) -> None:
+    ready: Joined
+
+    def __init__(self, ready: Joined, stream: MessageStream) -> None:
         super().__init__(ClusterSpec.parse({"engine": ready.engine}), stream)
         self.ready = ready
 
@@ -50,6 +53,11 @@ class JoinedCluster(KernelCluster):
         The connection to the kernel.
     on_change
         Called after every change of the state of the workers.
+
+    Attributes
+    ----------
+    dashboard
+        Scheme, host and port of Dask's dashboard; `None` if it is off.
     """
 
     def __init__(self, kernel_id: str, connection: JoinedConnection, on_change: ChangeCallback) -> None:
@@ -57,11 +65,17 @@ class JoinedCluster(KernelCluster):
         self.status = "ready"
         self.joined = connection.ready.address
         self.connection = connection
+        self.dashboard = dashboard_origin(connection.ready.dashboard)
 
     @property
-    def ready(self) -> Ready:
+    def ready(self) -> Joined:
         """What the kernel reported when it had connected."""
         return self.connection.ready
+
+    @property
+    def has_dashboard(self) -> bool:
+        """Whether the kernel reported the address of a dashboard."""
+        return self.dashboard is not None
 
     def request_states(self, interval: float) -> None:
         """Have the kernel report the state of the workers every `interval` seconds; 0 stops the reports."""

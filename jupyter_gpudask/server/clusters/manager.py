@@ -128,6 +128,7 @@ class ClusterManager:
         finally:
             if self.joined.get(kernel_id) is cluster:
                 del self.joined[kernel_id]
+            await cluster.close()
 
     def create(
         self, kernel_id: str, spec: ClusterSpec, interpreter: Interpreter | None = None

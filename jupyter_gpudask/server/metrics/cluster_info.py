@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 DASHBOARD_PATH = "gpudask/dashboard"
 """Path of the proxied Dask dashboards, relative to the server's base URL."""
 
+JOINED_PATH = "gpudask/joined"
+"""Path of the dashboards of clusters that somebody else started; a secret follows."""
+
 
 def cluster_info(
     cluster: KernelCluster,
@@ -60,7 +63,7 @@ def cluster_info(
         gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),
         pid=(ready.pid or None) if ready else None,
         joined=cluster.joined,
-        dashboard=f"{DASHBOARD_PATH}/{cluster.kernel_id}/" if ready and ready.dashboard_port else None,
+        dashboard=f"{DASHBOARD_PATH}/{cluster.kernel_id}/" if cluster.has_dashboard else None,
         automatic=cluster.automatic,
         state=None if state is None else with_gpu_metrics(state, gpus),
     )

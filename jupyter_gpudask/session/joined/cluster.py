@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...client.kernel_client import KernelClient
     from ...launcher.connection import LostCallback
-    from ...protocol import ClusterState, Ready
+    from ...protocol import ClusterState, Joined, Ready
 
 _RESPONSE_TIMEOUT = 10.0
 _IMPORT_TIMEOUT = 60.0
@@ -38,9 +38,10 @@ class JoinedCluster:
         The connection, a `jupyter_gpudask.protocol.Joined`.
     """
 
-    def __init__(self, client: KernelClient, ready: Ready) -> None:
+    def __init__(self, client: KernelClient, ready: Joined) -> None:
         self.client = client
-        self.ready = ready
+        self.ready: Ready = ready
+        self.joined = ready
         self.spec = ClusterSpec.parse({"engine": ready.engine})
         self._checked: set[tuple[str, str]] = set()
         self._leaving = False

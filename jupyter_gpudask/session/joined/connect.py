@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import dask.config
+
 from ...client.joined_client import connect_joined
 from ...errors import ConnectError
 from ...protocol import Joined
@@ -66,8 +68,6 @@ def _connect_client(target: Target) -> KernelClient:
 
 
 def _describe(target: Target, identity: dict[str, Any], *, on_gpus: bool) -> Joined:
-    port = identity["services"].get("dashboard")
-    host, _ = target.host_and_port
     return Joined(
         engine="cuda" if on_gpus else "cpu",
         stand_in="" if on_gpus else f"The workers of {target.address} have no GPU.",
@@ -75,7 +75,17 @@ def _describe(target: Target, identity: dict[str, Any], *, on_gpus: bool) -> Joi
         credentials=None,
         dashboard_port=None,
         dashboard_token="",
-        dashboard=f"http://{f'[{host}]' if ':' in host else host}:{port}/status" if port else "",
+        dashboard=_dashboard(target, identity["services"].get("dashboard")),
         workers=len(identity["workers"]),
         pid=0,
     )
+
+
+def _dashboard(target: Target, port: object) -> str:
+    """The address of the dashboard, at the host of the scheduler; empty without the port that it reported."""
+    if not isinstance(port, int):
+        return ""
+    # Dask's clients decide so, too.
+    scheme = "https" if dask.config.get("distributed.scheduler.dashboard.tls.cert", None) else "http"
+    host, _ = target.host_and_port
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/status"

@@ -39,7 +39,7 @@ class PanelReports:
     async def run(self) -> None:
         """Answer the server until it ends, or this is cancelled; without a server, do nothing."""
         try:
-            stream = await connect_panel(self._cluster.ready)
+            stream = await connect_panel(self._cluster.joined)
             if stream is None:
                 return
             self._stream = stream

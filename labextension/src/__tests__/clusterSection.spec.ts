@@ -64,10 +64,21 @@ describe('the section of clusters', () => {
       expect(commands.isVisible(id, args)).toBe(false);
       expect(commands.isEnabled(id, args)).toBe(false);
     }
-    // Nor one that needs a dashboard, which the server does not have.
     const { openDashboard, openPlots, choosePlot } = CommandIDs;
     for (const id of [openDashboard, openPlots, choosePlot]) {
       expect(commands.isEnabled(id, args)).toBe(false);
+    }
+    // Its dashboard is offered if it has one.
+    const dashboard = 'gpudask/dashboard/kernel-1/';
+    await shown.receive({ clusters: [{ ...joined, dashboard }] });
+    expect(shown.names('.jp-GpuDask-actions button')).toEqual([
+      'Plots: analysis.ipynb',
+      'Choose a plot: analysis.ipynb',
+      'Logs: analysis.ipynb',
+      'More actions: analysis.ipynb'
+    ]);
+    for (const id of [openDashboard, openPlots, choosePlot]) {
+      expect(commands.isEnabled(id, args)).toBe(true);
     }
   });
 

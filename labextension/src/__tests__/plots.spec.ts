@@ -21,4 +21,24 @@ describe('the individual plots', () => {
       'http://server/user/ada/gpudask/dashboard/kernel-1/individual-plots.json'
     );
   });
+
+  it('lead nowhere else, whatever the cluster of somebody else reports', async () => {
+    const reported: { [title: string]: unknown } = {
+      'Individual Task Stream': '/individual-task-stream',
+      logout: '/../../logout',
+      other: '//evil.example',
+      query: '/lab?reset',
+      dots: '/..',
+      number: 3,
+      ['long'.repeat(1000)]: '/individual-cpu'
+    };
+    const settings = settingsOf(() => new Response(JSON.stringify(reported)));
+    expect(await new RestClient(settings).plots('kernel-1')).toEqual([
+      { title: 'Task Stream', path: '/individual-task-stream' }
+    ]);
+    for (let number = 0; number < 1000; number++) {
+      reported[`${number}`] = '/individual-cpu';
+    }
+    expect(await new RestClient(settings).plots('kernel-1')).toHaveLength(200);
+  });
 });

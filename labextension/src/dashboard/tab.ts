@@ -13,6 +13,7 @@ import '../../style/dashboard.css';
 
 import { LiveWidget } from '../components/liveWidget';
 import { gpuDaskIcon } from '../icons';
+import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import {
   findCluster,
@@ -22,6 +23,15 @@ import {
   IDashboard
 } from './dashboard';
 import { dashboardNotice } from './notice';
+
+const OWN_SANDBOX: IFrame.SandboxExceptions[] = [
+  'allow-scripts',
+  'allow-same-origin',
+  'allow-downloads'
+];
+
+/** Pages of somebody else get no rights at the server, which also sends this as a policy with each page. */
+const JOINED_SANDBOX: IFrame.SandboxExceptions[] = ['allow-scripts'];
 
 /** Shows a notice when its cluster is closed, and loads the dashboard of the notebook's next cluster. */
 export class DashboardTab extends MainAreaWidget<Panel> {
@@ -83,8 +93,10 @@ export class DashboardTab extends MainAreaWidget<Panel> {
       'jp-mod-stale',
       !isAvailable || status.kind === 'lost'
     );
-    if (isAvailable && cluster.pid !== this._pid) {
-      this._pid = cluster.pid;
+    const process = processOf(cluster);
+    if (isAvailable && process !== this._process) {
+      this._process = process;
+      this._frame.sandbox = cluster.joined ? JOINED_SANDBOX : OWN_SANDBOX;
       this._frame.url = dashboardUrl(
         this._baseUrl,
         cluster.kernel_id,
@@ -115,9 +127,12 @@ export class DashboardTab extends MainAreaWidget<Panel> {
 
   private _dashboard: IDashboard;
   private readonly _dashboardChanged = new Signal<this, void>(this);
-  private readonly _frame = new IFrame({
-    sandbox: ['allow-scripts', 'allow-same-origin', 'allow-downloads']
-  });
-  /** The process id of the cluster whose dashboard is loaded. */
-  private _pid: number | null = null;
+  private readonly _frame = new IFrame({ sandbox: JOINED_SANDBOX });
+  /** The process of the cluster whose dashboard is loaded. */
+  private _process = '';
+}
+
+/** Identifies the process that serves the dashboard of a cluster. */
+function processOf(cluster: ICluster | undefined): string {
+  return cluster ? `${cluster.pid}${cluster.joined && cluster.since}` : '';
 }

@@ -18,6 +18,10 @@ export interface IPlot {
   path: string;
 }
 
+/** More than Dask has. */
+const MAX_PLOTS = 200;
+const MAX_TITLE = 100;
+
 /** A response with an error status. */
 export class ResponseError extends Error {
   /**
@@ -121,10 +125,12 @@ export class RestClient {
       encodeURIComponent(kernelId),
       'individual-plots.json'
     );
-    const paths: { [title: string]: string } = await (
+    const paths: { [title: string]: unknown } = await (
       await this._fetch(url)
     ).json();
     return Object.entries(paths)
+      .filter(isPlot)
+      .slice(0, MAX_PLOTS)
       .map(([title, path]) => ({
         title: title
           .replace(/^Individual /, '')
@@ -164,4 +170,14 @@ async function readProblem(reply: Response): Promise<IProblem> {
   } catch {
     return empty;
   }
+}
+
+/** Whether a title and a path are of a plot: what a cluster of somebody else reports leads nowhere else. */
+function isPlot(entry: [string, unknown]): entry is [string, string] {
+  const [title, path] = entry;
+  return (
+    title.length <= MAX_TITLE &&
+    typeof path === 'string' &&
+    /^\/[\w-]{1,100}$/.test(path)
+  );
 }

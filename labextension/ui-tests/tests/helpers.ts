@@ -37,17 +37,25 @@ export async function runFromPalette(page: Page, label: string): Promise<void> {
   }).toPass({ timeout: 30000 });
 }
 
-/** Create a notebook without cells on the server. */
+/** Create a notebook on the server, with code cells if they are given. */
 export async function uploadNotebook(
   request: APIRequestContext,
   path: string,
   kernel = 'python3',
-  serverUrl = '/'
+  serverUrl = '/',
+  sources: string[] = []
 ): Promise<void> {
   // Without a kernelspec the page would ask for a kernel first.
   const kernelspec = { display_name: kernel, language: 'python', name: kernel };
   const content = {
-    cells: [],
+    cells: sources.map((source, index) => ({
+      id: `cell-${index}`,
+      cell_type: 'code',
+      source,
+      metadata: {},
+      outputs: [],
+      execution_count: null
+    })),
     metadata: { kernelspec },
     nbformat: 4,
     nbformat_minor: 5

@@ -1,0 +1,482 @@
+"""The dashboards of clusters that somebody else started: their pages have no rights at the Jupyter server."""
+
+import contextlib
+import http.client
+import http.server
+import re
+import ssl
+import subprocess
+import threading
+import time
+import uuid
+
+import pytest
+import websocket
+from helpers import wait_until
+from others import OthersCluster
+from servers import NotebookKernel
+
+from jupyter_gpudask.protocol import Joined
+from jupyter_gpudask.protocol.messages.attach import Attach
+from jupyter_gpudask.protocol.messages.unix_socket import connect_socket, socket_path
+from jupyter_gpudask.server.clusters.dashboard_address import dashboard_origin, is_plain_path, redirect_target
+
+pytestmark = pytest.mark.cluster
+
+PREFIX = "gpudask/joined/"
+
+
+@pytest.fixture(scope="module")
+def server(server_in):
+    return server_in(options=["--log-level=DEBUG"])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    cluster = OthersCluster(tmp_path_factory.mktemp("others"))
+    try:
+        cluster.add_worker("one")
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture(scope="module")
+def kernel(server, cluster):
+    """A kernel that is connected to the cluster."""
+    kernel = server.kernel("joined.ipynb")
+    kernel.ok("%load_ext jupyter_gpudask")
+    connect(server, kernel, cluster)
+    return kernel
+
+
+def connect(server, kernel, cluster):
+    for _ in range(30):  # until the worker is there
+        if kernel.run(f"connected = %gpudask connect {cluster.address}").status == "ok":
+            break
+        time.sleep(1)
+    wait_until(lambda: server.cluster(kernel), 30)
+
+
+@contextlib.contextmanager
+def joined_to(server, dashboard):
+    """The id of a kernel that reports a connection to a cluster with a dashboard at this address."""
+    kernel_id = str(uuid.uuid4())
+    fields = {"engine": "cpu", "address": "tcp://127.0.0.1:1", "credentials": None, "dashboard_port": None}
+    joined = Joined(**fields, workers=1, pid=0, dashboard=dashboard)
+    attach = Attach(kernel_id=kernel_id, joined=joined, python="python", environment={})
+    connection = connect_socket(socket_path(server.runtime, server.pid))
+    connection.setblocking(True)
+    connection.sendall(attach.model_dump_json().encode() + b"\n")
+    kernel = NotebookKernel(server, kernel_id)
+    listed = "clusters"
+    wait_until(lambda: kernel_id in str(server.fetch(listed).body), 20)
+    try:
+        yield kernel
+    finally:
+        connection.close()
+        wait_until(lambda: kernel_id not in str(server.fetch(listed).body), 20)
+
+
+def secret_of(server, kernel):
+    """The secret in the path to which the user is redirected."""
+    connection = http.client.HTTPConnection(server.url.split("/")[2], timeout=20)
+    try:
+        path = f"{server.base}gpudask/dashboard/{kernel.id}/status"
+        connection.request(
+            "GET", f"{path}?a=1&token={server.token}", headers={"Authorization": f"token {server.token}"}
+        )
+        location = connection.getresponse().headers["Location"]
+    finally:
+        connection.close()
+    match = re.fullmatch(rf"{server.base}{PREFIX}([\w-]{{43}})/status\?a=1", location)
+    assert match, location
+    return match[1]
+
+
+def page(server, secret, path="/status", **options):
+    """A page, as a document with an origin of its own requests it: without cookies and tokens."""
+    return server.fetch(f"{secret}{path}", prefix=PREFIX, **({"headers": {}} | options))
+
+
+def socket(server, secret, path="/status/ws", origin="null", **options):
+    return server.socket(f"{secret}{path}", prefix=PREFIX, token=False, origin=origin, **options)
+
+
+def session_token(page):
+    """Bokeh's, which a page has for its WebSocket."""
+    return re.search(r'"token":"([^"]+)"', page.text.decode())[1]
+
+
+def test_the_pages_of_a_joined_cluster_are_served_to_who_knows_the_secret(server, kernel):
+    secret = secret_of(server, kernel)
+    status = page(server, secret)
+    assert status.status == 200
+    assert b"Dask" in status.text
+    loaded = re.findall(rb'(?:src|href)="(static/[^"]+)"', status.text)
+    assert loaded
+    for path in loaded:
+        assert page(server, secret, f"/{path.decode()}").status == 200
+    for path in page(server, secret, "/individual-plots.json").body.values():
+        assert is_plain_path(path)
+    root = page(server, secret, "/")  # Dask redirects to the status page
+    assert b"Dask" in root.text
+    # The panel requests the list of plots as that of a cluster of its own.
+    plots = server.fetch(f"{kernel.id}/individual-plots.json", prefix="gpudask/dashboard/")
+    assert "/individual-task-stream" in plots.body.values()
+
+
+def test_the_websocket_of_plots_is_forwarded(server, kernel):
+    secret = secret_of(server, kernel)
+    token = session_token(page(server, secret))
+    with contextlib.closing(socket(server, secret, subprotocols=["bokeh", token])) as plots:
+        assert plots.subprotocol == "bokeh"
+        assert "ACK" in plots.recv()
+        for part in ('{"msgid":"1","msgtype":"PULL-DOC-REQ"}', "{}", "{}"):
+            plots.send(part)
+        wait_until(lambda: "PULL-DOC-REPLY" in plots.recv(), 20)
+
+
+def test_the_address_in_the_panel_and_in_the_stream_has_no_secret(server, kernel):
+    secret = secret_of(server, kernel)
+    assert server.cluster(kernel)["dashboard"] == f"gpudask/dashboard/{kernel.id}/"
+    assert secret not in str(server.fetch("clusters").body)
+    with contextlib.closing(server.socket("stream")) as stream:
+        assert secret not in stream.recv()
+
+
+def test_only_an_authenticated_user_learns_the_secret(server, kernel):
+    answer = server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/", headers={})
+    assert b"Password or token" in answer.text
+    assert b"Dask" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/status", "/individual-plots.json", "/nothing", "/static/js/bokeh.min.js"])
+def test_each_response_puts_its_document_in_a_sandbox(server, kernel, path):
+    secret = secret_of(server, kernel)
+    for given in (secret, "wrong" * 8):
+        (policy,) = page(server, given, path).headers.get_all("Content-Security-Policy")
+        directives = dict(each.split(" ", 1) for each in policy.split("; "))
+        assert directives["sandbox"] == "allow-scripts"
+        assert directives["frame-ancestors"] == "'self'"
+        sources = directives["default-src"].split()
+        assert all(each.startswith(("'unsafe-", "data:", "blob:")) or f"/{given}/" in each for each in sources)
+    headers = page(server, secret, path).headers
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Access-Control-Allow-Origin"] is None
+
+
+def test_a_wrong_secret_and_one_of_another_cluster_are_not_told_apart(server, kernel):
+    wrong = [page(server, given) for given in ("wrong" * 8, "x", kernel.id, server.token)]
+    assert {(answer.status, answer.text) for answer in wrong} == {(404, b"Not found.\n")}
+    with pytest.raises(websocket.WebSocketBadStatusException, match="404"):
+        socket(server, "wrong" * 8)
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1", None])
+def test_a_websocket_that_is_not_opened_from_a_sandbox_is_refused(server, kernel, origin):
+    options = {"suppress_origin": True} if origin is None else {}
+    with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
+        socket(server, secret_of(server, kernel), origin=origin, **options)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"])
+def test_only_get_is_forwarded(server, kernel, method):
+    assert page(server, secret_of(server, kernel), method=method).status in (403, 405)
+
+
+def test_the_secret_is_gone_after_the_kernel_has_disconnected_and_is_never_logged(server, kernel, cluster):
+    secret = secret_of(server, kernel)
+    token = session_token(page(server, secret))
+    page(server, secret, "/nothing")
+    page(server, secret, method="POST")
+    with contextlib.closing(socket(server, secret, subprotocols=["bokeh", token])) as plots:
+        assert "ACK" in plots.recv()
+        kernel.ok("%gpudask disconnect")
+        wait_until(lambda: server.cluster(kernel) is None, 30)
+        with contextlib.suppress(websocket.WebSocketConnectionClosedException):
+            while plots.recv():
+                pass
+        assert not plots.connected
+        plots.shutdown()
+    assert page(server, secret).status == 404
+    with pytest.raises(websocket.WebSocketBadStatusException, match="404"):
+        socket(server, secret, subprotocols=["bokeh", token])
+    connect(server, kernel, cluster)
+    assert secret_of(server, kernel) != secret
+    assert page(server, secret).status == 404
+    assert "gpudask/dashboard" in server.log  # requests are logged
+    assert secret not in server.log
+    assert secret_of(server, kernel) not in server.log
+
+
+class Hostile(http.server.BaseHTTPRequestHandler):
+    """A dashboard that attacks."""
+
+    protocol_version = "HTTP/1.1"
+    seen: list
+
+    def do_GET(self):
+        self.seen.append((self.path, dict(self.headers)))
+        name = self.path.split("?")[0].strip("/").replace("-", "_")
+        if name.startswith("redirect/"):
+            return self.answer(302, Location=self.redirects[int(name.split("/")[1])])
+        return getattr(self, f"get_{name}", self.get_status)()
+
+    def get_status(self):
+        script = b"<script>fetch('/api/contents')</script>"
+        headers = {
+            "Content-Type": "text/html",
+            "Content-Security-Policy": "sandbox allow-scripts allow-same-origin",
+            "Set-Cookie": "_xsrf=evil; Path=/",
+            "Access-Control-Allow-Origin": "*",
+            "Service-Worker-Allowed": "/",
+            "Clear-Site-Data": '"cookies"',
+            "WWW-Authenticate": "Basic",
+            "Refresh": "0; url=/logout",
+            "Link": "</logout>; rel=preload",
+        }
+        self.answer(200, script, **headers)
+
+    def get_folded(self):
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\x01\x7f;\r\n Set-Cookie: a=b\r\n")
+        self.wfile.write(b"Content-Length: 2\r\nContent-Encoding: gzip\x0b\r\n\r\nok")
+
+    def get_huge(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(2**40))
+        self.end_headers()
+        self.stream()
+
+    def get_endless(self):
+        self.send_response(200)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.stream()
+
+    def get_nonsense(self):
+        self.wfile.write(b"\x00" * 100 + b"\r\n\r\n")
+        self.close_connection = True
+
+    def get_refuses(self):
+        self.answer(401, b"", **{"WWW-Authenticate": "Basic"})
+
+    def stream(self):
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(b"x" * 2**20)
+
+    def answer(self, status, body=b"", **headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+class Listening(http.server.ThreadingHTTPServer):
+    """A server whose clients end connections as they like."""
+
+    def handle_error(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def serving(handler, wrap=lambda socket: socket):
+    """Serve at a port of this machine."""
+    with Listening(("127.0.0.1", 0), handler) as listening:
+        listening.socket = wrap(listening.socket)
+        thread = threading.Thread(target=listening.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield listening.server_port
+        finally:
+            listening.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def hostile(server):
+    """The secret of a hostile dashboard, with what its program sees."""
+    program = type("Program", (Hostile,), {"seen": []})
+    with serving(program) as port, joined_to(server, f"http://127.0.0.1:{port}/status") as kernel:
+        program.port, program.secret = port, secret_of(server, kernel)
+        yield program
+
+
+def test_nothing_of_jupyter_is_sent_to_the_dashboard(server, hostile):
+    private = {
+        "Cookie": f"a={server.token}",
+        "Authorization": f"token {server.token}",
+        "X-XSRFToken": server.token,
+        "Referer": f"{server.url}lab?token={server.token}",
+        "X-Forwarded-For": server.token,
+    }
+    page(server, hostile.secret, f"/status?b=2&token={server.token}&c", headers=private)
+    jupyters = f"v1.token.websocket.jupyter.org.{server.token}"
+    with pytest.raises(websocket.WebSocketBadStatusException, match="502"):
+        socket(server, hostile.secret, cookie=f"a={server.token}", subprotocols=[jupyters, "bokeh"])
+    assert [path for path, _ in hostile.seen] == ["/status?b=2&c", "/status/ws"]
+    assert server.token not in str(hostile.seen)
+    assert hostile.secret not in str(hostile.seen)
+    assert hostile.seen[1][1]["Sec-Websocket-Protocol"] == "bokeh"
+    assert "Origin" not in hostile.seen[1][1]
+    assert hostile.seen[0][1].keys() == {"Host", "User-Agent", "Accept", "Accept-Encoding", "Connection"}
+
+
+def test_no_header_of_the_dashboard_passes_but_the_type_of_the_content(server, hostile):
+    own = page(server, hostile.secret)
+    assert own.status == 200
+    assert b"/api/contents" in own.text
+    assert own.headers["Content-Type"] == "text/html"
+    (policy,) = own.headers.get_all("Content-Security-Policy")
+    assert policy.startswith("sandbox allow-scripts; ")
+    for name in (
+        "Set-Cookie",
+        "Access-Control-Allow-Origin",
+        "Service-Worker-Allowed",
+        "Clear-Site-Data",
+        "WWW-Authenticate",
+        "Refresh",
+        "Link",
+        "Server",
+    ):
+        assert own.headers[name] is None
+    assert page(server, hostile.secret, "/refuses").headers["WWW-Authenticate"] is None
+
+
+def test_headers_with_control_characters_do_not_pass(server, hostile):
+    answer = page(server, hostile.secret, "/folded")
+    assert answer.status in (200, 502)
+    assert answer.headers["Set-Cookie"] is None
+    assert answer.headers["Content-Encoding"] is None
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+
+
+REDIRECTS = [
+    "https://evil.example/",
+    "//evil.example/",
+    "http://127.0.0.1:1/",
+    "http://127.0.0.1:{port}@evil.example/",
+    "http://user@127.0.0.1:{port}/",
+    "http://127.0.0.1:{port}\\@evil.example/",
+    "https://127.0.0.1:{port}/status",
+    "http://127.0.0.1:{port}/../../../../api/contents",
+    "http://127.0.0.1:{port}/%2e%2E/%2e./api/contents",
+    "/a/\\..\\..\\..\\api",
+    "\\\\evil.example",
+    "javascript:alert(1)",
+    "http://[",
+]
+
+
+@pytest.mark.parametrize("number", range(len(REDIRECTS)))
+def test_no_redirect_leads_to_another_place(server, hostile, number):
+    hostile.redirects = [each.format(port=hostile.port) for each in REDIRECTS]
+    answer = page(server, hostile.secret, f"/redirect/{number}")
+    assert answer.status == 502
+    assert answer.text.decode() == (
+        f"Dask's dashboard at http://127.0.0.1:{hostile.port} redirects to another address.\n"
+    )
+
+
+def test_redirects_inside_the_dashboard_are_kept(server, hostile):
+    port = hostile.port
+    hostile.redirects = ["/status?a=1", f"http://127.0.0.1:{port}/status?a=1", "../status?a=1"]
+    for number in range(3):
+        answer = page(server, hostile.secret, f"/redirect/{number}")
+        assert b"/api/contents" in answer.text
+        assert hostile.seen[-1][0] == "/status?a=1"
+
+
+@pytest.mark.parametrize("path", ["/huge", "/endless", "/nonsense"])
+def test_huge_endless_and_invalid_answers_end(server, hostile, path):
+    answer = page(server, hostile.secret, path)
+    assert answer.status == 502
+    assert "it sent no valid response" in answer.text.decode()
+    assert page(server, hostile.secret).status == 200
+
+
+def test_no_path_reaches_another_place(server, hostile):
+    class Neighbour(Hostile):
+        def do_GET(self):
+            self.answer(200, b"a secret of the neighbour")
+
+    with serving(Neighbour) as port:
+        tricks = [
+            f":{port}/",
+            f"@127.0.0.1:{port}/",
+            f"/@127.0.0.1:{port}/",
+            f"//127.0.0.1:{port}/",
+            f"/../{port}/",
+            f"/%2e%2e/{port}/",
+            f"/http://127.0.0.1:{port}/",
+            f"/\\127.0.0.1:{port}/",
+            f"%2f..%2f{port}/",
+            f"/?@127.0.0.1:{port}",
+            f"/status%0d%0aHost:%20127.0.0.1:{port}",
+        ]
+        for trick in tricks:
+            answer = page(server, hostile.secret, trick)
+            assert b"neighbour" not in answer.text, trick
+            assert answer.status < 500, trick
+
+
+def test_a_dashboard_that_cannot_be_reached_is_named(server):
+    with serving(Hostile) as port:
+        pass  # nobody listens there any more
+    with joined_to(server, f"http://127.0.0.1:{port}/status") as kernel:
+        answer = page(server, secret_of(server, kernel))
+    assert answer.status == 502
+    assert answer.text.decode() == (
+        f"Dask's dashboard at http://127.0.0.1:{port} cannot be reached from the Jupyter server: "
+        "the connection was refused.\n"
+    )
+
+
+def test_the_certificate_of_a_dashboard_is_verified(server, tmp_path):
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    options = ["-newkey", "rsa:2048", "-nodes", "-x509", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    subprocess.run(["openssl", "req", *options, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    program = type("Program", (Hostile,), {"seen": []})
+    with (
+        serving(
+            program, lambda plain: context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+        ) as port,
+        joined_to(server, f"https://127.0.0.1:{port}/status") as kernel,
+    ):
+        answer = page(server, secret_of(server, kernel))
+    assert answer.status == 502
+    assert "its certificate is not valid" in answer.text.decode()
+    assert program.seen == []
+
+
+@pytest.mark.parametrize("dashboard", ["", "file:///etc/passwd", "http://u@h:1/", "http://h:99999/", "http://h/status"])
+def test_a_cluster_without_a_valid_address_has_no_dashboard(server, dashboard):
+    with joined_to(server, dashboard) as kernel:
+        (shown,) = [each for each in server.fetch("clusters").body["clusters"] if each["kernel_id"] == kernel.id]
+        assert shown["dashboard"] is None
+        assert server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/").status == 404
+
+
+def test_the_origin_of_a_dashboard_is_read_from_its_address():
+    assert dashboard_origin("http://10.0.0.1:8787/status") == "http://10.0.0.1:8787"
+    assert dashboard_origin("https://[::1]:8787") == "https://[::1]:8787"
+    assert dashboard_origin("http://10.0.0.1:8787@evil.example/") is None
+    assert dashboard_origin("http://10.0.0.1:8787#@evil.example/") is None
+
+
+def test_a_redirect_target_keeps_its_query():
+    url = "http://h:1/a/b"
+    assert redirect_target(url, "c?d=/../e") == "/a/c?d=/../e"
+    assert redirect_target(url, "/c?d=\x01") is None
+    assert redirect_target(url, "") == "/a/b"
