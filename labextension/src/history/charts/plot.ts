@@ -33,6 +33,9 @@ export interface IPlotOptions {
 /** The plots with this key share a cursor. */
 const SYNC = 'jupyter-gpudask-history';
 
+/** The tick distances of times, in seconds; uPlot has none between 1 and 5 minutes. */
+const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800];
+
 /** The tick distances of sizes in bytes. */
 const BYTE_STEPS = {
   GiB: Array.from({ length: 50 }, (_, power) => 2 ** power),
@@ -98,6 +101,7 @@ export function createPlot(
       {
         ...axis,
         values: (_, times, __, ___, step) => formatTimes(times, step),
+        incrs: TIME_STEPS,
         space: 60,
         size: 28
       },
