@@ -71,6 +71,12 @@ export function axisTop(
   return Math.max(SMALLEST_TOPS[unit](units), 1.1 * (max ?? 0));
 }
 
+/** The smallest distance of the times below a plot in pixels; those at least a minute apart are written without seconds. */
+function timeSpace(secondsPerPixel: number): number {
+  const [short, long] = [48, 64];
+  return short * secondsPerPixel > 30 ? short : long;
+}
+
 /** Create a plot without data, in the colors of the theme. */
 export function createPlot(
   node: HTMLElement,
@@ -102,7 +108,7 @@ export function createPlot(
         ...axis,
         values: (_, times, __, ___, step) => formatTimes(times, step),
         incrs: TIME_STEPS,
-        space: 60,
+        space: (_, __, min, max, width) => timeSpace((max - min) / width),
         size: 28
       },
       {
