@@ -117,6 +117,7 @@ describe('the command that accelerates a kernel', () => {
     expect(kernel.code).toEqual([
       '%load_ext jupyter_gpudask\n%gpudask accelerate'
     ]);
+    await rendered();
     expect(dialogText()).toContain('The kernel is accelerated');
     expect(dialogText()).toContain('pandas runs on GPU 1 in this kernel');
     await dismissDialog();
@@ -135,6 +136,7 @@ describe('the command that accelerates a kernel', () => {
     kernel.hasGpu = false;
     const executed = app.commands.execute(CommandIDs.accelerate, args);
     await waitForDialog();
+    await rendered();
     expect(dialogText()).toContain('The kernel was not accelerated');
     await dismissDialog();
     await executed;
