@@ -1,5 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
+import { MessageLoop } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
+import { TabPanel, Widget } from '@lumino/widgets';
 
 import { Units } from '../format';
 import { lineStyle, lineStyles } from '../history/charts/lineStyles';
@@ -111,7 +113,7 @@ describe('the history', () => {
     expect(ids('kernel-2')).not.toContain('workers');
   });
 
-  it('has the settings of the user, also after it is closed', () => {
+  it('comes to the front, and has the settings of the user, also after it is closed', () => {
     const changed = new Signal<unknown, void>({});
     const source = { composite: { units: 'GiB' }, changed };
     model.settings.follow(source);
@@ -124,6 +126,12 @@ describe('the history', () => {
         new RestClient(app.serviceManager.serverSettings)
       );
     const tab = open();
+    // As in the down area of Notebook 7, where the logs may be in front.
+    const area = new TabPanel();
+    [new Widget(), tab].forEach(each => area.addWidget(each));
+    MessageLoop.sendMessage(tab, Widget.Msg.ActivateRequest);
+    expect(area.currentIndex).toBe(1);
+
     source.composite = { units: 'GB' };
     changed.emit();
     expect(tab.content.gpuDask.model.settings.value.units).toBe('GB');
