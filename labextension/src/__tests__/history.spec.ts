@@ -128,7 +128,9 @@ describe('the history', () => {
     const tab = open();
     // As in the down area of Notebook 7, where the logs may be in front.
     const area = new TabPanel();
-    [new Widget(), tab].forEach(each => area.addWidget(each));
+    const inFront = new Widget();
+    area.addWidget(inFront);
+    area.addWidget(tab);
     MessageLoop.sendMessage(tab, Widget.Msg.ActivateRequest);
     expect(area.currentIndex).toBe(1);
 
@@ -136,6 +138,8 @@ describe('the history', () => {
     changed.emit();
     expect(tab.content.gpuDask.model.settings.value.units).toBe('GB');
     tab.dispose();
+    inFront.dispose();
+    area.dispose();
     let count = 0;
     model.changed.connect(() => (count += 1));
     changed.emit();
