@@ -127,9 +127,20 @@ def test_a_process_that_already_uses_the_gpu_of_another_cluster_is_refused(run_p
     assert printed.startswith("UsageError: This kernel already uses GPU 0, which is held by other.ipynb. Restart")
 
 
-def test_without_a_gpu_it_says_so(run_python, accelerators):
-    printed = run_python(script("print(accelerate())"), accelerators(*BOTH, FAKE_GPUS="0"))
-    assert printed == "UsageError: pandas and scikit-learn stay on the CPU. This kernel sees no GPU.\n"
+NO_DRIVER = (
+    "sys.modules['sitecustomize'].ERROR = 'LIBRARY_NOT_FOUND'; "
+    "sys.modules['jupyter_gpudask.machine.nvml']._nvml_of.cache_clear()"  # else it stays open
+)
+
+
+@pytest.mark.parametrize(
+    ("count", "lines", "reason"),
+    [("0", [], "This kernel sees no GPU."), ("2", [NO_DRIVER], "This machine has no NVIDIA driver.")],
+)
+def test_without_a_gpu_it_says_so_and_the_notebook_goes_on(run_python, accelerators, count, lines, reason):
+    lines = [*lines, "print(accelerate())", "print('cudf.pandas' in sys.modules)"]
+    printed = run_python(script(*lines), accelerators(*BOTH, FAKE_GPUS=count))
+    assert printed == f"pandas and scikit-learn stay on the CPU. {reason}\nFalse\n"
 
 
 def test_a_notebook_finds_out_from_a_comm_that_stays_open(accelerators):

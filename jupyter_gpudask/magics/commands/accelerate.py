@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ...protocol import GpuState
     from ...session.session import Session
 
 COMM_TARGET = "jupyter_gpudask:accelerate"
@@ -63,10 +62,12 @@ def _accelerators() -> tuple[_Accelerator, ...]:
 def accelerate(shell: InteractiveShell, session: Session) -> Note:
     """Load the accelerators that are installed, on a GPU that no other cluster holds.
 
+    Without a GPU nothing is loaded: the rest of the notebook runs on the CPU, with the same results.
+
     Raises
     ------
     AccelerationError
-        There is no GPU, no accelerator is installed, or a library that one replaces is imported already.
+        No accelerator is installed, or a library that one replaces is imported already.
     GpuHeldError
         Other clusters hold all GPUs, or the one that this kernel already uses.
     """
@@ -78,7 +79,12 @@ def accelerate(shell: InteractiveShell, session: Session) -> Note:
     if installed and not new:
         _report(shell)
         return Note(f"{_libraries(installed)} on the GPU already.")
-    gpus = _visible_gpus()
+    try:
+        gpus = visible_gpus()
+    except GpuUnavailableError as error:
+        return _without_gpu(error.reason)
+    if not gpus:
+        return _without_gpu("This kernel sees no GPU.")
     if not installed:
         raise AccelerationError(
             "This kernel cannot import cudf and cuml, which run pandas and scikit-learn on a GPU.",
@@ -110,14 +116,8 @@ def _libraries(accelerators: Sequence[_Accelerator]) -> str:
     return f"{names} {'runs' if len(accelerators) == 1 else 'run'}"
 
 
-def _visible_gpus() -> list[GpuState]:
-    try:
-        gpus = visible_gpus()
-    except GpuUnavailableError as error:
-        raise AccelerationError(f"pandas and scikit-learn stay on the CPU. {error.reason}", error.fix) from None
-    if not gpus:
-        raise AccelerationError("pandas and scikit-learn stay on the CPU. This kernel sees no GPU.")
-    return gpus
+def _without_gpu(reason: str) -> Note:
+    return Note(f"pandas and scikit-learn stay on the CPU. {reason}")
 
 
 def _report(shell: InteractiveShell) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Protocol
@@ -46,7 +47,8 @@ class KernelProcess:
     kernel_id
         The id of the kernel.
     notebook
-        The file name of its first notebook; the name of its kernelspec if it has no notebook.
+        The file name of its first notebook, or the path if another kernel's has the same name; the name of its
+        kernelspec if it has no notebook.
     """
 
     kernel_id: str
@@ -132,11 +134,12 @@ class ServerKernels:
     def processes(self, notebooks: Mapping[str, tuple[str, ...]]) -> Mapping[int, KernelProcess]:
         """The kernels on this machine, by pid, which is also the session id; `notebooks` are those of each kernel."""
         found: dict[int, KernelProcess] = {}
+        names = Counter(PurePath(paths[0]).name for paths in notebooks.values())
         for kernel_id in self._kernels.list_kernel_ids():
             pid = getattr(getattr(self._kernels.get_kernel(kernel_id), "provisioner", None), "pid", None)
             if pid is not None:
-                paths = notebooks.get(kernel_id)
-                found[pid] = KernelProcess(kernel_id, PurePath(paths[0]).name if paths else self.name(kernel_id))
+                path = PurePath(next(iter(notebooks.get(kernel_id, ())), self.name(kernel_id)))
+                found[pid] = KernelProcess(kernel_id, str(path) if names[path.name] > 1 else path.name)
         return found
 
     async def notebooks(self) -> Mapping[str, tuple[str, ...]]:

@@ -17,6 +17,8 @@ class FakeKernel {
   readonly id = 'kernel-1';
   /** The open comms with the target. */
   comms = {};
+  /** Whether running the magic opens a comm: not without a GPU. */
+  hasGpu = true;
   /** What running the magic answers. */
   answer: { status: string; evalue?: string } = { status: 'ok' };
   readonly code: string[] = [];
@@ -48,7 +50,9 @@ class FakeKernel {
       done: Promise.resolve().then(() => {
         if (this.answer.status === 'ok') {
           future.onIOPub(result);
-          this.targets[TARGET]();
+          if (this.hasGpu) {
+            this.targets[TARGET]();
+          }
         }
         return { content: this.answer };
       })
@@ -113,6 +117,8 @@ describe('the command that accelerates a kernel', () => {
     expect(kernel.code).toEqual([
       '%load_ext jupyter_gpudask\n%gpudask accelerate'
     ]);
+    await rendered();
+    expect(dialogText()).toContain('The kernel is accelerated');
     expect(dialogText()).toContain('pandas runs on GPU 1 in this kernel');
     await dismissDialog();
     await executed;
@@ -123,6 +129,18 @@ describe('the command that accelerates a kernel', () => {
     await rendered();
     expect(isOn()).toBe(false);
     expect(button.node.textContent).toBe('');
+  });
+
+  it('shows that nothing was accelerated if the magic says so', async () => {
+    await open();
+    kernel.hasGpu = false;
+    const executed = app.commands.execute(CommandIDs.accelerate, args);
+    await waitForDialog();
+    await rendered();
+    expect(dialogText()).toContain('The kernel was not accelerated');
+    await dismissDialog();
+    await executed;
+    expect(isOn()).toBe(false);
   });
 
   it('shows why the magic refuses', async () => {

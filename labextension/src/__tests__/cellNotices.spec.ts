@@ -49,10 +49,12 @@ const notebook = {} as Notebook;
 const panel = {
   id: 'panel-1',
   title: { label: 'train.ipynb' },
-  content: notebook
+  content: notebook,
+  context: { path: 'a/train.ipynb' }
 };
+let panels: (typeof panel)[];
 const tracker = {
-  find: (isMeant: (each: typeof panel) => boolean) => [panel].find(isMeant)
+  find: (isMeant: (each: typeof panel) => boolean) => panels.find(isMeant)
 } as unknown as INotebookTracker;
 const activateById = jest.fn();
 const source = {
@@ -71,6 +73,7 @@ beforeEach(async () => {
     shown: []
   });
   Object.assign(window, { Notification: FakeNotice });
+  panels = [panel];
   now = 0;
   jest.spyOn(Date, 'now').mockImplementation(() => 1000 * now);
   jest.spyOn(document, 'hidden', 'get').mockReturnValue(true);
@@ -126,6 +129,15 @@ describe('a notification of the desktop', () => {
     source.changed.emit();
     run({ at: 300 });
     expect(shown()).toEqual([]);
+  });
+
+  it('shows the folder of a notebook if another one of its name is open', () => {
+    const other = { ...panel, content: {} as Notebook };
+    panels = [other, panel];
+    run({ at: 100 });
+    expect(FakeNotice.shown[0].title).toBe(
+      'a/train.ipynb: a cell has finished'
+    );
   });
 
   it('shows the notebook on a click', () => {

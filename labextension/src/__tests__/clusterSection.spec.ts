@@ -1,3 +1,5 @@
+import { Signal } from '@lumino/signaling';
+
 import { CommandIDs } from '../commandIDs';
 import { ICluster } from '../model/api';
 import { cluster, GIB, gpu, rendered } from './fakeServer';
@@ -29,6 +31,33 @@ describe('the section of clusters', () => {
     expect(shown.names(buttons)).toEqual([
       'Start: mine.ipynb',
       'Options…: mine.ipynb'
+    ]);
+  });
+
+  it('shows the folder of a notebook whose name another notebook with a cluster has', async () => {
+    shown.show();
+    shown.openNotebook('kernel-9');
+    const path = jest.spyOn(shown.gpuDask.current, 'path', 'get');
+    path.mockReturnValue('b/mine.ipynb');
+    const other = cluster({ name: 'mine.ipynb', notebooks: ['a/mine.ipynb'] });
+    await shown.receive({ gpus: gpuList(), clusters: [other] });
+    expect(shown.texts('.jp-GpuDask-noticeTitle')).toEqual([
+      'b/mine.ipynb has no cluster yet.'
+    ]);
+  });
+
+  it('does not suggest to start a cluster here if the settings do not offer it', async () => {
+    shown.show();
+    shown.openNotebook('kernel-9');
+    shown.gpuDask.model.settings.follow({
+      composite: { allowStart: false },
+      changed: new Signal<unknown, void>({})
+    });
+    await shown.receive({ gpus: gpuList() });
+    expect(shown.names(buttons)).toEqual([]);
+    expect(shown.texts('.jp-GpuDask-notice p')).toEqual([
+      'mine.ipynb has no cluster yet.',
+      'Run a %%gpudask cell in the notebook.'
     ]);
   });
 
@@ -85,9 +114,19 @@ describe('the section of clusters', () => {
   it('has a button to keep the GPUs of an idle cluster that somebody waits for', async () => {
     shown.show();
     const wanted = { wanted_by: 'user anna since 14:05', given_over_at: 1000 };
-    await shown.receive({ gpus: gpuList(), clusters: [cluster(wanted)] });
-    expect(shown.texts('[role=alert] span')[0]).toContain(
-      'Its GPUs are wanted by user anna since 14:05.'
+    const { state } = cluster();
+    const idle = {
+      ...wanted,
+      state: state && {
+        ...state,
+        tasks_unfinished: 0,
+        workers: [],
+        held: 3 * GIB
+      }
+    };
+    await shown.receive({ gpus: gpuList(), clusters: [cluster(idle)] });
+    expect(shown.texts('[role=alert] span')[0]).toMatch(
+      /^Its GPUs are wanted by user anna since 14:05. .* Its workers hold 3.0 GiB of results, which will be lost.$/
     );
     expect(shown.names('[role=alert] button')).toEqual([
       'Keep: analysis.ipynb'

@@ -1,4 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
+import { MessageLoop } from '@lumino/messaging';
+import { Signal } from '@lumino/signaling';
+import { TabPanel, Widget } from '@lumino/widgets';
 
 import { Units } from '../format';
 import { lineStyle, lineStyles } from '../history/charts/lineStyles';
@@ -8,10 +11,13 @@ import { formatValue } from '../history/format';
 import { metricGroups, IGroup } from '../history/metrics';
 import { sourcesOf } from '../history/sources';
 import { HistoryStore, TaskRate } from '../history/store';
+import { HistoryTab } from '../history/tab';
 import { ISample, IWorkerMetrics } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
+import { CurrentKernel } from '../notebook/currentKernel';
+import { startApp } from './app';
 import { cluster, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
 
 const trans = nullTranslator.load('jupyter_gpudask');
@@ -56,8 +62,12 @@ describe('the history', () => {
 
   afterEach(() => model.dispose());
 
-  function groupsIn(store: HistoryStore): IGroup[] {
-    return metricGroups(model, store, sourcesOf(model, store, trans), trans);
+  function groupsIn(
+    store: HistoryStore,
+    currentId: string | null = null
+  ): IGroup[] {
+    const sources = sourcesOf(model, store, trans, currentId);
+    return metricGroups(model, store, sources, trans);
   }
 
   function receive(history: ISample[]): void {
@@ -89,6 +99,53 @@ describe('the history', () => {
     receive([sample(1000)]);
     receive([{ ...sample(1961), workers: {} }]);
     expect([store.gpus.size, store.workers.size]).toEqual([1, 0]);
+  });
+
+  it('has no workers of other notebooks if the settings hide their clusters', () => {
+    receive([sample(1000), sample(1001)]);
+    model.settings.follow({
+      composite: { otherClusters: 'hide' },
+      changed: new Signal<unknown, void>({})
+    });
+    const ids = (currentId: string): string[] =>
+      groupsIn(store, currentId).map(({ id }) => id);
+    expect(ids('kernel-1')).toContain('workers');
+    expect(ids('kernel-2')).not.toContain('workers');
+  });
+
+  it('comes to the front, and has the settings of the user, also after it is closed', () => {
+    const changed = new Signal<unknown, void>({});
+    const source = { composite: { units: 'GiB' }, changed };
+    model.settings.follow(source);
+    const app = startApp(settingsOf(() => new Response('{}')));
+    const current = new CurrentKernel(app.shell);
+    const gpuDask = { model, current, commands: app.commands, trans };
+    const open = (): HistoryTab =>
+      new HistoryTab(
+        gpuDask,
+        new RestClient(app.serviceManager.serverSettings)
+      );
+    const tab = open();
+    // As in the down area of Notebook 7, where the logs may be in front.
+    const area = new TabPanel();
+    const inFront = new Widget();
+    area.addWidget(inFront);
+    area.addWidget(tab);
+    MessageLoop.sendMessage(tab, Widget.Msg.ActivateRequest);
+    expect(area.currentIndex).toBe(1);
+
+    source.composite = { units: 'GB' };
+    changed.emit();
+    expect(tab.content.gpuDask.model.settings.value.units).toBe('GB');
+    tab.dispose();
+    inFront.dispose();
+    area.dispose();
+    let count = 0;
+    model.changed.connect(() => (count += 1));
+    changed.emit();
+    expect(count).toBe(1);
+    current.dispose();
+    app.shell.dispose();
   });
 
   it('keeps new samples aside while it is paused', () => {

@@ -1,3 +1,4 @@
+import { distinctName } from '../cluster/summary';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
@@ -50,7 +51,7 @@ describe('the model', () => {
     expect(model.status.kind).toBe('connecting');
   });
 
-  it('names clusters by their paths while two have the same name', () => {
+  it('names clusters with their folders while two have the same name', () => {
     const names = () => [...model.clusters.values()].map(({ name }) => name);
     model.subscribe();
     const other = cluster({
@@ -66,6 +67,22 @@ describe('the model', () => {
     ]);
     model.removeCluster('kernel-2');
     expect(names()).toEqual(['analysis.ipynb', 'train.ipynb']);
+
+    // The current notebook, which has no cluster.
+    model.setCurrent('kernel-9', 'other/analysis.ipynb');
+    expect(names()).toEqual(['work/analysis.ipynb', 'train.ipynb']);
+    model.setCurrent('kernel-1', 'work/analysis.ipynb');
+    expect(names()).toEqual(['analysis.ipynb', 'train.ipynb']);
+  });
+
+  it.each([
+    ['a/b/one.ipynb', ['a/c/one.ipynb'], 'b/one.ipynb'],
+    ['a/b/one.ipynb', ['c/b/one.ipynb', 'two.ipynb'], 'a/b/one.ipynb'],
+    ['b/one.ipynb', ['a/b/one.ipynb'], 'b/one.ipynb'],
+    ['one.ipynb', ['a/one.ipynb'], 'one.ipynb'],
+    ['a/one.ipynb', ['a/zone.ipynb', 'a/one.ipynb'], 'one.ipynb']
+  ])('has the shortest name of %s beside %s', (path, others, name) => {
+    expect(distinctName(path, others)).toBe(name);
   });
 
   it('adds each sample once, and starts again if the clock was set back', () => {

@@ -12,7 +12,7 @@ import { CurrentKernel } from '../notebook/currentKernel';
 import { loadNotifier } from '../notifications/loadNotifier';
 import { Notifier } from '../notifications/notifier';
 import { startApp, TestApp } from './app';
-import { cluster, FakeSocket, settingsOf } from './fakeServer';
+import { cluster, FakeSocket, GIB, settingsOf } from './fakeServer';
 
 let app: TestApp;
 let model: GpuDaskModel;
@@ -147,9 +147,8 @@ describe('notifications', () => {
     });
     const [message] = messagesAfter(cluster(), wanted, wanted);
     expect(message).toMatch(
-      /^analysis.ipynb: Its GPUs are wanted by user anna since 14:05. .* unless you keep it.$/
+      /^analysis.ipynb: GPUs wanted by user anna since 14:05. The idle cluster closes at [\d:]+ unless kept.$/
     );
-    expect(message.length).toBeLessThan(140);
     const [{ options }] = Notification.manager.notifications;
     const execute = jest.spyOn(commands, 'execute').mockResolvedValue(null);
     options.actions?.[0].callback(new MouseEvent('click'));
@@ -158,6 +157,46 @@ describe('notifications', () => {
       since: 1000
     });
     expect(messagesAfter(cluster())).toEqual([]);
+  });
+
+  it('say who wants the GPUs, when they are given over, and what that loses, however long the names are', () => {
+    const name = `projects/${'customer segmentation/'.repeat(8)}analysis.ipynb`;
+    const { state } = cluster();
+    const wanted = cluster({
+      name,
+      notebooks: [name],
+      state: state && { ...state, held: 3 * GIB },
+      wanted_by:
+        'user wilhelmina.featherstonehaugh@research.example.org since 14:05',
+      given_over_at: 1000
+    });
+    const [message] = messagesAfter(cluster(), wanted);
+    // JupyterLab shows no more.
+    expect(message.length).toBeLessThanOrEqual(140);
+    expect(message).toMatch(
+      /^projects.*….*analysis.ipynb: GPUs wanted by user wil.*….* since 14:05. Closes at [\d:]+ and loses 3.0 GiB of results, unless kept.$/
+    );
+  });
+
+  it('of clusters of notebooks that are not open are hidden with them', () => {
+    model.settings.follow({
+      composite: { otherClusters: 'hide' },
+      changed: new Signal<unknown, void>({})
+    });
+    expect(messagesAfter(cluster(), lost)).toEqual([]);
+    const isOpen = jest.spyOn(current, 'isOpen').mockReturnValue(true);
+    expect(messagesAfter(cluster(), { ...lost, since: 3 })).toHaveLength(1);
+    expect(isOpen).toHaveBeenLastCalledWith('kernel-1');
+  });
+
+  it('have no button for what the settings do not offer', () => {
+    model.settings.follow({
+      composite: { allowStart: false },
+      changed: new Signal<unknown, void>({})
+    });
+    messagesAfter(cluster(), lost);
+    const [{ options }] = Notification.manager.notifications;
+    expect(options.actions?.map(({ label }) => label)).toEqual(['Logs']);
   });
 
   it('report a worker that was lost', () => {

@@ -92,6 +92,25 @@ describe('the request of the start dialog', () => {
   });
 });
 
+describe('the request where only profiles are allowed', () => {
+  const only = { ...PROFILES, only: true };
+  const gpus = [FREE, HELD];
+
+  it('is that of the default options on the free GPUs, also if another notebook holds some', () => {
+    const previous = { ...only.default, pool: 0.9 };
+    for (const spec of [only.default, previous]) {
+      const options = initialOptions(gpus, only, spec);
+      expect(toSpec(options, gpus, only)).toEqual({ gpus: 'free' });
+    }
+  });
+
+  it('leaves out the GPUs if the default options choose them', () => {
+    const one = { ...only, default: { ...only.default, gpus: 1 } };
+    const options = initialOptions(gpus, one);
+    expect(toSpec(options, gpus, one)).toEqual({});
+  });
+});
+
 describe('the line for a notebook', () => {
   const gpus = [gpu(), gpu({ index: 1, uuid: 'GPU-1' })];
 

@@ -20,6 +20,7 @@ import { IDashboardViews } from '../dashboard/views';
 import { canStartOnFree } from '../errors';
 import { plotsIcon, scaleIcon } from '../icons';
 import { ClusterStatus, ICluster } from '../model/api';
+import { currentName } from '../notebook/currentName';
 import { IGpuDask } from '../tokens';
 import type { ClusterActions } from './actions';
 import { isOffered, needsOwner } from './offered';
@@ -127,7 +128,7 @@ export function addClusterCommands(
       execute: async args => {
         const kernelId = kernelOf(args);
         if (kernelId) {
-          await start(kernelId, clusterOf(args)?.name ?? current.name);
+          await start(kernelId, clusterOf(args)?.name ?? currentName(gpuDask));
         }
       }
     });

@@ -44,13 +44,22 @@ export function needsOwner(command: string): boolean {
   return STARTS.includes(command) || STOPS.includes(command);
 }
 
-/** The clusters that are shown: all, or that of the current notebook only. */
+/** Whether the cluster of a kernel is shown: that of each, or of the current one only. */
+export function isShown(
+  kernelId: string,
+  currentId: string | null,
+  { otherClusters }: ISettings
+): boolean {
+  return kernelId === currentId || otherClusters !== 'hide';
+}
+
+/** The clusters that are shown. */
 export function shownClusters(
   clusters: Iterable<ICluster>,
   currentId: string | null,
-  { otherClusters }: ISettings
+  settings: ISettings
 ): ICluster[] {
-  return [...clusters].filter(
-    ({ kernel_id: id }) => id === currentId || otherClusters !== 'hide'
+  return [...clusters].filter(({ kernel_id: id }) =>
+    isShown(id, currentId, settings)
   );
 }

@@ -14,20 +14,48 @@ export function holderName(
   return clusters.get(holder.kernel_id ?? '')?.name ?? holder.name;
 }
 
-/** The clusters, where those of notebooks with the same name have their paths as names. */
+/** The clusters, where those of notebooks with the same name, or with that of one of these paths, show their folders. */
 export function withDistinctNames(
-  clusters: ReadonlyMap<string, ICluster>
+  clusters: ReadonlyMap<string, ICluster>,
+  otherPaths: readonly string[] = []
 ): ReadonlyMap<string, ICluster> {
   const counts = new Map<string, number>();
-  clusters.forEach(({ name }) => counts.set(name, (counts.get(name) ?? 0) + 1));
+  const count = (name: string): unknown =>
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  clusters.forEach(({ name }) => count(name));
+  otherPaths.forEach(path => count(endOf(path, 1)));
   return new Map(
     [...clusters].map(([kernelId, cluster]) => {
       const isAmbiguous = (counts.get(cluster.name) ?? 0) > 1;
-      const name =
-        (isAmbiguous && cluster.notebooks.join(', ')) || cluster.name;
+      const others = [...clusters.values()]
+        .filter(other => other !== cluster)
+        .flatMap(({ notebooks }) => notebooks);
+      const names = cluster.notebooks.map(path =>
+        distinctName(path, [...others, ...otherPaths])
+      );
+      const name = (isAmbiguous && names.join(', ')) || cluster.name;
       return [kernelId, name === cluster.name ? cluster : { ...cluster, name }];
     })
   );
+}
+
+/** The file name of a path, with as many of its folders as distinguish it from the others. */
+export function distinctName(path: string, others: readonly string[]): string {
+  const length = path.split('/').length;
+  const isTaken = (parts: number): boolean =>
+    others.some(
+      other => other !== path && endOf(other, parts) === endOf(path, parts)
+    );
+  let parts = 1;
+  while (parts < length && isTaken(parts)) {
+    parts += 1;
+  }
+  return endOf(path, parts);
+}
+
+/** The last parts of a path. */
+function endOf(path: string, parts: number): string {
+  return path.split('/').slice(-parts).join('/');
 }
 
 /** The name of a worker: that of its GPU, if it has one. */
@@ -113,18 +141,25 @@ export function releaseWarning(
     : '';
 }
 
-/** Who waits for the GPUs of an idle cluster, and when it is closed. */
-export function wantedSentence(
+/** Who waits for the GPUs of an idle cluster, when it is closed, and what that would lose. */
+export function wantedSentences(
   cluster: ICluster,
+  units: Units,
   trans: TranslationBundle
 ): string {
-  const time = new Date((cluster.given_over_at ?? 0) * 1000);
-  return trans.__(
+  const wanted = trans.__(
     'Its GPUs are wanted by %1. The idle cluster is closed at %2 unless you keep it.',
     cluster.wanted_by,
-    // With 24 hours, as the time in what the server says of the user.
-    time.toLocaleTimeString([], { hourCycle: 'h23' })
+    closingTime(cluster)
   );
+  return `${wanted} ${lossWarning(cluster, units, trans)}`.trim();
+}
+
+/** When an idle cluster is closed whose GPUs are wanted. */
+export function closingTime(cluster: ICluster): string {
+  const time = new Date((cluster.given_over_at ?? 0) * 1000);
+  // With 24 hours, as the time in what the server says of the user.
+  return time.toLocaleTimeString([], { hourCycle: 'h23' });
 }
 
 /** The UUIDs of the GPUs that have a worker: after scaling down, fewer than the cluster holds. */

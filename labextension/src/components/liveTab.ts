@@ -1,5 +1,7 @@
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { LabIcon } from '@jupyterlab/ui-components';
+import { Message } from '@lumino/messaging';
+import { TabPanel } from '@lumino/widgets';
 
 import '../../style/views.css';
 import '../../style/buttons.css';
@@ -28,5 +30,14 @@ export class LiveTab extends MainAreaWidget<LiveWidget> {
     // The down area of Notebook 7 does not center the icon.
     this.title.icon = icon.bindprops({ stylesheet: 'mainAreaTab' });
     this.title.closable = true;
+  }
+
+  /** The shell of Notebook 7 activates a widget of its down area, but leaves another tab in front of it. */
+  protected override onActivateRequest(message: Message): void {
+    const tabs = this.parent?.parent;
+    if (tabs instanceof TabPanel) {
+      tabs.currentWidget = this;
+    }
+    super.onActivateRequest(message);
   }
 }

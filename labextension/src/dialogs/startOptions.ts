@@ -8,6 +8,7 @@ import {
   IProfileList,
   SpecRequest
 } from '../model/api';
+import { defaultRequest } from '../model/rest';
 
 /** The state of the form; an empty text means the server's default. */
 export interface IStartOptions {
@@ -115,6 +116,10 @@ export function toSpec(
   const isCpu = options.engine === 'cpu';
   if (options.profile) {
     return spec;
+  }
+  if (profiles.only) {
+    // The server refuses other options, a choice of GPUs included.
+    return defaultRequest(profiles.default);
   }
   if (options.engine !== profiles.default.engine) {
     spec.engine = options.engine;

@@ -32,7 +32,7 @@ export function createHistoryView(
 
 /** The charts and tables of the metrics of all GPUs, of all workers and of the machine. */
 function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
-  const { model, trans } = useGpuDask();
+  const { model, current, trans } = useGpuDask();
   const [isPaused, setPaused] = useState(store.isPaused);
   const [span, setSpan] = useState(HISTORY_SECONDS);
   const [zoom, setZoom] = useState<IRange | null>(null);
@@ -44,8 +44,8 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
 
   const { times } = store;
   const sources = useMemo(
-    () => sourcesOf(model, store, trans),
-    [store.generation, sourceNamesKey(model)]
+    () => sourcesOf(model, store, trans, current.kernelId),
+    [store.generation, sourceNamesKey(model, current.kernelId)]
   );
   const groups = metricGroups(model, store, sources, trans);
   const hidden = useMemo(() => hiddenIn(sources, toggled), [sources, toggled]);

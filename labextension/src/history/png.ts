@@ -26,12 +26,31 @@ export function toPng({ title, plots, lines }: IPicture): Promise<Blob | null> {
   const rows = rowsOf(plots);
   const boxes = rows.flat().map(({ box }) => box);
   const left = Math.min(...boxes.map(box => box.left));
-  const width = Math.max(...boxes.map(box => box.right)) - left;
   const font = `12px ${themeValue('--jp-ui-font-family')}`;
+  context.font = `bold ${font}`;
+  const titleWidth = context.measureText(title).width;
   context.font = font;
+  // No text is cut off, however narrow the charts are.
+  const width = Math.ceil(
+    Math.max(
+      titleWidth,
+      ...rows
+        .flat()
+        .map(
+          ({ plot, box }) =>
+            box.left -
+            left +
+            Math.max(box.width, context.measureText(plot.title).width)
+        ),
+      ...lines.map(({ name }) => KEY_WIDTH + context.measureText(name).width)
+    )
+  );
   const entries = legendEntries(context, lines, width);
   const heights = rows.map(
-    row => LINE_HEIGHT + Math.max(...row.map(({ box }) => box.height)) + MARGIN
+    row =>
+      LINE_HEIGHT +
+      Math.ceil(Math.max(...row.map(({ box }) => box.height))) +
+      MARGIN
   );
   const height =
     LINE_HEIGHT +
@@ -54,10 +73,17 @@ export function toPng({ title, plots, lines }: IPicture): Promise<Blob | null> {
   let top = LINE_HEIGHT;
   rows.forEach((row, index) => {
     for (const { plot, box } of row) {
-      const at = box.left - left;
+      // At whole pixels, and in its own size: text that is scaled is blurred.
+      const at = Math.round(box.left - left);
       context.fillText(plot.title, at, top);
-      const from = top + LINE_HEIGHT;
-      context.drawImage(plot.canvas, at, from, box.width, box.height);
+      const { width, height } = plot.canvas;
+      context.drawImage(
+        plot.canvas,
+        at,
+        top + LINE_HEIGHT,
+        width / scale,
+        height / scale
+      );
     }
     top += heights[index];
   });

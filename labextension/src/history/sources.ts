@@ -3,6 +3,7 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
+import { isShown } from '../cluster/offered';
 import { workerName } from '../cluster/summary';
 import { ICluster, IGpu, IWorker } from '../model/api';
 import { GpuDaskModel } from '../model/model';
@@ -27,26 +28,37 @@ export interface ISources {
   machine: ISource[];
 }
 
-/** The sources in the store, with their current names. */
+/**
+ * The sources in the store, with their current names.
+ *
+ * @param currentId - the current kernel, whose workers are shown even if those of other notebooks are hidden
+ */
 export function sourcesOf(
   model: GpuDaskModel,
   store: HistoryStore,
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  currentId: string | null
 ): ISources {
   return {
     gpus: gpusIn(model, store, trans),
-    workers: workersIn(model, store, trans),
+    workers: workersIn(model, store, trans).filter(({ kernelId }) =>
+      isShown(kernelId, currentId, model.settings.value)
+    ),
     machine: machineIn(store, trans)
   };
 }
 
 /** A text that differs when the names of the sources must be read again. */
-export function sourceNamesKey({ gpus, clusters }: GpuDaskModel): string {
+export function sourceNamesKey(
+  { gpus, clusters, settings }: GpuDaskModel,
+  currentId: string | null
+): string {
   const clusterKeys = [...clusters.values()].map(
     ({ kernel_id, name, state }) =>
       `${kernel_id} ${name} ${state?.workers.length}`
   );
-  return `${gpus?.gpus.length} ${clusterKeys.join()}`;
+  const { otherClusters } = settings.value;
+  return `${gpus?.gpus.length} ${clusterKeys.join()} ${otherClusters} ${currentId}`;
 }
 
 function gpusIn(

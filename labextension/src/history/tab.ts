@@ -23,7 +23,7 @@ export class HistoryTab extends LiveTab {
   constructor(gpuDask: IGpuDask, rest: RestClient) {
     const connection = new Connection(rest, Math.random, HISTORY_SECONDS);
     // The store keeps the metrics, so that the model need not.
-    const model = new GpuDaskModel(connection, 1);
+    const model = new GpuDaskModel(connection, 1, gpuDask.model.settings);
     const store = new HistoryStore(HISTORY_SECONDS);
     connection.received.connect((_, { history }) => store.add(history));
     const view = createHistoryView(store);

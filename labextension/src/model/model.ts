@@ -20,15 +20,15 @@ export interface IGpuHistory {
  * The model of all views. It is connected to the server while it has a subscriber and the page is visible.
  */
 export class GpuDaskModel implements IDisposable {
-  readonly settings = new Settings();
-
   /**
    * @param connection - the connection to the server
    * @param _historySeconds - how many seconds of metrics to keep
+   * @param settings - the user's settings
    */
   constructor(
     readonly connection: Connection,
-    private readonly _historySeconds: number = connection.history
+    private readonly _historySeconds: number = connection.history,
+    readonly settings: Settings = new Settings()
   ) {
     connection.received.connect(this._onMessage, this);
     this.settings.changed.connect(this._emit, this);
@@ -55,7 +55,7 @@ export class GpuDaskModel implements IDisposable {
     return this._gpus;
   }
 
-  /** The clusters by kernel id; those of notebooks with the same name have their paths as names. */
+  /** The clusters by kernel id; those of notebooks with the same name show their folders. */
   get clusters(): ReadonlyMap<string, ICluster> {
     return this._clusters;
   }
@@ -126,11 +126,21 @@ export class GpuDaskModel implements IDisposable {
     this._changed.emit();
   }
 
+  /** Set the current notebook: clusters of other notebooks with its name show their folders. */
+  setCurrent(kernelId: string | null, path: string): void {
+    const old = this._clusters;
+    this._current = { kernelId, path };
+    this._replaceClusters(this._received);
+    if (namesKey(old) !== namesKey(this._clusters)) {
+      this._clustersChanged.emit();
+      this._changed.emit();
+    }
+  }
+
   dispose(): void {
     if (!this.isDisposed) {
       document.removeEventListener('visibilitychange', this._onVisibility);
       this.connection.dispose();
-      Signal.clearData(this.settings);
       Signal.clearData(this);
     }
   }
@@ -180,7 +190,12 @@ export class GpuDaskModel implements IDisposable {
   private _replaceClusters(clusters: ReadonlyMap<string, ICluster>): boolean {
     const old = this._clusters;
     this._received = clusters;
-    this._clusters = withDistinctNames(clusters);
+    const { kernelId, path } = this._current;
+    const hasCluster = clusters.has(kernelId ?? '');
+    this._clusters = withDistinctNames(
+      clusters,
+      path && !hasCluster ? [path] : []
+    );
     const isChanged = statusKey(old) !== statusKey(clusters);
     if (isChanged) {
       this._clustersChanged.emit();
@@ -190,6 +205,11 @@ export class GpuDaskModel implements IDisposable {
 
   private _changed = new Signal<this, void>(this);
   private _clusters: ReadonlyMap<string, ICluster> = new Map();
+  /** The current notebook, which may have no cluster. */
+  private _current: { kernelId: string | null; path: string } = {
+    kernelId: null,
+    path: ''
+  };
   /** The clusters with the names that the server has sent. */
   private _received: ReadonlyMap<string, ICluster> = new Map();
   private _clustersChanged = new Signal<this, void>(this);
@@ -213,4 +233,9 @@ function statusKey(clusters: ReadonlyMap<string, ICluster>): string {
         `${cluster.kernel_id} ${cluster.status} ${cluster.workers_ready} ${activeGpus(cluster).length}`
     )
     .join();
+}
+
+/** A text that differs when the names of clusters differ. */
+function namesKey(clusters: ReadonlyMap<string, ICluster>): string {
+  return [...clusters.values()].map(({ name }) => name).join();
 }

@@ -4,7 +4,13 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
-import { ICluster, IProblem, IProfileList, SpecRequest } from './api';
+import {
+  ICluster,
+  IClusterSpec,
+  IProblem,
+  IProfileList,
+  SpecRequest
+} from './api';
 
 /** The path of the REST interface below the server's base URL. */
 export const API = 'gpudask/api';
@@ -67,9 +73,8 @@ export class RestClient {
 
   /** Start a cluster with the default options; if these ask for all GPUs, on those that no cluster holds. */
   async start(kernelId: string): Promise<ICluster> {
-    const { gpus, engine, share, profile } = (await this.profiles()).default;
-    const isAll = gpus === 'all' && engine !== 'cpu' && !share && !profile;
-    return this.create(kernelId, isAll ? { gpus: 'free' } : {});
+    const spec = defaultRequest((await this.profiles()).default);
+    return this.create(kernelId, spec);
   }
 
   /** Stop a cluster; resolves when it is closed. */
@@ -180,4 +185,15 @@ function isPlot(entry: [string, unknown]): entry is [string, string] {
     typeof path === 'string' &&
     /^\/[\w-]{1,100}$/.test(path)
   );
+}
+
+/** The request for a cluster with the default options: on the free GPUs where these ask for all. */
+export function defaultRequest({
+  gpus,
+  engine,
+  share,
+  profile
+}: IClusterSpec): SpecRequest {
+  const isAll = gpus === 'all' && engine !== 'cpu' && !share && !profile;
+  return isAll ? { gpus: 'free' } : {};
 }

@@ -45,15 +45,20 @@ export function addAccelerateCommand(
         await new SessionContextDialogs({ translator }).restart(session);
         return;
       }
+      const refused = trans.__('The kernel was not accelerated');
       try {
+        const body = await acceleration.start(kernel);
         await showDialog({
-          title: trans.__('The kernel is accelerated'),
-          body: await acceleration.start(kernel),
+          // Without a GPU the magic says so, and changes nothing.
+          title: acceleration.isOn(kernel.id)
+            ? trans.__('The kernel is accelerated')
+            : refused,
+          body,
           buttons: [Dialog.okButton()]
         });
       } catch (error) {
         await showErrorMessage(
-          trans.__('The kernel was not accelerated'),
+          refused,
           error instanceof Error ? error.message : String(error)
         );
       }

@@ -39,6 +39,19 @@ export class CurrentKernel implements IDisposable {
     return this._widget?.title.label ?? '';
   }
 
+  /** The path of the notebook; the name of a console, whose path has an id in its place. */
+  get path(): string {
+    const path = this.session?.session?.path ?? '';
+    return path.endsWith(`/${this.name}`) ? path : this.name;
+  }
+
+  /** Whether the notebook or console of a kernel is open in this page. */
+  isOpen(kernelId: string): boolean {
+    return [...this._shell.widgets('main')].some(widget =>
+      hasKernel(widget, kernelId)
+    );
+  }
+
   get isDisposed(): boolean {
     return this._isDisposed;
   }

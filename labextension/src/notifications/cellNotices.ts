@@ -99,7 +99,11 @@ export class CellNotices implements IDisposable {
       return;
     }
     const { trans } = this._gpuDask;
-    const name = panel.title.label;
+    const { label } = panel.title;
+    const other = this._tracker.find(
+      each => each !== panel && each.title.label === label
+    );
+    const name = other ? panel.context.path : label;
     const notice = new Notification(
       success
         ? trans.__('%1: a cell has finished', name)

@@ -4,12 +4,15 @@
 import { Notification } from '@jupyterlab/apputils';
 import { IDisposable } from '@lumino/disposable';
 
-import { wantedSentence, workerName } from '../cluster/summary';
+import { isOffered } from '../cluster/offered';
+import { closingTime, resultBytes, workerName } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { areOptionsRefused, endReason } from '../errors';
+import { formatBytes } from '../format';
 import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
 import { ClusterEventDetector, IClusterEvent, WorkerId } from './clusterEvents';
+import { fitted } from './fitted';
 
 /** Shows at most one notification for each cluster and subject, and dismisses it when the cluster has changed. */
 export class Notifier implements IDisposable {
@@ -38,11 +41,17 @@ export class Notifier implements IDisposable {
   }
 
   private _onChanged(): void {
-    const { model } = this._gpuDask;
+    const { current, model } = this._gpuDask;
+    const { notifications, otherClusters } = model.settings.value;
     this._dismissOutdated();
     const events = this._detector.detect(model.clusters.values());
-    if (model.settings.value.notifications) {
-      events.forEach(event => this._notify(event));
+    if (notifications) {
+      events
+        .filter(
+          ({ cluster }) =>
+            otherClusters !== 'hide' || current.isOpen(cluster.kernel_id)
+        )
+        .forEach(event => this._notify(event));
     }
   }
 
@@ -66,82 +75,118 @@ export class Notifier implements IDisposable {
   private _notifyEnd({ kind, cluster }: IClusterEvent): void {
     const { trans } = this._gpuDask;
     const { reason, log } = endReason(cluster, trans);
-    const message =
+    const message = fitted([cluster.name], name =>
       kind === 'start-failed'
-        ? trans.__('The cluster of %1 did not start: %2', cluster.name, reason)
+        ? trans.__('The cluster of %1 did not start: %2', name, reason)
         : kind === 'failed'
-          ? trans.__('The cluster of %1 has failed: %2', cluster.name, reason)
-          : trans.__('%1: %2', cluster.name, reason);
-    const actions = [
-      areOptionsRefused(cluster, trans)
-        ? this._action(
-            trans.__('Change options…'),
-            CommandIDs.startWithOptions,
-            cluster
-          )
-        : this._action(trans.__('Start again'), CommandIDs.restart, cluster)
-    ];
+          ? trans.__('The cluster of %1 has failed: %2', name, reason)
+          : trans.__('%1: %2', name, reason)
+    );
+    const actions = areOptionsRefused(cluster, trans)
+      ? this._action(
+          trans.__('Change options…'),
+          CommandIDs.startWithOptions,
+          cluster
+        )
+      : this._action(trans.__('Start again'), CommandIDs.restart, cluster);
     if (log) {
-      actions.push(this._logsAction(cluster));
+      actions.push(...this._logsAction(cluster));
     }
     const type = kind === 'closed' ? 'info' : 'error';
     this._emit(cluster, 'end', message, type, actions);
   }
 
   private _notifyGpusWanted({ cluster }: IClusterEvent): void {
-    const { trans } = this._gpuDask;
+    const { model, trans } = this._gpuDask;
+    const time = closingTime(cluster);
+    const held = resultBytes(cluster);
+    const message = fitted([cluster.name, cluster.wanted_by], (name, user) =>
+      held > 0
+        ? trans.__(
+            '%1: GPUs wanted by %2. Closes at %3 and loses %4 of results, unless kept.',
+            name,
+            user,
+            time,
+            formatBytes(held, model.settings.value.units)
+          )
+        : trans.__(
+            '%1: GPUs wanted by %2. The idle cluster closes at %3 unless kept.',
+            name,
+            user,
+            time
+          )
+    );
     this._emit(
       cluster,
       'gpus-wanted',
-      trans.__('%1: %2', cluster.name, wantedSentence(cluster, trans)),
+      message,
       'warning',
-      [this._action(trans.__('Keep'), CommandIDs.keep, cluster)]
+      this._action(trans.__('Keep'), CommandIDs.keep, cluster)
     );
   }
 
   private _notifyWorkerLost({ cluster, workers }: IClusterEvent): void {
     const { trans } = this._gpuDask;
-    const message = trans._n(
-      '%2: a worker was lost (%3). Dask restarts it and recomputes its results.',
-      '%2: %1 workers were lost (%3). Dask restarts them and recomputes their results.',
-      workers.length,
-      cluster.name,
-      this._workerNames(workers)
+    const names = this._workerNames(workers);
+    const message = fitted([cluster.name, names], (name, each) =>
+      trans._n(
+        '%2: a worker was lost (%3). Dask restarts it and recomputes its results.',
+        '%2: %1 workers were lost (%3). Dask restarts them and recomputes their results.',
+        workers.length,
+        name,
+        each
+      )
     );
-    this._emit(cluster, 'worker-lost', message, 'warning', [
+    this._emit(
+      cluster,
+      'worker-lost',
+      message,
+      'warning',
       this._logsAction(cluster)
-    ]);
+    );
   }
 
   private _notifyOutOfHostMemory({ cluster, workers }: IClusterEvent): void {
     const { trans } = this._gpuDask;
-    const message = trans._n(
-      '%2: a worker ran out of host memory (%3). Dask restarts it and recomputes its results.',
-      '%2: %1 workers ran out of host memory (%3). Dask restarts them and recomputes their results.',
-      workers.length,
-      cluster.name,
-      this._workerNames(workers)
+    const names = this._workerNames(workers);
+    const message = fitted([cluster.name, names], (name, each) =>
+      trans._n(
+        '%2: a worker ran out of host memory (%3). Dask restarts it and recomputes its results.',
+        '%2: %1 workers ran out of host memory (%3). Dask restarts them and recomputes their results.',
+        workers.length,
+        name,
+        each
+      )
     );
-    this._emit(cluster, 'host-memory', message, 'warning', [
+    this._emit(
+      cluster,
+      'host-memory',
+      message,
+      'warning',
       this._logsAction(cluster)
-    ]);
+    );
   }
 
   private _notifyOutOfDeviceMemory({ cluster, workers }: IClusterEvent): void {
     const { trans } = this._gpuDask;
-    // JupyterLab truncates messages after 140 characters.
     const names =
       workers.length > 2
         ? trans.__('%1 workers', workers.length)
         : this._workerNames(workers);
-    const message = trans.__(
-      '%1: a task ran out of device memory on %2. Try smaller chunks, or a lower spill threshold.',
-      cluster.name,
-      names
+    const message = fitted([cluster.name, names], (name, each) =>
+      trans.__(
+        '%1: a task ran out of device memory on %2. Try smaller chunks, or a lower spill threshold.',
+        name,
+        each
+      )
     );
-    this._emit(cluster, 'device-memory', message, 'error', [
+    this._emit(
+      cluster,
+      'device-memory',
+      message,
+      'error',
       this._logsAction(cluster)
-    ]);
+    );
   }
 
   private _workerNames(workers: WorkerId[]): string {
@@ -194,21 +239,24 @@ export class Notifier implements IDisposable {
     return key === `${kernelId} gpus-wanted` && !now?.given_over_at;
   }
 
-  private _logsAction(cluster: ICluster): Notification.IAction {
+  private _logsAction(cluster: ICluster): Notification.IAction[] {
     const { trans } = this._gpuDask;
     return this._action(trans.__('Logs'), CommandIDs.showLogs, cluster);
   }
 
+  /** A button for a command; nothing if the settings do not offer it. */
   private _action(
     label: string,
     command: string,
     { kernel_id: kernelId, since }: ICluster
-  ): Notification.IAction {
-    const { commands } = this._gpuDask;
-    return {
-      label,
-      callback: () => void commands.execute(command, { kernelId, since })
-    };
+  ): Notification.IAction[] {
+    const { commands, current, model } = this._gpuDask;
+    const isOther = kernelId !== current.kernelId;
+    const callback = (): void =>
+      void commands.execute(command, { kernelId, since });
+    return isOffered(command, isOther, model.settings.value)
+      ? [{ label, callback }]
+      : [];
   }
 
   private readonly _detector = new ClusterEventDetector();

@@ -5,7 +5,7 @@ import {
   spilledBytes,
   summarize,
   taskCounts,
-  wantedSentence
+  wantedSentences
 } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { Card } from '../components/card';
@@ -115,10 +115,11 @@ function Notes({ cluster }: { cluster: ICluster }): JSX.Element | null {
 
 /** Who gets the GPUs of the idle cluster, and when, with a button to keep them. */
 function Wanted({ cluster }: { cluster: ICluster }): JSX.Element | null {
-  const { trans } = useGpuDask();
+  const { model, trans } = useGpuDask();
+  const { units } = model.settings.value;
   return cluster.given_over_at ? (
     <div className="jp-GpuDask-actions jp-GpuDask-wanted" role="alert">
-      <span>{wantedSentence(cluster, trans)}</span>
+      <span>{wantedSentences(cluster, units, trans)}</span>
       <CommandButton
         command={CommandIDs.keep}
         args={{ kernelId: cluster.kernel_id }}

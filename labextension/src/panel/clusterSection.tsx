@@ -8,6 +8,7 @@ import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
 import { Notice } from '../components/notice';
 import { ICluster } from '../model/api';
+import { currentName } from '../notebook/currentName';
 import { START_CODE } from '../snippets';
 import { ClusterCard } from './clusterCard';
 
@@ -70,7 +71,9 @@ export function sortClusters(
 
 /** The notice that no notebook is open, or that it has no kernel or no cluster. */
 function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
-  const { current, trans } = useGpuDask();
+  const gpuDask = useGpuDask();
+  const { model, current, trans } = gpuDask;
+  const name = currentName(gpuDask);
   if (!current.session) {
     return isOnly ? (
       <Notice
@@ -88,7 +91,7 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
   if (!current.kernelId) {
     return (
       <Notice
-        title={trans.__('%1 has no kernel.', current.name)}
+        title={trans.__('%1 has no kernel.', name)}
         hint={trans.__(
           'Select a kernel in the notebook toolbar to start a cluster.'
         )}
@@ -97,22 +100,26 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
   }
   return (
     <Notice
-      title={trans.__('%1 has no cluster yet.', current.name)}
-      hint={trans.__(
-        'Start one here, or run a %1 cell in the notebook.',
-        '%%gpudask'
-      )}
+      title={trans.__('%1 has no cluster yet.', name)}
+      hint={
+        model.settings.value.allowStart
+          ? trans.__(
+              'Start one here, or run a %1 cell in the notebook.',
+              '%%gpudask'
+            )
+          : trans.__('Run a %1 cell in the notebook.', '%%gpudask')
+      }
     >
       <CommandButton
         command={CommandIDs.start}
         label={trans.__('Start')}
-        target={current.name}
+        target={name}
         icon={runIcon}
       />
       <CommandButton
         command={CommandIDs.startWithOptions}
         label={trans.__('Options…')}
-        target={current.name}
+        target={name}
         icon={settingsIcon}
       />
     </Notice>

@@ -19,9 +19,16 @@ export const model: JupyterFrontEndPlugin<IGpuDask> = {
   optional: [ITranslator],
   activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
     const { serverSettings } = app.serviceManager;
+    const model = new GpuDaskModel(
+      new Connection(new RestClient(serverSettings))
+    );
+    const current = new CurrentKernel(app.shell);
+    current.changed.connect(({ kernelId, path }) =>
+      model.setCurrent(kernelId, path)
+    );
     return {
-      model: new GpuDaskModel(new Connection(new RestClient(serverSettings))),
-      current: new CurrentKernel(app.shell),
+      model,
+      current,
       commands: app.commands,
       trans: (translator ?? nullTranslator).load('jupyter_gpudask')
     };

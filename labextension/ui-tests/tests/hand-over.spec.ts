@@ -43,8 +43,8 @@ test('the user of an idle cluster reads who wants its GPUs, and keeps them', asy
   const toast = page
     .locator('.Toastify__toast')
     .filter({ hasText: 'idle.ipynb' });
-  await expect(toast).toContainText(/^idle\.ipynb: Its GPUs are wanted by /);
-  await expect(toast).toContainText('unless you keep it.');
+  await expect(toast).toContainText(/^idle\.ipynb: GPUs wanted by /);
+  await expect(toast).toContainText('unless kept.');
   await page.getByRole('tab', { name: 'GPU Dask' }).click();
   const notice = clusterCard(page, 'idle.ipynb').getByRole('alert');
   await expect(notice).toContainText('The idle cluster is closed at ');

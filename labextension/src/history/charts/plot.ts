@@ -33,6 +33,9 @@ export interface IPlotOptions {
 /** The plots with this key share a cursor. */
 const SYNC = 'jupyter-gpudask-history';
 
+/** The tick distances of times, in seconds; uPlot has none between 1 and 5 minutes. */
+const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800];
+
 /** The tick distances of sizes in bytes. */
 const BYTE_STEPS = {
   GiB: Array.from({ length: 50 }, (_, power) => 2 ** power),
@@ -68,6 +71,12 @@ export function axisTop(
   return Math.max(SMALLEST_TOPS[unit](units), 1.1 * (max ?? 0));
 }
 
+/** The smallest distance of the times below a plot in pixels; those at least a minute apart are written without seconds. */
+function timeSpace(secondsPerPixel: number): number {
+  const [short, long] = [48, 64];
+  return short * secondsPerPixel > 30 ? short : long;
+}
+
 /** Create a plot without data, in the colors of the theme. */
 export function createPlot(
   node: HTMLElement,
@@ -98,7 +107,8 @@ export function createPlot(
       {
         ...axis,
         values: (_, times, __, ___, step) => formatTimes(times, step),
-        space: 60,
+        incrs: TIME_STEPS,
+        space: (_, __, min, max, width) => timeSpace((max - min) / width),
         size: 28
       },
       {
