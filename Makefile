@@ -80,7 +80,8 @@ test-versions: test-versions-oldest test-versions-newest ## run all tests that s
 
 develop: $(VENV)/.developed ## install the working folder: a changed Python file counts at once, with nothing to build
 
-coverage: $(VENV)/.test-tools ## run pytest, and show the lines that no test runs
+coverage: $(VENV)/.test-tools ## run pytest and jest, and show the lines that no test runs
+	jlpm test:coverage
 	cd tests && COVERAGE_FILE=$(abspath .coverage) $(PYTEST) --cov=jupyter_gpudask --cov-report=term-missing:skip-covered
 
 lint: lint-python lint-frontend ## check style and types

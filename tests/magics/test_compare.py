@@ -54,6 +54,7 @@ def test_clients_and_other_things_are_not_copied(kernel):
     assert kernel.ok("client.submit(abs, -3).result()").value == "3"
 
 
+@pytest.mark.slow
 def test_annotations_are_those_of_the_cell(kernel):
     assert "yes" in kernel.ok(f"{CELL}\ndef g(x: int): pass\ng.__annotations__['x'] is int").value
     assert kernel.ok("_.agreements['value of the cell'].agrees").value == "True"
@@ -80,10 +81,12 @@ def test_a_syntax_error_is_the_users(kernel):
     assert (reply.error, reply.errors_shown) == ("SyntaxError", 1)
 
 
+@pytest.mark.slow
 def test_a_cell_of_comments_has_nothing_to_compare(kernel):
     assert "times" in kernel.ok(f"{CELL}\n# nothing").value
 
 
+@pytest.mark.slow
 def test_a_cell_that_awaits_is_compared_too(kernel):
     reply = kernel.ok(f"{CELL}\nimport asyncio\nawait asyncio.sleep(0.1)\ntotal = 3\ntotal")
     assert "value of the cell  yes" in reply.value

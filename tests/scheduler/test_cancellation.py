@@ -175,7 +175,9 @@ def test_tasks_between_results_of_a_cell_that_nobody_wants_do_not_end_the_connec
     wait_until(lambda: worker.state().tasks_unfinished == 0, PATIENCE)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("sleep", marks=pytest.mark.slow), "locked", "reported"])
+@pytest.mark.parametrize(
+    "kind", ["reported", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sleep", "locked"))]
+)
 def test_a_worker_whose_task_does_not_stop_is_restarted_and_what_it_held_is_computed_again(worker, kind, tmp_path):
     pid = worker.pid()
     kept = worker.client.submit(sum, (3, 4), pure=False)

@@ -162,6 +162,7 @@ def test_a_restarted_kernel_gets_its_cluster_back_reset_with_the_same_workers(se
     )
 
 
+@pytest.mark.slow
 def test_a_hanging_worker_does_not_prevent_the_kernel_from_attaching_to_its_cluster(server, kernel):
     worker = server.start(kernel)["state"]["workers"][0]["pid"]
     os.kill(worker, signal.SIGSTOP)

@@ -105,6 +105,7 @@ def test_a_killed_worker_is_forked_again():
     with_cluster(use)
 
 
+@pytest.mark.slow
 def test_after_the_fork_server_is_killed_workers_start_without_it():
     async def use(cluster, client):
         before = await workers_of(client, 2)
@@ -143,6 +144,7 @@ def test_neither_the_fork_server_nor_a_stuck_worker_outlives_a_killed_supervisor
     assert seconds < 3
 
 
+@pytest.mark.slow
 def test_the_fork_server_imports_nothing_from_the_notebooks_folder(tmp_path, monkeypatch):
     for name in ("dask", "distributed", "numpy", "scipy", "jupyter_gpudask"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('imported from the folder of the notebook')")
@@ -151,6 +153,7 @@ def test_the_fork_server_imports_nothing_from_the_notebooks_folder(tmp_path, mon
     assert parent != supervisor, "it could be used"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variable", "logged"),
     [
@@ -169,6 +172,7 @@ def test_workers_are_spawned_if_dask_is_configured_so_or_a_fork_is_not_safe(vari
     assert (logged or "not forked") in log if logged else "not forked" not in log
 
 
+@pytest.mark.slow
 def test_the_variables_of_a_cluster_are_those_that_the_imports_of_its_workers_saw():
     def look():
         variables = Path("/proc/self/environ").read_text().split("\0")  # those that the process was started with
@@ -197,6 +201,7 @@ def test_workers_on_gpus_are_forked_if_dask_is_configured_so_and_each_sees_its_o
     assert sorted(seen) == [(uuid, server, True) for uuid in UUIDS]
 
 
+@pytest.mark.slow
 def test_what_tasks_register_to_run_at_the_end_of_a_worker_runs(tmp_path):
     def register(path):
         import atexit
@@ -218,6 +223,7 @@ def test_workers_are_spawned_if_dask_is_not_configured(monkeypatch):
     assert parent == supervisor
 
 
+@pytest.mark.slow
 def test_a_standby_supervisor_forks_workers():
     async def use():
         standby = await start_supervisor(sys.executable, None, "--standby")

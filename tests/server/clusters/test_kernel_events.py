@@ -118,6 +118,7 @@ def test_the_cluster_of_a_kernel_that_dies_and_is_not_restarted_is_closed(own_se
     gone(pid)
 
 
+@pytest.mark.slow
 def test_the_cluster_of_a_culled_kernel_is_closed(own_server, gone):
     server = own_server(
         "--MappingKernelManager.cull_idle_timeout=8",

@@ -106,6 +106,7 @@ def test_a_restart_creates_a_new_cluster_with_the_changed_options():
     with_manager(use)
 
 
+@pytest.mark.slow
 def test_a_killed_supervisor_is_reported_and_the_cluster_can_be_restarted():
     async def use(manager):
         cluster, _ = manager.create("a", spec(manager))

@@ -36,6 +36,7 @@ def test_after_the_kill_of_a_worker_a_supervisor_or_a_kernel_the_others_keep_run
     assert sorted(server.supervisors()) == sorted([server.cluster(doomed)["pid"], rest])
 
 
+@pytest.mark.slow
 def test_a_worker_that_exceeds_its_memory_limit_is_logged_and_restarted(server):
     limit, size = ("4GB", 10**10) if ON_GPUS else ("400MB", 10**9)
     kernel = server.kernel()
