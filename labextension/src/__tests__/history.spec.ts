@@ -128,8 +128,8 @@ describe('the history', () => {
     const tab = open();
     // As in the down area of Notebook 7, where the logs may be in front.
     const area = new TabPanel();
-    const inFront = new Widget();
-    area.addWidget(inFront);
+    const logs = new Widget();
+    area.addWidget(logs);
     area.addWidget(tab);
     MessageLoop.sendMessage(tab, Widget.Msg.ActivateRequest);
     expect(area.currentIndex).toBe(1);
@@ -138,7 +138,7 @@ describe('the history', () => {
     changed.emit();
     expect(tab.content.gpuDask.model.settings.value.units).toBe('GB');
     tab.dispose();
-    inFront.dispose();
+    logs.dispose();
     area.dispose();
     let count = 0;
     model.changed.connect(() => (count += 1));

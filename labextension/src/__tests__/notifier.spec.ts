@@ -174,7 +174,7 @@ describe('notifications', () => {
     // JupyterLab shows no more.
     expect(message.length).toBeLessThanOrEqual(140);
     expect(message).toMatch(
-      /^projects.*….*analysis.ipynb: GPUs wanted by user wil.*….* since 14:05. Closes at [\d:]+ and loses 3.0 GiB of results, unless kept.$/
+      /^projects.*….*analysis.ipynb: GPUs wanted by user \S*….* since 14:05. Closes at [\d:]+ and loses 3.0 GiB of results, unless kept.$/
     );
   });
 
