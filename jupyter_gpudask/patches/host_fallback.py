@@ -206,12 +206,26 @@ def frame_to_gpu(collection: Any) -> Any:
         return collection
     try:
         moved = to_gpu(collection)
-        _ = moved.expr.simplify()._meta if hasattr(moved, "expr") else None  # noqa: SLF001 - which Dask needs later
+        _check_metadata(moved, collection)
     except Exception as error:
         if not words_behind(error):
             raise
         return collection
     return moved
+
+
+def _check_metadata(moved: Any, collection: Any) -> None:
+    """Raise cuDF's error if it cannot hold the metadata that Dask reads when it optimizes a collection on the GPU.
+
+    Where columns of Python objects are expected, that includes the lowered expression: its metadata may have values.
+    """
+    if not hasattr(moved, "expr"):
+        return
+    expression = moved.expr.simplify()
+    _ = expression._meta  # noqa: SLF001
+    meta = collection._meta  # noqa: SLF001
+    if any(dtype == object for dtype in (meta.dtypes if meta.ndim == 2 else [meta.dtype])):  # noqa: PLR2004 - a dataframe
+        _ = expression.lower_completely()._meta  # noqa: SLF001
 
 
 def _note_line(name: str, record: CellRecord) -> None:

@@ -69,7 +69,10 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     op, operands = args[:1], args[1:]
     out = _positional_out(op, operands)
     if out is not None and "out" not in kwargs and "gpu" in map(place_of, operands):
-        written = elemwise(original, *op, *operands[:-1], **kwargs).astype(out.dtype, casting="same_kind")
+        written = elemwise(original, *op, *operands[:-1], **kwargs)
+        if not np.can_cast(written.dtype, out.dtype, "same_kind"):
+            raise TypeError(f"Cannot cast the result from {written.dtype!r} to {out.dtype!r} of the array out.")
+        written = written.astype(out.dtype)
         handle_out(out, written)
         return written  # not `out` itself, as on the CPU
     if op and op[0] in _MENDED and kwargs.get("where", True) is True and "gpu" in map(place_of, operands):
