@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask._expr import Expr
 from dask.base import is_dask_collection
+from pandas.api.types import is_object_dtype
 
 from ..errors import NotOnGpuError
 from ..fallback.graph import with_fallback
@@ -224,7 +225,7 @@ def _check_metadata(moved: Any, collection: Any) -> None:
     expression = moved.expr.simplify()
     _ = expression._meta  # noqa: SLF001
     meta = collection._meta  # noqa: SLF001
-    if any(dtype == object for dtype in (meta.dtypes if meta.ndim == 2 else [meta.dtype])):  # noqa: PLR2004 - a dataframe
+    if any(map(is_object_dtype, meta.dtypes if hasattr(meta, "columns") else [meta.dtype])):
         _ = expression.lower_completely()._meta  # noqa: SLF001
 
 

@@ -58,7 +58,7 @@ def test_the_standby_supervisor_ends_with_the_server(server, number, gone):
     child = psutil.Process(kernel.pid)
     os.kill(server.pid, number)
     server.process.wait(20)
-    gone(pid, limit=3)
+    gone(pid)
     if child.is_running():
         child.kill()
 
