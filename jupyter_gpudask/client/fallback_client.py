@@ -9,10 +9,10 @@ from dask._expr import LLGExpr
 from ..fallback.graph import WithFallback
 from ..fallback.log import TOPIC, fallback_log
 from ..overlay.config_overlay import current_record
-from .waiting_client import WaitingClient
+from .counting_client import CountingClient
 
 
-class FallbackClient(WaitingClient):
+class FallbackClient(CountingClient):
     """A `distributed.Client` that submits graphs with the fallback of the running cell."""
 
     _receives_fallbacks = False

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..worker.preload import take_cell_metrics
+from ..worker.cell_metrics import BEGIN_CELL, WorkerCellMetrics, take_cell_metrics, total_energy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from distributed import Client
-
-    from .waiting_client import WaitingClient
 
 
 def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -> dict[str, Any]:
@@ -37,8 +34,8 @@ def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -
 class CellMetrics:
     """Device memory and energy of the workers during a cell.
 
-    The counters begin when the workers are asked, which is when this is created. Nothing waits for their answers but
-    the first graph that the client then submits, and that not for busy workers.
+    The counters begin when this is created. Nothing waits for that: the message reaches each worker before the tasks of
+    the graphs that the client submits later.
 
     Parameters
     ----------
@@ -53,11 +50,10 @@ class CellMetrics:
         After `finish`, the energy that the GPUs have used, in joules; `None` if it is not known of each.
     """
 
-    def __init__(self, client: WaitingClient) -> None:
+    def __init__(self, client: Client) -> None:
         self.peaks: dict[str, int] = {}
         self.energy: float | None = None
-        self._begun: Future[Any] | None = _start(client, take_cell_metrics)
-        client.answer_first(self._begun, on_late=self._forget_start)
+        client._send_to_scheduler({"op": BEGIN_CELL})  # noqa: SLF001 - in the stream of its graphs
 
     def finish(self, client: Client, limit: float) -> None:
         """Read the metrics at the end of the cell.
@@ -69,30 +65,9 @@ class CellMetrics:
         limit
             Seconds; workers that have not responded by then are left out.
         """
-        before: dict[str, float | None] = {}
-        if self._begun is not None:
-            with suppress(Exception):  # a missing metric must not fail the cell
-                before = {name: energy for name, _, energy in self._begun.result(0).values()}
-        ended = list(run_on_workers(client, take_cell_metrics, limit).values())
-        self.peaks = {name: peak for name, peak, _ in ended if peak is not None}
-        self.energy = energy_between(before, {name: energy for name, _, energy in ended})
-
-    def _forget_start(self) -> None:
-        """The counters of busy workers begin somewhere in the cell."""
-        self._begun = None
-
-
-def energy_between(start: Mapping[str, float | None], end: Mapping[str, float | None]) -> float | None:
-    """The sum of the differences of counters; `None` if one is missing, or was reset."""
-    if not end or start.keys() != end.keys():
-        return None
-    total = 0.0
-    for name, after in end.items():
-        before = start[name]
-        if before is None or after is None or after < before:
-            return None
-        total += after - before
-    return total
+        ended: list[WorkerCellMetrics] = list(run_on_workers(client, take_cell_metrics, limit).values())
+        self.peaks = {each.name: each.peak for each in ended if each.peak is not None}
+        self.energy = total_energy(ended)
 
 
 def _start(client: Client, function: Callable[..., Any], **options: Any) -> Future[Any]:

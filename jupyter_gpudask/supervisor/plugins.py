@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from distributed.protocol.pickle import dumps
 
+from ..scheduler.cell_metrics import pass_on_beginnings
 from ..scheduler.graph_router import GraphRouter
 from ..scheduler.import_path import SchedulerPathPlugin
 from ..scheduler.retention import SpanRetentionPlugin
 from ..scheduler.send_interval import SendIntervalPlugin
 from ..scheduler.worker_failures import WorkerFailuresPlugin
+from ..worker.cell_metrics import CELL_METRICS_PLUGIN, CellMetricsPlugin
 from ..worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
 from ..worker.graphs.materialize import MATERIALIZE, MaterializePlugin
 from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
@@ -36,7 +38,7 @@ async def register_plugins(
     path
         Folders from which the scheduler and the workers can import modules.
     engine
-        On ``cuda`` graphs are not opened in the scheduler.
+        On ``cuda`` graphs are not opened in the scheduler, and the device memory and the energy of cells are measured.
 
     Returns
     -------
@@ -55,7 +57,8 @@ async def register_plugins(
         RETENTION_PLUGIN: MetricsRetentionPlugin(),
     }
     if engine == "cuda":
-        plugins[MATERIALIZE] = MaterializePlugin()
+        plugins |= {MATERIALIZE: MaterializePlugin(), CELL_METRICS_PLUGIN: CellMetricsPlugin()}
+        pass_on_beginnings(scheduler)
         GraphRouter(scheduler).install()
     for name, plugin in plugins.items():
         await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=name, idempotent=True)

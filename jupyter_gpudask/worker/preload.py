@@ -15,7 +15,7 @@ from distributed import WorkerPlugin
 from ..comm import device_memory
 from ..machine.directories import LOGS_VARIABLE, worker_log
 from ..machine.lifeline import die_with_parent
-from .allocator import pool_metrics, take_peak
+from .allocator import pool_metrics
 from .device import first_device
 from .log_file import send_output_to
 from .send_interval import send_sooner
@@ -97,26 +97,6 @@ def read_metrics(worker: Worker) -> dict[str, int | None]:
 
 def _read_with_device(device: dict[str, Any], worker: Worker) -> dict[str, Any]:
     return {**read_metrics(worker), DEVICE_METRIC: device}
-
-
-def take_cell_metrics(dask_worker: Worker) -> tuple[str, int | None, float | None]:
-    """What a cell shows of a worker, as the difference between its end and its start.
-
-    Parameters
-    ----------
-    dask_worker
-        Set by `distributed.Client.run`.
-
-    Returns
-    -------
-    (str, int or None, float or None)
-        The worker's name, the peak of allocated device memory in bytes since the last call, and the energy that its GPU
-        has used in joules.
-    """
-    from ..machine.energy import read_energy
-
-    name = str(dask_worker.name)
-    return name, take_peak(), read_energy(name)
 
 
 def read_spilled(data: Any) -> tuple[int | None, int | None]:

@@ -5,7 +5,7 @@ import json
 import pytest
 from helpers import fake_gpu_environment
 
-from jupyter_gpudask.client.worker_calls import energy_between
+from jupyter_gpudask.worker.cell_metrics import WorkerCellMetrics, energy_between, total_energy
 
 GPU = "GPU-00000000-1111-2222-3333-444444444444"
 
@@ -36,15 +36,19 @@ def test_a_part_of_a_gpu_has_none(run_python):
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "energy"),
-    [
-        ({"a": 1.0, "b": 2.0}, {"a": 4.0, "b": 2.0}, 3),
-        ({"a": 1.0}, {"a": 4.0, "b": 2.0}, None),
-        ({"a": 1.0, "b": 2.0}, {"a": 4.0}, None),
-        ({"a": 1.0, "b": None}, {"a": 4.0, "b": 2.0}, None),
-        ({"a": 1.0, "b": 2.0}, {"a": 0.5, "b": 2.0}, None),
-        ({}, {}, None),
-    ],
+    ("before", "after", "energy"),
+    [(1.0, 4.0, 3), (2.0, 2.0, 0), (1.0, 0.5, None), (None, 4.0, None), (1.0, None, None)],
 )
-def test_the_energy_of_a_cell_is_known_only_if_that_of_each_gpu_is(start, end, energy):
-    assert energy_between(start, end) == energy
+def test_the_energy_between_two_readings(before, after, energy):
+    assert energy_between(before, after) == energy
+
+
+@pytest.mark.parametrize(
+    ("energies", "workers", "total"),
+    [([3.0, 0.0], 2, 3), ([3.0, None], 2, None), ([3.0], 2, None), ([3.0, 1.0], 1, None), ([], 2, None)],
+)
+def test_the_energy_of_a_cell_is_known_only_if_that_of_each_gpu_is(energies, workers, total):
+    assert (
+        total_energy([WorkerCellMetrics(str(number), None, each, workers) for number, each in enumerate(energies)])
+        == total
+    )

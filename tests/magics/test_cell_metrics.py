@@ -1,4 +1,4 @@
-"""A cell does not wait for the counters of device memory and energy before it submits a graph, and then it does."""
+"""The counters of device memory and energy begin before the tasks of a cell, and no cell waits for them."""
 
 import time
 
@@ -9,72 +9,74 @@ pytestmark = pytest.mark.cluster
 
 CELL = "%%gpudask --dataframe pandas"
 
-# Each answer of a worker about its counters takes a while, during which its event loop does other things.
-SLOW = """
-from jupyter_gpudask.client import waiting_client
-def answer_after(seconds):
-    import asyncio
-    from jupyter_gpudask.worker import preload
-    if not hasattr(preload, "answer"):
-        preload.answer = preload.take_cell_metrics
-    preload.events = []
-    async def answer_late(dask_worker):
-        await asyncio.sleep(seconds)
-        preload.events.append("counters")
-        return preload.answer(dask_worker)
-    preload.take_cell_metrics = answer_late
-def compute(number):
-    from jupyter_gpudask.worker import preload
-    preload.events.append("task")
-    return number
+RECORD = """
+import time
+def record(dask_worker):
+    from jupyter_gpudask.worker import cell_metrics
+    if not hasattr(cell_metrics, "events"):
+        begin, take = dask_worker.stream_handlers[cell_metrics.BEGIN_CELL], cell_metrics.take_peak
+        def note_and_begin(**message):
+            cell_metrics.events.append("begin")
+            begin(**message)
+        dask_worker.stream_handlers[cell_metrics.BEGIN_CELL] = note_and_begin
+    cell_metrics.events = []
 def events():
-    from jupyter_gpudask.worker import preload
-    return preload.events
+    from jupyter_gpudask.worker import cell_metrics
+    return cell_metrics.events
+def compute(number):
+    from jupyter_gpudask.worker import cell_metrics
+    cell_metrics.events.append("task")
+    return number
+def block_event_loop(dask_worker):
+    dask_worker.loop.call_later(0.05, time.sleep, 1)
 """
 COMPUTE = f"{CELL}\nclient.submit(compute, 1, pure=False).result()"
 
 
 @pytest.fixture(scope="module")
-def kernel():
-    """Whenever the energy counter of its GPU is read, it has used 1 Wh more."""
-    with kernel_with_cupy(gpus=1, FAKE_ENERGY="3600") as kernel:
-        kernel.ok(SLOW)
+def shared():
+    """Whenever the energy counter of a GPU is read, it has used 1 Wh more."""
+    with kernel_with_cupy(gpus=2, FAKE_ENERGY="3600") as kernel:
+        kernel.ok(RECORD)
         yield kernel
 
 
-def seconds_of(kernel, cell):
-    start = time.monotonic()
-    kernel.ok(cell)
-    return time.monotonic() - start
+@pytest.fixture
+def kernel(shared):
+    shared.ok("client.run(record); None")
+    return shared
 
 
 def events(kernel):
-    return kernel.ok("print(*(event for found in client.run(events).values() for event in found), end='')").printed
+    return kernel.ok("print(*sorted(map(' '.join, client.run(events).values())), sep=', ', end='')").printed
 
 
-def test_a_cell_without_a_graph_does_not_wait_for_the_counters(kernel):
-    kernel.ok("waiting_client._LIMIT = 20\nclient.run(answer_after, 2)")
-    # On a busy machine some of them may take longer.
-    assert min(seconds_of(kernel, f"{CELL}\npass") for _ in range(10)) < 0.09
-    wait_until(lambda: events(kernel) == " ".join(["counters"] * 10))
+def test_they_begin_in_each_worker_before_the_first_task(kernel):
+    assert "2 Wh" in kernel.ok(COMPUTE).displayed[-1]
+    assert events(kernel) == "begin, begin task"
 
 
-def test_a_cell_with_a_graph_waits_until_its_counters_have_begun(kernel):
-    kernel.ok("waiting_client._LIMIT = 20\nclient.run(answer_after, 1)")
-    assert "1 Wh" in kernel.ok(COMPUTE).displayed[-1]
-    assert events(kernel) == "counters task counters"
+def test_cells_without_a_graph_do_not_wait_and_open_no_connections(kernel):
+    kernel.ok("client.run(block_event_loop); time.sleep(0.2)")
+    start = time.monotonic()
+    for _ in range(5):
+        kernel.ok(f"{CELL}\npass")
+    assert time.monotonic() - start < 0.7
+    wait_until(lambda: events(kernel) == ", ".join([" ".join(["begin"] * 5)] * 2))
+    assert int(kernel.ok("client.rpc.open").value) <= 2
 
 
-def test_counters_that_began_for_an_empty_cell_do_not_begin_again_in_the_next_one(kernel):
-    kernel.ok("waiting_client._LIMIT = 20\nclient.run(answer_after, 1)")
-    kernel.ok(f"{CELL}\npass")
-    assert "1 Wh" in kernel.ok(COMPUTE).displayed[-1]
-    assert events(kernel) == "counters counters task counters"
-
-
-def test_busy_workers_are_not_waited_for_and_the_energy_of_a_part_of_a_cell_is_not_shown(kernel):
-    kernel.ok("waiting_client._LIMIT = 0.1\nclient.run(answer_after, 1)")
-    reply = kernel.ok(f"{COMPUTE}\nimport time\ntime.sleep(2)")
+def test_the_energy_of_a_part_of_a_cell_is_not_shown(kernel):
+    kernel.ok("client.run(block_event_loop); time.sleep(0.2)")
+    reply = kernel.ok(COMPUTE)
     assert "1 task" in reply.displayed[-1]
     assert "Wh" not in reply.displayed[-1]
-    assert events(kernel) == "task counters counters"
+    assert events(kernel) == "begin, begin task"
+    assert "2 Wh" in kernel.ok(COMPUTE).displayed[-1]
+
+
+def test_a_worker_that_starts_later_has_them_too_and_the_cell_in_which_it_starts_has_no_energy(kernel):
+    restart = "client.restart_workers(list(client.scheduler_info()['workers'])[:1])"
+    submit = "client.submit(len, [1], pure=False).result()"
+    assert "Wh" not in kernel.ok(f"{CELL}\n{restart}\n{submit}").displayed[-1]
+    assert "2 Wh" in kernel.ok(f"{CELL}\n{submit}").displayed[-1]
