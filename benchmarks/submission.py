@@ -140,7 +140,7 @@ def measure(client: Client, sizes: list[int]) -> dict[str, Any]:
     rows: dict[str, Any] = {name: [] for name in GRAPHS}
     for name, make in GRAPHS.items():
         for size in sizes:
-            tries = [submit(client, make(size)) for _ in range(5 if size <= 10_000 else 2)]
+            tries = [submit(client, make(size)) for _ in range(max(2, min(15, 60_000 // size)))]
             rows[name].append(min(tries, key=lambda row: row["cpu_seconds"]))
             print(name, rows[name][-1], flush=True)
     return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _LIVE_DELAY = 2.0
 _UPDATE_INTERVAL = 1.0
 _RESPONSE_TIMEOUT = 2.0
+# A new thread for each cell would take it half a millisecond to start. More than one are needed for nested cells.
+_live = ThreadPoolExecutor(4, thread_name_prefix="gpudask-live")
 _LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "numpy": "NumPy", "pandas": "pandas"}
 
 
@@ -88,8 +91,7 @@ class Footer:
         """Show the progress while the code of the cell runs; in a terminal, only while the cell waits for results."""
         client = self._cluster.client
         before, client.around_waits = client.around_waits, self._wait
-        context = copy_context()  # so that the output of the thread goes to this cell
-        threading.Thread(target=context.run, args=(self._show_live,), name="gpudask-live", daemon=True).start()
+        _live.submit(copy_context().run, self._show_live)  # the context of the cell, to which its output goes
         try:
             yield
         finally:
