@@ -13,12 +13,12 @@ from servers import Server
 
 @pytest.fixture(scope="module")
 def server_in(tmp_path_factory):
-    """Start a server shared by the tests of a file, with environment variables and command-line options."""
+    """Start a server shared by the tests of a file, with an environment and command-line options."""
     servers = []
 
-    def make(variables=lambda _: {}, options=()):
+    def make(environment=lambda _: dict(os.environ), options=()):
         folder = Path(tempfile.mkdtemp(dir=tmp_path_factory.getbasetemp()))
-        servers.append(Server(folder, *options, environment={**os.environ, **variables(folder)}))
+        servers.append(Server(folder, *options, environment=environment(folder)))
         return servers[-1]
 
     yield make

@@ -6,7 +6,7 @@ import time
 
 import psutil
 import pytest
-from helpers import ONE_WORKER, pids_of_session, wait_until
+from helpers import ON_GPUS, ONE_WORKER, pids_of_session, wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -121,13 +121,13 @@ def test_the_cluster_of_a_kernel_that_dies_and_is_not_restarted_is_closed(own_se
 @pytest.mark.slow
 def test_the_cluster_of_a_culled_kernel_is_closed(own_server, gone):
     server = own_server(
-        "--MappingKernelManager.cull_idle_timeout=8",
+        f"--MappingKernelManager.cull_idle_timeout={30 if ON_GPUS else 8}",  # longer than a start
         "--MappingKernelManager.cull_interval=1",
         "--MappingKernelManager.cull_connected=True",
     )
     kernel = server.kernel()
     pid = server.start(kernel)["pid"]
-    wait_until(lambda: server.cluster(kernel) is None, 30)
+    wait_until(lambda: server.cluster(kernel) is None, 60)
     gone(pid)
 
 

@@ -22,7 +22,7 @@ def add_kernelspec(server, name, argv, language="python", **environment):
 
 @pytest.fixture(scope="module")
 def server_with_kernels(server_in):
-    server = server_in(lambda folder: {"JUPYTER_PATH": str(folder / "data")})
+    server = server_in(lambda folder: {**os.environ, "JUPYTER_PATH": str(folder / "data")})
     python = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     add_kernelspec(server, "coloured", python, COLOUR="green")
     add_kernelspec(server, "wrapped", ["/bin/sh", "-c", 'export COLOUR=red; "$@"; true', "sh", *python])

@@ -18,7 +18,7 @@ def log(tmp_path):
 def test_worker_states_contain_gpu_metrics_although_only_the_server_reads_nvml(own_server, log):
     server = own_server(environment=fake_gpu_environment(FAKE_NVML_LOG=str(log)))
     kernels = [server.kernel(f"{name}.ipynb") for name in "ab"]
-    started = [server.start(kernel, engine="cuda", gpus=1, workers=None) for kernel in kernels]
+    started = [server.start(kernel, engine="cuda", gpus=1, share=False, workers=None) for kernel in kernels]
     assert {cluster["status"] for cluster in started} == {"ready"}
     stream = server.socket("stream")
     stream.recv()
