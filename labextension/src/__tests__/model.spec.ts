@@ -126,10 +126,14 @@ describe('the model', () => {
     model.subscribe();
     FakeSocket.last.send({ history: [sample(1000, 10), sample(1030, 20)] });
     FakeSocket.last.send({ type: 'changes', history: [sample(1061, 30)] });
-    expect(model.gpuHistory('GPU-0')).toEqual({
-      times: [1030, 1061],
-      utilization: [20, 30],
-      memory: [null, null]
+    const times = [1030, 1061];
+    expect(model.gpuHistory('GPU-0', 'utilization')).toEqual({
+      times,
+      metrics: [20, 30]
+    });
+    expect(model.gpuHistory('GPU-0', 'memory_used')).toEqual({
+      times,
+      metrics: [null, null]
     });
     expect(model.now).toBe(1061);
   });

@@ -26,14 +26,16 @@ export function withDistinctNames(
   otherPaths.forEach(path => count(endOf(path, 1)));
   return new Map(
     [...clusters].map(([kernelId, cluster]) => {
-      const isAmbiguous = (counts.get(cluster.name) ?? 0) > 1;
+      if ((counts.get(cluster.name) ?? 0) < 2) {
+        return [kernelId, cluster];
+      }
       const others = [...clusters.values()]
         .filter(other => other !== cluster)
         .flatMap(({ notebooks }) => notebooks);
       const names = cluster.notebooks.map(path =>
         distinctName(path, [...others, ...otherPaths])
       );
-      const name = (isAmbiguous && names.join(', ')) || cluster.name;
+      const name = names.join(', ') || cluster.name;
       return [kernelId, name === cluster.name ? cluster : { ...cluster, name }];
     })
   );

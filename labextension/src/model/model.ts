@@ -9,11 +9,10 @@ import { ICluster, IGpuList, ISample, IStreamMessage } from './api';
 import { Connection, ConnectionStatus } from './connection';
 import { Settings } from './settings';
 
-/** The recent metrics of a GPU: arrays of one length, null where a metric is not available. */
+/** A recent metric of a GPU: arrays of one length, null where it is not available. */
 export interface IGpuHistory {
   times: number[];
-  utilization: (number | null)[];
-  memory: (number | null)[];
+  metrics: (number | null)[];
 }
 
 /**
@@ -79,13 +78,11 @@ export class GpuDaskModel implements IDisposable {
     return this.connection.isDisposed;
   }
 
-  /** The recent metrics of a GPU. */
-  gpuHistory(uuid: string): IGpuHistory {
-    const metrics = this._samples.map(sample => sample.gpus[uuid]);
+  /** A recent metric of a GPU. */
+  gpuHistory(uuid: string, name: 'utilization' | 'memory_used'): IGpuHistory {
     return {
       times: this._samples.map(sample => sample.time),
-      utilization: metrics.map(each => each?.utilization ?? null),
-      memory: metrics.map(each => each?.memory_used ?? null)
+      metrics: this._samples.map(sample => sample.gpus[uuid]?.[name] ?? null)
     };
   }
 

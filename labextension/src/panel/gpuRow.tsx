@@ -1,5 +1,5 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
-import React, { useState } from 'react';
+import React, { useCallback, useMemo, useState } from 'react';
 
 import { Card } from '../components/card';
 import { useGpuDask } from '../components/context';
@@ -18,28 +18,23 @@ interface IGpuRowProps {
 /** A GPU in one line; a click shows sparklines, temperature, power and processes. */
 export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
   const gpuDask = useGpuDask();
-  const { trans } = gpuDask;
   const { showTemperature } = gpuDask.model.settings.value;
   const [isExpanded, setIsExpanded] = useState(isOpen);
   const summary = userSummary(gpu, gpuDask);
-  const Caret = isExpanded ? caretDownIcon : caretRightIcon;
+  const toggle = useCallback(() => setIsExpanded(was => !was), []);
   return (
     <Card
       version={`${summary.text} ${isExpanded}`}
       className="jp-GpuDask-gpu"
       data-expanded={isExpanded}
     >
-      <button
-        type="button"
-        className="jp-GpuDask-toggle"
-        aria-expanded={isExpanded}
-        aria-label={trans.__('GPU %1: %2', gpu.index, summary.text)}
+      <Toggle
+        index={gpu.index}
         title={`${gpu.name}, ${gpu.uuid}`}
-        onClick={() => setIsExpanded(!isExpanded)}
-      >
-        <Caret.react tag="span" aria-hidden="true" />
-        {gpu.index}
-      </button>
+        user={summary.text}
+        isExpanded={isExpanded}
+        onClick={toggle}
+      />
       <BusyMetric gpu={gpu} isExpanded={isExpanded} />
       <MemoryMetric gpu={gpu} isExpanded={isExpanded} />
       <div className="jp-GpuDask-gpuUse">
@@ -56,6 +51,39 @@ export function GpuRow({ gpu, isOpen }: IGpuRowProps): JSX.Element {
     </Card>
   );
 }
+
+interface IToggleProps {
+  index: number;
+  title: string;
+  user: string;
+  isExpanded: boolean;
+  onClick: () => void;
+}
+
+/** The button that shows the details; not rendered again when only metrics change, as icons take long. */
+const Toggle = React.memo(function Toggle({
+  index,
+  title,
+  user,
+  isExpanded,
+  onClick
+}: IToggleProps): JSX.Element {
+  const { trans } = useGpuDask();
+  const Caret = isExpanded ? caretDownIcon : caretRightIcon;
+  return (
+    <button
+      type="button"
+      className="jp-GpuDask-toggle"
+      aria-expanded={isExpanded}
+      aria-label={trans.__('GPU %1: %2', index, user)}
+      title={title}
+      onClick={onClick}
+    >
+      <Caret.react tag="span" aria-hidden="true" />
+      {index}
+    </button>
+  );
+});
 
 /** The temperature and the power. */
 function Sensors({ gpu }: { gpu: IGpu }): JSX.Element {
@@ -87,17 +115,21 @@ function BusyMetric({ gpu, isExpanded }: IGpuMetricProps): JSX.Element {
     gpu.utilization === null
       ? null
       : trans.__('%1 %', gpu.utilization.toFixed(0));
-  const { times, utilization } = model.gpuHistory(gpu.uuid);
+  const name = useMemo(() => trans.__('GPU %1 busy', gpu.index), [gpu.index]);
   return (
     <Metric
-      name={trans.__('GPU %1 busy', gpu.index)}
+      name={name}
       text={text}
       meterText={text ?? ''}
       percent={gpu.utilization}
       kind="busy"
     >
-      {isExpanded && (
-        <Sparkline times={times} metrics={utilization} top={100} kind="busy" />
+      {isExpanded && model.settings.value.showSparklines && (
+        <Sparkline
+          {...model.gpuHistory(gpu.uuid, 'utilization')}
+          top={100}
+          kind="busy"
+        />
       )}
     </Metric>
   );
@@ -108,19 +140,18 @@ function MemoryMetric({ gpu, isExpanded }: IGpuMetricProps): JSX.Element {
   const { units } = model.settings.value;
   const { memory_used: used, memory_total: total } = gpu;
   const isKnown = used !== null && total !== null;
-  const { times, memory } = model.gpuHistory(gpu.uuid);
+  const name = useMemo(() => trans.__('GPU %1 memory', gpu.index), [gpu.index]);
   return (
     <Metric
-      name={trans.__('GPU %1 memory', gpu.index)}
+      name={name}
       text={isKnown ? formatBytes(used, units) : null}
       meterText={isKnown ? formatUsage(used, total, trans, units) : ''}
       percent={isKnown ? percentage(used, total) : null}
       kind="memory"
     >
-      {isExpanded && (
+      {isExpanded && model.settings.value.showSparklines && (
         <Sparkline
-          times={times}
-          metrics={memory}
+          {...model.gpuHistory(gpu.uuid, 'memory_used')}
           top={total ?? 0}
           kind="memory"
         />
@@ -142,7 +173,7 @@ interface IMetricProps {
 
 function Metric(props: IMetricProps): JSX.Element {
   const { name, text, meterText, percent, kind, children } = props;
-  const { model, trans } = useGpuDask();
+  const { trans } = useGpuDask();
   if (percent === null) {
     return (
       <span className="jp-GpuDask-metric jp-GpuDask-secondary">
@@ -156,7 +187,7 @@ function Metric(props: IMetricProps): JSX.Element {
       <span className="jp-GpuDask-value" aria-hidden="true">
         {text}
       </span>
-      {model.settings.value.showSparklines && children}
+      {children}
       <Meter label={name} percent={percent} text={meterText} kind={kind} />
     </div>
   );
