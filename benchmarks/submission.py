@@ -180,7 +180,7 @@ def measure(sides: dict[str, Side], sizes: list[int]) -> dict[str, Any]:
     rows: dict[str, Any] = {side: {name: [] for name in GRAPHS} for side in sides}
     for name in GRAPHS:
         for size in sizes:
-            rounds = range(max(3, min(15, 60_000 // size)))
+            rounds = range(max(2, min(15, 60_000 // size)))
             tries = [{side: process.submit(name, size) for side, process in sides.items()} for _ in rounds]
             for side in sides:
                 least = {key: min(each[side][key] for each in tries) for key in tries[0][side]}
