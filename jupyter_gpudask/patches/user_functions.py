@@ -25,7 +25,7 @@ from ..inspection.arguments import bind, calling_frame
 from ..inspection.placement import can_move, place_of, to_host
 from ..inspection.transfers import TO_GPU, TO_HOST, transfer
 from ..overlay.config_overlay import current_record
-from .arrays.operand_placement import may_be_placed
+from .arrays.operand_placement import is_plain, may_be_placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +113,9 @@ def apply_gufunc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     given = call.arguments
     operands = given.get("args", ())
     if may_be_placed(operands):
-        operands = given["args"] = tuple(map(asarray, operands))
+        operands = given["args"] = tuple(
+            asarray(each) if is_plain(each) or np.isscalar(each) else each for each in operands
+        )
     if not any(map(_is_on_gpu, operands)):
         return original(*args, **kwargs)
     dtypes = given.get("output_dtypes")

@@ -129,6 +129,34 @@ def test_functions_of_the_user_get_a_numpy_array_where_the_other_one_is(make):
     assert result_of(outside).tolist() == [5, 5, 5, 5]
 
 
+class DataArray:
+    """Of xarray: Dask reads its `data`."""
+
+    __module__ = "xarray.core.dataarray"
+
+    def __init__(self, data):
+        self.data, self.dtype, self.ndim, self.shape = data, data.dtype, data.ndim, data.shape
+
+    def __dask_graph__(self):
+        return getattr(self.data, "dask", None)
+
+
+def test_labelled_arrays_are_placed_as_those_in_them():
+    labelled, outside = DataArray(PLAIN), DataArray(OUTSIDE)
+    operations = {
+        "sum": lambda x: da.sum(x, keepdims=True),
+        "gufunc": lambda x: da.apply_gufunc(lambda block: block + 1, "()->()", x, output_dtypes=float),
+        "blockwise": lambda x: da.blockwise(np.negative, "i", x, "i", dtype=float),
+    }
+    for operation in operations.values():
+        with switched_to("cupy", "pandas"):
+            inside = operation(labelled)
+            on_host = operation(outside)
+        assert type(result_of(inside)) is type(inside._meta) is cupy.ndarray
+        assert type(result_of(on_host)) is type(on_host._meta) is np.ndarray
+        np.testing.assert_array_equal(result_of(inside).get(), result_of(operation(PLAIN)))
+
+
 def test_setting_elements_follows_the_array():
     with switched_to("cupy", "pandas"):
         inside, outside = da.ones(4, chunks=2), OUTSIDE.copy()

@@ -52,14 +52,14 @@ def blockwise(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> A
     """As `dask.array.blockwise`; metadata is inferred from where plain data is placed, and not from the data itself."""
     __tracebackhide__ = True
     first, operands, indices = args[:2], args[2::2], args[3::2]
-    if len(operands) == len(indices) and any(map(_is_plain, operands)) and may_be_placed(operands):
+    if len(operands) == len(indices) and any(map(is_plain, operands)) and may_be_placed(operands):
         pairs = zip(operands, indices, strict=True)
         args = (*first, *(part for each, index in pairs for part in (_as_array(each, index), index)))
     return original(*args, **kwargs)
 
 
 def _as_array(operand: Any, index: Any) -> Any:
-    return operand if index is None or not _is_plain(operand) else asanyarray(operand)
+    return operand if index is None or not is_plain(operand) else asanyarray(operand)
 
 
 def of_one_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -67,18 +67,23 @@ def of_one_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     name, operand = next(iter(call.arguments.items()))
-    if _is_plain(operand) and may_be_placed([operand]):
+    if is_plain(operand) and may_be_placed([operand]):
         call.arguments[name] = asanyarray(operand)
     return original(*call.args, **call.kwargs)
 
 
 def may_be_placed(operands: Iterable[Any]) -> bool:
     """Whether plain data among the operands belongs on the GPUs: the cell is for them, and no operand is on the CPU."""
-    return array_creation_dispatch.backend == "cupy" and not any(map(_is_on_host, operands))
+    return array_creation_dispatch.backend == "cupy" and not any(_is_on_host(_data_of(each)) for each in operands)
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, np.ndarray | np.generic) or type(value).__module__.partition(".")[0] == "xarray"
+def is_plain(value: Any) -> bool:
+    """Whether this is an array or a number of NumPy, which xarray may have labelled."""
+    return isinstance(_data_of(value), np.ndarray | np.generic)
+
+
+def _data_of(value: Any) -> Any:
+    return value.data if type(value).__module__.partition(".")[0] == "xarray" and hasattr(value, "data") else value
 
 
 def placed(array: Any, caller: FrameType) -> Any:
