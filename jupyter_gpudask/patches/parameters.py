@@ -6,6 +6,9 @@ PARAMETERS = {
     "dask._collections:new_collection": "expr",
     "dask.array._reductions_generic:partial_reduce": "func x split_every keepdims dtype name reduced_meta",
     "dask.array.backends:array_creation_dispatch.register_backend": "name backend",
+    "dask.array.blockwise:blockwise": (
+        "func out_ind *args name token dtype adjust_chunks new_axes align_arrays concatenate meta **kwargs"
+    ),
     "dask.array.core:apply_infer_dtype": "func args kwargs funcname suggest_dtype nout",
     "dask.array.core:concatenate": "seq axis allow_unknown_chunksizes",
     "dask.array.core:elemwise": "op *args out where dtype name **kwargs",
@@ -18,6 +21,7 @@ PARAMETERS = {
     "dask.array.random:RandomState.permutation": "self x",
     "dask.array.random:RandomState.seed": "self seed",
     "dask.array.random:_wrap_func": "rng funcname *args size chunks extra_chunks **kwargs",
+    "dask.array.reductions:arg_reduction": "x chunk combine agg axis keepdims split_every out",
     "dask.array.routines:matmul": "a b",
     "dask.array.routines:tensordot": "lhs rhs axes",
     "dask.array.utils:compute_meta": "func _dtype *args **kwargs",
@@ -25,6 +29,9 @@ PARAMETERS = {
     "dask.array:Array.__new__": "cls dask name chunks dtype meta shape",
     "dask.array:Array.__setitem__": "self key value",
     "dask.array:angle": "x deg",
+    "dask.array:apply_gufunc": (
+        "func signature *args axes axis keepdims output_dtypes output_sizes vectorize allow_rechunk meta **kwargs"
+    ),
     "dask.array:array": "x dtype ndmin like",
     "dask.array:asanyarray": "a dtype order like inline_array",
     "dask.array:asarray": "a allow_unknown_chunksizes dtype order like **kwargs",
@@ -36,6 +43,7 @@ PARAMETERS = {
     "dask.array:dstack": "tup allow_unknown_chunksizes",
     "dask.array:empty_like": "a dtype order chunks name shape",
     "dask.array:eye": "N chunks M k dtype",
+    "dask.array:frexp": "x",
     "dask.array:from_array": "x chunks name lock asarray fancy getitem meta inline_array",
     "dask.array:from_delayed": "value shape dtype meta name",
     "dask.array:from_npy_stack": "dirname mmap_mode",
@@ -48,6 +56,7 @@ PARAMETERS = {
     "dask.array:linspace": "start stop num endpoint retstep chunks dtype",
     "dask.array:median": "a axis keepdims out",
     "dask.array:meshgrid": "*xi sparse indexing **kwargs",
+    "dask.array:modf": "x",
     "dask.array:ones_like": "a dtype order chunks name shape",
     "dask.array:pad": "array pad_width mode **kwargs",
     "dask.array:percentile": "a q method internal_method **kwargs",

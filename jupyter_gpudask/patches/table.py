@@ -335,12 +335,17 @@ PATCHES = (
     ),
     Patch(
         "operand placement",
-        tuple(
-            _code(f"dask.array:{name}", "arrays.operand_placement:place_plain_data")
-            for name in ("asarray", "asanyarray", "from_array")
+        (
+            *(
+                _code(f"dask.array:{name}", "arrays.operand_placement:place_plain_data")
+                for name in ("asarray", "asanyarray", "from_array")
+            ),
+            _code("dask.array.blockwise:blockwise", "arrays.operand_placement:blockwise"),
+            *(_code(f"dask.array:{name}", "arrays.operand_placement:of_one_array") for name in ("frexp", "modf")),
         ),
         process="kernel",
-        reason="x + np.ones(3) creates a NumPy array inside Dask, which CuPy refuses to add to x.",
+        reason="x + np.ones(3) creates a NumPy array inside Dask, which CuPy refuses to add to x. Dask infers metadata "
+        "from plain data before it makes an array of it, so that da.sum(np.ones(3)) has that of NumPy.",
         upstream="https://github.com/dask/dask/pull/9914",
         test="switch/test_operand_placement.py::test_beside_a_collection_of_the_cell_it_is_on_the_gpu",
         requires=_DASK,
@@ -406,13 +411,15 @@ PATCHES = (
             _code("dask.array:insert", "arrays.routines:insert"),
             _code("dask.array:unique", "arrays.routines:unique"),
             _code("dask.array.core:elemwise", "arrays.numeric:elemwise"),
+            _code("dask.array.reductions:arg_reduction", "arrays.extremes:arg_reduction"),
             _attribute("dask.array:Array.__setitem__", "arrays.assignment:assign"),
         ),
         process="kernel",
         reason="For quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers. It rounds a "
-        "quotient before the floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN. It has no "
-        "structured arrays, which da.unique needs for counts, and da.insert creates a NumPy array. x[da.asarray([7])] "
-        "= 0 changes elements of other blocks, and x[0] = np.ma.masked loses the mask.",
+        "quotient before the floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN, and its "
+        "nanargmax and nanargmin return -1 for a block of NaN. It has no structured arrays, which da.unique needs for "
+        "counts, and da.insert creates a NumPy array. x[da.asarray([7])] = 0 changes elements of other blocks, and "
+        "x[0] = np.ma.masked loses the mask.",
         upstream="https://github.com/cupy/cupy/issues/9110",
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         requires=_DASK,
@@ -465,14 +472,15 @@ PATCHES = (
         "user functions",
         (
             _code("dask.array.core:map_blocks", "user_functions:map_user_function"),
+            _code("dask.array:apply_gufunc", "user_functions:apply_gufunc"),
             _code("dask.dataframe.dask_expr._collection:map_partitions", "user_functions:map_user_function"),
             _attribute("dask.dataframe:Series.map", "user_functions:apply_with_cudf_meta"),
             _attribute("dask.dataframe:Series.apply", "user_functions:apply_with_cudf_meta"),
             _attribute("dask.dataframe:DataFrame.apply", "user_functions:apply_with_cudf_meta"),
         ),
         process="kernel",
-        reason="A function for NumPy may return a NumPy array for a CuPy block; then the blocks do not match the "
-        "metadata, and the next operation fails.",
+        reason="A function for NumPy may return a NumPy array for a CuPy block, or metadata of NumPy may be given for "
+        "CuPy blocks; then the blocks do not match the metadata, and the next operation fails.",
         upstream="To file with Dask: 'map_blocks should check or convert what a function returns against meta'.",
         test="switch/test_user_functions.py::test_blocks_are_where_the_metadata_says",
         requires=_DASK,

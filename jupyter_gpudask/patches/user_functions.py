@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask.array import Array
+from dask.array import Array, asarray
 from dask.base import is_dask_collection, normalize_token
 from dask.sizeof import sizeof
 from dask.utils import funcname
@@ -25,6 +25,7 @@ from ..inspection.arguments import bind, calling_frame
 from ..inspection.placement import can_move, place_of, to_host
 from ..inspection.transfers import TO_GPU, TO_HOST, transfer
 from ..overlay.config_overlay import current_record
+from .arrays.operand_placement import is_plain, may_be_placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,9 @@ class ResultsAt:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result of the function, on the device."""
         result = self.function(*args, **kwargs)
+        return tuple(map(self._moved, result)) if type(result) is tuple else self._moved(result)
+
+    def _moved(self, result: Any) -> Any:
         if self.place is None or place_of(result) in (self.place, None):
             return result
         if self.place == "host":
@@ -96,6 +100,46 @@ def map_user_function(original: Callable[..., Any], /, *args: Any, **kwargs: Any
     if not isinstance(result, Array) or can_move(result) or isinstance(result._meta, np.ma.MaskedArray):  # noqa: SLF001
         moving.place = place_of(result)
     return result
+
+
+def apply_gufunc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.apply_gufunc`; with an array on the GPUs the results are there, whatever metadata is given.
+
+    Dask takes the metadata of the first argument, which may be plain data. CuPy cannot be asked for metadata of another
+    dtype than numbers.
+    """
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    given = call.arguments
+    operands = given.get("args", ())
+    if may_be_placed(operands):
+        operands = given["args"] = tuple(
+            asarray(each) if is_plain(each) or np.isscalar(each) else each for each in operands
+        )
+    if not any(map(_is_on_gpu, operands)):
+        return original(*args, **kwargs)
+    dtypes = given.get("output_dtypes")
+    if given.get("meta") is None and not _are_numbers(dtypes):
+        given["meta"] = _for_each(lambda dtype: np.empty(0, dtype), dtypes)
+        given["output_dtypes"] = None
+    given["meta"] = _for_each(_meta_to_gpu, given.get("meta"))
+    if _is_of_the_user(given["func"]) and not given.get("vectorize"):
+        given["func"] = ResultsAt(given["func"], "gpu")
+    return original(*call.args, **call.kwargs)
+
+
+def _for_each(function: Callable[[Any], Any], value: Any) -> Any:
+    return type(value)(map(function, value)) if isinstance(value, list | tuple) else function(value)
+
+
+def _meta_to_gpu(meta: Any) -> Any:
+    return _to_gpu(meta) if isinstance(meta, np.ndarray) else meta
+
+
+def _are_numbers(dtypes: Any) -> bool:
+    """Whether CuPy has all of these dtypes, or none is given."""
+    each = dtypes if isinstance(dtypes, list | tuple) else [dtypes]
+    return all(dtype is None or can_move(np.empty(0, dtype)) for dtype in each)
 
 
 def _is_of_the_user(function: Any) -> bool:

@@ -7,6 +7,7 @@ parameters. Here each block is drawn by `draw_block`, which handles these cases;
 from __future__ import annotations
 
 import hashlib
+import inspect
 import math
 import numbers
 from itertools import product
@@ -113,7 +114,9 @@ def draw(
         low, high = (1, args[0]) if args[1] is None else args
         name, args = "randint", (low, _parameter(high) + 1)
     by_default = np.int64 if name in WHOLE_NUMBERS else np.float64
-    dtype = np.dtype(options.pop("dtype", by_default))
+    dtype = np.dtype(options.get("dtype", by_default))
+    if name in _TYPED_BY_NUMPY or _is_extension(name, dtype):
+        options.pop("dtype", None)
     parameters = [arg if index == WHOLE.get(name) else _parameter(arg) for index, arg in enumerate(args)]
     if name == "multivariate_hypergeometric":
         extra_chunks = ((len(args[0]),),)
@@ -207,13 +210,24 @@ def _parameter(value: Any) -> Any:
     return value.item() if isinstance(value, np.ndarray | np.generic) else value
 
 
+def _is_extension(name: str, dtype: np.dtype[Any]) -> bool:
+    """Whether CuPy draws numbers of this dtype, whatever NumPy does: real numbers, or whole ones, of another size."""
+    return name not in HOST_ONLY and dtype.kind in ("iu" if name in WHOLE_NUMBERS else "f")
+
+
 def _check(rng: Any, name: str, parameters: list[Any], dtype: np.dtype[Any], options: dict[str, Any]) -> None:
-    """Raise the error that NumPy raises for such arguments, if their values are already known."""
-    if any(isinstance(parameter, Array) for parameter in parameters):
-        return
+    """Raise the error that NumPy raises for such arguments; if their values are not known yet, for their names.
+
+    The options have a `dtype` only if it is not supported.
+    """
     library: Any = np.random.default_rng(0) if isinstance(rng, Generator) else np.random.RandomState(0)
+    method = getattr(library, name)
+    if any(isinstance(parameter, Array) for parameter in parameters):
+        for option in options.keys() - (inspect.signature(method).parameters.keys() - {"dtype"}):
+            raise TypeError(f"{name}() got an unexpected keyword argument {option!r}")
+        return
     wanted = {"dtype": dtype} if name in _TYPED_BY_NUMPY else {}
-    getattr(library, name)(*parameters, size=None, **wanted, **options)
+    method(*parameters, size=None, **wanted, **options)
 
 
 def _as_shape(size: Any) -> tuple[int, ...]:
@@ -229,7 +243,7 @@ def _array(key: str, layer: dict[Any, Task], chunks: _Chunks, dtype: np.dtype[An
 
     library = cupy if dtype.kind in "biufc" else np
     graph = HighLevelGraph.from_collections(key, layer, dependencies=arrays)
-    return Array(graph, key, chunks, meta=library.empty((0,) * len(chunks), dtype))
+    return Array(graph, key, chunks, meta=library.zeros((0,) * len(chunks), dtype))
 
 
 def _to_host(value: Any) -> Any:

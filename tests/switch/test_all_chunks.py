@@ -200,6 +200,30 @@ def test_reductions_meet_infinities_as_numpy_does(name):
     compare(OPERATIONS[name], SIGNED)
 
 
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("name", ["nanargmax", "nanargmin"])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_places_of_extremes_are_those_of_numpy_beside_blocks_of_nan_and_infinities(name, axis, dtype):
+    numbers = np.full((4, 4), np.nan, dtype)
+    numbers[:2, :2], numbers[2, 2], numbers[3, 3] = [[1, 2], [3, 4]], 5, 6
+    compare(lambda x: getattr(da, name)(x, axis=axis), numbers)
+    numbers[0, 1], numbers[1, 0] = np.inf, -np.inf
+    compare(lambda x: getattr(da, name)(x, axis=axis), numbers)
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_places_in_nothing_but_nan_are_refused_as_in_numpy(axis):
+    numbers = np.array([[np.nan, np.nan], [1.0, np.nan]]) * (1 if axis else np.nan)
+    for backend in ("numpy", "cupy"):
+        with switched_to(backend, "pandas"), pytest.raises(ValueError, match="All NaN slice"):
+            da.nanargmax(da.from_array(numbers, chunks=1), axis=axis).compute(scheduler="sync")
+
+
+@pytest.mark.parametrize("name", ["nanargmax", "nanargmin"])
+def test_places_of_large_integers_are_exact(name):
+    compare(getattr(da, name), np.array([2**60 + 1, 2**60, 2**60 + 2, 2**60 + 1]))
+
+
 def compare(operation, numbers):
     expected = values(operation(da.from_array(numbers, chunks=2)))
     with switched_to("cupy", "pandas"):

@@ -105,6 +105,16 @@ def test_no_key_is_shared_between_numpy_and_cupy_and_an_honest_repeat_keeps_its_
     assert on_gpu.name == again.name
 
 
+def test_what_is_in_memory_that_is_not_initialized_is_no_part_of_a_name(monkeypatch):
+    contents = iter(range(100))
+    monkeypatch.setattr(cupy, "empty", lambda shape, dtype=float: cupy.asarray(np.full(shape, next(contents), dtype)))
+    with switched_to("cupy", "pandas"):
+        for make in (da.ones, da.zeros, da.empty, lambda shape: da.full(shape, 7), lambda _: da.arange(5)):
+            assert make((4, 4)).name == make((4, 4)).name
+        x = da.arange(5)
+        assert da.quantile(x, 0.5).name == da.quantile(x, 0.5).name
+
+
 @pytest.mark.parametrize("first", ["cpu", "gpu"])
 def test_each_backend_gives_its_own_data_when_the_other_is_persisted(first):
     draws = {pair: partial(draw, *pair, size=20, chunks=10) for pair in ALL if "multivariate" not in pair[1]}

@@ -44,6 +44,15 @@ ALONE = {
     "average": lambda: da.average(PLAIN),
     "flip": lambda: da.flip(PLAIN, 0),
     "outer": lambda: da.outer(PLAIN, PLAIN),
+    "sum": lambda: da.sum(PLAIN),
+    "kept dimension": lambda: da.std(PLAIN, keepdims=True),
+    "number": lambda: da.max(PLAIN[0]),
+    "exponent": lambda: da.frexp(PLAIN)[1],
+    "fraction": lambda: da.modf(PLAIN)[0],
+    "gufunc": lambda: da.apply_gufunc(lambda x: x + 1, "()->()", PLAIN, output_dtypes=float),
+    "gufunc of a number": lambda: da.apply_gufunc(lambda x: x + 1, "()->()", 1.0, output_dtypes=float),
+    "as_gufunc": lambda: da.as_gufunc("(i)->()", output_dtypes=float)(lambda x: x.sum(axis=-1))(PLAIN),
+    "blockwise": lambda: da.blockwise(np.negative, "i", PLAIN, "i"),
 }
 
 
@@ -92,8 +101,60 @@ def test_alone_it_is_on_the_gpu_and_has_no_name_of_the_cpus(name):
     with switched_to("cupy", "pandas"):
         on_gpu = ALONE[name]()
     assert on_cpu.name != on_gpu.name
-    assert type(result_of(on_gpu)) is cupy.ndarray
+    assert type(result_of(on_gpu)) is type(on_gpu._meta) is cupy.ndarray
     np.testing.assert_allclose(result_of(on_gpu).get(), result_of(on_cpu))
+
+
+def test_what_is_written_for_numpy_arrays_alone_is_on_the_gpu():
+    with switched_to("cupy", "pandas"):
+        written = da.add(PLAIN, PLAIN, where=True, out=da.zeros(4, chunks=2))
+    assert type(result_of(written)) is type(written._meta) is cupy.ndarray
+    assert result_of(written).get().tolist() == (PLAIN + PLAIN).tolist()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: da.apply_gufunc(lambda a, b: a + b, "(),()->()", PLAIN, x.rechunk(4), output_dtypes=float),
+        lambda x: da.blockwise(lambda a, b: a + b, "i", PLAIN, "i", x, "i", dtype=float),
+    ],
+)
+def test_functions_of_the_user_get_a_numpy_array_where_the_other_one_is(make):
+    with switched_to("cupy", "pandas"):
+        inside = make(da.from_array(PLAIN, chunks=2))
+        outside = make(OUTSIDE)
+    for array, kind in ((inside, cupy.ndarray), (outside, np.ndarray)):
+        assert type(array._meta) is type(result_of(array)) is kind
+    assert result_of(inside).get().tolist() == [8, 6, 4, 2]
+    assert result_of(outside).tolist() == [5, 5, 5, 5]
+
+
+class DataArray:
+    """Of xarray: Dask reads its `data`."""
+
+    __module__ = "xarray.core.dataarray"
+
+    def __init__(self, data):
+        self.data, self.dtype, self.ndim, self.shape = data, data.dtype, data.ndim, data.shape
+
+    def __dask_graph__(self):
+        return getattr(self.data, "dask", None)
+
+
+def test_labelled_arrays_are_placed_as_those_in_them():
+    labelled, outside = DataArray(PLAIN), DataArray(OUTSIDE)
+    operations = {
+        "sum": lambda x: da.sum(x, keepdims=True),
+        "gufunc": lambda x: da.apply_gufunc(lambda block: block + 1, "()->()", x, output_dtypes=float),
+        "blockwise": lambda x: da.blockwise(np.negative, "i", x, "i", dtype=float),
+    }
+    for operation in operations.values():
+        with switched_to("cupy", "pandas"):
+            inside = operation(labelled)
+            on_host = operation(outside)
+        assert type(result_of(inside)) is type(inside._meta) is cupy.ndarray
+        assert type(result_of(on_host)) is type(on_host._meta) is np.ndarray
+        np.testing.assert_array_equal(result_of(inside).get(), result_of(operation(PLAIN)))
 
 
 def test_setting_elements_follows_the_array():

@@ -53,6 +53,39 @@ def test_blocks_are_where_the_metadata_says(function, place):
             assert float((mapped + 1).sum().compute()) == 18
 
 
+META = np.array((), dtype=float)
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (lambda x: (x.min(axis=-1), x.max(axis=-1)), {"meta": (META, META)}),
+        (lambda x: (x.get().min(axis=-1), x.max(axis=-1)), {"meta": (META, META)}),
+        (lambda x: (x.get().min(axis=-1), x.get().max(axis=-1)), {"output_dtypes": (float, float)}),
+        (lambda x: (x.min(axis=-1), x.max(axis=-1)), {}),
+    ],
+)
+def test_results_of_a_generalized_ufunc_are_on_the_gpu_whatever_metadata_is_given(function, options):
+    with switched_to("cupy", "pandas"), dask.config.set(scheduler="sync"):
+        x = da.arange(6.0, chunks=3).reshape((2, 3))
+        results = da.apply_gufunc(function, "(i)->(),()", x, **options)
+        for result, expected in zip(results, ([0, 3], [2, 5]), strict=True):
+            assert place_of(result) == place_of(result.compute()) == place_of(result.persist() + x[:, 0]) == "gpu"
+            assert result.compute().get().tolist() == expected
+            assert float((result + 1).sum().compute()) == sum(expected) + 2
+
+
+def test_texts_of_a_generalized_ufunc_are_on_the_host():
+    with switched_to("cupy", "pandas"), dask.config.set(scheduler="sync"):
+        x = da.arange(3.0, chunks=3)
+        double, text = da.apply_gufunc(
+            lambda a: (a * 2, a.get().astype(str)), "()->(),()", x, output_dtypes=(float, "U32")
+        )
+        assert (place_of(double), place_of(text)) == ("gpu", "host")
+        assert double.compute().get().tolist() == [0, 2, 4]
+        assert text.compute().tolist() == ["0.0", "1.0", "2.0"]
+
+
 def test_a_function_gives_one_name_twice_and_another_for_another_function():
     with switched_to("cupy", "pandas"):
         array = da.ones(6, chunks=3)

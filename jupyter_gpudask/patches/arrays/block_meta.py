@@ -72,4 +72,4 @@ def coarsen(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Arr
 def _set_meta_of_cupy(array: Array) -> None:
     import cupy
 
-    array._meta = cupy.empty((0,) * array.ndim, dtype=array.dtype)  # noqa: SLF001
+    array._meta = cupy.zeros((0,) * array.ndim, dtype=array.dtype)  # noqa: SLF001 - not `empty`: Dask tokenizes it

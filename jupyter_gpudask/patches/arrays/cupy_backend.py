@@ -123,9 +123,10 @@ def _filled(
 
 
 def _block() -> Any:
+    """An empty array: Dask includes its elements in the name of what it creates, and they would not be initialized."""
     import cupy
 
-    return cupy.empty(())
+    return cupy.empty((0,))
 
 
 def renamed(array: Array, *token: Any) -> Array:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dask.array import Array
+import numpy as np
+from dask.array import Array, asanyarray
 from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 
-from ...inspection.arguments import calling_frame, first_argument, is_own_frame
+from ...inspection.arguments import bind, calling_frame, first_argument, is_own_frame
 from ...inspection.local_variables import local_variables
 from ...inspection.placement import can_move, place_of, to_gpu
 from .marks import mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import FrameType
 
 _DASK = "dask"
@@ -45,6 +46,44 @@ def place_plain_data(original: Callable[..., Array], /, *args: Any, **kwargs: An
         caller.f_globals.get("__name__", "").startswith(_ARRAYS) and caller.f_code.co_name not in _OTHER_CALLERS
     )
     return placed(array, caller) if is_for_arrays and can_move(array) else array
+
+
+def blockwise(original: Callable[..., Array], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.blockwise`; metadata is inferred from where plain data is placed, and not from the data itself."""
+    __tracebackhide__ = True
+    first, operands, indices = args[:2], args[2::2], args[3::2]
+    if len(operands) == len(indices) and any(map(is_plain, operands)) and may_be_placed(operands):
+        pairs = zip(operands, indices, strict=True)
+        args = (*first, *(part for each, index in pairs for part in (_as_array(each, index), index)))
+    return original(*args, **kwargs)
+
+
+def _as_array(operand: Any, index: Any) -> Any:
+    return operand if index is None or not is_plain(operand) else asanyarray(operand)
+
+
+def of_one_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As a function of Dask that infers metadata from its argument, which may be plain data."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    name, operand = next(iter(call.arguments.items()))
+    if is_plain(operand) and may_be_placed([operand]):
+        call.arguments[name] = asanyarray(operand)
+    return original(*call.args, **call.kwargs)
+
+
+def may_be_placed(operands: Iterable[Any]) -> bool:
+    """Whether plain data among the operands belongs on the GPUs: the cell is for them, and no operand is on the CPU."""
+    return array_creation_dispatch.backend == "cupy" and not any(_is_on_host(_data_of(each)) for each in operands)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether this is an array or a number of NumPy, which xarray may have labelled."""
+    return isinstance(_data_of(value), np.ndarray | np.generic)
+
+
+def _data_of(value: Any) -> Any:
+    return value.data if type(value).__module__.partition(".")[0] == "xarray" and hasattr(value, "data") else value
 
 
 def placed(array: Any, caller: FrameType) -> Any:

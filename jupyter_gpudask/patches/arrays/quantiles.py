@@ -49,7 +49,7 @@ def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         drop_axis=None if keepdims else reduced,
         new_axis=list(range(q.ndim)) or None,
         chunks=[*q.shape, *kept],
-        meta=np.empty_like(a._meta, shape=(0,) * (q.ndim + len(kept)), dtype=dtype),  # noqa: SLF001
+        meta=np.zeros_like(a._meta, shape=(0,) * (q.ndim + len(kept)), dtype=dtype),  # noqa: SLF001
     )
 
 

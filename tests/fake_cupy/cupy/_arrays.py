@@ -26,6 +26,7 @@ _ROUNDED = {
     np.remainder: lambda x, y: x - np.floor(np.true_divide(x, y)) * y,
 }
 _QUANTILES = {"percentile", "quantile"}
+_WITHOUT_NAN = {"nanargmax": (np.argmax, -np.inf), "nanargmin": (np.argmin, np.inf)}
 _broken = []
 
 
@@ -80,6 +81,8 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
             args = (wrap(np.nan_to_num(unwrap(args[0]), nan=np.inf)), *args[1:])  # CuPy sorts NaN behind all numbers
         if function is np.angle and args[0].dtype.kind == "f":  # CuPy takes NaN for negative
             return wrap(np.where(unwrap(args[0]) >= 0, 0.0, np.pi))
+        if function.__name__ in _WITHOUT_NAN:
+            return wrap(_place_beside_nan(function.__name__, *unwrap(args), **unwrap(kwargs)))
         if function is np.sinc:  # of NaN it is 1 in CuPy
             return wrap(np.sinc(np.nan_to_num(unwrap(args[0]), nan=0.0)))
         return on_device(function)(*args, **kwargs)
@@ -150,6 +153,13 @@ def _reads_beyond(array, q, axis=None, **_):
     """Whether CuPy's kernel leaves the array: it gives what lies there, or ends the process."""
     kept = array.size / max(1, math.prod(array.shape[each] for each in np.atleast_1d(axis))) if axis is not None else 0
     return not array.size or (np.size(q) > 1 and array.ndim > 1 and kept == 1)
+
+
+def _place_beside_nan(name, array, axis=None, **options):
+    """The place of an extreme; where there are NaN only, CuPy raises no error, and gives one that does not exist."""
+    find, number = _WITHOUT_NAN[name]
+    places = find(np.where(np.isnan(array), number, array), axis, **options)
+    return np.where(np.isnan(array).all(axis, keepdims=options.get("keepdims", False)), -1, places)
 
 
 def missing(name):

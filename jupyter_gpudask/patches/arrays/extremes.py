@@ -1,0 +1,53 @@
+"""Places of extremes among NaN, on GPUs: `nanargmax` and `nanargmin`.
+
+For a block of NaN, CuPy 14.2 returns -1, where NumPy raises an error, which Dask expects. Beside infinities NumPy may
+return the place of a NaN; so do the functions of this module.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from dask.array import chunk, reductions
+
+from ...inspection.arguments import bind
+from ...inspection.placement import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def nanargmax(block: Any, axis: int | None, **options: Any) -> Any:
+    """As `numpy.nanargmax`; of nothing but NaN the place of the first one."""
+    return chunk.argmax(_without_nan(block, -np.inf), axis, **options)
+
+
+def nanargmin(block: Any, axis: int | None, **options: Any) -> Any:
+    """As `numpy.nanargmin`; of nothing but NaN the place of the first one."""
+    return chunk.argmin(_without_nan(block, np.inf), axis, **options)
+
+
+def _without_nan(block: Any, number: float) -> Any:
+    return np.where(np.isnan(block), number, block) if block.dtype.kind in "fc" else block
+
+
+_MENDED = {reductions._nanargmax: nanargmax, reductions._nanargmin: nanargmin}  # noqa: SLF001
+
+
+def arg_reduction(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.reductions.arg_reduction`, with the functions of this module for arrays on GPUs."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    if place_of(call.arguments["x"]) == "gpu":
+        for name in ("chunk", "combine", "agg"):
+            call.arguments[name] = _mended(call.arguments[name])
+    return original(*call.args, **call.kwargs)
+
+
+def _mended(step: Any) -> Any:
+    """One of the steps of a reduction: in Dask a `functools.partial`, with the function among its arguments."""
+    if not isinstance(step, partial):
+        return step
+    return partial(step.func, *(_MENDED.get(arg, arg) if callable(arg) else arg for arg in step.args), **step.keywords)
