@@ -147,6 +147,8 @@ FRAME = dd.from_pandas(
 
 TEXTS = FRAME[["n", "name"]]
 
+BY_CATEGORY = dd.from_pandas(TEXTS.compute().astype({"name": "category"}), npartitions=2)
+
 BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS)), npartitions=1)
 
 
@@ -221,6 +223,11 @@ BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS
         (lambda f: f.name.str.cat(f.name.str.upper(), sep=":"), False),
         (lambda f: f.name.str.cat([f.name, pd.Series(["c", "d"])]), True),
         (lambda f: f.name.str.cat(), False),
+        (lambda _: BY_CATEGORY.set_index("name"), True),
+        (lambda _: BY_CATEGORY.set_index(BY_CATEGORY.name, divisions=["a", "b"]), True),
+        (lambda _: BY_CATEGORY.sort_values(["n", "name"]), True),
+        (lambda _: BY_CATEGORY.sort_values("n"), False),
+        (lambda f: f.astype({"name": "category"}).set_index("name"), False),
         (lambda f: f.set_index("name").index.str.findall("a"), True),
     ],
 )

@@ -15,7 +15,7 @@ import pandas as pd
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
 from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
-from dask.dataframe.dask_expr._reductions import Max, Min
+from dask.dataframe.dask_expr._reductions import Max, Min, Mode
 from dask.dataframe.dispatch import meta_nonempty
 
 from ...inspection.arguments import first_argument
@@ -23,7 +23,7 @@ from ...inspection.placement import place_of_partitions, results_to_host
 from .differences import columns_of_merge, words_of_difference
 from .groupby import in_order, on_copies, with_meta_on_gpu, with_sums_of_nothing
 from .missing_values import COMPARED_BY_UFUNC, Comparison, EvalAsPandas, Logical, OfColumns, QueryAsPandas
-from .reductions import CUMULATIVE, MaxAsPandas, MinAsPandas, VarianceAsPandas
+from .reductions import CUMULATIVE, MaxAsPandas, MinAsPandas, ModeAsPandas, VarianceAsPandas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +111,7 @@ _KINDS = {
     **CUMULATIVE,
     Max: MaxAsPandas,
     Min: MinAsPandas,
+    Mode: ModeAsPandas,
     _expr.OpAlignPartitions: AlignedAsPandas,
     _expr.Eval: EvalAsPandas,
     _expr.Query: QueryAsPandas,

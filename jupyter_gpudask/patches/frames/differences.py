@@ -199,6 +199,14 @@ def _concat(expression: Any) -> str:
     return "cuDF keeps the name of the first index" if side_by_side and len(set(names)) > 1 else ""
 
 
+def _sorted_by_categories(expression: Any) -> str:
+    """For several partitions; dask_cudf keeps the divisions of categories where Dask does not find them."""
+    is_index = type(expression).__name__ == "SetIndex"
+    keys = [expression.other] if is_index else [expression.frame[name] for name in expression.by]
+    by_categories = any(str(key._meta.dtype) == "category" for key in keys)  # noqa: SLF001
+    return "dask_cudf has no divisions of categories" if by_categories and expression.frame.npartitions > 1 else ""
+
+
 def _kinds(expression: Any) -> set[str]:
     """The kinds of the dtypes of a dataframe or Series, as letters of NumPy."""
     meta = expression._meta  # noqa: SLF001
@@ -269,6 +277,8 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "MethodOperatorAlign": _power,
     "NuniqueApprox": _distinct,
     "ResampleAgg": _resample,
+    "SetIndex": _sorted_by_categories,
+    "SortValues": _sorted_by_categories,
     "ToNumeric": _to_numeric,
     "UFuncAlign": _ufunc,
     "UFuncElemwise": _ufunc,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.dataframe.dask_expr import _cumulative
-from dask.dataframe.dask_expr._reductions import Max, Min, Reduction
+from dask.dataframe.dask_expr._reductions import Max, Min, Mode, Reduction
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 
 from ...inspection.placement import results_to_host
@@ -125,6 +125,21 @@ class MinAsPandas(MaxAsPandas):
     """The least values, likewise."""
 
     reduction_chunk = Min.reduction_chunk
+
+
+class ModeAsPandas(Mode):
+    """The most frequent values of a Series, with its name, which cuDF loses."""
+
+    @property
+    def aggregate_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
+        """The options of `reduction_aggregate`."""
+        meta = self.frame._meta  # noqa: SLF001
+        return {"dropna": self.dropna, "name": meta.name if meta.ndim == 1 else None}
+
+    @classmethod
+    def reduction_aggregate(cls, parts: Any, *, dropna: bool = True, name: Any = None) -> Any:
+        """The values, of the counts of all partitions."""
+        return Mode.reduction_aggregate(parts, dropna).rename(name)
 
 
 class LastAsPandas(_cumulative.TakeLast):
