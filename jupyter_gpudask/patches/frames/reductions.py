@@ -127,19 +127,21 @@ class MinAsPandas(MaxAsPandas):
     reduction_chunk = Min.reduction_chunk
 
 
+def named_mode(counts: Any, *, dropna: bool = True, name: Any = None) -> Any:
+    """The most frequent values, of the counts of all partitions."""
+    return Mode.reduction_aggregate(counts, dropna).rename(name)
+
+
 class ModeAsPandas(Mode):
     """The most frequent values of a Series, with its name, which cuDF loses."""
+
+    reduction_aggregate = staticmethod(named_mode)  # type: ignore[assignment]
 
     @property
     def aggregate_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
         """The options of `reduction_aggregate`."""
         meta = self.frame._meta  # noqa: SLF001
         return {"dropna": self.dropna, "name": meta.name if meta.ndim == 1 else None}
-
-    @classmethod
-    def reduction_aggregate(cls, parts: Any, *, dropna: bool = True, name: Any = None) -> Any:
-        """The values, of the counts of all partitions."""
-        return Mode.reduction_aggregate(parts, dropna).rename(name)
 
 
 class LastAsPandas(_cumulative.TakeLast):
