@@ -265,6 +265,7 @@ HOLES = pd.DataFrame(
         lambda f: f[f.y > 3].x.var(),
         lambda f: f[f.y > 3].x.std(),
         lambda f: (f.y > 3).std(),
+        lambda f: (f.y > 3) - 0.5,
         lambda f: f[["x", "y"]].assign(p=f.y > 3).std(ddof=0),
         lambda f: f[(f.y < 2) | (f.y > 5)][["x", "y"]].cumsum(),
         lambda f: f[(f.y < 2) | (f.y > 5)].y.cummax(),

@@ -135,7 +135,7 @@ def with_meta_on_gpu(expression: Any) -> Any:
     meta = expression.operand("meta")
     if not isinstance(meta, pd.DataFrame | pd.Series):
         return expression
-    return expression.substitute_parameters({"meta": frame_to_gpu(meta[:0])})
+    return expression.substitute_parameters({"meta": frame_to_gpu(meta.iloc[:0])})
 
 
 def in_order(expression: Any) -> Any:
