@@ -283,6 +283,7 @@ HOLES = pd.DataFrame(
         lambda f: f[["x", "y"]].pow(f[["y"]], fill_value=0),
         lambda f: np.clip(f[["y"]], 1.5, 4.5),
         lambda f: np.clip(f.y, 1, 4),
+        lambda f: f[f.y == 1].name.str.cat(f[f.y == 1].name).isna(),
         lambda f: f.name.str.cat(HOLES.name.str.upper()[::-1], sep=":").eq("a:A").fillna(False),
         lambda f: f[["k", "y"]].groupby("k").apply(lambda g: g.max(), meta=HOLES[["k", "y"]].head(0)).sort_index(),
         lambda f: f.set_index("y").k.dot(f.set_index("y")[["x"]].fillna(0), meta=pd.Series([1.0], name="x")),

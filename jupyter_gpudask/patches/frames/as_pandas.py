@@ -16,13 +16,22 @@ from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
 from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
 from dask.dataframe.dask_expr._reductions import Max, Min, Mode
+from dask.dataframe.dask_expr._str_accessor import CatBlockwise
 from dask.dataframe.dispatch import meta_nonempty
 
 from ...inspection.arguments import first_argument
 from ...inspection.placement import place_of_partitions, results_to_host
 from .differences import columns_of_merge, words_of_difference
 from .groupby import in_order, on_copies, with_meta_on_gpu, with_sums_of_nothing
-from .missing_values import COMPARED_BY_UFUNC, Comparison, EvalAsPandas, Logical, OfColumns, QueryAsPandas
+from .missing_values import (
+    COMPARED_BY_UFUNC,
+    CatBlockwiseAsPandas,
+    Comparison,
+    EvalAsPandas,
+    Logical,
+    OfColumns,
+    QueryAsPandas,
+)
 from .reductions import CUMULATIVE, MaxAsPandas, MinAsPandas, ModeAsPandas, VarianceAsPandas
 
 if TYPE_CHECKING:
@@ -115,6 +124,7 @@ _KINDS = {
     _expr.OpAlignPartitions: AlignedAsPandas,
     _expr.Eval: EvalAsPandas,
     _expr.Query: QueryAsPandas,
+    CatBlockwise: CatBlockwiseAsPandas,
     _expr.Or: _with_operation(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
     _expr.And: _with_operation(_expr.And, Logical(_expr.And.operation, deciding=False)),
 }
