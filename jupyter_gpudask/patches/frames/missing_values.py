@@ -195,7 +195,7 @@ class QueryAsPandas(Query):
     operation = staticmethod(query)
 
 
-def concatenated(ser: Any, *args: Any, **kwargs: Any) -> Any:
+def concatenated(series: Any, *args: Any, **kwargs: Any) -> Any:
     """The texts of one partition, each followed by those of the other columns.
 
     Raises
@@ -203,7 +203,7 @@ def concatenated(ser: Any, *args: Any, **kwargs: Any) -> Any:
     DifferentResultError
         The partition has one row with an empty text, which stands for a missing one, too.
     """
-    result = CatBlockwise.operation(ser, *args, **kwargs)
+    result = CatBlockwise.operation(series, *args, **kwargs)
     if len(result) == 1 and is_type_of_gpu(type(result)) and bool((result == "").any()):
         raise DifferentResultError("cuDF's str.cat has an empty text for a single missing one")
     return result
@@ -212,7 +212,7 @@ def concatenated(ser: Any, *args: Any, **kwargs: Any) -> Any:
 class CatBlockwiseAsPandas(CatBlockwise):
     """``.str.cat`` with other columns, which runs on the host where cuDF has a text and pandas has none."""
 
-    operation = staticmethod(concatenated)
+    operation = staticmethod(concatenated)  # type: ignore[assignment]
 
 
 class EvalAsPandas(Eval):
