@@ -40,6 +40,13 @@ _USED_BY_CUDF = ("pyarrow", "ast")
 _OF_CPU = ("numpy", "pandas")
 """Packages that a GPU library calls, too, for example for the columns of a result, and that raise the error there."""
 
+_COMPILERS = ("cuda", "llvmlite", "numba", "numba_cuda", "numba_cuda_mlir")
+"""Packages that compile the functions of users for cuDF."""
+_OF_COMPILER = re.compile(r"^(nvjitlink|nvrtc|nvvm|linker)\w*error$", re.IGNORECASE)
+_OF_DEVICE = ".cudadrv."
+"""Part of the modules of Numba whose errors are those of the device, unless they have one of these names."""
+_COLOUR = re.compile(r"\x1b\[\d*m")
+
 _CALLER = "dask._task_spec"  # it calls the function of a task, and lacks nothing
 _OF_NUMPY = re.compile(
     r"no implementation found for '.*' on types that implement __array_function__: \[.*(cupy|cudf)"
@@ -65,16 +72,19 @@ def words_of_lack(error: BaseException) -> str:
     """The words in which a GPU library says that it lacks something; empty for every other error.
 
     Errors of memory and of the device are never a lack. Of a `RuntimeError` only `NotImplementedError`, and cuDF's
-    errors about its input and about functions that it cannot compile, are one. An error that the user's code raises is
-    none either: what counts is where the error was raised, not which functions are on the stack.
+    errors about its input and about functions that it cannot compile, are one; so is every error of a compiler that it
+    has called. An error that the user's code raises is none either: what counts is where the error was raised, not
+    which functions are on the stack.
     """
     if isinstance(error, GpuDaskError | MemoryError):
         return ""
     if isinstance(error, DifferentResultError):
         return str(error)
-    text = str(error)
-    if not isinstance(error, POSSIBLE):
-        is_lack = type(error).__module__.partition(".")[0] == "numba" and bool(_OF_NUMPY.search(text))
+    text = _COLOUR.sub("", str(error))
+    if _is_of_compiler(type(error)):
+        is_lack = _raised_in(error.__traceback__) in _LIBRARIES or bool(_OF_NUMPY.search(text))
+    elif not isinstance(error, POSSIBLE):
+        is_lack = False
     elif isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError):
         is_lack = _is_of_cudf(error, text)
     elif isinstance(error, AttributeError) and _is_of_library(error.obj):
@@ -91,6 +101,13 @@ def words_behind(error: BaseException) -> str:
         return words
     causes = [cause for cause in (error.__cause__, error.__context__) if cause is not None]
     return next(filter(None, map(words_behind, causes)), "")
+
+
+def _is_of_compiler(kind: type) -> bool:
+    """Whether it is an error of Numba, or of the libraries of CUDA by which it compiles; not one of the device."""
+    package = kind.__module__.partition(".")[0]
+    is_of_numba = package.startswith("numba") and _OF_DEVICE not in kind.__module__
+    return is_of_numba or (package in _COMPILERS and bool(_OF_COMPILER.match(kind.__name__)))
 
 
 def _is_of_cudf(error: RuntimeError, text: str) -> bool:
@@ -125,7 +142,7 @@ def _is_of_library(owner: object) -> bool:
 
 
 def _raised_in(traceback: TracebackType | None) -> str:
-    """The package whose code raised the error; if it is PyArrow or Python's parser, the one that called it.
+    """The package whose code raised the error; if it is PyArrow, Python's parser or a compiler, the one that called it.
 
     Likewise if it is NumPy or pandas, and a GPU library called it.
     """
@@ -133,7 +150,7 @@ def _raised_in(traceback: TracebackType | None) -> str:
     while traceback is not None:
         module = traceback.tb_frame.f_globals.get("__name__", "")
         package = module.partition(".")[0]
-        is_called = package in _USED_BY_CUDF or module == _CALLER
+        is_called = package in _USED_BY_CUDF or package in _COMPILERS or module == _CALLER
         if not is_called and not (package in _OF_CPU and raised_in in _LIBRARIES):
             raised_in = package
         traceback = traceback.tb_next

@@ -77,6 +77,7 @@ PARAMETERS = {
     "dask.config:refresh": "config defaults paths env | config defaults **kwargs",
     "dask.config:update": "old new priority defaults",
     "dask.dataframe.dask_expr._categorical:CategoricalAccessor.as_known": "self **kwargs",
+    "dask.dataframe.dask_expr._categorical:CategoricalAccessor.categories": "",
     "dask.dataframe.dask_expr._collection:map_partitions": (
         "func *args meta enforce_metadata transform_divisions clear_divisions align_dataframes parent_meta "
         "required_columns **kwargs"
@@ -85,6 +86,7 @@ PARAMETERS = {
     "dask.dataframe.dask_expr._expr:Expr.idxmax": "self skipna numeric_only split_every",
     "dask.dataframe.dask_expr._expr:Expr.idxmin": "self skipna numeric_only split_every",
     "dask.dataframe.dask_expr._expr:emulate": "func *args udf **kwargs",
+    "dask.dataframe.dask_expr._indexing:LocIndexer.__getitem__": "self key",
     "dask.dataframe.dask_expr._indexing:LocIndexer._loc": "self iindexer cindexer",
     "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",
     "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine": "engine meta",

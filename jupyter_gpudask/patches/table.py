@@ -256,7 +256,13 @@ PATCHES = (
     ),
     Patch(
         "partial time strings",
-        (_attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.partial_time_strings:loc"),),
+        (
+            _attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.partial_time_strings:loc"),
+            _attribute(
+                "dask.dataframe.dask_expr._indexing:LocIndexer.__getitem__",
+                "frames.partial_time_strings:columns_of_loc",
+            ),
+        ),
         process="kernel",
         reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day. For metadata of "
         "cuDF, Dask does not list the columns of a slice: df.loc[df.x > 1, :] has only x.",
@@ -378,6 +384,11 @@ PATCHES = (
             ),
             _attribute("dask.dataframe.dask_expr._categorical:CategoricalAccessor.as_known", "frames.methods:as_known"),
             Change("dask.dataframe.dask_expr:FrameBase.values", f"{_HERE}.frames.methods:values", how="value"),
+            Change(
+                "dask.dataframe.dask_expr._categorical:CategoricalAccessor.categories",
+                f"{_HERE}.frames.methods:categories",
+                how="value",
+            ),
         ),
         process="kernel",
         reason="df.corr(min_periods=3) fails before there is an expression that could be moved to the host.",

@@ -149,6 +149,31 @@ def test_an_error_of_numba_about_a_gpu_array_is_a_lack():
     assert words_of_lack(raised_in("numba.core", TypingError("cannot unify array and int64"))) == ""
 
 
+def error_of(module, name, parent=Exception):
+    return type(name, (parent,), {"__module__": module})("\x1b[1mstr\x1b[0m may need a newer version")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_lack"),
+    [
+        (error_of("cuda.bindings.nvjitlink", "nvJitLinkError"), True),
+        (error_of("cuda.core._utils.cuda_utils", "NVRTCError", RuntimeError), True),
+        (error_of("numba.core.errors", "NumbaNotImplementedError", NotImplementedError), True),
+        (error_of("numba.cuda.cudadrv.error", "NvvmError"), True),
+        (error_of("numba.cuda.cudadrv.driver", "CudaAPIError"), False),
+        (error_of("cuda.core._utils.cuda_utils", "CUDAError"), False),
+        (error_of("cuda.bindings.runtime", "RuntimeError", RuntimeError), False),
+    ],
+)
+def test_a_compiler_that_cudf_calls_is_a_lack_whatever_it_says(error, is_lack):
+    for caller in ("cudf.core.udf.utils", "__main__"):  # the second one compiles a function itself
+        scope = {"__name__": "numba.cuda.compiler", "error": error.with_traceback(None)}
+        with pytest.raises(type(error)) as failure:
+            exec("call()", {"__name__": caller, "call": functools.partial(exec, "raise error", scope)})  # noqa: S102
+        expected = f"{type(error).__name__}: str may need a newer version" if is_lack and caller != "__main__" else ""
+        assert words_of_lack(failure.value) == expected
+
+
 def test_the_page_says_what_the_code_does():
     table = PAGE.partition("### What counts as lacking")[2].partition("\n- ")[0]
     rows = re.findall(r"^\| (?:`(\w+)`|an error of Numba) \| (.*) \|$", table, re.MULTILINE)

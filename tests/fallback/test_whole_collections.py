@@ -1,6 +1,7 @@
 """Collections that come to the CPU as a whole: arrays that CuPy cannot hold, and operations with a result of pandas."""
 
 import re
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -146,6 +147,8 @@ FRAME = dd.from_pandas(
 
 TEXTS = FRAME[["n", "name"]]
 
+BY_CATEGORY = dd.from_pandas(TEXTS.compute().astype({"name": "category"}), npartitions=2)
+
 BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS)), npartitions=1)
 
 
@@ -216,6 +219,16 @@ BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS
         (lambda f: np.float_power(f.n, 30), True),
         (lambda f: np.float_power(f.n, f.n), True),
         (lambda f: np.float_power(f.n, 0.5), False),
+        (lambda f: SimpleNamespace(expr=np.sqrt(f.n).expr.substitute_parameters({"func": np.real})), True),
+        (lambda f: f.name.str.cat(f.name.str.upper(), sep=":"), False),
+        (lambda f: f.name.str.cat([f.name, pd.Series(["c", "d"])]), True),
+        (lambda f: f.name.str.cat(), False),
+        (lambda _: BY_CATEGORY.set_index("name"), True),
+        (lambda _: BY_CATEGORY.set_index(BY_CATEGORY.name, divisions=["a", "b"]), True),
+        (lambda _: BY_CATEGORY.sort_values(["n", "name"]), True),
+        (lambda _: BY_CATEGORY.sort_values("n"), False),
+        (lambda f: f.astype({"name": "category"}).set_index("name"), False),
+        (lambda f: f.set_index("name").index.str.findall("a"), True),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
@@ -323,6 +336,9 @@ def test_times_of_a_day_and_lists_stay_on_the_host():
         ("replace", (FRAME.x, [1, 2], [np.nan, 3]), {}, True),
         ("replace", (FRAME.x, [1, np.nan], [2, 3]), {}, False),
         ("corr", (FRAME,), {}, False),
+        ("var", (FRAME[[]],), {}, True),
+        ("std", (FRAME[["n"]],), {}, False),
+        ("sem", (FRAME.n,), {}, False),
     ],
 )
 def test_methods_whose_result_differs_are_known(name, args, kwargs, differs):

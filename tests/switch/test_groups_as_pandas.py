@@ -4,12 +4,14 @@ import dask
 import dask.dataframe as dd
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, on_both
+from cudf_stand_in import FRAME, as_stand_in, on_both
 from dask._collections import new_collection
 from dask.dataframe.dask_expr import _groupby
 
+from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.patches.frames import groupby
 from jupyter_gpudask.patches.frames.as_pandas import replaced
-from jupyter_gpudask.patches.frames.groupby import FilledSums, with_sums_of_nothing
+from jupyter_gpudask.patches.frames.groupby import FilledSums, with_meta_on_gpu, with_sums_of_nothing
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -35,6 +37,22 @@ def test_the_sum_of_a_group_without_numbers_is_that_of_pandas(compute, values):
     pd.testing.assert_frame_equal(
         pd.DataFrame(new_collection(filled).compute().sort_index()), pd.DataFrame(expected), check_dtype=False
     )
+
+
+@pytest.mark.parametrize("name", ["apply", "transform", "shift"])
+@pytest.mark.filterwarnings("ignore:\\s*You did not provide metadata")
+def test_metadata_of_pandas_for_a_function_of_groups_is_on_the_gpu(monkeypatch, name):
+    monkeypatch.setattr(groupby, "frame_to_gpu", as_stand_in)
+    frame = dd.from_pandas(FRAME[["k", "x"]], npartitions=3)
+    given = (lambda group: group,) if name != "shift" else ()
+    for meta in (FRAME[["k", "x"]], FRAME.x):
+        expression = with_meta_on_gpu(getattr(frame.groupby("k"), name)(*given, meta=meta).expr)
+        assert place_of(expression.operand("meta")) == "gpu"
+        assert len(expression.operand("meta")) == 0
+    other = frame.groupby("k").x.sum().expr
+    assert with_meta_on_gpu(other) is other
+    given = getattr(frame.groupby("k"), name)(*given, meta={"x": float}).expr
+    assert with_meta_on_gpu(given) is given
 
 
 def test_sums_that_cudf_has_not_are_filled_in_and_other_columns_are_not():

@@ -1,16 +1,21 @@
 """Comparisons and conversions of missing values give what pandas gives. Here cuDF is a subclass of pandas."""
 
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame, as_stand_in, on_both
+from cudf_stand_in import FRAME, Frame, Series, as_stand_in, on_both
+from dask._collections import new_collection
 
 from jupyter_gpudask.fallback.log import fallback_log
+from jupyter_gpudask.fallback.missing import DifferentResultError
 from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.patches.frames.as_pandas import replaced
+from jupyter_gpudask.patches.frames.missing_values import concatenated
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -152,6 +157,24 @@ def test_a_function_of_numpy_loses_no_value_of_a_column_because_another_one_is_m
     expected, result = on_both(compute)
     result, expected = (pd.DataFrame(each).astype(float).to_numpy() for each in (result, expected))
     np.testing.assert_allclose(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("texts", "differs"), [([""], True), (["a:b"], False), (["", ""], False), ([None], False), ([], False)]
+)
+def test_an_empty_text_of_a_single_row_may_be_a_missing_one(texts, differs):
+    result = Series(texts, dtype="string")
+    series = SimpleNamespace(str=SimpleNamespace(cat=lambda others, sep: result))
+    with pytest.raises(DifferentResultError, match="empty text") if differs else nullcontext():
+        assert concatenated(series, series, sep=":") is result
+
+
+def test_texts_of_two_columns_are_concatenated_as_in_pandas():
+    frame = dd.from_pandas(FRAME, npartitions=10)
+    texts = new_collection(replaced(frame.name.str.cat(frame.name.str.upper(), sep=":").expr))
+    assert type(texts.expr).__name__ == "CatBlockwiseAsPandas"
+    expected = FRAME.name.str.cat(FRAME.name.str.upper(), sep=":")
+    pd.testing.assert_series_equal(texts.compute(), expected, check_dtype=False)
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,47 @@ def test_extremes_ignore_partitions_without_rows(compute, partitions):
     pd.testing.assert_series_equal(pd.Series(result.compute()), compute(frame).compute(), check_dtype=False)
 
 
+class Booleans(Series):
+    """As a Series of cuDF, whose mean of booleans is not that of 0 and 1."""
+
+    @property
+    def _constructor(self):
+        return Booleans
+
+    def mean(self, **options):
+        return float(self.any()) if self.dtype == bool else super().mean(**options)
+
+
+@pytest.mark.parametrize("split_every", [False, 2])
+def test_the_variance_of_booleans_is_that_of_0_and_1(split_every):
+    data = pd.Series([True, True, False, False, False, False, True, True, True])
+    series = dd.from_pandas(data, npartitions=3)
+    on_gpu = series.map_partitions(Booleans, meta=Booleans(series._meta))
+    variance = new_collection(VarianceAsPandas(on_gpu.expr, True, 1, False, split_every))
+    assert variance.compute() == pytest.approx(data.var())
+    frame = dd.from_pandas(data.to_frame("p").assign(x=1.5), npartitions=3)
+    variance = new_collection(VarianceAsPandas(frame.map_partitions(Frame, meta=Frame(frame._meta)).expr))
+    assert variance.compute().to_dict() == {"p": pytest.approx(data.var()), "x": 0}
+
+
+class Counted(Series):
+    """As a Series of cuDF, whose index loses its name when dataframes are made of it."""
+
+    @property
+    def _constructor(self):
+        return Counted
+
+    def value_counts(self, **options):
+        return Series(self.to_pandas().value_counts(**options).rename_axis(None))
+
+
+def test_the_mode_of_a_series_has_its_name():
+    series = dd.from_pandas(FRAME.k, npartitions=3)
+    mode = series.map_partitions(Counted, meta=Counted(series._meta)).mode()
+    assert type(mode.expr).__name__ == "ModeAsPandas"
+    pd.testing.assert_series_equal(pd.Series(mode.compute()), FRAME.k.mode())
+
+
 NUMBERS = pd.DataFrame({"a": [3.0, None, 4, 2, None, None, 5, 6, 1], "b": [1, 2, 3, 4, 5, 6, 7, 8, 9], "c": np.nan})
 
 

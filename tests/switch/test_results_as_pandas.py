@@ -3,17 +3,25 @@
 import pickle
 from types import SimpleNamespace
 
+import dask.array as da
 import dask.dataframe as dd
 import pandas as pd
 import pytest
 from cudf_stand_in import FRAME, Frame, Series, on_both
+from dask._collections import new_collection
 
 from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay.cell_record import CellRecord
-from jupyter_gpudask.patches.frames import methods
-from jupyter_gpudask.patches.frames.as_pandas import FunctionMapAsPandas, PropertyMapAsPandas, replaced
-from jupyter_gpudask.patches.frames.partial_time_strings import loc
+from jupyter_gpudask.patches.frames import methods, partial_time_strings
+from jupyter_gpudask.patches.frames.as_pandas import (
+    _MAPPING,
+    FunctionMapAsPandas,
+    FunctionMapIndexAsPandas,
+    PropertyMapAsPandas,
+    replaced,
+)
+from jupyter_gpudask.patches.frames.partial_time_strings import columns_of_loc, loc
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -75,13 +83,71 @@ def test_a_merge_has_its_columns_in_the_order_of_pandas():
         (lambda frame: frame.columns.str.startswith("n"), ["name"]),
         (["x"], ["x"]),
         ("x", "x"),
-        (None, None),
     ],
 )
 def test_columns_that_loc_selects_are_listed_for_dask(columns, expected):
     frame = dd.from_pandas(FRAME, npartitions=2)
     on_gpu = SimpleNamespace(obj=frame.map_partitions(Frame, meta=Frame(frame._meta)))
-    assert loc(lambda self, iindexer, cindexer: cindexer, on_gpu, None, columns) == expected
+    assert columns_of_loc(lambda self, key: key, on_gpu, (slice(None), columns)) == (slice(None), expected)
+    numbers = dd.from_pandas(pd.DataFrame({10: [1], 20: [2]}), npartitions=1)
+    between = SimpleNamespace(obj=numbers.map_partitions(Frame, meta=Frame(numbers._meta)))
+    assert columns_of_loc(lambda self, key: key[1], between, (slice(None), slice(None, 15))) == [10]
+    for other in (3, slice(1, 2), (1, 2, 3)):
+        assert columns_of_loc(lambda self, key: key, on_gpu, other) == other
+
+
+def test_a_mask_on_the_host_that_selects_rows_is_moved(monkeypatch):
+    frame = dd.from_pandas(FRAME, npartitions=2)
+    on_gpu = SimpleNamespace(obj=frame.map_partitions(Frame, meta=Frame(frame._meta)))
+    monkeypatch.setattr(partial_time_strings, "to_gpu", lambda mask: "moved")
+    rows = lambda mask: loc(lambda self, iindexer, cindexer: iindexer, on_gpu, mask, None)  # noqa: E731
+    assert rows(da.ones(10, chunks=5, dtype=bool)) == "moved"
+    assert isinstance(rows(da.ones(10, chunks=5)), da.Array)  # refused by Dask
+
+
+def test_the_standard_deviation_of_columns_is_the_root_of_their_variance():
+    frame = dd.from_pandas(FRAME[["k", "x"]].assign(p=FRAME.k > 2), npartitions=3)
+    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+
+    def std(self, axis=0, skipna=True, ddof=1, numeric_only=False):  # noqa: ARG001 - as in Dask
+        return "as Dask computes it"
+
+    with switched_to("numpy", "pandas", CellRecord(fallback="host")):
+        for args, options in (((on_gpu,), {"axis": 1}), ((on_gpu, 1), {}), ((frame,), {}), ((on_gpu.x,), {})):
+            assert methods.call_method(std, *args, **options) == "as Dask computes it"
+        assert methods.call_method(std, on_gpu.assign(name="a")) == "as Dask computes it"
+        assert methods.call_method(std, on_gpu.assign(when=pd.Timestamp("2024"))) == "as Dask computes it"
+        found = methods.call_method(std, on_gpu), methods.call_method(std, on_gpu, "index", True, 0)
+    for result, ddof in zip(found, (1, 0), strict=True):
+        assert type(result.expr).__name__.startswith("UFunc")
+        pd.testing.assert_series_equal(pd.Series(result.compute()), frame.compute().std(ddof=ddof))
+
+
+def test_a_method_on_the_gpu_gets_no_output_of_numpy_and_no_metadata_of_pandas(monkeypatch):
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    monkeypatch.setattr(methods, "plain_to_gpu", Series)
+    given = []
+
+    def clip(self, lower=None, upper=None, meta=None):
+        given.append((lower, upper, type(meta)))
+        return self
+
+    with switched_to("numpy", "pandas", CellRecord(fallback="host")):
+        methods.call_method(clip, on_gpu, 1, 2, out=None)
+        methods.call_method(clip, on_gpu, 1, 2, meta=pd.Series([1]))
+    assert given == [(1, 2, type(None)), (1, 2, Series)]
+
+
+def test_the_categories_of_a_column_can_be_iterated_unless_results_stay_on_the_gpu(monkeypatch):
+    monkeypatch.setattr(methods, "to_host", lambda index: "of pandas")
+    frame = dd.from_pandas(FRAME.astype({"k": "category"}), npartitions=2)
+    accessor = SimpleNamespace(_series=frame.map_partitions(Frame, meta=Frame(frame._meta)).k)
+    get = methods.categories(property(lambda self: "of cuDF")).fget
+    for results, expected in (("host", "of pandas"), ("gpu", "of cuDF")):
+        with switched_to("numpy", "pandas", CellRecord(fallback="host", results=results)):
+            assert get(accessor) == expected
+            assert get(SimpleNamespace(_series=frame.k)) == "of cuDF"
 
 
 def test_categories_become_known_in_the_order_of_pandas(monkeypatch):
@@ -104,6 +170,15 @@ def test_an_expression_of_the_gpu_has_no_more_tasks(compute):
     on_host, on_gpu = (compute(frame.map_partitions(kind, meta=kind(frame._meta))) for kind in (pd.DataFrame, Frame))
     assert [len(each.optimize(fuse=False).dask) for each in (on_host, on_gpu)] == [12, 12]
     assert type(on_gpu.expr).__name__.endswith("AsPandas")
+
+
+def test_numbers_of_the_accessor_of_an_index_have_the_dtype_of_pandas():
+    index = dd.from_pandas(FRAME.dropna().set_index("name"), npartitions=1).index
+    expression = index.str.len().expr
+    assert type(expression) in _MAPPING
+    length = new_collection(FunctionMapIndexAsPandas(*expression.operands, "Int8"))
+    assert length.compute().dtype == "Int8"
+    assert length.divisions == (None, None)
 
 
 def test_an_expression_of_the_gpu_can_be_sent_to_a_worker():

@@ -116,7 +116,7 @@ def angle(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.angle`, with NumPy's results for NaN and -0.0."""
     __tracebackhide__ = True
     x = first_argument(original, args, kwargs)
-    if place_of(x) != "gpu" or x.dtype.kind not in "iuf":
+    if place_of(x) != "gpu" or hasattr(x, "expr") or x.dtype.kind not in "iuf":
         return original(*args, **kwargs)
     radians = da.arctan2(0, x)
     return da.rad2deg(radians) if bind(original, args, kwargs).arguments.get("deg") else radians
@@ -127,4 +127,5 @@ def sinc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     result = original(*args, **kwargs)
     x = first_argument(original, args, kwargs)
-    return da.where(da.isnan(x), x, result) if place_of(x) == "gpu" and x.dtype.kind in "fc" else result
+    is_array = place_of(x) == "gpu" and not hasattr(x, "expr")
+    return da.where(da.isnan(x), x, result) if is_array and x.dtype.kind in "fc" else result

@@ -13,17 +13,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from dask.dataframe.dask_expr import _expr
-from dask.dataframe.dask_expr._accessor import FunctionMap, PropertyMap
+from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
 from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
-from dask.dataframe.dask_expr._reductions import Max, Min
+from dask.dataframe.dask_expr._reductions import Max, Min, Mode
+from dask.dataframe.dask_expr._str_accessor import CatBlockwise
 from dask.dataframe.dispatch import meta_nonempty
 
 from ...inspection.arguments import first_argument
 from ...inspection.placement import place_of_partitions, results_to_host
 from .differences import columns_of_merge, words_of_difference
-from .groupby import in_order, on_copies, with_sums_of_nothing
-from .missing_values import COMPARED_BY_UFUNC, Comparison, EvalAsPandas, Logical, OfColumns, QueryAsPandas
-from .reductions import CUMULATIVE, MaxAsPandas, MinAsPandas, VarianceAsPandas
+from .groupby import in_order, on_copies, with_meta_on_gpu, with_sums_of_nothing
+from .missing_values import (
+    COMPARED_BY_UFUNC,
+    CatBlockwiseAsPandas,
+    Comparison,
+    EvalAsPandas,
+    Logical,
+    OfColumns,
+    QueryAsPandas,
+)
+from .reductions import CUMULATIVE, MaxAsPandas, MinAsPandas, ModeAsPandas, VarianceAsPandas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +74,7 @@ def replaced(expression: Any) -> Any:
         return _with_columns_in_order(expression)
     if type(expression).__name__ == "VarCudf":
         return VarianceAsPandas(*expression.operands)
-    return in_order(on_copies(_with_function(expression)))
+    return in_order(on_copies(_with_function(with_meta_on_gpu(expression))))
 
 
 def _with_function(expression: Any) -> Any:
@@ -111,9 +120,11 @@ _KINDS = {
     **CUMULATIVE,
     Max: MaxAsPandas,
     Min: MinAsPandas,
+    Mode: ModeAsPandas,
     _expr.OpAlignPartitions: AlignedAsPandas,
     _expr.Eval: EvalAsPandas,
     _expr.Query: QueryAsPandas,
+    CatBlockwise: CatBlockwiseAsPandas,
     _expr.Or: _with_operation(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
     _expr.And: _with_operation(_expr.And, Logical(_expr.And.operation, deciding=False)),
 }
@@ -185,7 +196,20 @@ class PropertyMapAsPandas(PropertyMap):
         return with_dtype(result.fillna(-1) if operands[2] == "codes" else result, operands[-1])
 
 
-_MAPPING = {FunctionMap: FunctionMapAsPandas, PropertyMap: PropertyMapAsPandas}
+class FunctionMapIndexAsPandas(FunctionMapAsPandas, FunctionMapIndex):
+    """A method of an accessor of an index, likewise."""
+
+
+class PropertyMapIndexAsPandas(PropertyMapAsPandas, PropertyMapIndex):
+    """A property of an accessor of an index, likewise."""
+
+
+_MAPPING = {
+    FunctionMap: FunctionMapAsPandas,
+    FunctionMapIndex: FunctionMapIndexAsPandas,
+    PropertyMap: PropertyMapAsPandas,
+    PropertyMapIndex: PropertyMapIndexAsPandas,
+}
 
 
 def with_dtype(result: Any, dtype: Any) -> Any:
@@ -197,7 +221,8 @@ def _with_dtype(expression: Any) -> Any:
     """The expression with the dtype of pandas, if that is another number or boolean."""
     try:
         found = getattr(expression._meta, "dtype", None)  # noqa: SLF001
-        if getattr(found, "kind", "O") not in "biuf":
+        is_array = not hasattr(expression._meta, "name")  # noqa: SLF001 - of booleans, of an index
+        if is_array or getattr(found, "kind", "O") not in "biuf":
             return expression
         block = meta_nonempty(results_to_host(expression.frame._meta))  # noqa: SLF001
         expected = type(expression).operation(block, *expression.operands[1:]).dtype

@@ -25,6 +25,9 @@ _OBJECTS = {
 """Methods and properties of accessors whose results are Python objects, which cuDF has not, or returns otherwise."""
 
 
+_ACCESSORS = ("FunctionMap", "FunctionMapIndex", "PropertyMap", "PropertyMapIndex")
+"""Expressions of methods and properties of accessors."""
+
 _POSITIONS = {"to_replace": 0, "value": 1}
 """Keywords whose position a rule needs to know, in whatever order they are written."""
 
@@ -53,7 +56,7 @@ def words_of_method(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 def is_of_python_objects(expression: Any) -> bool:
     """Whether the results are Python objects, such as times of a day; they stay on the host."""
     name = type(expression).__name__.removesuffix("AsPandas")
-    return name in ("FunctionMap", "PropertyMap") and expression.attr in _OBJECTS.get(expression.accessor, ())
+    return name in _ACCESSORS and expression.attr in _OBJECTS.get(expression.accessor, ())
 
 
 def _accessor(expression: Any) -> str:
@@ -71,6 +74,12 @@ def _arguments(expression: Any) -> list[Any]:
     """The arguments of a method of an accessor; a property has none."""
     names = expression._parameters  # noqa: SLF001
     return [*expression.args, *expression.kwargs.values()] if "kwargs" in names else []
+
+
+def _cat(expression: Any) -> str:
+    others = expression.operands[len(expression._parameters) :]  # noqa: SLF001
+    is_plain = any(isinstance(other, pd.Series | pd.Index) for other in others)
+    return "cuDF's str.cat does not align a Series of pandas" if is_plain else ""
 
 
 def _to_numeric(expression: Any) -> str:
@@ -104,8 +113,14 @@ _NOT_SYMMETRIC = {"arctan2", "copysign", "heaviside", "ldexp", "left_shift", "ne
 """Functions of two numbers that are no operators of cuDF, and depend on their order."""
 
 
+_OF_ARRAYS = {"angle", "i0", "imag", "iscomplex", "isreal", "nan_to_num", "real", "sinc"}
+"""Functions of NumPy that return an array for a dataframe or Series of pandas."""
+
+
 def _ufunc(expression: Any) -> str:
     name = getattr(expression.func, "__name__", "")
+    if name in _OF_ARRAYS:
+        return f"cuDF has no array as the result of {name}"
     given = expression.operands[len(expression._parameters) :]  # noqa: SLF001
     if name in _NOT_SYMMETRIC and not isinstance(given[0], Expr):
         return f"cuDF exchanges the operands of {name} if the first one is a number"
@@ -184,6 +199,14 @@ def _concat(expression: Any) -> str:
     return "cuDF keeps the name of the first index" if side_by_side and len(set(names)) > 1 else ""
 
 
+def _sorted_by_categories(expression: Any) -> str:
+    """For several partitions; dask_cudf keeps the divisions of categories where Dask does not find them."""
+    is_index = type(expression).__name__ == "SetIndex"
+    keys = [expression.other] if is_index else [expression.frame[name] for name in expression.by]
+    by_categories = any(str(key._meta.dtype) == "category" for key in keys)  # noqa: SLF001
+    return "dask_cudf has no divisions of categories" if by_categories and expression.frame.npartitions > 1 else ""
+
+
 def _kinds(expression: Any) -> set[str]:
     """The kinds of the dtypes of a dataframe or Series, as letters of NumPy."""
     meta = expression._meta  # noqa: SLF001
@@ -216,6 +239,10 @@ def _groupby(owner: Any, arguments: list[Any]) -> str:
     return "cuDF drops a Series whose key has its name" if same else ""
 
 
+def _variance(owner: Any, _arguments: list[Any]) -> str:
+    return "cuDF has no variance of no columns" if owner.ndim > 1 and not len(owner.columns) else ""
+
+
 def _mode(owner: Any, _arguments: list[Any]) -> str:
     return "cuDF's modes have other column names" if owner.ndim > 1 else ""
 
@@ -240,16 +267,18 @@ def _is_missing(value: Any) -> bool:
 
 
 _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
+    **dict.fromkeys(_ACCESSORS, _accessor),
+    "CatBlockwise": _cat,
     "Concat": _concat,
     "DropnaFrame": _dropna,
     "Eval": _eval,
-    "FunctionMap": _accessor,
     "Merge": _merge,
     "MethodOperator": _power,
     "MethodOperatorAlign": _power,
     "NuniqueApprox": _distinct,
-    "PropertyMap": _accessor,
     "ResampleAgg": _resample,
+    "SetIndex": _sorted_by_categories,
+    "SortValues": _sorted_by_categories,
     "ToNumeric": _to_numeric,
     "UFuncAlign": _ufunc,
     "UFuncElemwise": _ufunc,
@@ -262,4 +291,7 @@ _OF_METHODS: dict[str, Callable[[Any, list[Any]], str]] = {
     "mode": _mode,
     "rename_axis": _rename_axis,
     "replace": _replace,
+    "sem": _variance,
+    "std": _variance,
+    "var": _variance,
 }

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Expr
-from dask.dataframe.dask_expr._groupby import GroupbyAggregation, GroupByBase, Head, Prod, Sum
+from dask.dataframe.dask_expr._groupby import GroupbyAggregation, GroupByApply, GroupByBase, Head, Prod, Sum
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
 
 from ...fallback.missing import words_of_lack
+from ...fallback.values import frame_to_gpu
 from ...inspection.arguments import bind
 
 if TYPE_CHECKING:
@@ -124,6 +126,16 @@ def _function(expression: Any, column: Any) -> str:
     if isinstance(functions, list):
         functions = column[-1] if isinstance(column, tuple) else column
     return functions if isinstance(functions, str) else ""
+
+
+def with_meta_on_gpu(expression: Any) -> Any:
+    """An ``apply`` of groups on GPUs with its metadata there, too, if the user has passed metadata of pandas."""
+    if not isinstance(expression, GroupByApply):
+        return expression
+    meta = expression.operand("meta")
+    if not isinstance(meta, pd.DataFrame | pd.Series):
+        return expression
+    return expression.substitute_parameters({"meta": frame_to_gpu(meta.iloc[:0])})
 
 
 def in_order(expression: Any) -> Any:

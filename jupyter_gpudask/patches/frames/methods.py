@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
 from ...fallback.missing import words_behind
-from ...inspection.arguments import calling_frame, first_argument
+from ...fallback.values import frame_to_gpu as plain_to_gpu
+from ...inspection.arguments import bind, calling_frame, first_argument
 from ...inspection.placement import name_of, place_of, results_to_host, to_host
 from ...overlay.config_overlay import current_record
 from ..host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
 from .differences import words_of_method
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
 def call_method(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -29,6 +33,12 @@ def call_method(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     """
     __tracebackhide__ = True
     name = original.__name__
+    if "out" in kwargs and kwargs["out"] is None:  # from NumPy, as of np.clip(df, 0, 1)
+        del kwargs["out"]
+    if isinstance(kwargs.get("meta"), pd.DataFrame | pd.Series) and args and place_of(args[0]) == "gpu":
+        kwargs["meta"] = plain_to_gpu(kwargs["meta"])
+    if name == "std" and args and _has_variance(bind(original, args, kwargs).arguments):
+        return np.sqrt(args[0].var(*args[1:], **kwargs))
     if not args or not _may_fall_back(args[0]):
         return original(*args, **kwargs)
 
@@ -66,9 +76,34 @@ def values(original: property) -> property:
         __tracebackhide__ = True
         if not _may_fall_back(frame):
             return original.__get__(frame)
-        return _computed("values", frame, lambda: original.__get__(frame), lambda: to_host(frame).values)
+        return _computed("values", frame, lambda: original.__get__(frame), lambda: to_host(frame).values)  # noqa: PD011
 
     return property(get, doc=original.__doc__)
+
+
+def categories(original: property) -> property:
+    """As the property ``cat.categories``; with results on the host it is an index of pandas, which can be iterated."""
+
+    def get(accessor: Any) -> Any:
+        __tracebackhide__ = True
+        found = original.__get__(accessor)
+        record = current_record()
+        is_for_user = record is not None and record.results == "host" and _may_fall_back(accessor._series)  # noqa: SLF001
+        return to_host(found) if is_for_user else found
+
+    return property(get, doc=original.__doc__)
+
+
+def _has_variance(arguments: Mapping[str, Any]) -> bool:
+    """Whether ``std`` of a dataframe is the root of the variance of columns of numbers.
+
+    Dask iterates over the index of cuDF's metadata for it, which fails.
+    """
+    frame = arguments["self"]
+    if current_record() is None or place_of(frame) != "gpu" or frame.ndim == 1 or not len(frame.columns):
+        return False
+    kinds = {getattr(dtype, "kind", "O") for dtype in frame.dtypes}
+    return arguments.get("axis", 0) in (0, "index") and (bool(arguments.get("numeric_only")) or kinds <= set("biuf"))
 
 
 def _computed(

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from dask.base import normalize_token
 from dask.dataframe.dask_expr._expr import Eval, Query
+from dask.dataframe.dask_expr._str_accessor import CatBlockwise
 from dask.utils import funcname
 
 from ...fallback.missing import DifferentResultError
@@ -192,6 +193,26 @@ class QueryAsPandas(Query):
     """A query that runs on the host where cuDF leaves out rows."""
 
     operation = staticmethod(query)
+
+
+def concatenated(series: Any, *args: Any, **kwargs: Any) -> Any:
+    """The texts of one partition, each followed by those of the other columns.
+
+    Raises
+    ------
+    DifferentResultError
+        The partition has one row with an empty text, which stands for a missing one, too.
+    """
+    result = CatBlockwise.operation(series, *args, **kwargs)
+    if len(result) == 1 and is_type_of_gpu(type(result)) and bool((result == "").any()):
+        raise DifferentResultError("cuDF's str.cat has an empty text for a single missing one")
+    return result
+
+
+class CatBlockwiseAsPandas(CatBlockwise):
+    """``.str.cat`` with other columns, which runs on the host where cuDF has a text and pandas has none."""
+
+    operation = staticmethod(concatenated)  # type: ignore[assignment]
 
 
 class EvalAsPandas(Eval):

@@ -2,34 +2,48 @@
 
 pandas interprets such a string as the whole day, month or second. Besides, Dask lists the columns that a slice, a mask
 or a function selects only for metadata of pandas: of ``df.loc[df.x > 1, :]`` on GPUs, its optimizer keeps only ``x``.
+cuDF fails for a slice between the names of columns, such as ``df.loc[:, :15]`` of the columns 10 and 20.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dask.array import Array
 from dask.dataframe.indexing import _maybe_partial_time_string
 
 from ...inspection.arguments import bind
-from ...inspection.placement import place_of, results_to_host
+from ...inspection.placement import place_of, results_to_host, to_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def loc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``.loc``; on GPUs a string that names a period is replaced by its slice, and columns by a list of them."""
+    """As ``.loc``; on GPUs a string that names a period is replaced by its slice, and a mask is moved there."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     frame: Any = getattr(call.arguments["self"], "obj", None)
     if place_of(frame) != "gpu":
         return original(*args, **kwargs)
-    columns = call.arguments["cindexer"]
-    if columns is not None and frame.ndim > 1:
-        chosen = results_to_host(frame._meta).loc[:, columns]  # noqa: SLF001
-        call.arguments["cindexer"] = list(chosen.columns) if chosen.ndim > 1 else columns
+    mask = call.arguments["iindexer"]
+    if isinstance(mask, Array) and place_of(mask) == "host" and mask.dtype == bool:
+        call.arguments["iindexer"] = to_gpu(mask)
     index = frame.index._meta  # noqa: SLF001
     if getattr(index.dtype, "kind", "") == "M":
         times = index.to_pandas()
         call.arguments["iindexer"] = _maybe_partial_time_string(times, call.arguments["iindexer"], times.unit)
+    return original(*call.args, **call.kwargs)
+
+
+def columns_of_loc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``.loc[rows, columns]``; on GPUs several columns are replaced by a list of them."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    frame: Any = getattr(call.arguments["self"], "obj", None)
+    key = call.arguments["key"]
+    if isinstance(key, tuple) and len(key) == 2 and getattr(frame, "ndim", 1) > 1 and place_of(frame) == "gpu":
+        rows, columns = key
+        chosen = results_to_host(frame._meta).loc[:, columns]  # noqa: SLF001
+        call.arguments["key"] = (rows, list(chosen.columns) if chosen.ndim > 1 else columns)
     return original(*call.args, **call.kwargs)

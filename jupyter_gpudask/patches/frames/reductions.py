@@ -1,8 +1,9 @@
 """Reductions of partitions on GPUs, some of which have no rows: extremes, the variance, and cumulative functions.
 
 A partition is empty after a filter, for example. dask_cudf 26.10 divides by its number of rows, so that the variance of
-all partitions is missing. cuDF 26.10 refuses the extremes of a dataframe of integers without rows. For the cumulative
-functions Dask recognizes an empty partition by the class of pandas, so that all rows after one are missing.
+all partitions is missing; that of booleans is another number. cuDF 26.10 refuses the extremes of a dataframe of
+integers without rows. For the cumulative functions Dask recognizes an empty partition by the class of pandas, so that
+all rows after one are missing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.dataframe.dask_expr import _cumulative
-from dask.dataframe.dask_expr._reductions import Max, Min, Reduction
+from dask.dataframe.dask_expr._reductions import Max, Min, Mode, Reduction
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 
 from ...inspection.placement import results_to_host
@@ -58,6 +59,7 @@ class VarianceAsPandas(Reduction):
         n = x.count(**options)
         if numeric_only and x.ndim > 1:
             x = x[list(results_to_host(n).index)]
+        x = _with_numbers(x)
         if not skipna:
             n = n * 0 + len(x)
         mean = _zero_for_none(x.mean(skipna=skipna), n)
@@ -82,6 +84,18 @@ class VarianceAsPandas(Reduction):
         if getattr(n, "ndim", 0):
             return squares.where(n > ddof) / _at_least_one(n - ddof)
         return squares / (n - ddof) if n > ddof else np.nan
+
+
+def _with_numbers(x: Any) -> Any:
+    """A dataframe or Series with 0.0 and 1.0 for booleans, from which cuDF 26.10 computes other numbers."""
+    if x.ndim == 1:
+        return x.astype("float64") if _is_boolean(x.dtype) else x
+    names = [name for name, dtype in x.dtypes.items() if _is_boolean(dtype)]
+    return x.astype(dict.fromkeys(names, "float64")) if names else x
+
+
+def _is_boolean(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind == "b"
 
 
 def _zero_for_none(numbers: Any, n: Any) -> Any:
@@ -111,6 +125,23 @@ class MinAsPandas(MaxAsPandas):
     """The least values, likewise."""
 
     reduction_chunk = Min.reduction_chunk
+
+
+def named_mode(counts: Any, *, dropna: bool = True, name: Any = None) -> Any:
+    """The most frequent values, of the counts of all partitions."""
+    return Mode.reduction_aggregate(counts, dropna).rename(name)
+
+
+class ModeAsPandas(Mode):
+    """The most frequent values of a Series, with its name, which cuDF loses."""
+
+    reduction_aggregate = staticmethod(named_mode)  # type: ignore[assignment]
+
+    @property
+    def aggregate_kwargs(self) -> dict[str, Any]:  # type: ignore[override]
+        """The options of `reduction_aggregate`."""
+        meta = self.frame._meta  # noqa: SLF001
+        return {"dropna": self.dropna, "name": meta.name if meta.ndim == 1 else None}
 
 
 class LastAsPandas(_cumulative.TakeLast):
