@@ -82,6 +82,7 @@ PARAMETERS = {
     "dask.dataframe.dask_expr.io.io:FromPandas._get_lengths": "self",
     "dask.dataframe.dask_expr.io.records:to_records": "df",
     "dask.dataframe.dask_expr:FrameBase.__array__": "self dtype **kwargs",
+    "dask.dataframe.dask_expr._categorical:CategoricalAccessor.categories": "",
     "dask.dataframe.dask_expr:FrameBase.values": "",
     "dask.dataframe.io.demo:make_timeseries": "start end dtypes freq partition_freq seed **kwargs",
     "dask.dataframe.io.demo:with_spec": "spec seed",
@@ -126,7 +127,18 @@ PARAMETERS = {
         "storage_options include_path_column **kwargs"
     ),
     "dask.dataframe:repartition": "df divisions force",
+    "dask.dataframe.io.csv:to_csv": (
+        "df filename single_file encoding mode name_function compression compute scheduler storage_options "
+        "header_first_partition_only compute_kwargs **kwargs"
+    ),
+    "dask.dataframe.io.sql:to_sql": (
+        "df name uri schema if_exists index index_label chunksize dtype method compute parallel engine_kwargs"
+    ),
     "dask.dataframe:to_datetime": "arg errors dayfirst yearfirst utc format exact unit origin cache",
+    "dask.dataframe:to_parquet": (
+        "df path compression write_index append overwrite ignore_divisions partition_on storage_options "
+        "custom_metadata write_metadata_file compute compute_kwargs schema name_function filesystem engine **kwargs"
+    ),
     "dask.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
     "dask.local:get_async": (
         "submit num_workers dsk result cache get_id rerun_exceptions_locally pack_exception raise_exception callbacks "

@@ -59,6 +59,21 @@ def as_known(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return _computed("as_known", series, lambda: series.cat.set_categories(known.cat.categories), lambda: known)
 
 
+def categories(original: property) -> property:
+    """As the property ``cat.categories``, which Dask takes from the metadata; it is an index of pandas, as on the CPU.
+
+    With results on the GPU it is one of cuDF.
+    """
+
+    def get(accessor: Any) -> Any:
+        __tracebackhide__ = True
+        record = current_record()
+        found = original.__get__(accessor)
+        return found if record is None or record.results == "gpu" else results_to_host(found)
+
+    return property(get, doc=original.__doc__)
+
+
 def values(original: property) -> property:
     """As the property ``values`` of dataframes and series, likewise: CuPy has no strings."""
 
