@@ -99,6 +99,9 @@ def file(tmp_path):
         {"converters": {"name": str.upper}},
         {"encoding": "latin-1"},
         {"true_values": ["100"]},
+        {"sample": 50},
+        {"names": ["b", "c"]},
+        {"names": ["b", "c"], "header": 0, "blocksize": None},
     ],
     ids=str,
 )
