@@ -104,6 +104,7 @@ PARAMETERS = {
         "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
         "storage_options include_path_column **kwargs"
     ),
+    "dask.dataframe:read_hdf": "pattern key start stop columns chunksize sorted_index lock mode",
     "dask.dataframe:read_json": (
         "url_path orient lines storage_options blocksize sample encoding errors compression meta engine "
         "include_path_column path_converter **kwargs"
@@ -130,6 +131,9 @@ PARAMETERS = {
     "dask.dataframe.io.csv:to_csv": (
         "df filename single_file encoding mode name_function compression compute scheduler storage_options "
         "header_first_partition_only compute_kwargs **kwargs"
+    ),
+    "dask.dataframe.io.hdf:to_hdf": (
+        "df path key mode append scheduler name_function compute lock dask_kwargs **kwargs"
     ),
     "dask.dataframe.io.sql:to_sql": (
         "df name uri schema if_exists index index_label chunksize dtype method compute parallel engine_kwargs"

@@ -71,7 +71,7 @@ FRAME_FUNCTIONS = (
 )
 """Functions of `dask.dataframe`, likewise."""
 
-FRAME_READERS = ("read_csv", "read_json", "read_orc", "read_parquet")
+FRAME_READERS = ("read_csv", "read_hdf", "read_json", "read_orc", "read_parquet")
 """Functions of `dask.dataframe` that Dask dispatches to cuDF, which may lack one of their options."""
 
 FRAME_METHODS = (
@@ -221,8 +221,9 @@ PATCHES = (
             _code("dask.dataframe.dask_expr.io.records:to_records", "frames.conversions:from_host"),
             _attribute("dask.dataframe:DataFrame.iterrows", "frames.conversions:rows_from_host"),
             _attribute("dask.dataframe:DataFrame.itertuples", "frames.conversions:rows_from_host"),
-            _code("dask.dataframe.io.csv:to_csv", "frames.conversions:write_text"),
-            _code("dask.dataframe.io.sql:to_sql", "frames.conversions:write_text"),
+            _code("dask.dataframe.io.csv:to_csv", "frames.conversions:write_by_pandas"),
+            _code("dask.dataframe.io.hdf:to_hdf", "frames.conversions:write_by_pandas"),
+            _code("dask.dataframe.io.sql:to_sql", "frames.conversions:write_by_pandas"),
         ),
         process="kernel",
         reason="From partitions of cuDF Dask creates a bag of None, no records, and no rows for Python. cuDF's to_csv "

@@ -34,9 +34,10 @@ HOST_READERS = {
 
 @pytest.fixture
 def cell(monkeypatch):
-    """Opens a cell for cuDF; gives the calls of cuDF's readers, which return `answer`."""
+    """Opens a cell for cuDF; gives the calls of cuDF's readers, which return `answer`, and the readers of pandas."""
     overlays = []
-    calls = SimpleNamespace(given=[], answer=None)
+    pandas = SimpleNamespace(**HOST_READERS)
+    calls = SimpleNamespace(given=[], answer=None, on_host=pandas)
 
     def enter(fallback="host", results="host"):
         overlays.append(
@@ -46,7 +47,6 @@ def cell(monkeypatch):
         monkeypatch.setattr(creation, "dataframe_creation_dispatch", dispatch)
         return calls
 
-    pandas = SimpleNamespace(**HOST_READERS)
     dispatch = SimpleNamespace(backend="cudf", dispatch=lambda name: {"pandas": pandas}[name])
     monkeypatch.setattr(creation, "frame_to_gpu", lambda frame: frame)
     place = placement._place_of_data
@@ -187,6 +187,15 @@ def test_parquet_files_are_read_on_the_host_if_dask_cudf_ignores_an_option(cell,
     pd.testing.assert_frame_equal(frame.compute(), expected)
 
 
+def test_hdf_files_are_read_on_the_host(cell):
+    answer = dd.from_pandas(pd.DataFrame({"a": [1]}), npartitions=1)
+    calls = cell()
+    calls.on_host.read_hdf = lambda path, key: (path, key) == ("data.h5", "a") and answer
+    frame, on_host = read("read_hdf", calls, "data.h5", key="a")
+    assert (calls.given, on_host) == ([], ["read_hdf"])
+    assert frame is answer
+
+
 def on_gpu(data):
     frame = dd.from_pandas(data, npartitions=2)
     return frame.map_partitions(Frame, meta=Frame(frame._meta))
@@ -203,15 +212,15 @@ def test_text_is_written_by_pandas(cell, monkeypatch, tmp_path):
     monkeypatch.setattr(Frame, "to_csv", lambda *_, **__: pytest.fail("written by cuDF"))
     cell()
     before = fallback_log.blocks.copy()
-    conversions.write_text(dd.to_csv, frame, str(tmp_path / "*.csv"), index=False)
+    conversions.write_by_pandas(dd.to_csv, frame, str(tmp_path / "*.csv"), index=False)
     assert pd.concat(map(pd.read_csv, sorted(tmp_path.glob("*.csv")))).x.tolist() == data.x.tolist()
     monkeypatch.setattr(Frame, "to_sql", lambda *_, **__: pytest.fail("written by cuDF"))
-    conversions.write_text(dd.to_sql, frame, "table_of_x", f"sqlite:///{tmp_path / 'data.db'}")
+    conversions.write_by_pandas(dd.to_sql, frame, "table_of_x", f"sqlite:///{tmp_path / 'data.db'}")
     assert sqlite3.connect(tmp_path / "data.db").execute("select count(*) from table_of_x").fetchall() == [(2,)]
     assert [place.operation for place in fallback_log.blocks_since(before)] == ["to_csv", "to_sql"]
     cell("strict")
     with pytest.raises(NotOnGpuError, match="to_csv"):
-        conversions.write_text(dd.to_csv, frame, str(tmp_path / "*.csv"))
+        conversions.write_by_pandas(dd.to_csv, frame, str(tmp_path / "*.csv"))
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,15 @@ def choose_parquet_engine(original: Callable[..., Any], /, *args: Any, **kwargs:
     return original(None, meta) if is_of_cudf and engine in ARROW else original(*args, **kwargs)
 
 
-_WORDS_OF_TEXT = {
+_WORDS_OF_WRITERS = {
     "to_csv": "cuDF writes nine digits of a number, and times in another format",
+    "to_hdf": "cuDF writes HDF files with pandas",
     "to_sql": "cuDF lacks to_sql",
 }
 
 
-def write_text(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As a function that writes partitions as text: a dataframe on GPUs is written by pandas.
+def write_by_pandas(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As a function that writes partitions: those of a dataframe on GPUs are written by pandas.
 
     Raises
     ------
@@ -92,7 +93,7 @@ def write_text(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     """
     __tracebackhide__ = True
     name = original.__name__
-    return _write(original, args, kwargs, lambda _frame, _options: _WORDS_OF_TEXT[name])
+    return _write(original, args, kwargs, lambda _frame, _options: _WORDS_OF_WRITERS[name])
 
 
 def write_parquet(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -140,6 +140,7 @@ def _engine_of_cudf() -> Any:
 
 _OF_READERS: dict[str, Callable[[Any, Mapping[str, Any]], str]] = {
     "read_csv": words_of_csv,
+    "read_hdf": lambda _path, _options: "cuDF has no reader of HDF files",
     "read_json": _json,
     "read_parquet": _parquet,
 }
