@@ -253,6 +253,23 @@ def test_parquet_files_are_written_by_pandas_if_cudf_would_ignore_an_option(cell
     assert (written is frame) == (not words)
 
 
+def test_a_dataframe_is_appended_by_pandas_if_the_files_have_its_dtypes(cell, monkeypatch):
+    monkeypatch.setattr(conversions, "to_host", to_host)
+    frame = on_gpu(pd.DataFrame({"x": [1, 2]}))
+
+    def to_parquet(df, *_, **__):
+        if isinstance(df._meta, Frame):
+            raise ValueError("Appended dtypes differ.\n{('x', 'string'), ('x', 'object')}")
+        return df
+
+    to_parquet.__signature__ = inspect.signature(dd.to_parquet)
+    cell()
+    assert conversions.write_parquet(to_parquet, frame, "path", append=True).compute().x.tolist() == [1, 2]
+    cell("error")
+    with pytest.raises(ValueError, match="Appended dtypes"):
+        conversions.write_parquet(to_parquet, frame, "path", append=True)
+
+
 def test_the_engine_is_that_of_the_dataframe(cell):
     def choose(engine=None, meta=None):
         return engine or meta is None or "of cuDF"

@@ -140,10 +140,12 @@ def test_parquet_files_are_appended_with_a_named_engine(tmp_path):
     def write(data, **options):
         dd.from_pandas(data, npartitions=2).to_parquet(tmp_path, engine="pyarrow", **options)
 
-    in_cell(lambda: write(DATA[:50]))
-    in_cell(lambda: write(DATA[50:], append=True))
+    write(DATA[:30])
+    in_cell(lambda: write(DATA[30:60], append=True))
+    in_cell(lambda: write(DATA[60:], append=True))
     read, found = in_cell(lambda: dd.read_parquet(tmp_path, engine="pyarrow").compute())
     assert not found
+    pd.testing.assert_frame_equal(read, dd.read_parquet(tmp_path).compute(scheduler="sync"), check_dtype=False)
     pd.testing.assert_frame_equal(read, DATA, check_dtype=False, check_index_type=False)
 
 

@@ -105,7 +105,15 @@ def write_parquet(original: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
         It would, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
-    return _write(original, args, kwargs, words_of_parquet_writer)
+    record = current_record()
+    may_fall_back = record is not None and record.fallback == "host"
+    try:
+        return _write(original, args, kwargs, words_of_parquet_writer)
+    except ValueError as error:
+        # cuDF and pandas have several names for strings.
+        if not may_fall_back or not str(error).startswith("Appended dtypes differ"):
+            raise
+    return _write(original, args, kwargs, lambda *_: "the files have dtypes of pandas")
 
 
 def _write(

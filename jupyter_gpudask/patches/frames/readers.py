@@ -89,7 +89,7 @@ def _words_of_categories(frame: Any, options: Mapping[str, Any]) -> str:
     meta = frame._meta  # noqa: SLF001
     keys = options.get("partition_on") or []
     keys = [keys] if isinstance(keys, str) else keys
-    columns = [dtype for name, dtype in meta.dtypes.items() if name not in keys]
+    columns = [dtype for name, dtype in meta.dtypes.items() if name not in keys] if meta.ndim > 1 else [meta.dtype]
     has_categories = any(str(dtype) == "category" for dtype in [*columns, getattr(meta.index, "dtype", None)])
     return "cuDF writes no categories to Parquet files" if has_categories else ""
 
