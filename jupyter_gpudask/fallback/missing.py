@@ -148,7 +148,9 @@ def _raised_in(traceback: TracebackType | None) -> str:
     """
     raised_in = ""
     while traceback is not None:
-        module = traceback.tb_frame.f_globals.get("__name__", "")
+        frame = traceback.tb_frame
+        # A frame of Cython may have no globals; its code has the full name: pylibcudf.io.csv.read_csv.
+        module = frame.f_globals.get("__name__") or frame.f_code.co_name
         package = module.partition(".")[0]
         is_called = package in _USED_BY_CUDF or package in _COMPILERS or module == _CALLER
         if not is_called and not (package in _OF_CPU and raised_in in _LIBRARIES):

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import dask
 from dask.array.backends import array_creation_dispatch
 from dask.base import is_dask_collection
 from dask.dataframe.backends import dataframe_creation_dispatch
+from dask.dataframe.dask_expr import _backends
 
 from ..fallback.missing import words_behind
-from ..inspection.arguments import calling_frame
-from ..inspection.placement import can_move, place_of, to_gpu
+from ..inspection.arguments import calling_frame, signature_of
+from ..inspection.placement import can_move, place_of, results_to_host, to_gpu
 from ..overlay.config_overlay import current_record
 from .arrays.marks import mark_frame
 from .arrays.operand_placement import placed
+from .frames.readers import options_for_cudf, path_for_cudf, read_as_pandas, words_about, words_of_reader
 from .host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ def create_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
 def create_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As a function that creates a dataframe; under the cuDF backend it is moved to the GPUs."""
     __tracebackhide__ = True
-    result = original(*args, **kwargs)
+    result = original(*args, **_with_meta_on_host(original, kwargs))
     if dataframe_creation_dispatch.backend != "cudf" or not _is_on_host(result):
         return result
     if _is_to_be_moved([*args, *kwargs.values()]):
@@ -64,18 +67,50 @@ def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     record = current_record()
     if record is None or not record.watches or dataframe_creation_dispatch.backend != "cudf":
         return original(*args, **kwargs)
-    try:
-        return original(*args, **kwargs)
-    except Exception as error:
-        # pandas' reader of ORC reads all files of a folder.
-        words = f"cuDF: {error}" if isinstance(error, IsADirectoryError) else words_behind(error)
-        if not words:
-            raise
     reader = original.__name__
+    path, options = _path_and_options(original, args, kwargs)
+    words = words_of_reader(reader, path, options)
+    if not words:
+        try:
+            frame = original(path_for_cudf(path), **options_for_cudf(reader, options))
+        except Exception as error:
+            # pandas' reader of ORC reads all files of a folder.
+            words = f"cuDF: {error}" if isinstance(error, IsADirectoryError) else words_behind(error)
+            if not words:
+                raise
+        else:
+            words = words_about(reader, options, frame)
+            if not words:
+                return read_as_pandas(reader, options, frame)
     refuse_if_strict(reader, reader, words)
-    frame = getattr(dataframe_creation_dispatch.dispatch("pandas"), reader)(*args, **kwargs)
+    frame = _read_on_host(reader, path, options)
     note_on_host(reader, words, frame.npartitions)
     return frame_to_gpu(frame)
+
+
+def _path_and_options(
+    original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """The first argument of a reader, and the others by name."""
+    first, *others = signature_of(original).parameters
+    given = {**dict(zip([first, *others], args, strict=False)), **kwargs}
+    return given.pop(first), given
+
+
+def _read_on_host(reader: str, path: Any, options: dict[str, Any]) -> Any:
+    """The dataframe of pandas' reader, which Dask has in one of two tables."""
+    tables = dataframe_creation_dispatch, _backends.dataframe_creation_dispatch
+    entries = [table.dispatch("pandas") for table in tables]
+    function = next(vars(entry)[reader] for entry in entries if reader in vars(entry))
+    with dask.config.set({"dataframe.backend": "pandas"}):  # `read_parquet` chooses its engine by it
+        return function(path, **results_to_host(options))
+
+
+def _with_meta_on_host(original: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keywords of a function; readers that Dask does not dispatch make partitions of pandas, whatever the meta."""
+    if "meta" not in kwargs or not original.__name__.startswith("read_"):
+        return kwargs
+    return {**kwargs, "meta": results_to_host(kwargs["meta"])}
 
 
 def _frame_to_gpu(frame: Any) -> Any:

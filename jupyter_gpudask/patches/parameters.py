@@ -114,6 +114,7 @@ PARAMETERS = {
         "urlpath blocksize lineterminator compression sample sample_rows enforce assume_missing "
         "storage_options include_path_column **kwargs"
     ),
+    "dask.dataframe:read_hdf": "pattern key start stop columns chunksize sorted_index lock mode",
     "dask.dataframe:read_json": (
         "url_path orient lines storage_options blocksize sample encoding errors compression meta engine "
         "include_path_column path_converter **kwargs"
@@ -137,7 +138,21 @@ PARAMETERS = {
         "storage_options include_path_column **kwargs"
     ),
     "dask.dataframe:repartition": "df divisions force",
+    "dask.dataframe.io.csv:to_csv": (
+        "df filename single_file encoding mode name_function compression compute scheduler storage_options "
+        "header_first_partition_only compute_kwargs **kwargs"
+    ),
+    "dask.dataframe.io.hdf:to_hdf": (
+        "df path key mode append scheduler name_function compute lock dask_kwargs **kwargs"
+    ),
+    "dask.dataframe.io.sql:to_sql": (
+        "df name uri schema if_exists index index_label chunksize dtype method compute parallel engine_kwargs"
+    ),
     "dask.dataframe:to_datetime": "arg errors dayfirst yearfirst utc format exact unit origin cache",
+    "dask.dataframe:to_parquet": (
+        "df path compression write_index append overwrite ignore_divisions partition_on storage_options "
+        "custom_metadata write_metadata_file compute compute_kwargs schema name_function filesystem engine **kwargs"
+    ),
     "dask.datasets:timeseries": "start end freq partition_freq dtypes seed **kwargs",
     "dask.local:get_async": (
         "submit num_workers dsk result cache get_id rerun_exceptions_locally pack_exception raise_exception callbacks "

@@ -71,7 +71,7 @@ FRAME_FUNCTIONS = (
 )
 """Functions of `dask.dataframe`, likewise."""
 
-FRAME_READERS = ("read_csv", "read_json", "read_orc", "read_parquet")
+FRAME_READERS = ("read_csv", "read_hdf", "read_json", "read_orc", "read_parquet")
 """Functions of `dask.dataframe` that Dask dispatches to cuDF, which may lack one of their options."""
 
 FRAME_METHODS = (
@@ -221,11 +221,16 @@ PATCHES = (
             _code("dask.dataframe.dask_expr.io.records:to_records", "frames.conversions:from_host"),
             _attribute("dask.dataframe:DataFrame.iterrows", "frames.conversions:rows_from_host"),
             _attribute("dask.dataframe:DataFrame.itertuples", "frames.conversions:rows_from_host"),
+            _code("dask.dataframe.io.csv:to_csv", "frames.conversions:write_by_pandas"),
+            _code("dask.dataframe.io.hdf:to_hdf", "frames.conversions:write_by_pandas"),
+            _code("dask.dataframe.io.sql:to_sql", "frames.conversions:write_by_pandas"),
         ),
         process="kernel",
-        reason="From partitions of cuDF Dask creates a bag of None, no records, and no rows for Python.",
+        reason="From partitions of cuDF Dask creates a bag of None, no records, and no rows for Python. cuDF's to_csv "
+        "writes nine digits of a number, and it has no to_sql.",
         upstream="To file with dask-cudf: 'to_bag and to_records return None': "
-        "dask_cudf.from_cudf(df, 2).to_bag().compute() is [None, None].",
+        "dask_cudf.from_cudf(df, 2).to_bag().compute() is [None, None]. "
+        "https://github.com/NVIDIA/cudf/issues/6418",
         test="switch/test_frames.py::test_bags_and_records_are_made_of_the_rows",
         requires=_DASK,
     ),
@@ -235,9 +240,11 @@ PATCHES = (
             _attribute(
                 "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine", "frames.conversions:choose_parquet_engine"
             ),
+            _code("dask.dataframe:to_parquet", "frames.conversions:write_parquet"),
         ),
         process="kernel",
-        reason="to_parquet uses the engine of the current backend, cuDF, for a pandas dataframe too.",
+        reason="to_parquet uses the engine of the current backend, cuDF, for a pandas dataframe too, and pyarrow for "
+        "one of cuDF if the user names it. dask_cudf ignores compression, schema and custom_metadata.",
         upstream="To file with Dask: 'to_parquet should choose its engine by the dataframe': under "
         "dataframe.backend=cudf, to_parquet of a pandas dataframe fails.",
         test="switch/test_frames.py::test_a_pandas_frame_is_written_as_pandas_writes_it",

@@ -140,6 +140,14 @@ def test_an_error_of_another_library_is_a_lack_if_cudf_called_it(caller, is_lack
     assert bool(words_of_lack(failure.value)) == is_lack
 
 
+def test_an_error_that_cython_raises_is_a_lack_though_its_frame_has_no_globals():
+    code = compile("raise error", "csv.pyx", "exec").replace(co_name="pylibcudf.io.csv.CsvReaderOptions.skiprows")
+    error = TypeError("int() argument must be a string, a bytes-like object or a real number, not 'range'")
+    with pytest.raises(TypeError) as failure:
+        exec(code, {"error": error})  # noqa: S102
+    assert words_of_lack(failure.value)
+
+
 def test_an_error_of_numba_about_a_gpu_array_is_a_lack():
     class TypingError(Exception):
         __module__ = "numba.core.errors"

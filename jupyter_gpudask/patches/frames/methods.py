@@ -69,6 +69,21 @@ def as_known(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return _computed("as_known", series, lambda: series.cat.set_categories(known.cat.categories), lambda: known)
 
 
+def categories(original: property) -> property:
+    """As the property ``cat.categories``, which Dask takes from the metadata; it is an index of pandas, as on the CPU.
+
+    With results on the GPU it is one of cuDF.
+    """
+
+    def get(accessor: Any) -> Any:
+        __tracebackhide__ = True
+        record = current_record()
+        found = original.__get__(accessor)
+        return found if record is None or record.results == "gpu" else results_to_host(found)
+
+    return property(get, doc=original.__doc__)
+
+
 def values(original: property) -> property:
     """As the property ``values`` of dataframes and series, likewise: CuPy has no strings."""
 
@@ -77,19 +92,6 @@ def values(original: property) -> property:
         if not _may_fall_back(frame):
             return original.__get__(frame)
         return _computed("values", frame, lambda: original.__get__(frame), lambda: to_host(frame).values)  # noqa: PD011
-
-    return property(get, doc=original.__doc__)
-
-
-def categories(original: property) -> property:
-    """As the property ``cat.categories``; with results on the host it is an index of pandas, which can be iterated."""
-
-    def get(accessor: Any) -> Any:
-        __tracebackhide__ = True
-        found = original.__get__(accessor)
-        record = current_record()
-        is_for_user = record is not None and record.results == "host" and _may_fall_back(accessor._series)  # noqa: SLF001
-        return to_host(found) if is_for_user else found
 
     return property(get, doc=original.__doc__)
 

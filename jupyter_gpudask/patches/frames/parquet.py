@@ -1,8 +1,8 @@
-"""Indexes of dataframes that cuDF reads from several files at once: rows are numbered in each file, as in pandas.
+"""Indexes and categories of dataframes that cuDF reads: rows are numbered in each file, as in pandas.
 
 dask_cudf 26.10 reads several small files as one partition, whose rows cuDF numbers consecutively: 0 to 2,999 for two
 files of 1,500 rows, where pandas has 0 to 1,499 twice. If only part of a file is read, cuDF numbers its rows as in the
-file, pandas from 0.
+file, pandas from 0. It reads columns that pandas has written as categories as texts.
 """
 
 from __future__ import annotations
@@ -45,6 +45,12 @@ def numbered_as_pandas(
     else:
         frame.index = concatenated(found)
     return frame
+
+
+def with_categories(frame: Any, names: Sequence[Any] | None) -> Any:
+    """`frame` with categories in these columns, as in the metadata that Dask makes for it."""
+    texts = [name for name in names or () if name in frame.columns and str(frame[name].dtype) != "category"]
+    return frame.astype(dict.fromkeys(texts, "category")) if texts else frame
 
 
 def rows_of_file(footer: Any, row_groups: Sequence[int] | None) -> range:

@@ -1,4 +1,4 @@
-"""dask_cudf's readers of Parquet files, with the indexes of `parquet`; imported where cuDF is, also by workers."""
+"""dask_cudf's readers of Parquet files, with the indexes and categories of `parquet`; imported by workers, too."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import cupy
 import pyarrow.parquet
 from dask_cudf._legacy.io.parquet import CudfEngine
 
-from .parquet import numbered_as_pandas, rows_of_file
+from .parquet import numbered_as_pandas, rows_of_file, with_categories
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
-    """As the engine of `dask_cudf`, but numbers rows in each file instead of in each partition."""
+    """As the engine of `dask_cudf`, but numbers rows in each file instead of in each partition, and has categories."""
 
     @classmethod
     def multi_support(cls) -> bool:
@@ -28,6 +28,7 @@ class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
         """The dataframe of a partition; see `dask.dataframe.io.parquet.utils.Engine`."""
         several = pieces if isinstance(pieces, list) else [pieces]
         frame = super().read_partition(fs, pieces, columns, index, *args, **kwargs)
+        frame = with_categories(frame, kwargs.get("categories"))
         if len(several) == 1 and several[0][1] in (None, [None]):
             return frame
         return numbered_as_pandas(frame, lambda: _rows_of(fs, several), concatenated=_concatenated)

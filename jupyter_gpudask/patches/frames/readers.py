@@ -1,0 +1,146 @@
+"""Arguments of readers and writers that cuDF 26.10 ignores, or lacks, or handles otherwise than pandas.
+
+A reader that is called with one of them reads on the host. Arguments that change nothing in the result, such as
+``engine="c"``, are left out instead, so that the file is read on the GPU.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from .csv_options import without_what_changes_nothing, words_of_csv
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ARROW = ("auto", "pyarrow")
+"""Names of the only Parquet engine for pandas; cuDF has one, too."""
+
+
+def words_of_reader(reader: str, path: Any, options: Mapping[str, Any]) -> str:
+    """Why cuDF's reader would return something else than that of pandas; empty if it would not.
+
+    Parameters
+    ----------
+    reader
+        The name of a function of `dask.dataframe`.
+    path, options
+        Its arguments.
+    """
+    rule = _OF_READERS.get(reader)
+    return rule(path, options) if rule else ""
+
+
+def options_for_cudf(reader: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords without those that change nothing, which cuDF's reader may lack."""
+    if reader == "read_csv":
+        return without_what_changes_nothing(options)
+    is_named = reader == "read_parquet" and options.get("engine") in ARROW
+    return {name: value for name, value in options.items() if not (is_named and name == "engine")}
+
+
+def path_for_cudf(path: Any) -> Any:
+    """The path with the user's folder for ``~``, which dask_cudf does not know."""
+    return os.path.expanduser(path) if isinstance(path, str) and path.startswith("~") else path  # noqa: PTH111
+
+
+def read_as_pandas(reader: str, options: Mapping[str, Any], frame: Any) -> Any:
+    """A dataframe of cuDF's reader with the column names of pandas: numbers, if the file has none."""
+    has_numbers = reader == "read_csv" and options.get("header", "") is None and options.get("names") is None
+    if has_numbers and all(str(name).isdigit() for name in frame.columns):
+        frame.columns = [int(name) for name in frame.columns]
+    return frame
+
+
+def words_about(reader: str, options: Mapping[str, Any], frame: Any) -> str:
+    """As `words_of_reader`, where only the dataframe of cuDF's reader shows it."""
+    is_of_lines = options.get("lines") or (
+        options.get("lines") is None and options.get("orient", "records") == "records"
+    )
+    if reader == "read_json" and is_of_lines and any(map(_is_name_of_date, frame.columns)):
+        return "cuDF's read_json makes no times of columns such as 'date' and 'timestamp'"
+    return ""
+
+
+def words_of_parquet_writer(frame: Any, options: Mapping[str, Any]) -> str:
+    """As `words_of_reader`, for ``to_parquet`` of a dataframe on GPUs.
+
+    Parameters
+    ----------
+    frame
+        The dataframe.
+    options
+        The other arguments, by name.
+    """
+    if options.get("compression", "snappy") != "snappy":
+        return "dask_cudf writes Parquet files with compression='snappy' only"
+    if options.get("custom_metadata"):
+        return "dask_cudf writes no custom_metadata"
+    if not (isinstance(options.get("schema", "infer"), str) and options.get("schema", "infer") == "infer"):
+        return "dask_cudf's to_parquet ignores schema"
+    unknown = sorted(set(options.get("kwargs", ())) - _OF_CUDF_WRITER)
+    if unknown:
+        return f"dask_cudf's to_parquet ignores {unknown[0]}"
+    return _words_of_categories(frame, options)
+
+
+def _words_of_categories(frame: Any, options: Mapping[str, Any]) -> str:
+    meta = frame._meta  # noqa: SLF001
+    keys = options.get("partition_on") or []
+    keys = [keys] if isinstance(keys, str) else keys
+    columns = [dtype for name, dtype in meta.dtypes.items() if name not in keys] if meta.ndim > 1 else [meta.dtype]
+    has_categories = any(str(dtype) == "category" for dtype in [*columns, getattr(meta.index, "dtype", None)])
+    return "cuDF writes no categories to Parquet files" if has_categories else ""
+
+
+_OF_CUDF_WRITER = {
+    "int96_timestamps",
+    "max_page_size_bytes",
+    "max_page_size_rows",
+    "row_group_size_bytes",
+    "row_group_size_rows",
+    "statistics",
+}
+
+
+def _json(_path: Any, options: Mapping[str, Any]) -> str:
+    if options.get("include_path_column"):
+        return "dask_cudf has paths as texts, not as categories"
+    if callable(options.get("engine")):
+        return "the engine is not that of cuDF"
+    return "dask_cudf has dataframes of cuDF for any meta" if options.get("meta") is not None else ""
+
+
+def _is_name_of_date(name: Any) -> bool:
+    """Whether pandas makes times of a column with this name, unless its values are none (``keep_default_dates``)."""
+    lower = str(name).lower()
+    return (
+        lower.endswith(("_at", "_time")) or lower in ("date", "datetime", "modified") or lower.startswith("timestamp")
+    )
+
+
+def _parquet(_path: Any, options: Mapping[str, Any]) -> str:
+    engine = options.get("engine")
+    if isinstance(engine, type) and not issubclass(engine, _engine_of_cudf()):
+        return "the engine is not that of cuDF"
+    if options.get("categories") is not None:
+        return "dask_cudf's read_parquet ignores categories"
+    index = options.get("index")
+    if isinstance(index, list | tuple) and len(index) > 1:
+        return "dask_cudf's read_parquet has one column as index"
+    return ""
+
+
+def _engine_of_cudf() -> Any:
+    from dask_cudf.io.parquet import CudfEngine
+
+    return CudfEngine
+
+
+_OF_READERS: dict[str, Callable[[Any, Mapping[str, Any]], str]] = {
+    "read_csv": words_of_csv,
+    "read_hdf": lambda _path, _options: "cuDF has no reader of HDF files",
+    "read_json": _json,
+    "read_parquet": _parquet,
+}

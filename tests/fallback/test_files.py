@@ -1,0 +1,305 @@
+"""Readers and writers whose arguments cuDF ignores or lacks run on the host; cuDF is a stand-in here."""
+
+import inspect
+import sqlite3
+from types import SimpleNamespace
+
+import dask
+import dask.dataframe as dd
+import pandas as pd
+import pytest
+from cudf_stand_in import Frame
+
+from jupyter_gpudask.errors import NotOnGpuError
+from jupyter_gpudask.fallback.log import fallback_log
+from jupyter_gpudask.inspection import placement
+from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.patches import creation
+from jupyter_gpudask.patches.frames import conversions
+from jupyter_gpudask.patches.frames.methods import categories
+from jupyter_gpudask.patches.frames.parquet import with_categories
+
+pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, with pandas 3.1
+
+TEXT = "name, amount,when\nAlice,100,2024-01-01 # note\nBob,None,2024-01-02\nEve,-999,2024-01-03\n"
+
+HOST_READERS = {
+    name: vars(table.dispatch("pandas"))[name]
+    for table in (creation.dataframe_creation_dispatch, creation._backends.dataframe_creation_dispatch)
+    for name in ("read_csv", "read_json", "read_parquet")
+    if name in vars(table.dispatch("pandas"))
+}
+
+
+@pytest.fixture
+def cell(monkeypatch):
+    """Opens a cell for cuDF; gives the calls of cuDF's readers, which return `answer`, and the readers of pandas."""
+    overlays = []
+    pandas = SimpleNamespace(**HOST_READERS)
+    calls = SimpleNamespace(given=[], answer=None, on_host=pandas)
+
+    def enter(fallback="host", results="host"):
+        overlays.append(
+            Overlay({"array": "numpy", "dataframe": "cudf"}, CellRecord(fallback=fallback, results=results))
+        )
+        overlays[-1].enter()
+        monkeypatch.setattr(creation, "dataframe_creation_dispatch", dispatch)
+        return calls
+
+    dispatch = SimpleNamespace(backend="cudf", dispatch=lambda name: {"pandas": pandas}[name])
+    monkeypatch.setattr(creation, "frame_to_gpu", lambda frame: frame)
+    place = placement._place_of_data
+    monkeypatch.setattr(placement, "_place_of_data", lambda data: "gpu" if isinstance(data, Frame) else place(data))
+    with dask.config.set(scheduler="sync"):
+        yield enter
+    for overlay in reversed(overlays):
+        overlay.leave()
+
+
+def read(name, calls, *args, **options):
+    """What `creation.read_frame` returns, and what it has noted as run on the host."""
+
+    def reader(path, blocksize="default", **others):
+        calls.given.append({"path": path, "blocksize": blocksize, **others})
+        return calls.answer
+
+    reader.__name__ = name
+    before = fallback_log.blocks.copy()
+    frame = creation.read_frame(reader, *args, **options)
+    return frame, [place.operation for place in fallback_log.blocks_since(before)]
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "data.csv").write_text(TEXT)
+    return str(tmp_path / "data.csv")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"comment": "#"},
+        {"skipinitialspace": True},
+        {"skiprows": [1, 2]},
+        {"skiprows": range(1, 3)},
+        {"skiprows": 1, "blocksize": 10**6, "names": ["a", "b", "c"]},
+        {"lineterminator": "\r\n"},
+        {"include_path_column": True},
+        {"assume_missing": True},
+        {"dtype_backend": "pyarrow"},
+        {"na_values": {"name": "Bob"}},
+        {"na_values": "-999"},
+        {"na_values": [-999]},
+        {"keep_default_na": False},
+        {"names": ["a", "c"], "usecols": [0, 2], "header": 0},
+        {"usecols": lambda name: name == "name"},
+        {"usecols": pd.Index(["name"])},
+        {"sep": ", ?", "engine": "python"},
+        {"converters": {"name": str.upper}},
+        {"encoding": "latin-1"},
+        {"true_values": ["100"]},
+        {"sample": 50},
+        {"names": ["b", "c"]},
+        {"names": ["b", "c"], "header": 0, "blocksize": None},
+    ],
+    ids=str,
+)
+def test_what_cudf_reads_otherwise_is_read_on_the_host(cell, file, options):
+    expected = dd.read_csv(file, **options).compute(scheduler="sync")
+    calls = cell()
+    frame, on_host = read("read_csv", calls, file, **options)
+    assert (calls.given, on_host) == ([], ["read_csv"])
+    pd.testing.assert_frame_equal(frame.compute(), expected)
+    cell("strict")
+    with pytest.raises(NotOnGpuError, match="read_csv"):
+        read("read_csv", calls, file, **options)
+    cell("error")
+    assert read("read_csv", calls, file, **options) == (None, []), "the answer of cuDF"
+
+
+def test_several_files_of_a_list_with_a_pattern_are_read_on_the_host(cell, file):
+    frame, on_host = read("read_csv", cell(), [file.replace("data", "*")])
+    assert (len(frame), on_host) == (3, ["read_csv"])
+    with pytest.raises(ValueError, match="empty urlpath"):
+        read("read_csv", cell(), [])
+
+
+def test_what_changes_nothing_is_left_out(cell, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/user")
+    answer = dd.from_pandas(pd.DataFrame({"a": [1]}), npartitions=1)
+    calls = cell()
+    calls.answer = answer
+    same = {"engine": "c", "low_memory": False, "encoding": "UTF-8", "sample": 10**6, "include_path_column": False}
+    frame, on_host = read("read_csv", calls, "~/data.csv", 25e6, sep=";", na_values="-", skiprows=None, **same)
+    expected = {"path": "/home/user/data.csv", "blocksize": 25_000_000, "sep": ";", "na_values": ["-", "None"]}
+    assert (calls.given, on_host) == ([expected], [])
+    assert frame is calls.answer
+    read("read_parquet", calls, "data", engine="pyarrow", columns=["a"])
+    assert calls.given[-1] == {"path": "data", "blocksize": "default", "columns": ["a"]}
+
+
+def test_columns_of_a_file_without_names_are_numbers(cell):
+    answer = dd.from_pandas(pd.DataFrame({"0": [1], "1": [2]}), npartitions=1)
+    calls = cell()
+    calls.answer = answer
+    frame, on_host = read("read_csv", calls, "data.csv", header=None)
+    assert (list(frame.columns), list(frame.compute().columns), on_host) == ([0, 1], [0, 1], [])
+
+
+@pytest.mark.parametrize(
+    ("options", "columns", "is_on_host"),
+    [
+        ({}, ["a", "date"], True),
+        ({}, ["a", "created_at"], True),
+        ({"lines": False}, ["a", "date"], False),
+        ({}, ["a", "dates"], False),
+        ({"include_path_column": True}, ["a"], True),
+        ({"meta": pd.DataFrame({"a": [1]})}, ["a"], True),
+        ({"engine": pd.read_json}, ["a"], True),
+    ],
+)
+def test_lines_of_json_with_dates_paths_or_metadata_are_read_on_the_host(cell, tmp_path, options, columns, is_on_host):
+    data = pd.DataFrame({name: [1_700_000_000] for name in columns})
+    lines = options.get("lines", True)
+    data.to_json(tmp_path / "data.json", orient="records", lines=lines)
+    path = str(tmp_path / "data.json")
+    expected = dd.read_json(path, **options).compute(scheduler="sync")
+    answer = dd.from_pandas(data, npartitions=1)
+    calls = cell()
+    calls.answer = answer
+    frame, on_host = read("read_json", calls, path, **options)
+    assert on_host == ["read_json"] * is_on_host
+    if is_on_host:
+        pd.testing.assert_frame_equal(frame.compute(), expected)
+    else:
+        assert frame is calls.answer
+
+
+@pytest.mark.parametrize("options", [{"categories": ["k"]}, {"index": ["a", "k"]}])
+def test_parquet_files_are_read_on_the_host_if_dask_cudf_ignores_an_option(cell, tmp_path, options):
+    data = pd.DataFrame({"a": [1, 2], "k": pd.Categorical(["x", "y"]), "b": [3, 4]})
+    data.to_parquet(tmp_path / "data.parquet")
+    expected = dd.read_parquet(tmp_path, **options).compute(scheduler="sync")
+    calls = cell()
+    frame, on_host = read("read_parquet", calls, str(tmp_path), engine="pyarrow", **options)
+    assert (calls.given, on_host) == ([], ["read_parquet"])
+    pd.testing.assert_frame_equal(frame.compute(), expected)
+
+
+def test_hdf_files_are_read_on_the_host(cell):
+    answer = dd.from_pandas(pd.DataFrame({"a": [1]}), npartitions=1)
+    calls = cell()
+    calls.on_host.read_hdf = lambda path, key: (path, key) == ("data.h5", "a") and answer
+    frame, on_host = read("read_hdf", calls, "data.h5", key="a")
+    assert (calls.given, on_host) == ([], ["read_hdf"])
+    assert frame is answer
+
+
+def on_gpu(data):
+    frame = dd.from_pandas(data, npartitions=2)
+    return frame.map_partitions(Frame, meta=Frame(frame._meta))
+
+
+def to_host(frame):
+    return frame.map_partitions(lambda part: part.to_pandas(), meta=frame._meta.to_pandas())
+
+
+def test_text_is_written_by_pandas(cell, monkeypatch, tmp_path):
+    monkeypatch.setattr(conversions, "to_host", to_host)
+    data = pd.DataFrame({"x": [1 / 3, 2.0], "when": pd.to_datetime(["2024-01-01", "2024-01-02"])})
+    frame = on_gpu(data)
+    monkeypatch.setattr(Frame, "to_csv", lambda *_, **__: pytest.fail("written by cuDF"))
+    cell()
+    before = fallback_log.blocks.copy()
+    conversions.write_by_pandas(dd.to_csv, frame, str(tmp_path / "*.csv"), index=False)
+    assert pd.concat(map(pd.read_csv, sorted(tmp_path.glob("*.csv")))).x.tolist() == data.x.tolist()
+    monkeypatch.setattr(Frame, "to_sql", lambda *_, **__: pytest.fail("written by cuDF"))
+    conversions.write_by_pandas(dd.to_sql, frame, "table_of_x", f"sqlite:///{tmp_path / 'data.db'}")
+    assert sqlite3.connect(tmp_path / "data.db").execute("select count(*) from table_of_x").fetchall() == [(2,)]
+    assert [place.operation for place in fallback_log.blocks_since(before)] == ["to_csv", "to_sql"]
+    cell("strict")
+    with pytest.raises(NotOnGpuError, match="to_csv"):
+        conversions.write_by_pandas(dd.to_csv, frame, str(tmp_path / "*.csv"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"compression": "zstd"}, "compression"),
+        ({"custom_metadata": {"a": "b"}}, "custom_metadata"),
+        ({"schema": {"x": "int64"}}, "schema"),
+        ({"schema": None}, "schema"),
+        ({"row_group_size": 10}, "row_group_size"),
+        ({}, "categories"),
+        ({"partition_on": "k"}, ""),
+        ({"partition_on": ["k"], "engine": "pyarrow", "row_group_size_rows": 10}, ""),
+    ],
+    ids=str,
+)
+def test_parquet_files_are_written_by_pandas_if_cudf_would_ignore_an_option(cell, monkeypatch, options, words):
+    monkeypatch.setattr(conversions, "to_host", to_host)
+    frame = on_gpu(pd.DataFrame({"x": [1, 2], "k": pd.Categorical(["a", "b"])}))
+
+    def to_parquet(df, *_, **__):
+        return df
+
+    to_parquet.__signature__ = inspect.signature(dd.to_parquet)
+    cell()
+    before = fallback_log.blocks.copy()
+    written = conversions.write_parquet(to_parquet, frame, "path", **options)
+    noted = [(place.operation, words in place.words) for place in fallback_log.blocks_since(before)]
+    assert noted == ([("to_parquet", True)] if words else [])
+    assert (written is frame) == (not words)
+
+
+def test_a_dataframe_is_appended_by_pandas_if_the_files_have_its_dtypes(cell, monkeypatch):
+    monkeypatch.setattr(conversions, "to_host", to_host)
+    frame = on_gpu(pd.DataFrame({"x": [1, 2]}))
+
+    def to_parquet(df, *_, **__):
+        if isinstance(df._meta, Frame):
+            raise ValueError("Appended dtypes differ.\n{('x', 'string'), ('x', 'object')}")
+        return df
+
+    to_parquet.__signature__ = inspect.signature(dd.to_parquet)
+    cell()
+    assert conversions.write_parquet(to_parquet, frame, "path", append=True).compute().x.tolist() == [1, 2]
+    cell("error")
+    with pytest.raises(ValueError, match="Appended dtypes"):
+        conversions.write_parquet(to_parquet, frame, "path", append=True)
+
+
+def test_the_engine_is_that_of_the_dataframe(cell):
+    def choose(engine=None, meta=None):
+        return engine or meta is None or "of cuDF"
+
+    cell()
+    for engine in (None, "pyarrow", "auto"):
+        assert conversions.choose_parquet_engine(choose, engine=engine, meta=Frame()) == "of cuDF"
+    assert conversions.choose_parquet_engine(choose, engine=None, meta=pd.DataFrame()) == "pyarrow"
+    assert conversions.choose_parquet_engine(choose, engine="other", meta=Frame()) == "other"
+    assert conversions.choose_parquet_engine(choose, "pyarrow") == "pyarrow"
+
+
+def test_metadata_for_a_reader_of_the_host_are_those_of_pandas(cell):
+    def read_sql_table(*_args, meta):
+        return type(meta)
+
+    cell()
+    assert creation.create_frame(read_sql_table, "table", meta=Frame({"a": [1]})) is pd.DataFrame
+
+
+def test_categories_are_an_index_of_pandas(cell):
+    found = Frame({"a": [1]})
+    of = categories(property(lambda _: found)).fget
+    cell()
+    assert type(of("accessor")) is pd.DataFrame
+    cell(results="gpu")
+    assert of("accessor") is found
+
+
+def test_columns_that_pandas_has_written_as_categories_have_categories():
+    frame = pd.DataFrame({"k": ["b", "a"], "x": [1, 2]})
+    assert [str(dtype) for dtype in with_categories(frame, ["k", "other"]).dtypes] == ["category", "int64"]
+    assert with_categories(frame, None) is frame
