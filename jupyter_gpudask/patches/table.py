@@ -389,6 +389,10 @@ PATCHES = (
                 for kind in ("DataFrame", "Series")
                 for name in FRAME_METHODS
             ),
+            *(
+                _attribute(f"dask_cudf._expr.collection:DataFrame.{name}", "frames.methods:call_method")
+                for name in ("set_index", "sort_values")
+            ),
             _attribute("dask.dataframe.dask_expr._categorical:CategoricalAccessor.as_known", "frames.methods:as_known"),
             Change("dask.dataframe.dask_expr:FrameBase.values", f"{_HERE}.frames.methods:values", how="value"),
             Change(

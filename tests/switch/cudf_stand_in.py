@@ -1,8 +1,12 @@
 """Subclasses of dataframes of pandas that compare, convert and merge as those of cuDF."""
 
+import operator
+
 import dask.dataframe as dd
+import numpy as np
 import pandas as pd
 from dask.dataframe.dispatch import meta_nonempty
+from pandas.core import roperator
 
 from jupyter_gpudask.inspection.placement import place_of
 
@@ -24,6 +28,12 @@ def with_missing(result, *operands):
     return result.astype("boolean").mask(missing)
 
 
+def as_small(series, number):
+    """As cuDF, which converts a number beside booleans to a small integer."""
+    is_number = isinstance(number, int | float | np.number) and not isinstance(number, bool)
+    return np.int8(int(number)) if series.dtype.kind == "b" and is_number else number
+
+
 class Series(pd.Series):
     """Stands for `cudf.Series`."""
 
@@ -38,7 +48,13 @@ class Series(pd.Series):
         return Frame
 
     def _cmp_method(self, other, op):
-        return Series(with_missing(self.to_pandas()._cmp_method(other, op), self, other))
+        return Series(with_missing(self.to_pandas()._cmp_method(as_small(self, other), op), self, other))
+
+    def _arith_method(self, other, op):
+        plain = self.to_pandas()
+        if op in (operator.truediv, roperator.rtruediv) and plain.dtype.kind in "biu" and plain.dtype.itemsize < 8:
+            plain = plain.astype("float32")
+        return Series(plain._arith_method(as_small(plain, other), op))
 
     def astype(self, dtype, **options):
         result = pd.Series(self).astype(dtype, **options)

@@ -110,7 +110,7 @@ def test_lines_of_json_are_read_as_by_pandas(tmp_path, data, options, is_on_host
         (DATA, {"compression": "zstd"}, True),
         (DATA, {"row_group_size": 10}, True),
         (DATA.astype({"name": "category"}), {}, True),
-        (WHOLE.astype({"name": "category"}), {"partition_on": ["name"]}, False),
+        (WHOLE.astype({"name": "category"}), {"partition_on": ["name"]}, True),
     ],
 )
 def test_parquet_files_are_written_and_read_as_by_pandas(tmp_path, engine, data, options, is_on_host):

@@ -248,6 +248,8 @@ def test_frames_of_a_users_function_are_where_its_metadata_says():
     pd.testing.assert_frame_equal(parts[1].to_pandas(), HOURS[["x", "g"]] * 2)
 
 
+KNOWN = pd.CategoricalDtype([1, 2, 3])
+
 HOLES = pd.DataFrame(
     {
         "k": [1, 1, 2, 2, 3, 3, 1, 2],
@@ -266,6 +268,15 @@ HOLES = pd.DataFrame(
         lambda f: f[f.y > 3].x.std(),
         lambda f: (f.y > 3).std(),
         lambda f: (f.y > 3) - 0.5,
+        lambda f: 127 + (f.y > 3),
+        lambda f: (f.y > 3) < 0.5,
+        lambda f: (f.y > 3) - (f.y > 3).mean(),
+        lambda f: f[["x", "y"]].assign(p=f.y > 3) * 1.5,
+        lambda f: (f.y > 3).sub(0.5),
+        lambda f: np.multiply(f.y > 3, 0.5),
+        lambda f: (f.y > 3) / 3,
+        lambda f: (f.y.astype("int32") + 2**24) / 1,
+        lambda f: (f.y.astype("int32") + 2**24).div(f.y.astype("int32") + 1),
         lambda f: f[["x", "y"]].assign(p=f.y > 3).std(ddof=0),
         lambda f: f[(f.y < 2) | (f.y > 5)][["x", "y"]].cumsum(),
         lambda f: f[(f.y < 2) | (f.y > 5)].y.cummax(),
@@ -277,7 +288,7 @@ HOLES = pd.DataFrame(
         lambda f: f[~((f.name == "a") & (f.y > 5))].y,
         lambda f: f.loc[f.y > 3, :][["x", "y"]],
         lambda f: f.loc[f.y > 3, "x":"y"],
-        lambda f: f.loc[:, "m":"xx"],
+        lambda f: f[["k", "x", "y"]].loc[:, "m":"xx"],
         lambda f: f[["x", "y"]].eval("total=x+y"),
         lambda f: f[["k", "y"]].eval("k != y"),
         lambda f: f[["x", "y"]].pow(f[["y"]], fill_value=0),
@@ -285,7 +296,7 @@ HOLES = pd.DataFrame(
         lambda f: np.clip(f.y, 1, 4),
         lambda f: f[f.y == 1].name.str.cat(f[f.y == 1].name).isna(),
         lambda f: f.name.str.cat(HOLES.name.str.upper()[::-1], sep=":").eq("a:A").fillna(False),
-        lambda f: f[["k", "y"]].groupby("k").apply(lambda g: g.max(), meta=HOLES[["k", "y"]].head(0)).sort_index(),
+        lambda f: f[["k", "y"]].groupby("k").apply(lambda g: g.max(), meta=HOLES[["k", "y"]].head(0)).y.sum(),
         lambda f: f.set_index("y").k.dot(f.set_index("y")[["x"]].fillna(0), meta=pd.Series([1.0], name="x")),
         lambda f: dd.concat([f[["x", "y"]], f[["y", "k"]]], join="inner"),
         lambda f: f[["x", "y"]].merge(f[["k", "y"]], left_index=True, right_on="y").sort_values("y"),
@@ -298,8 +309,8 @@ HOLES = pd.DataFrame(
         lambda f: f[["x", "y"]].max(),
         lambda f: f.y.skew(),
         lambda f: f.k.mode(),
-        lambda f: f[["k", "y"]].astype({"k": "category"}).set_index("k").y.sum(),
-        lambda f: f[["k", "y"]].astype({"k": "category"}).categorize().sort_values("k").k.astype(int),
+        lambda f: f[["k", "y"]].astype({"k": KNOWN}).set_index("k").y.sum(),
+        lambda f: f[["k", "y"]].astype({"k": KNOWN}).sort_values("k").k.astype(int),
         lambda f: f[np.isnan(f.x)].y,
         lambda f: f[~np.isfinite(f.x) | np.not_equal(f.x, 2)].y,
         lambda f: np.fmax(f.x, 3),

@@ -139,17 +139,6 @@ def test_a_method_on_the_gpu_gets_no_output_of_numpy_and_no_metadata_of_pandas(m
     assert given == [(1, 2, type(None)), (1, 2, Series)]
 
 
-def test_the_categories_of_a_column_can_be_iterated_unless_results_stay_on_the_gpu(monkeypatch):
-    monkeypatch.setattr(methods, "to_host", lambda index: "of pandas")
-    frame = dd.from_pandas(FRAME.astype({"k": "category"}), npartitions=2)
-    accessor = SimpleNamespace(_series=frame.map_partitions(Frame, meta=Frame(frame._meta)).k)
-    get = methods.categories(property(lambda self: "of cuDF")).fget
-    for results, expected in (("host", "of pandas"), ("gpu", "of cuDF")):
-        with switched_to("numpy", "pandas", CellRecord(fallback="host", results=results)):
-            assert get(accessor) == expected
-            assert get(SimpleNamespace(_series=frame.k)) == "of cuDF"
-
-
 def test_categories_become_known_in_the_order_of_pandas(monkeypatch):
     frame = dd.from_pandas(FRAME, npartitions=3)
     unknown = frame.name.astype("category")

@@ -123,10 +123,10 @@ def _filled(
 
 
 def _block() -> Any:
-    """An empty array: Dask includes its elements in the name of what it creates, and they would not be initialized."""
+    """Zero, as Dask includes its value in the names of what it creates; one value, so that CuPy checks dtypes."""
     import cupy
 
-    return cupy.empty((0,))
+    return cupy.zeros(())
 
 
 def renamed(array: Array, *token: Any) -> Array:

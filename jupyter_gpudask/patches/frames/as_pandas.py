@@ -21,6 +21,7 @@ from dask.dataframe.dispatch import meta_nonempty
 
 from ...inspection.arguments import first_argument
 from ...inspection.placement import place_of_partitions, results_to_host
+from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted
 from .differences import columns_of_merge, words_of_difference
 from .groupby import in_order, on_copies, with_meta_on_gpu, with_sums_of_nothing
 from .missing_values import (
@@ -63,8 +64,8 @@ def _is_on_gpu(expression: Any) -> bool:
 
 def replaced(expression: Any) -> Any:
     """The expression that has pandas' result on a GPU; most are returned as they are."""
-    kind = _KINDS.get(type(expression))
-    if kind is not None:
+    kinds = _ARITHMETIC if type(expression) in _ARITHMETIC and is_converted(expression) else _KINDS
+    if kind := kinds.get(type(expression)):
         return kind(*expression.operands)
     if type(expression) in _MAPPING:
         return _with_dtype(expression)
@@ -82,12 +83,14 @@ def _with_function(expression: Any) -> Any:
     if type(expression) not in (_expr.UFuncElemwise, _expr.UFuncAlign) or not isinstance(expression.func, np.ufunc):
         return expression
     function: Any = COMPARED_BY_UFUNC.get(expression.func.__name__, expression.func)
+    if expression.func.__name__ in OPERATORS_OF_NUMPY and is_converted(expression):
+        function = Arithmetic(function)
     if any(part.ndim == 2 for part in expression.dependencies()):
         function = OfColumns(function)
     return expression if function is expression.func else expression.substitute_parameters({"func": function})
 
 
-# Comparisons
+# Arithmetic and comparisons
 
 
 def _with_operation(kind: Any, operation: Any) -> Any:
@@ -98,8 +101,15 @@ def _with_operation(kind: Any, operation: Any) -> Any:
     return made
 
 
+_ARITHMETIC = {
+    kind: _with_operation(kind, Arithmetic(kind.operation))
+    for kind in (
+        *(_expr.Add, _expr.Sub, _expr.Mul, _expr.Div, _expr.FloorDiv, _expr.Mod, _expr.Pow),
+        _expr.MethodOperator,
+    )
+}
 _COMPARING = {
-    kind: _with_operation(kind, Comparison(kind.operation, missing=kind.__name__.startswith("NE")))
+    kind: _with_operation(kind, Comparison(Arithmetic(kind.operation), missing=kind.__name__.startswith("NE")))
     for kind in (
         *(getattr(_expr, f"{name}{of}") for name in _COMPARISONS for of in ("", "Series", "Frame")),
         _expr.Between,
@@ -115,6 +125,14 @@ class AlignedAsPandas(_expr.OpAlignPartitions):
         return replaced(getattr(frame, op)(other))
 
 
+class AlignedMethodAsPandas(_expr.MethodOperatorAlign):
+    """A method such as ``div`` of dataframes that Dask aligns first."""
+
+    @staticmethod
+    def _op(frame: Any, op: str, other: Any, *args: Any, **kwargs: Any) -> Any:
+        return replaced(_expr.MethodOperator(op, frame, other, *args, **kwargs))
+
+
 _KINDS = {
     **_COMPARING,
     **CUMULATIVE,
@@ -122,6 +140,7 @@ _KINDS = {
     Min: MinAsPandas,
     Mode: ModeAsPandas,
     _expr.OpAlignPartitions: AlignedAsPandas,
+    _expr.MethodOperatorAlign: AlignedMethodAsPandas,
     _expr.Eval: EvalAsPandas,
     _expr.Query: QueryAsPandas,
     CatBlockwise: CatBlockwiseAsPandas,

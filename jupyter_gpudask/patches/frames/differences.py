@@ -28,7 +28,7 @@ _OBJECTS = {
 _ACCESSORS = ("FunctionMap", "FunctionMapIndex", "PropertyMap", "PropertyMapIndex")
 """Expressions of methods and properties of accessors."""
 
-_POSITIONS = {"to_replace": 0, "value": 1}
+_POSITIONS = {"by": 0, "other": 0, "to_replace": 0, "value": 1}
 """Keywords whose position a rule needs to know, in whatever order they are written."""
 
 
@@ -199,12 +199,15 @@ def _concat(expression: Any) -> str:
     return "cuDF keeps the name of the first index" if side_by_side and len(set(names)) > 1 else ""
 
 
+_NO_DIVISIONS = "dask_cudf has no divisions of categories"
+
+
 def _sorted_by_categories(expression: Any) -> str:
     """For several partitions; dask_cudf keeps the divisions of categories where Dask does not find them."""
     is_index = type(expression).__name__ == "SetIndex"
     keys = [expression.other] if is_index else [expression.frame[name] for name in expression.by]
     by_categories = any(str(key._meta.dtype) == "category" for key in keys)  # noqa: SLF001
-    return "dask_cudf has no divisions of categories" if by_categories and expression.frame.npartitions > 1 else ""
+    return _NO_DIVISIONS if by_categories and expression.frame.npartitions > 1 else ""
 
 
 def _kinds(expression: Any) -> set[str]:
@@ -237,6 +240,15 @@ def _groupby(owner: Any, arguments: list[Any]) -> str:
     keys = [key for given in arguments for key in (given if isinstance(given, list) else [given])]
     same = owner.ndim == 1 and any(getattr(key, "ndim", 0) == 1 and key.name == owner.name for key in keys)
     return "cuDF drops a Series whose key has its name" if same else ""
+
+
+def _sorted_by(owner: Any, arguments: list[Any]) -> str:
+    """As `_sorted_by_categories`, before Dask computes divisions for the expression."""
+    given: Any = arguments[0] if arguments else None
+    keys = given if isinstance(given, list) else [given]
+    dtypes = [key.dtype if hasattr(key, "expr") else owner._meta.dtypes.get(key) for key in keys]  # noqa: SLF001
+    by_categories = any(str(dtype) == "category" for dtype in dtypes)
+    return _NO_DIVISIONS if by_categories and owner.npartitions > 1 else ""
 
 
 def _variance(owner: Any, _arguments: list[Any]) -> str:
@@ -292,6 +304,8 @@ _OF_METHODS: dict[str, Callable[[Any, list[Any]], str]] = {
     "rename_axis": _rename_axis,
     "replace": _replace,
     "sem": _variance,
+    "set_index": _sorted_by,
+    "sort_values": _sorted_by,
     "std": _variance,
     "var": _variance,
 }

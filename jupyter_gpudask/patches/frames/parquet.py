@@ -53,6 +53,15 @@ def with_categories(frame: Any, names: Sequence[Any] | None) -> Any:
     return frame.astype(dict.fromkeys(texts, "category")) if texts else frame
 
 
+def without_dictionaries(schema: Any) -> Any:
+    """A schema of PyArrow with the values of categories in place of dictionaries, which dask_cudf refuses."""
+    import pyarrow as pa
+
+    values = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
+    fields = [field.with_type(kind) for field, kind in zip(schema, values, strict=True)]
+    return pa.schema(fields, metadata=schema.metadata)
+
+
 def rows_of_file(footer: Any, row_groups: Sequence[int] | None) -> range:
     """How pandas numbers the rows that are read from a file.
 

@@ -9,7 +9,7 @@ import cupy
 import pyarrow.parquet
 from dask_cudf._legacy.io.parquet import CudfEngine
 
-from .parquet import numbered_as_pandas, rows_of_file, with_categories
+from .parquet import numbered_as_pandas, rows_of_file, with_categories, without_dictionaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,8 @@ class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
     def read_partition(cls, fs: Any, pieces: Any, columns: Any, index: Any, *args: Any, **kwargs: Any) -> Any:
         """The dataframe of a partition; see `dask.dataframe.io.parquet.utils.Engine`."""
         several = pieces if isinstance(pieces, list) else [pieces]
+        if kwargs.get("schema") is not None:
+            kwargs["schema"] = without_dictionaries(kwargs["schema"])
         frame = super().read_partition(fs, pieces, columns, index, *args, **kwargs)
         frame = with_categories(frame, kwargs.get("categories"))
         if len(several) == 1 and several[0][1] in (None, [None]):

@@ -82,15 +82,12 @@ def words_of_parquet_writer(frame: Any, options: Mapping[str, Any]) -> str:
     unknown = sorted(set(options.get("kwargs", ())) - _OF_CUDF_WRITER)
     if unknown:
         return f"dask_cudf's to_parquet ignores {unknown[0]}"
-    return _words_of_categories(frame, options)
+    return _words_of_categories(frame)
 
 
-def _words_of_categories(frame: Any, options: Mapping[str, Any]) -> str:
+def _words_of_categories(frame: Any) -> str:
     meta = frame._meta  # noqa: SLF001
-    keys = options.get("partition_on") or []
-    keys = [keys] if isinstance(keys, str) else keys
-    columns = [dtype for name, dtype in meta.dtypes.items() if name not in keys] if meta.ndim > 1 else [meta.dtype]
-    has_categories = any(str(dtype) == "category" for dtype in [*columns, getattr(meta.index, "dtype", None)])
+    has_categories = any(str(dtype) == "category" for dtype in [*meta.dtypes, getattr(meta.index, "dtype", None)])
     return "cuDF writes no categories to Parquet files" if has_categories else ""
 
 

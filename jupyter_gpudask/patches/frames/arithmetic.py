@@ -1,0 +1,97 @@
+"""Arithmetic with booleans and small integers of dataframes on GPUs: its results are those of pandas.
+
+cuDF 26.10 converts a number beside booleans to a small integer: True - 0.5 is 1, and True + 127 is -128. It divides
+booleans and integers of up to 32 bits with 24 bits of precision: 16777217 / 1 is 16777216.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from dask.base import normalize_token
+from dask.utils import funcname
+
+from ...inspection.placement import is_type_of_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_DIVISIONS = {"div", "divide", "rdiv", "rtruediv", "true_divide", "truediv"}
+
+OPERATORS_OF_NUMPY = {
+    *("add", "divide", "floor_divide", "multiply", "power", "remainder", "subtract"),
+    *("equal", "greater", "greater_equal", "less", "less_equal", "not_equal"),
+}
+"""Functions of NumPy, by name, for which cuDF calls its own operators."""
+
+
+class Arithmetic:
+    """An operation whose operands are converted first to the numbers with which pandas computes.
+
+    Parameters
+    ----------
+    operation
+        An operation of two operands, or of the name of a method and two operands.
+    """
+
+    def __init__(self, operation: Callable[..., Any]) -> None:
+        self.operation = operation
+        self.__name__ = funcname(operation)  # the prefix of Dask's keys
+
+    def __dask_tokenize__(self) -> Any:
+        return normalize_token((type(self).__name__, self.operation))
+
+    def __call__(self, *operands: Any, **kwargs: Any) -> Any:
+        """The result for one partition."""
+        name = operands[0] if isinstance(operands[0], str) else self.__name__
+        kind = "float64" if name in _DIVISIONS else _kind_of_number(operands)
+        return self.operation(*(_converted(each, kind, divides=name in _DIVISIONS) for each in operands), **kwargs)
+
+
+def is_converted(expression: Any) -> bool:
+    """Whether an operand of an expression on GPUs has booleans or small integers."""
+    return any(
+        _is_boolean(dtype) or _is_small(dtype)
+        for part in expression.dependencies()
+        if part.ndim
+        for _, dtype in _dtypes(part._meta)  # noqa: SLF001
+    )
+
+
+def _kind_of_number(operands: tuple[Any, ...]) -> str:
+    """The dtype for booleans beside the numbers among the operands; empty if there is none."""
+    numbers = [each for each in operands if isinstance(each, int | float | np.number) and not isinstance(each, bool)]
+    if any(isinstance(each, float | np.floating) for each in numbers):
+        return "float64"
+    return "int64" if numbers else ""
+
+
+def _converted(operand: Any, kind: str, *, divides: bool) -> Any:
+    if not kind or not is_type_of_gpu(type(operand)) or not getattr(operand, "ndim", 0):
+        return operand
+    chosen = {
+        name: kind if isinstance(dtype, np.dtype) else kind.capitalize()
+        for name, dtype in _dtypes(operand)
+        if _is_boolean(dtype) or (divides and _is_small(dtype))
+    }
+    if not chosen:
+        return operand
+    return operand.astype(chosen if operand.ndim > 1 else next(iter(chosen.values())))
+
+
+def _dtypes(operand: Any) -> Iterator[tuple[Any, Any]]:
+    """The names and dtypes of the columns."""
+    yield from operand.dtypes.items() if operand.ndim > 1 else [(None, getattr(operand, "dtype", None))]
+
+
+def _is_boolean(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype | pd.BooleanDtype) and dtype.kind == "b"
+
+
+def _is_small(dtype: Any) -> bool:
+    """Whether these are integers of which cuDF makes floating-point numbers of 32 bits."""
+    if isinstance(dtype, pd.api.extensions.ExtensionDtype):
+        dtype = getattr(dtype, "numpy_dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize < 8
