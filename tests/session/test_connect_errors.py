@@ -8,6 +8,7 @@ import struct
 import sys
 import threading
 
+import dask.config
 import psutil
 import pytest
 from distributed import Security
@@ -139,7 +140,8 @@ def test_options_of_workers_are_passed_on_with_their_values_in_any_order(option,
         with monkeypatch.context() as patch:
             given = {}
             patch.setattr("distributed.cli.dask_worker.main.invoke", lambda context: given.update(context.params))
-            with pytest.raises(SystemExit) as raised:
+            patch.setenv("CUDA_VISIBLE_DEVICES", "")  # the command sets both
+            with dask.config.set({"distributed.diagnostics.nvml": False}), pytest.raises(SystemExit) as raised:
                 start_workers(["worker", "--cpu", *arguments])
             assert raised.value.code == 0
             return given
