@@ -43,7 +43,7 @@ def import_class(cluster_class: ClusterClass) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        extra = _EXTRAS.get(getattr(error, "name", None) or "")
+        extra = _EXTRAS.get((getattr(error, "name", None) or "").partition(".")[0])
         raise ClusterStartError(
             f"The class {cluster_class.path} of this profile is not in the kernel's environment: {error}.",
             f"Type: {pip_install(extra)} and restart the kernel." if extra else "Ask the administrator of the server.",
