@@ -18,6 +18,7 @@ from others import OthersCluster
 from jupyter_gpudask.errors import ConnectError, SpecError
 from jupyter_gpudask.protocol.cluster.credentials import read_credentials
 from jupyter_gpudask.session.joined.check import check_scheduler
+from jupyter_gpudask.session.joined.gateway import locate
 from jupyter_gpudask.session.joined.target import parse_target
 from jupyter_gpudask.session.session import Session
 from jupyter_gpudask.worker.command import main as start_workers
@@ -82,6 +83,12 @@ def credentials(tmp_path_factory):
             "--start-timeout 'soon' is not allowed: give seconds above 0",
         ),
         ({"scheduler_file": "/no/file.json"}, "The scheduler file /no/file.json cannot be read: No such file"),
+        ({"address": "gateway://"}, "The address 'gateway://' is not allowed"),
+        ({"address": "gateway://h/a/b"}, "The address 'gateway://h/a/b' is not allowed"),
+        (
+            {"address": "gateway://name", "security": "file"},
+            "The credentials of gateway://name are those that the Gateway gives. Leave out --security.",
+        ),
         ({"address": "tls://h:1"}, "A tls:// address needs credentials, and Dask's configuration has none."),
         ({"address": "tls://h:1", "security": "/no/file"}, "The file /no/file of --security cannot be read: No such"),
     ],
@@ -111,6 +118,28 @@ def test_the_files_of_credentials_are_checked_and_never_shown(tmp_path, credenti
     assert "PRIVATE" not in repr(text) + repr(text.security)
     path = parse_target("tls://h:1", security=str(credentials / "ours.yaml"))
     assert path.security.tls_client_key == text.security.tls_client_key
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "has_host"),
+    [
+        ("gateway://a1b2", "a1b2", False),
+        ("gateway://dask.a1b2/", "dask.a1b2", False),
+        ("gateway://10.0.0.1:8786/dask.a1b2", "dask.a1b2", True),
+        ("tcp://10.0.0.1:8786", "", True),
+    ],
+)
+def test_a_cluster_of_dask_gateway_is_known_by_its_name(address, name, has_host):
+    target = parse_target(address)
+    assert (target.gateway_cluster, target.has_host) == (name, has_host)
+    if has_host:
+        assert target.host_and_port == ("10.0.0.1", 8786)
+
+
+def test_a_cluster_of_dask_gateway_without_its_package_is_a_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask_gateway", None)
+    with pytest.raises(ConnectError, match=r"gateway://a needs dask-gateway, .*Type: %pip install .*\[gateway\]"):
+        asyncio.run(locate(parse_target("gateway://a")))
 
 
 @pytest.mark.parametrize(
