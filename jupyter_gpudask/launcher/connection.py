@@ -162,6 +162,9 @@ class ClusterConnection:
     async def report_automatic(self, *, on: bool) -> None:
         """Report nothing: only a Jupyter server shows it."""
 
+    async def report_cell(self, fallback_blocks: int) -> None:
+        """Report nothing: only a Jupyter server counts cells."""
+
     async def keep(self) -> str:
         """Nobody: only a Jupyter server asks an idle cluster for its GPUs."""
         return ""

@@ -111,7 +111,7 @@ class GpuDaskMagics(Magics):
             %gpudask fallbacks                 what has run on the CPU, because CuPy or cuDF lack it
             %gpudask accelerate                run pandas and scikit-learn on a GPU, without Dask
             %gpudask stop                      close the cluster and release the GPUs
-            %gpudask connect tcp://HOST:8786   use a cluster that somebody else started; tls://... --security FILE
+            %gpudask connect tcp://HOST:8786   use a cluster that somebody else started; also tls://, gateway://NAME
             %gpudask disconnect                leave it as it was
 
         The value of ``start`` has the Dask client as ``client``; it is also Dask's default client.

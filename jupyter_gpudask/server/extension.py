@@ -65,7 +65,9 @@ class GpuDaskExtension(ExtensionApp):
         app = self.serverapp
         assert app is not None
         path = socket_path(Path(app.runtime_dir), os.getpid())
-        self._socket = KernelSocket(self.manager, self._monitor, path, app.base_url)
+        self._socket = KernelSocket(
+            self.manager, self._monitor, path, app.base_url, count_cell=self._prometheus.count_cell
+        )
         await self._socket.open()
         self.manager.hand_over.start()
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
-from ..protocol import Close, Closed, Failed, Keep, Kept, Refused, ReportAutomatic, parse_command
+from ..protocol import Close, Closed, Failed, Keep, Kept, Refused, ReportAutomatic, ReportCell, parse_command
 from ..protocol.messages.attach import Attach, parse_attach
 from ..protocol.messages.dispatch import answer
 from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
@@ -21,12 +21,15 @@ from .clusters.kernels import Interpreter
 from .metrics.cluster_info import DASHBOARD_PATH
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ..protocol import ClusterState
     from .clusters.cluster import KernelCluster
     from .clusters.manager import ClusterManager
     from .metrics.monitor import Monitor
+
+CountCell: TypeAlias = "Callable[[KernelCluster, int], None]"
 
 logger = logging.getLogger(__name__)
 
@@ -46,13 +49,24 @@ class KernelSocket:
         The path of the socket.
     base_url
         The base URL of the server, with a slash at the end.
+    count_cell
+        Called for each cell that a kernel reports, with its cluster and the number of its blocks on the host.
     """
 
-    def __init__(self, manager: ClusterManager, monitor: Monitor, path: Path, base_url: str = "/") -> None:
+    def __init__(
+        self,
+        manager: ClusterManager,
+        monitor: Monitor,
+        path: Path,
+        base_url: str = "/",
+        *,
+        count_cell: CountCell | None = None,
+    ) -> None:
         self._manager = manager
         self._monitor = monitor
         self._path = path
         self._base_url = base_url
+        self._count_cell = count_cell
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -84,7 +98,7 @@ class KernelSocket:
             pid, uid = peer_of(writer.get_extra_info("socket"))
             if uid == os.getuid():
                 stream = MessageStream(reader, writer)
-                await _KernelConnection(self._manager, self._monitor, stream, self._base_url).run()
+                await _KernelConnection(self._manager, self._monitor, stream, self._base_url, self._count_cell).run()
             else:
                 logger.warning("The kernels' socket refused process %s of user %s.", pid, uid)
         except (ConnectionError, TimeoutError):
@@ -97,8 +111,16 @@ class KernelSocket:
 class _KernelConnection:
     """The connection of one kernel, for its cluster."""
 
-    def __init__(self, manager: ClusterManager, monitor: Monitor, stream: MessageStream, base_url: str) -> None:
+    def __init__(
+        self,
+        manager: ClusterManager,
+        monitor: Monitor,
+        stream: MessageStream,
+        base_url: str,
+        count_cell: CountCell | None,
+    ) -> None:
         self._base_url = base_url
+        self._count_cell = count_cell
         self._manager = manager
         self._monitor = monitor
         self._stream = stream
@@ -172,6 +194,9 @@ class _KernelConnection:
             self._stream.send(Closed())
         elif isinstance(command, ReportAutomatic):
             cluster.automatic, self._reported_automatic = command.on, True
+        elif isinstance(command, ReportCell):
+            if self._count_cell is not None:
+                self._count_cell(cluster, command.fallback_blocks)
         elif isinstance(command, Keep):
             wanted_by = "" if cluster.notice is None else cluster.notice.user
             self._manager.keep(cluster.kernel_id)

@@ -53,6 +53,9 @@ class ClusterControl(Protocol):
     async def report_automatic(self, *, on: bool) -> None:
         """Report whether every cell runs as if ``%%gpudask`` stood above it, to a server that shows it."""
 
+    async def report_cell(self, fallback_blocks: int) -> None:
+        """Report that a cell has ended, to a server that counts cells; see `ReportCell`."""
+
     async def keep(self) -> str:
         """Keep the GPUs that somebody waits for; who waits, empty without a notice. `NotOwnedError` if not ours."""
 

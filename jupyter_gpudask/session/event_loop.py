@@ -21,6 +21,10 @@ class EventLoopThread:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="gpudask-loop", daemon=True).start()
 
+    def start(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        """Run `coroutine`, which handles its errors itself, and do not wait for it."""
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
     def run(self, coroutine: Coroutine[Any, Any, _T], while_waiting: Callable[[], None] | None = None) -> _T:
         """Wait for `coroutine` and return its result.
 

@@ -98,6 +98,10 @@ class RunningCluster:
         """
         return self.loop.run(self.process.adapt(minimum, maximum))
 
+    def report_cell(self, fallback_blocks: int) -> None:
+        """Report that a cell has ended, without waiting for it; see `jupyter_gpudask.protocol.ReportCell`."""
+        self.loop.start(self.process.report_cell(fallback_blocks))
+
     def keep(self) -> str:
         """Keep the GPUs of the idle cluster, which somebody waits for.
 

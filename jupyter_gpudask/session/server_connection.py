@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoClusterError
 from ..launcher.cluster_process import ClusterProcess
 from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
-from ..protocol import Close, ClusterSpec, Failed, Keep, Kept, ReportAutomatic, parse_event
+from ..protocol import Close, ClusterSpec, Failed, Keep, Kept, ReportAutomatic, ReportCell, parse_event
 from ..protocol.messages.attach import Attach
 from ..protocol.messages.transport import COMMAND_LIMIT, EVENT_LIMIT, MessageStream
 from ..protocol.messages.unix_socket import connect_socket, socket_path
@@ -90,6 +90,11 @@ class ServerCluster(ClusterConnection):
         """Report to the server whether every cell runs as if ``%%gpudask`` stood above it."""
         with contextlib.suppress(ClusterLostError):  # which the next use of the cluster reports
             self._send(ReportAutomatic(on=on))
+
+    async def report_cell(self, fallback_blocks: int) -> None:
+        """Report to the server that a cell has ended."""
+        with contextlib.suppress(ClusterLostError):
+            self._send(ReportCell(fallback_blocks=fallback_blocks))
 
     async def keep(self) -> str:
         """Answer the notice of the server that somebody waits for the GPUs of the idle cluster; who waits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import secrets
 from contextlib import suppress
@@ -10,13 +11,15 @@ from importlib.metadata import version
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
+from distributed.deploy.adaptive import Adaptive
+
 from .. import _version
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ..machine.plan import Plan
 from ..protocol import ClusterClass, ClusterState, Progress, Ready, Start, TlsCredentials
 from ..scheduler.held_results import release_results
 from ..scheduler.worker_failures import WorkerFailuresPlugin
-from .engines.configured import import_class
+from .engines.configured import import_class, parameters_of
 from .engines.kubernetes import KUBE_CLUSTER, kube_options
 from .metrics import Status, read_state
 from .plugins import register_plugins
@@ -45,6 +48,7 @@ class RemoteCluster:
     def __init__(self, request: Start, cluster_class: ClusterClass) -> None:
         self._request, self._class = request, cluster_class
         self._cluster: Any = None
+        self._adaptive: Any = None
         self._client: Any = None
         self._wanted = request.spec.workers or cluster_class.options.get("n_workers", 1)
         self._engine: Literal["cuda", "cpu"] = "cuda" if request.spec.engine == "cuda" else "cpu"
@@ -71,7 +75,7 @@ class RemoteCluster:
                 await self._start()
                 await self._connect()
                 missing = f"none has reached the scheduler that {self._class.path} has started"
-                await self._cluster.scale(self._wanted)
+                await _awaited(self._cluster.scale(self._wanted))
                 while not (ready := len(await self._on_scheduler(worker_addresses))):
                     await asyncio.sleep(0.1)
         except TimeoutError:
@@ -98,7 +102,7 @@ class RemoteCluster:
     async def _start(self) -> None:
         class_ = import_class(self._class)
         try:
-            self._cluster = class_(**self._options(), asynchronous=True)
+            self._cluster = class_(**self._options(class_), asynchronous=True)
             await self._cluster
         except GpuDaskError:
             raise
@@ -106,11 +110,11 @@ class RemoteCluster:
             said = str(error).rstrip(".") or type(error).__name__
             raise ClusterStartError(f"{self._class.path} does not start: {said}.") from None
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, class_: Any) -> dict[str, Any]:
         """The arguments of the class."""
         options = {name: value for name, value in self._class.options.items() if name != "n_workers"}
         if self._class.path != KUBE_CLUSTER:
-            return options
+            return options | ({"n_workers": self._wanted} if "n_workers" in parameters_of(class_) else {})
         name = f"jupyter-gpudask-{secrets.token_hex(5)}"
         return kube_options(options, name, self._wanted, gpu=self._engine == "cuda")
 
@@ -148,14 +152,21 @@ class RemoteCluster:
     async def scale(self, workers: int) -> None:
         """Scale to `workers` workers, which ends `adapt`; new ones start later."""
         check_limit(workers, self._request.max_workers)
-        await self._ask(self._cluster.scale(workers))
+        self._stop_adapting()
+        await self._ask(_awaited(self._cluster.scale(workers)))
         self._wanted, self._range = workers, None
 
     async def adapt(self, minimum: int, maximum: int) -> None:
         """Let the number of workers follow the work, within a range."""
         check_limit(maximum, self._request.max_workers)
-        await self._ask(self._cluster.adapt(minimum=minimum, maximum=maximum))
+        self._stop_adapting()
+        self._adaptive = await self._ask(_awaited(self._cluster.adapt(minimum=minimum, maximum=maximum)))
         self._wanted, self._range = minimum, (minimum, maximum)
+
+    def _stop_adapting(self) -> None:
+        """End the adaptation of Dask's base class, which runs in this process; other classes end theirs themselves."""
+        if isinstance(self._adaptive, Adaptive):
+            self._adaptive.stop()
 
     async def log(self, worker: str, lines: int) -> str:
         """The last lines of the log that a worker keeps in memory; empty if there is no such worker."""
@@ -205,7 +216,7 @@ class RemoteCluster:
                 with suppress(OSError, TimeoutError):
                     await self._client.close(timeout=grace / 2)
             if self._cluster is not None:
-                await self._cluster.close()
+                await _awaited(self._cluster.close())
 
     def release(self) -> None:
         """Do nothing: the cluster holds no GPUs of this machine."""
@@ -236,11 +247,18 @@ class RemoteCluster:
         )
 
     def _credentials(self) -> TlsCredentials | None:
-        """The credentials of dask-gateway: one certificate, which has signed itself, for all sides."""
         security = self._security
-        if security is None or not hasattr(security, "tls_cert"):
+        if hasattr(security, "tls_cert"):  # of dask-gateway: one certificate, which has signed itself, for all sides
+            return TlsCredentials(ca=security.tls_cert, certificate=security.tls_cert, key=security.tls_key)
+        if not getattr(security, "tls_client_cert", None):
             return None
-        return TlsCredentials(ca=security.tls_cert, certificate=security.tls_cert, key=security.tls_key)
+        ca, certificate, key = security.tls_ca_file, security.tls_client_cert, security.tls_client_key
+        return TlsCredentials(ca=ca, certificate=certificate, key=key)
+
+
+async def _awaited(result: Any) -> Any:
+    """The result of a method that is asynchronous in some classes only."""
+    return await result if inspect.isawaitable(result) else result
 
 
 # What follows runs in the process of the scheduler.

@@ -58,7 +58,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 threading.Thread(target=_end_with_standard_input, daemon=True).start()
     except GpuDaskError as error:
         parser.exit(1, f"{error}\n")
+    if given.cpu:
+        _hide_gpus()
     command([*worker_options(gpu=not given.cpu), *others], prog_name=_PROGRAM)
+
+
+def _hide_gpus() -> None:
+    """Let this process and its workers see no GPU, also where the machine has some."""
+    import dask.config
+
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    dask.config.set({"distributed.diagnostics.nvml": False})  # Dask's metrics would be those of the first GPU
 
 
 def _names_one_scheduler(command: Any, arguments: Sequence[str]) -> bool:

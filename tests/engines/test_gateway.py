@@ -23,9 +23,10 @@ def server(tmp_path_factory):
     """A Jupyter server with profiles of a Gateway."""
     pytest.importorskip("dask_gateway_server", reason="run make test-engines")
     credentials = {"DASK_GATEWAY__AUTH__KWARGS": json.dumps({"password": GatewayServer.password})}
-    environment = {**os.environ, **credentials}
     with tempfile.TemporaryDirectory() as folder:
         gateway = GatewayServer(Path(folder), dict(os.environ))
+        addresses = {f"DASK_GATEWAY__{name.upper()}": gateway.options[name] for name in ("address", "proxy_address")}
+        environment = {**os.environ, **credentials, **addresses}
 
         def profile(**options):
             return {"class": "dask_gateway.GatewayCluster", "start_timeout": 90, "options": gateway.options | options}
@@ -39,6 +40,7 @@ def server(tmp_path_factory):
             "no-scheduler-address": profile(proxy_address=f"127.0.0.1:{free_port()}") | {"start_timeout": 8},
         }
         server = Server(tmp_path_factory.mktemp("server"), f"--GpuDask.profiles={profiles!r}", environment=environment)
+        server.gateway = gateway
         try:
             yield server
         finally:
@@ -119,3 +121,56 @@ def test_a_wrong_password_is_a_sentence_that_does_not_show_it(kernel):
     assert "dask_gateway.GatewayCluster does not start: " in said
     assert "Authentication failed" in said or "401" in said
     assert "a-wrong-password" not in said
+
+
+@pytest.fixture
+def others(server, kernel):  # noqa: ARG001 - which ends later, and then finds no cluster
+    """The kernel of somebody else, who has started a cluster with one worker without this package's magics."""
+    with kernel_of(server) as others:
+        others.ok("import dask_gateway\ncluster = dask_gateway.Gateway().new_cluster()", timeout=LIMIT)
+        others.ok("cluster.scale(1)\nclient = cluster.get_client(set_as_default=False)")
+        others.ok(f"client.wait_for_workers(1, timeout={LIMIT})", timeout=LIMIT)
+        yield others
+        others.ok("cluster.shutdown()", timeout=LIMIT)
+
+
+def test_a_cluster_of_somebody_else_is_joined_by_its_name_used_and_left(others, kernel):
+    name, address = eval(others.ok("cluster.name, cluster.scheduler_address").value)  # noqa: S307
+    connected = kernel.ok(f"joined = %gpudask connect gateway://{name}\nprint(joined)", timeout=LIMIT).printed
+    assert f"Connected to 1 worker at {address}" in connected
+    assert "does not use TLS" not in connected
+    cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones((400, 400), chunks=100).sum().compute()")
+    assert "160000" in cell.value
+    key = kernel.ok("print(joined.client.security.tls_key)").printed.split("\n")[1]
+    assert key not in connected + kernel.ok("joined").value + str(list(map(command_line, psutil.process_iter())))
+    assert "It is not stopped from here." in kernel.run("%gpudask stop").error_value
+    kernel.ok("%gpudask disconnect")
+    again = kernel.ok(f"joined = %gpudask connect {address}\nprint(joined)", timeout=LIMIT).printed
+    assert "Connected to 1 worker" in again
+    kernel.ok("%gpudask disconnect")
+    assert others.ok("client.submit(lambda: 41).result()", timeout=LIMIT).value == "41"
+    assert (
+        "gpudask-joined"
+        not in others.ok("client.run_on_scheduler(lambda dask_scheduler: str(dask_scheduler.plugins))").value
+    )
+
+
+def test_a_cluster_that_cannot_be_joined_is_a_sentence(others, kernel):
+    def refusal(name):
+        return kernel.run(f"%gpudask connect gateway://{name}", timeout=LIMIT).error_value
+
+    name, address = eval(others.ok("cluster.name, cluster.scheduler_address").value)  # noqa: S307
+    assert "does not give access to the cluster nothing: Cluster nothing not found. Check the name" in refusal(
+        "nothing"
+    )
+    reason = refusal(f"127.0.0.1:1/{name}")
+    assert f"has the scheduler of the cluster {name} at {address}, not at gateway://127.0.0.1:1/{name}." in reason
+    kernel.ok("import dask.config")
+    kernel.ok("before = dask.config.set({'gateway.auth.kwargs': {'password': 'a-wrong-password'}})")
+    reason = refusal(name)
+    assert f"does not give access to the cluster {name}: " in reason
+    assert "a-wrong-password" not in reason
+    kernel.ok(f"before = dask.config.set({{'gateway.address': 'http://127.0.0.1:{free_port()}'}})")
+    assert "Cannot connect to host 127.0.0.1" in refusal(name)
+    kernel.ok("before = dask.config.set({'gateway.address': None})")
+    assert "Set gateway.address and gateway.auth in Dask's configuration." in refusal(name)

@@ -101,6 +101,19 @@ def test_a_host_can_have_several_workers_and_a_start_may_use_fewer_hosts(kernel)
     assert kernel.ok(f"len({names})").value == "4"
 
 
+def test_the_number_of_workers_follows_the_work(server, kernel):
+    kernel.ok("started = %gpudask start --profile ssh --workers 1", timeout=LIMIT)
+    workers = lambda: len(server.cluster(kernel)["state"]["workers"])  # noqa: E731
+    assert workers() == 1
+    assert "Adaptive: 1 to 2 workers" in kernel.ok("shown = %gpudask adapt 1 2\nprint(shown)", timeout=LIMIT).printed
+    kernel.ok("import time\nfutures = started.client.map(lambda i: time.sleep(1), range(60), pure=False)")
+    wait_until(lambda: workers() == 2, LIMIT)
+    kernel.ok("del futures")
+    wait_until(lambda: workers() == 1, LIMIT)
+    refused = kernel.run("%gpudask adapt 1 3")
+    assert "3 workers were requested, and the hosts of this profile have 2." in refused.error_value + refused.printed
+
+
 def test_workers_end_if_the_supervisor_is_killed(server, kernel):
     kernel.ok("started = %gpudask start --profile ssh", timeout=LIMIT)
     psutil.Process(server.cluster(kernel)["pid"]).kill()

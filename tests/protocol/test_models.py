@@ -6,6 +6,7 @@ import pytest
 
 from jupyter_gpudask.errors import OptionConflictError, ProtocolError, SpecError
 from jupyter_gpudask.protocol import (
+    ClassProfile,
     ClusterSpec,
     ClusterState,
     Command,
@@ -139,3 +140,16 @@ def test_every_option_with_an_invalid_value_is_reported():
     with pytest.raises(SpecError) as raised:
         ClusterSpec.parse({"threads": 0})
     assert raised.value.others == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "engine"),
+    [
+        ({"options": {"worker_class": "dask_cuda.CUDAWorker"}}, "cuda"),
+        ({"options": {"worker_class": "dask_cuda.CUDAWorker"}, "engine": "cpu"}, "cpu"),
+        ({"options": {"worker_class": "distributed.Nanny"}}, "cpu"),
+        ({}, "cpu"),
+    ],
+)
+def test_a_profile_whose_workers_are_those_of_dask_cuda_is_one_for_gpus(entry, engine):
+    assert ClassProfile.model_validate({"class": "distributed.SSHCluster"} | entry).engine == engine

@@ -8,6 +8,7 @@ import struct
 import sys
 import threading
 
+import dask.config
 import psutil
 import pytest
 from distributed import Security
@@ -17,6 +18,7 @@ from others import OthersCluster
 from jupyter_gpudask.errors import ConnectError, SpecError
 from jupyter_gpudask.protocol.cluster.credentials import read_credentials
 from jupyter_gpudask.session.joined.check import check_scheduler
+from jupyter_gpudask.session.joined.gateway import locate
 from jupyter_gpudask.session.joined.target import parse_target
 from jupyter_gpudask.session.session import Session
 from jupyter_gpudask.worker.command import main as start_workers
@@ -81,6 +83,12 @@ def credentials(tmp_path_factory):
             "--start-timeout 'soon' is not allowed: give seconds above 0",
         ),
         ({"scheduler_file": "/no/file.json"}, "The scheduler file /no/file.json cannot be read: No such file"),
+        ({"address": "gateway://"}, "The address 'gateway://' is not allowed"),
+        ({"address": "gateway://h/a/b"}, "The address 'gateway://h/a/b' is not allowed"),
+        (
+            {"address": "gateway://name", "security": "file"},
+            "The credentials of gateway://name are those that the Gateway gives. Leave out --security.",
+        ),
         ({"address": "tls://h:1"}, "A tls:// address needs credentials, and Dask's configuration has none."),
         ({"address": "tls://h:1", "security": "/no/file"}, "The file /no/file of --security cannot be read: No such"),
     ],
@@ -113,6 +121,28 @@ def test_the_files_of_credentials_are_checked_and_never_shown(tmp_path, credenti
 
 
 @pytest.mark.parametrize(
+    ("address", "name", "has_host"),
+    [
+        ("gateway://a1b2", "a1b2", False),
+        ("gateway://dask.a1b2/", "dask.a1b2", False),
+        ("gateway://10.0.0.1:8786/dask.a1b2", "dask.a1b2", True),
+        ("tcp://10.0.0.1:8786", "", True),
+    ],
+)
+def test_a_cluster_of_dask_gateway_is_known_by_its_name(address, name, has_host):
+    target = parse_target(address)
+    assert (target.gateway_cluster, target.has_host) == (name, has_host)
+    if has_host:
+        assert target.host_and_port == ("10.0.0.1", 8786)
+
+
+def test_a_cluster_of_dask_gateway_without_its_package_is_a_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask_gateway", None)
+    with pytest.raises(ConnectError, match=r"gateway://a needs dask-gateway, .*Type: %pip install .*\[gateway\]"):
+        asyncio.run(locate(parse_target("gateway://a")))
+
+
+@pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [
         (["worker", "--cpu"], 2, "Give an address or --scheduler-file."),
@@ -139,7 +169,8 @@ def test_options_of_workers_are_passed_on_with_their_values_in_any_order(option,
         with monkeypatch.context() as patch:
             given = {}
             patch.setattr("distributed.cli.dask_worker.main.invoke", lambda context: given.update(context.params))
-            with pytest.raises(SystemExit) as raised:
+            patch.setenv("CUDA_VISIBLE_DEVICES", "")  # the command sets both
+            with dask.config.set({"distributed.diagnostics.nvml": False}), pytest.raises(SystemExit) as raised:
                 start_workers(["worker", "--cpu", *arguments])
             assert raised.value.code == 0
             return given

@@ -230,18 +230,41 @@ def test_a_worker_without_this_package_starts_and_gets_no_task_of_the_kernel(joi
     assert joined.ok("int(da.ones(30, chunks=1).sum().compute())").value == "30"
 
 
-def test_a_worker_with_another_cupy_is_refused_before_the_first_task(joined, other, cluster, tmp_path):
-    package = tmp_path / "cupy"
-    package.mkdir()
-    (package / "__init__.py").write_text("__version__ = '13.0.0'\nclass ndarray: pass")
-    environment = fake_gpu_environment(CUDA_VISIBLE_DEVICES="0", FAKE_GPU_PACKAGES="")
+@pytest.mark.parametrize(
+    ("package", "settings", "line", "sentence"),
+    [
+        ("cupy = '13.0.0'", {}, CELL, r"The kernel has cupy 14.2.0, and the worker tcp://\S+ has cupy 13.0.0."),
+        ("", {}, CELL, r"The kernel has cupy 14.2.0, and the worker tcp://\S+ cannot import cupy."),
+        (
+            "cudf = '25.2.0'",
+            {},
+            "%%gpudask --array numpy",
+            r"The kernel has cudf of an unknown version, and the worker tcp://\S+ has cudf 25.2.0.",
+        ),
+        (
+            "",
+            {"CUDA_VISIBLE_DEVICES": ""},
+            CELL,
+            r"A GPU cell needs a GPU on every worker, and the worker tcp://\S+ has none. Use workers with GPUs, or run",
+        ),
+    ],
+    ids=["another CuPy", "no CuPy", "another cuDF", "no GPU"],
+)
+def test_a_worker_that_cannot_run_a_cell_is_refused_before_the_first_task(
+    joined, other, cluster, tmp_path, package, settings, line, sentence
+):
+    if package:
+        name, version = package.split(" = ")
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"__version__ = {version}\nclass ndarray: pass")
+    environment = fake_gpu_environment(**{"CUDA_VISIBLE_DEVICES": "0", "FAKE_GPU_PACKAGES": ""} | settings)
     environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"
     worker = cluster.add_worker("old", environment=environment)
     try:
         other.wait_for_workers(3, timeout=60)
         tasks = len(other.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks)))
-        reply = joined.run(f"{CELL}\nda.ones(3).compute()")
-        assert re.search(r"The kernel has cupy 14.2.0, and the worker tcp://\S+ has cupy 13.0.0.", reply.error_value)
+        reply = joined.run(f"{line}\nda.ones(3).compute()")
+        assert re.search(sentence, reply.error_value)
         assert len(other.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))) == tasks
         assert joined.ok("%%gpudask --array numpy --dataframe pandas\nint(da.ones(3).sum().compute())").value == "3"
     finally:

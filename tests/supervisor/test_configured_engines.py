@@ -2,25 +2,72 @@
 
 import asyncio
 import os
+import re
 import sys
 
 import pytest
 
-from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, LimitError
+from jupyter_gpudask.errors import ClusterStartError, GpuUnavailableError, LimitError, SpecError
 from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, JobState, Start
 from jupyter_gpudask.protocol.cluster.missing_workers import describe_jobs
+from jupyter_gpudask.supervisor.engines import ssh
 from jupyter_gpudask.supervisor.engines.configured import import_class
-from jupyter_gpudask.supervisor.engines.ssh import check_capacity
+from jupyter_gpudask.supervisor.engines.kubernetes import KUBE_CLUSTER
+from jupyter_gpudask.supervisor.engines.ssh import RemoteWorkers, check_capacity
 from jupyter_gpudask.supervisor.remote_cluster import RemoteCluster
 from jupyter_gpudask.supervisor.scaling import check_limit
 
 
-def test_a_package_that_is_missing_is_a_sentence_with_the_command_that_installs_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dask_jobqueue", None)
-    with pytest.raises(ClusterStartError, match=r"dask_jobqueue\.SLURMCluster .*%pip install .*\[slurm\]"):
-        import_class(ClusterClass(path="dask_jobqueue.SLURMCluster"))
+@pytest.mark.parametrize(
+    ("path", "extra"),
+    [
+        ("dask_jobqueue.SLURMCluster", "slurm"),
+        ("dask_gateway.GatewayCluster", "gateway"),
+        (KUBE_CLUSTER, "kubernetes"),
+    ],
+)
+def test_a_package_that_is_missing_is_a_sentence_with_the_command_that_installs_it(monkeypatch, path, extra):
+    package = path.partition(".")[0]
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ClusterStartError) as raised:
+        import_class(ClusterClass(path=path))
+    assert f"The class {path} of this profile is not in the kernel's environment: " in str(raised.value)
+    assert re.search(rf"Type: %pip install .*\[{extra}\].* and restart the kernel\.$", str(raised.value))
+
+
+def test_an_unknown_class_is_a_sentence():
     with pytest.raises(ClusterStartError, match=r"Ask the administrator of the server\."):
         import_class(ClusterClass(path="no_such_package.Cluster"))
+
+
+def test_without_asyncssh_the_workers_on_hosts_are_a_sentence_with_the_command_that_installs_it(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "asyncssh", None)
+
+    async def start():
+        options = {"gpu": False, "security": None, "logs": tmp_path, "connect_options": {}, "kwargs": {}}
+        workers = RemoteWorkers("tls://h:1", "10.0.0.1", worker_class="", **options)
+        await workers.start()
+
+    with pytest.raises(ClusterStartError, match=r"needs asyncssh, .* lacks\. Type: %pip install .*\[ssh\]"):
+        asyncio.run(start())
+
+
+@pytest.mark.parametrize(
+    ("engine", "worker_class", "allowed"),
+    [
+        ("cpu", "dask_cuda.CUDAWorker", 'distributed.Nanny, which is that of "engine": "cpu"'),
+        ("cuda", "distributed.Nanny", 'dask_cuda.CUDAWorker, which is that of "engine": "cuda"'),
+        ("cuda", "mine.Worker", 'dask_cuda.CUDAWorker, which is that of "engine": "cuda"'),
+    ],
+)
+def test_workers_on_hosts_of_another_class_than_that_of_the_engine_are_refused(tmp_path, engine, worker_class, allowed):
+    options = {"hosts": ["10.0.0.1", "10.0.0.2"], "worker_class": worker_class}
+    with pytest.raises(SpecError) as raised:
+        ssh.make_cluster(options, ClusterSpec.parse({"engine": engine}), {}, tmp_path)
+    said = str(raised.value)
+    assert said.startswith(f"The option worker_class of the profile {worker_class!r} is not allowed: give {allowed}")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.displayhook import DisplayHook
 
+from ...fallback.log import fallback_log
 from ..views.base import show_note
 from .footer import Footer
 from .interrupt import Interruption, cancel_on_interrupt
@@ -69,6 +70,7 @@ def cell_context(
     outside = host_collections(source, shell.user_ns, backends) if on_gpus else {}
     record = settings.record_of(arguments, on_gpus=on_gpus)
     with ExitStack() as stack:
+        stack.callback(_report_end, session, record.id)  # called last, when the fallbacks of the cell are counted
         stack.enter_context(default_client.computing_on(cluster.client))
         line, interruption = None, Interruption()
         if settings.footer and not DisplayHook.semicolon_at_end_of_expression(source):
@@ -90,6 +92,11 @@ def cell_context(
         if line is not None:
             stack.enter_context(line.live())  # left first, so that cancelled tasks do not count as done
         yield
+
+
+def _report_end(session: Session, cell: str) -> None:
+    if session.cluster is not None:
+        session.cluster.report_cell(sum(fallback_log.blocks_of(cell).values()))
 
 
 @contextmanager

@@ -73,7 +73,7 @@ def _lines_of_joined(joined: Joined) -> list[str]:
     lines = []
     if joined.stand_in:
         lines.append(f"{joined.stand_in} Cells run with NumPy and pandas.")
-    if not joined.address.startswith("tls://"):
+    if joined.address.startswith("tcp://"):
         lines.append("This cluster does not use TLS: everyone who can reach its ports can connect to it.")
     if joined.dashboard:
         lines.append(f"Dask's dashboard: {joined.dashboard}")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+CUDA_WORKER = "dask_cuda.CUDAWorker"
+"""The ``worker_class`` with which Dask's own classes, such as `distributed.SSHCluster`, start workers with GPUs."""
 
 
 class ClusterClass(BaseModel):
@@ -40,7 +43,8 @@ class ClassProfile(BaseModel):
     Attributes
     ----------
     engine
-        ``cuda`` if its workers have GPUs, CuPy and cuDF, which cells then use; else ``cpu``.
+        ``cuda`` if its workers have GPUs, CuPy and cuDF, which cells then use; else ``cpu``. The default is ``cuda`` if
+        the option ``worker_class`` is `CUDA_WORKER`.
     start_timeout
         Seconds for all workers to start.
     """
@@ -52,3 +56,11 @@ class ClassProfile(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     engine: Literal["cuda", "cpu"] = "cpu"
     start_timeout: float = Field(120.0, gt=0, le=3600)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_engine(cls, entry: Any) -> Any:
+        match entry:
+            case {"options": {"worker_class": worker_class}} if worker_class == CUDA_WORKER:
+                return {"engine": "cuda"} | entry
+        return entry

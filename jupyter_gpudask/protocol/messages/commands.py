@@ -130,6 +130,19 @@ class ReportAutomatic(_Command):
     on: bool
 
 
+class ReportCell(_Command):
+    """Report that a cell has ended; a kernel sends it to its Jupyter server, which counts it; it has no answer.
+
+    Attributes
+    ----------
+    fallback_blocks
+        How many blocks it has computed on the host because CuPy or cuDF lack the operation.
+    """
+
+    type: Literal["report_cell"] = "report_cell"
+    fallback_blocks: int = Field(0, ge=0, le=10**9)
+
+
 class Keep(_Command):
     """Keep the GPUs of an idle cluster, which somebody waits for.
 
@@ -146,7 +159,19 @@ class Close(_Command):
 
 
 Command = (
-    Start | SendState | Watch | SendLogs | Scale | Adapt | Reset | Release | Rename | ReportAutomatic | Keep | Close
+    Start
+    | SendState
+    | Watch
+    | SendLogs
+    | Scale
+    | Adapt
+    | Reset
+    | Release
+    | Rename
+    | ReportAutomatic
+    | ReportCell
+    | Keep
+    | Close
 )
 
 _commands: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])

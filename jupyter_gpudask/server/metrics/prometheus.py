@@ -61,6 +61,17 @@ class PrometheusMetrics(Collector):
             ["reason"],
             registry=own,
         )
+        self._cells = CounterMetric(
+            "gpudask_cells",
+            "Cells that ended, by whether their cluster has GPUs.",
+            ["engine"],
+            registry=own,
+        )
+        self._fallback_blocks = CounterMetric(
+            "gpudask_fallback_blocks",
+            "Blocks that cells computed on the host because CuPy or cuDF lack the operation.",
+            registry=own,
+        )
         self._own = own
         self._stop_observing = manager.observe(self._on_status)
         registry.register(self)
@@ -69,6 +80,20 @@ class PrometheusMetrics(Collector):
         """Remove the metrics from the registry."""
         self._stop_observing()
         self._registry.unregister(self)
+
+    def count_cell(self, cluster: KernelCluster, fallback_blocks: int) -> None:
+        """Count a cell of a kernel that has ended.
+
+        Parameters
+        ----------
+        cluster
+            The cluster of the kernel.
+        fallback_blocks
+            The number of blocks that the cell computed on the host.
+        """
+        if cluster.ready is not None:
+            self._cells.labels(cluster.ready.engine).inc()
+            self._fallback_blocks.inc(fallback_blocks)
 
     def describe(self) -> Iterable[Metric]:
         """Nothing, so that registering does not read anything."""

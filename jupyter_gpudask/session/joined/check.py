@@ -47,9 +47,10 @@ async def check_scheduler(target: Target) -> dict[str, Any]:
     for name, versions in {"the scheduler": scheduler, **workers}.items():
         _check_versions(name, versions)
     if not identity["workers"]:
+        how = f" Type in a shell: python -m jupyter_gpudask worker {target.address}"
         raise ConnectError(
             f"The scheduler at {target.address} has no workers.",
-            f"Start some, and connect again. Type in a shell: python -m jupyter_gpudask worker {target.address}",
+            f"Start some, and connect again.{'' if target.gateway_cluster else how}",
         )
     return identity
 

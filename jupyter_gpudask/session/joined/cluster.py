@@ -102,6 +102,9 @@ class JoinedCluster:
     async def report_automatic(self, *, on: bool) -> None:
         """Report nothing: the server of this kernel shows that of its own clusters only."""
 
+    async def report_cell(self, fallback_blocks: int) -> None:
+        """Report nothing: the server of this kernel counts cells of its own clusters only."""
+
     async def check_libraries(self, names: Sequence[str]) -> None:
         """Check that the workers can compute what the kernel sends; workers that were checked are not asked again.
 

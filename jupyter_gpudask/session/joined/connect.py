@@ -13,6 +13,7 @@ from ..background_imports import BackgroundImports
 from ..running_cluster import RunningCluster
 from .check import check_scheduler
 from .cluster import JoinedCluster
+from .gateway import locate
 from .target import parse_target
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def connect(
         Called in another thread if the connection is lost.
     """
     target = parse_target(**arguments)
+    if target.gateway_cluster:
+        target = loop.run(locate(target), while_waiting)
     identity = loop.run(check_scheduler(target), while_waiting)
     client = _connect_client(target)
     cluster = JoinedCluster(client, _describe(target, identity, on_gpus=client.is_on_gpus))
@@ -82,8 +85,11 @@ def _describe(target: Target, identity: dict[str, Any], *, on_gpus: bool) -> Joi
 
 
 def _dashboard(target: Target, port: object) -> str:
-    """The address of the dashboard, at the host of the scheduler; empty without the port that it reported."""
-    if not isinstance(port, int):
+    """The address of the dashboard, at the host of the scheduler; empty without the port that it reported.
+
+    That of dask-gateway has a login of its own, and can be reached by its proxy only.
+    """
+    if not isinstance(port, int) or target.gateway_cluster:
         return ""
     # Dask's clients decide so, too.
     scheme = "https" if dask.config.get("distributed.scheduler.dashboard.tls.cert", None) else "http"

@@ -45,6 +45,8 @@ async def diagnose(target: Target, *, is_slow: bool) -> ConnectError | None:
         return ConnectError(
             f"{address} cannot be reached: {reason}.", file or "Check the address, and that a scheduler runs."
         )
+    if target.gateway_cluster:  # its proxy chooses the scheduler by a name that only Dask's connection has
+        return None
     if other == "tls" and target.uses_tls:
         return await _try_credentials(target, host, port)
     if other == "silent":

@@ -13,7 +13,9 @@ from distributed import Security
 from ...errors import ConnectError, SpecError
 from ...protocol.cluster.credentials import read_credentials
 
-_ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):([0-9]{1,5})/?")
+_HOST = r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):(?P<port>[0-9]{1,5})"
+_ADDRESS = re.compile(rf"(?P<protocol>tcp|tls)://{_HOST}/?")
+_GATEWAY = re.compile(rf"gateway://(?:{_HOST}/)?(?P<name>[A-Za-z0-9][\w.-]*)/?")
 _DEFAULT_TIMEOUT = 30.0
 
 
@@ -24,9 +26,10 @@ class Target:
     Attributes
     ----------
     address
-        ``tcp://HOST:PORT`` or ``tls://HOST:PORT``.
+        ``tcp://HOST:PORT`` or ``tls://HOST:PORT``; or for a cluster of dask-gateway ``gateway://HOST:PORT/NAME``, or
+        ``gateway://NAME`` until `jupyter_gpudask.session.joined.gateway.locate` has found it.
     security
-        The credentials; `None` for ``tcp``.
+        The credentials; `None` for ``tcp``, and for a cluster of dask-gateway that is not located yet.
     source
         Where the credentials are from, in words.
     scheduler_id
@@ -44,9 +47,21 @@ class Target:
     @property
     def host_and_port(self) -> tuple[str, int]:
         """The host without brackets, and the port."""
-        match = _ADDRESS.fullmatch(self.address)
+        match = _ADDRESS.fullmatch(self.address) or _GATEWAY.fullmatch(self.address)
         assert match is not None
-        return match[2].strip("[]"), int(match[3])
+        return match["host"].strip("[]"), int(match["port"])
+
+    @property
+    def gateway_cluster(self) -> str:
+        """The name of the cluster of dask-gateway; empty for another scheduler."""
+        match = _GATEWAY.fullmatch(self.address)
+        return "" if match is None else match["name"]
+
+    @property
+    def has_host(self) -> bool:
+        """Whether the address has a host and a port."""
+        match = _GATEWAY.fullmatch(self.address)
+        return match is None or match["host"] is not None
 
     @property
     def uses_tls(self) -> bool:
@@ -62,7 +77,7 @@ def parse_target(
     Parameters
     ----------
     address
-        The address of the scheduler; empty with `scheduler_file`.
+        The address of the scheduler, see `Target`; empty with `scheduler_file`.
     scheduler_file
         The file that ``dask scheduler --scheduler-file`` has written.
     security
@@ -82,11 +97,19 @@ def parse_target(
     scheduler_id = ""
     if scheduler_file:
         address, scheduler_id = _read_scheduler_file(scheduler_file)
+    elif _GATEWAY.fullmatch(address):
+        if security:
+            raise ConnectError(
+                f"The credentials of {address} are those that the Gateway gives.", "Leave out --security."
+            )
+        return Target(address.rstrip("/"), timeout=timeout)
     match = _ADDRESS.fullmatch(address)
-    if match is None or not 0 < int(match[3]) < 2**16:
-        raise SpecError("The address", address, "one such as tcp://10.0.0.1:8786 or tls://gpu-host:8786")
+    if match is None or not 0 < int(match["port"]) < 2**16:
+        raise SpecError(
+            "The address", address, "one such as tcp://10.0.0.1:8786, tls://gpu-host:8786 or gateway://NAME"
+        )
     address = address.rstrip("/")
-    if match[1] == "tcp":
+    if match["protocol"] == "tcp":
         if security:
             raise ConnectError(
                 f"--security {security!r} has credentials for TLS, and {address} does not use TLS.",

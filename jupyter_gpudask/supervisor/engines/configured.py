@@ -1,4 +1,4 @@
-"""Clusters of a class in the administrator's configuration; its scheduler must run in this process."""
+"""Clusters of a class in the administrator's configuration, with the scheduler in this process."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from distributed import LocalCluster, Scheduler, SpecCluster
+from distributed.deploy.cluster import Cluster
 
 from ...errors import ClusterStartError, GpuDaskError, SpecError
 from ...installation import pip_install
 from . import jobs, ssh
-from .kubernetes import KUBE_CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +23,22 @@ _EXTRAS = {"dask_jobqueue": "slurm", "dask_gateway": "gateway", "dask_kubernetes
 """The extra of this package that installs a package of cluster classes."""
 
 
-_REMOTE_SCHEDULERS = frozenset({"dask_gateway.GatewayCluster", KUBE_CLUSTER})
+_GATEWAY_CLUSTER = "dask_gateway.GatewayCluster"
 
 
 def has_remote_scheduler(cluster_class: ClusterClass) -> bool:
-    """Whether the scheduler of the clusters of a supported class runs elsewhere; see `RemoteCluster`."""
-    return cluster_class.path in _REMOTE_SCHEDULERS
+    """Whether the scheduler of the clusters of a class runs elsewhere; see `RemoteCluster`.
+
+    That is so for Dask's base class of clusters, except for `distributed.SpecCluster`, which mostly starts its
+    scheduler in this process; and for dask-gateway, whose class has no base class.
+    """
+    if cluster_class.path == _GATEWAY_CLUSTER:
+        return True
+    try:
+        class_ = import_class(cluster_class)
+    except Exception:  # noqa: BLE001 - the start imports it again, and reports it
+        return False
+    return isinstance(class_, type) and issubclass(class_, Cluster) and not issubclass(class_, SpecCluster)
 
 
 def import_class(cluster_class: ClusterClass) -> Any:
@@ -43,7 +53,7 @@ def import_class(cluster_class: ClusterClass) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        extra = _EXTRAS.get(getattr(error, "name", None) or "")
+        extra = _EXTRAS.get((getattr(error, "name", None) or "").partition(".")[0])
         raise ClusterStartError(
             f"The class {cluster_class.path} of this profile is not in the kernel's environment: {error}.",
             f"Type: {pip_install(extra)} and restart the kernel." if extra else "Ask the administrator of the server.",
@@ -81,8 +91,8 @@ def make_cluster(
     if not isinstance(cluster, SpecCluster) or not _has_scheduler_here(cluster):
         raise ClusterStartError(
             f"{cluster_class.path} creates a cluster whose scheduler runs in another process.",
-            "Use a class with a scheduler in the process that creates it, such as those of dask-jobqueue, or "
-            f"dask_gateway.GatewayCluster or {KUBE_CLUSTER}.",
+            "Use a class with a scheduler in the process that creates it, such as those of dask-jobqueue, or one of "
+            f"another base class, such as {_GATEWAY_CLUSTER}.",
         )
     return cluster
 
@@ -91,7 +101,7 @@ def _make_other(class_: Any, options: dict[str, Any], spec: ClusterSpec, common:
     is_local = isinstance(class_, type) and issubclass(class_, LocalCluster)
     # Options for this machine would prevent workers on other machines from reaching their scheduler.
     ours = common.keys() if is_local else ("asynchronous", "security", "dashboard_address")
-    parameters = _parameters(class_)
+    parameters = parameters_of(class_)
     taken = common.keys() if is_local else parameters
     defaults = {name: common[name] for name in ours if name in taken}
     if options.get("processes") is False:  # else the preload would run in this process
@@ -103,7 +113,7 @@ def _make_other(class_: Any, options: dict[str, Any], spec: ClusterSpec, common:
     return class_(**(defaults | options | {"n_workers": spec.workers}))
 
 
-def _parameters(class_: Any) -> set[str]:
+def parameters_of(class_: Any) -> set[str]:
     """The names of the arguments that a class accepts, including those that it passes on to its bases."""
     names: set[str] = set()
     for base in inspect.getmro(class_) if isinstance(class_, type) else (class_,):
@@ -115,5 +125,5 @@ def _parameters(class_: Any) -> set[str]:
 
 
 def _has_scheduler_here(cluster: SpecCluster) -> bool:
-    class_ = cluster.scheduler_spec.get("cls")
+    class_ = (cluster.scheduler_spec or {}).get("cls")
     return isinstance(class_, type) and issubclass(class_, Scheduler)

@@ -13,9 +13,10 @@ from distributed import Scheduler, SpecCluster, SSHCluster
 from distributed.core import Status
 from distributed.deploy.ssh import Worker
 
-from ...errors import ClusterStartError, GpuUnavailableError
+from ...errors import ClusterStartError, GpuUnavailableError, SpecError
 from ...installation import pip_install
 from ...machine.directories import worker_log
+from ...protocol.cluster.cluster_class import CUDA_WORKER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,19 @@ def make_cluster(options: dict[str, Any], spec: ClusterSpec, common: dict[str, A
         The options that all engines have in common.
     logs
         The directory of the workers' logs.
+
+    Raises
+    ------
+    SpecError
+        The option ``worker_class`` is not that of the engine.
     """
+    worker_class = CUDA_WORKER if spec.engine == "cuda" else "distributed.Nanny"
+    if options.get("worker_class", worker_class) != worker_class:
+        raise SpecError(
+            "The option worker_class of the profile",
+            options["worker_class"],
+            f'{worker_class}, which is that of "engine": "{spec.engine}", or leave it out',
+        )
     defined = SSHCluster(**options, asynchronous=True)  # it checks the options, and gives each worker its own
     here, *others = options["hosts"]
     per_host = (options.get("worker_options") or {}).get("n_workers", 1)

@@ -158,6 +158,47 @@ describe('stopping a cluster', () => {
   });
 });
 
+describe('scaling a cluster', () => {
+  /** Enter a number of workers; what the dialog says about it, and what was requested. */
+  const enter = async (changes: Partial<ICluster>, workers: string) => {
+    const bodies: unknown[] = [];
+    const actions = actionsOn(({ body }) => {
+      bodies.push(body);
+      return new Response(JSON.stringify(cluster(changes)));
+    });
+    const scaling = actions.scale(cluster(changes));
+    await waitForDialog();
+    await rendered();
+    const input = document.querySelector<HTMLInputElement>(
+      '.jp-Dialog input[type="number"]'
+    );
+    Object.getOwnPropertyDescriptor(
+      HTMLInputElement.prototype,
+      'value'
+    )?.set?.call(input, workers);
+    input?.dispatchEvent(new Event('input', { bubbles: true }));
+    await acceptDialog();
+    await rendered();
+    const said = document.querySelector('.jp-Dialog')?.textContent;
+    if (said) {
+      await dismissDialog();
+    }
+    await scaling;
+    return { said, bodies };
+  };
+
+  it('has at most one worker for each GPU of this machine that it holds', async () => {
+    const { said, bodies } = await enter({ gpus: ['GPU-0', 'GPU-1'] }, '3');
+    expect(said).toContain('Enter a whole number from 1 to 2.');
+    expect(bodies).toEqual([]);
+  });
+
+  it('has no such limit if its GPUs are those of other hosts', async () => {
+    const { bodies } = await enter({ engine: 'cuda', gpus: [] }, '3');
+    expect(bodies).toEqual([{ workers: 3 }]);
+  });
+});
+
 describe('a refused start', () => {
   const OFFER = JSON.stringify({ profiles: [], default: cluster().spec });
   const refusal = (field: string): string =>

@@ -9,8 +9,8 @@ import { ICluster, IProblem } from '../model/api';
 import { FieldError } from './field';
 import { SubmitDialog } from './submitDialog';
 
-/** The largest number of workers on the CPU. */
-const MAX_CPU_WORKERS = 256;
+/** The largest number of workers of a cluster that holds no GPUs of this machine. */
+const MAX_WORKERS = 256;
 
 /** A number of workers, or the fewest and the most if it follows the work. */
 export type Workers = number | [minimum: number, maximum: number];
@@ -51,13 +51,12 @@ class ScaleBody extends ReactWidget {
   ) {
     super();
     const range = _cluster.state?.adaptive_range;
-    const most = _cluster.engine === 'cuda' && _cluster.gpus.length;
     const workers = _cluster.state?.workers.length ?? 1;
     this._values = {
       workers: String(workers),
       isAdaptive: Boolean(range),
       minimum: String(range?.[0] ?? 1),
-      maximum: String(range?.[1] ?? (most || workers))
+      maximum: String(range?.[1] ?? (_cluster.gpus.length || workers))
     };
   }
 
@@ -169,14 +168,14 @@ function ScaleForm(props: IScaleFormProps): JSX.Element {
   );
 }
 
-/** The largest number of workers; on GPUs, one for each GPU that the cluster holds. */
+/** The largest number of workers; on GPUs of this machine, one for each that the cluster holds. */
 function maxWorkers(cluster: ICluster): number {
-  return cluster.engine === 'cuda' ? cluster.gpus.length : MAX_CPU_WORKERS;
+  return cluster.gpus.length || MAX_WORKERS;
 }
 
 function limitHint(cluster: ICluster, trans: TranslationBundle): string {
   const max = maxWorkers(cluster);
-  return cluster.engine === 'cuda'
+  return cluster.gpus.length > 0
     ? trans._n(
         'The cluster holds %1 GPU, and each worker needs one. To use more, stop it and start it with options.',
         'From 1 to %1, the number of GPUs that the cluster holds. To use more, stop it and start it with options.',

@@ -20,7 +20,7 @@ PROFILES = {
     "nowhere": {"class": "no_such_package.Cluster"},
     "wrong": {"class": "distributed.LocalCluster", "options": {"n_workers": "many"}},
     "no-cluster": {"class": "collections.OrderedDict"},
-    "elsewhere": {"class": "distributed.deploy.cluster.Cluster"},
+    "elsewhere": {"class": "distributed.SpecCluster"},
 }
 
 
@@ -80,7 +80,7 @@ def test_workers_in_the_supervisors_process_work_and_end_with_it(server, gone):
         ("nowhere", "The class no_such_package.Cluster of this profile is not in the kernel's environment"),
         ("wrong", "distributed.LocalCluster does not start: TypeError: "),
         ("no-cluster", "collections.OrderedDict does not start: ValueError: "),
-        ("elsewhere", "distributed.deploy.cluster.Cluster creates a cluster whose scheduler runs in another process."),
+        ("elsewhere", "distributed.SpecCluster creates a cluster whose scheduler runs in another process."),
     ],
 )
 def test_a_class_that_cannot_create_a_cluster_fails_with_a_reason(server, profile, sentence):

@@ -60,6 +60,11 @@ class KernelsWithGpu(NamedKernels):
         return Interpreter(interpreter.python, self._environment, interpreter.path)
 
 
+def test_a_user_has_a_minute_to_answer():
+    hand_over = ClusterManager(NamedKernels("a"), policy_of(hand_over_after=600)).hand_over
+    assert hand_over.notice_seconds == 60
+
+
 @as_root
 @pytest.mark.cluster
 def test_an_idle_cluster_is_kept_if_its_user_answers_and_else_its_gpu_is_given_to_who_waits(monkeypatch, tmp_path):

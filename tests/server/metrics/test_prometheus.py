@@ -1,6 +1,10 @@
 """The metrics on Jupyter Server's /metrics."""
 
+import getpass
+import json
+import re
 import threading
+from pathlib import Path
 
 import pytest
 from helpers import fake_gpu_environment, wait_until
@@ -10,9 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jupyter_gpudask.errors import ClusterLostError, GpuHeldError
 from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.protocol.api.rest import GpuInfo
 from jupyter_gpudask.server.clusters.cluster import KernelCluster
 from jupyter_gpudask.server.metrics.monitor import Monitor
-from jupyter_gpudask.server.metrics.prometheus import PrometheusMetrics
+from jupyter_gpudask.server.metrics.prometheus import PrometheusMetrics, _gpu_metrics
 
 
 def samples(text):
@@ -69,6 +74,47 @@ def test_a_request_from_another_thread_gets_the_last_readings():
     with_metrics(use)
 
 
+def test_the_dashboard_for_grafana_queries_each_metric_and_no_other():
+    dashboard = json.loads((Path(__file__).parents[3] / "docs" / "grafana.json").read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    queries.append(dashboard["templating"]["list"][1]["query"])
+    queried = {name for query in queries for name in re.findall(r"gpudask_\w+", query)}
+    found = set()
+
+    def use(_, read):
+        gpu = GpuInfo(index=0, uuid="GPU-0", name="H200", memory_used=1, memory_total=2, utilization=50)
+        found.update(metric.name for metric in _gpu_metrics([gpu]))
+        found.update(name for name, *_ in read())
+
+    with_metrics(use)
+    counters = {"gpudask_cluster_failures_total", "gpudask_cells_total"}  # which begin with their first label
+    assert queried <= found | counters
+    others = {"gpudask_cluster_start_seconds_count", "gpudask_cluster_start_seconds_sum"}
+    assert {name for name in found | counters if not name.endswith("_created")} - others == queried
+
+
+HOST_ONLY = """
+import numpy as np, dask.array as da
+def host_only(block):
+    return np.sort(np.asarray(block))
+da.arange(6, chunks=2).map_blocks(host_only, dtype=int).sum().compute()
+"""
+
+
+@pytest.mark.cluster
+def test_kernels_report_their_cells_and_what_these_computed_on_the_host(own_server):
+    server = own_server(environment=fake_gpu_environment(cupy=True))
+    kernel = server.kernel("a.ipynb")
+    assert server.start(kernel, engine="cuda", gpus=1, workers=None)["status"] == "ready"
+    kernel.ok("%load_ext jupyter_gpudask")
+    kernel.ok("%%gpudask --dataframe pandas\n1")
+    kernel.ok(f"%%gpudask --dataframe pandas{HOST_ONLY}")
+    kernel.run("%%gpudask --dataframe pandas\n1 / 0")
+    counts = lambda: samples(server.fetch("metrics", prefix="").text.decode())  # noqa: E731
+    wait_until(lambda: counts().get(("gpudask_cells_total", "cuda")) == 3)
+    assert counts()["gpudask_fallback_blocks_total",] == 3
+
+
 @pytest.mark.cluster
 def test_the_server_reports_held_gpus_and_their_use(own_server):
     server = own_server(environment=fake_gpu_environment())
@@ -91,6 +137,7 @@ def test_the_server_reports_held_gpus_and_their_use(own_server):
     assert by_gpu["gpudask_gpu_memory_total_bytes", "0"] == 140 * 2**30
     assert values["gpudask_cluster_start_seconds_count",] == 1
     assert held(values) == {"busy": 0, "idle": 1}
+    assert {key[2] for key in values if key[0] == "gpudask_gpus_held"} == {getpass.getuser()}
 
     kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start\nimport time")
     kernel.ok("sleeping = started.client.submit(time.sleep, 60)\nNone")

@@ -1,0 +1,93 @@
+"""Clusters of any class whose scheduler runs in another process."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from distributed import Client, Security
+
+from jupyter_gpudask.errors import LimitError
+from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, Start
+from jupyter_gpudask.supervisor.engines.configured import has_remote_scheduler
+from jupyter_gpudask.supervisor.remote_cluster import RemoteCluster
+
+ELSEWHERE = "elsewhere.ElsewhereCluster"
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """The folder of the class, on the import path."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    yield
+    sys.modules.pop("elsewhere", None)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_remote"),
+    [
+        (ELSEWHERE, True),
+        ("dask_gateway.GatewayCluster", True),
+        ("distributed.deploy.Cluster", True),
+        ("distributed.LocalCluster", False),
+        ("distributed.SSHCluster", False),
+        ("collections.OrderedDict", False),
+        ("no_such_package.Cluster", False),
+    ],
+)
+@pytest.mark.usefixtures("module")
+def test_the_base_class_says_whether_the_scheduler_runs_elsewhere(path, is_remote):
+    assert has_remote_scheduler(ClusterClass(path=path)) is is_remote
+
+
+async def use(cluster):
+    """Start a cluster, use it in each way, and close it; the processes that are left."""
+    progress = []
+    ready = await cluster.open(progress.append)
+    created = cluster._cluster
+    try:
+        assert (ready.engine, ready.workers, ready.credentials) == ("cpu", 1, None)
+        assert created.n_workers == 1
+        async with Client(ready.address, asynchronous=True, set_as_default=False) as client:
+            await cluster.scale(2)
+            await client.wait_for_workers(2, timeout=60)
+            assert await client.submit(sum, (40, 1)) == 41
+            assert len((await cluster.state("ready")).workers) == 2
+            with pytest.raises(LimitError):
+                await cluster.scale(4)
+            await cluster.adapt(1, 3)
+            adaptive = created._adaptive
+            assert (await cluster.state("ready")).adaptive_range == (1, 3)
+            await cluster.scale(1)
+            assert adaptive.state == "stopped"
+            assert (await cluster.state("ready")).adaptive_range is None
+    finally:
+        processes = [*created.workers, created._scheduler]
+        await cluster.close(30)
+    return [process for process in processes if process.returncode is None]
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("module")
+def test_a_cluster_of_a_class_of_the_administrator_is_started_scaled_and_closed():
+    class_ = ClusterClass(path=ELSEWHERE, options={"n_workers": 1})
+    spec = ClusterSpec.parse({"engine": "cpu", "profile": "elsewhere", "start_timeout": 60})
+    request = Start(spec=spec, cluster_class=class_, parent=os.getpid(), max_workers=3)
+    assert asyncio.run(use(RemoteCluster(request, class_))) == []
+
+
+def test_the_kernel_gets_the_credentials_of_the_class():
+    class_ = ClusterClass(path=ELSEWHERE)
+    cluster = RemoteCluster(Start(spec=ClusterSpec(), cluster_class=class_, parent=os.getpid()), class_)
+    security = Security(tls_ca_file="ca", tls_client_cert="certificate", tls_client_key="key", require_encryption=True)
+    for given, expected in (
+        (security, ("ca", "certificate", "key")),
+        (SimpleNamespace(tls_cert="certificate", tls_key="key"), ("certificate", "certificate", "key")),
+    ):
+        cluster._cluster = SimpleNamespace(security=given)
+        found = cluster._credentials()
+        assert (found.ca, found.certificate, found.key) == expected
+    cluster._cluster = SimpleNamespace(security=Security())
+    assert cluster._credentials() is None
