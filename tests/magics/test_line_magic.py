@@ -73,8 +73,11 @@ def test_a_cluster_from_start_to_stop(kernel):
     assert kernel.supervisor() == supervisor
 
     status = kernel.ok("%gpudask")
-    assert status.displayed[0].splitlines()[0].split()[:3] == ["worker", "GPU", "busy"]
-    assert len(status.displayed[0].splitlines()) == 4
+    heads, first, _, tasks, *_ = status.displayed[0].splitlines()
+    assert heads.split() == ["worker", "busy", "device", "memory", "pool", "spilled", "memory", "running", "assigned"]
+    assert first.split()[:3] == ["Worker", "0", "–"]
+    assert tasks == "Tasks: 0 running, 0 waiting."
+    assert len(status.displayed[0].splitlines()) == 5
     assert re.fullmatch(r"State at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+", status.displayed[0].splitlines()[-1])
     assert status.html[0].count("<tr>") == 3
     assert kernel.ok("state = %gpudask status\nlen(state.state.workers)").value == "2"
