@@ -333,8 +333,9 @@ def test_a_status_in_a_notebook_is_updated_until_the_cluster_is_closed(kernel):
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("import time\nstarted = %gpudask start --cpu 1", timeout=60)
     shown = kernel.ok("shown = %gpudask status\nshown")
-    *_, row, taken = shown.displayed[0].splitlines()
-    assert row.split()[-1] == "ok"
+    *_, row, tasks, taken = shown.displayed[0].splitlines()
+    assert row.split()[:2] == ["Worker", "0"]
+    assert tasks == "Tasks: 0 running, 0 waiting."
     assert f"{taken}</caption>" in shown.html[0]  # what a saved notebook keeps
     assert kernel.ok("'application/vnd.jupyter.widget-view+json' in shown._repr_mimebundle_()").value == "True"
     kernel.ok("before = shown.widget.value\nbusy = started.client.submit(time.sleep, 4)\ntime.sleep(2.5)")
