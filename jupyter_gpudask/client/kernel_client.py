@@ -19,7 +19,8 @@ from ..overlay.config_overlay import current_record
 from ..overlay.thread_context import in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
 from ..scheduler.held_results import RELEASED
-from ..scheduler.joined_client import JOINED_UPDATE_GRAPH
+from ..scheduler.joined_client import JOINED_BEGIN_CELL, JOINED_UPDATE_GRAPH
+from ..worker.cell_metrics import BEGIN_CELL
 from ..worker.send_interval import send_sooner
 from .all_partitions import with_all_partitions
 from .lost_results import explain_loss
@@ -62,6 +63,14 @@ class KernelClient(OptimizingClient):
     is_joined: bool = False
     around_waits: Callable[[], AbstractContextManager[None]] = staticmethod(nullcontext)
     on_interrupt: Callable[[], None] | None = None
+
+    def begin_cell(self) -> None:
+        """Begin the counters of a cell.
+
+        Nothing waits for that: the message reaches the scheduler, and each worker, before the graphs that are submitted
+        later.
+        """
+        self._send_to_scheduler({"op": JOINED_BEGIN_CELL if self.is_joined else BEGIN_CELL})
 
     async def _reconnect(self) -> None:
         """Override of Dask's method; what it logs belongs to this client."""

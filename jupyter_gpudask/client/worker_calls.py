@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..worker.cell_metrics import BEGIN_CELL, WorkerCellMetrics, take_cell_metrics, total_energy
+from ..worker.cell_metrics import WorkerCellMetrics, take_cell_metrics, total_energy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,13 +34,7 @@ def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -
 class CellMetrics:
     """Device memory and energy of the workers during a cell.
 
-    The counters begin when this is created. Nothing waits for that: the message reaches each worker before the tasks of
-    the graphs that the client submits later.
-
-    Parameters
-    ----------
-    client
-        A client of the cluster.
+    The counters begin with `KernelClient.begin_cell`.
 
     Attributes
     ----------
@@ -50,10 +44,9 @@ class CellMetrics:
         After `finish`, the energy that the GPUs have used, in joules; `None` if it is not known of each.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self) -> None:
         self.peaks: dict[str, int] = {}
         self.energy: float | None = None
-        client._send_to_scheduler({"op": BEGIN_CELL})  # noqa: SLF001 - in the stream of its graphs
 
     def finish(self, client: Client, limit: float) -> None:
         """Read the metrics at the end of the cell.

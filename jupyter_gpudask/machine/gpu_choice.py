@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import GpuHeldError, GpuUnavailableError, LimitError
 from ..quantities import format_bytes
 from . import gpus
-from .leases import LeaseFolder, holders_of
+from .leases import LeaseFolder, holders_of, leases_of_others
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,12 +42,19 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
         if gpu.uuid in holders:
             held.setdefault(" and ".join(holders[gpu.uuid]), []).append(str(gpu.index))
     if held:
-        others = "start on the GPUs that are free with --gpus free, " if free else ""
-        is_own = any(lease.is_own for lease in leases)
-        ask = "Type %gpudask stop there" if is_own else "Ask for it"
+        in_the_way = [lease for lease in leases if any(gpu.uuid in lease.gpus for gpu in concerned)]
         said = ", ".join(f"{_listed(indices)} held by {holder}" for holder, indices in held.items())
-        raise GpuHeldError(f"{said}.", f"{ask}, {others}or start both clusters with --share yes.")
+        raise GpuHeldError(f"{said}.", _way_out(in_the_way, has_free=bool(free)))
     return chosen
+
+
+def _way_out(in_the_way: Sequence[Lease], *, has_free: bool) -> str:
+    """What to type if these leases are in the way of a cluster."""
+    others = "start on the GPUs that are free with --gpus free" if has_free else ""
+    if all(lease.accelerates for lease in in_the_way):  # kernels share with no cluster
+        return f"Restart the kernel there{others and ', or '}{others}."
+    ask = "Type %gpudask stop there" if any(lease.is_own for lease in in_the_way) else "Ask for it"
+    return f"{ask}, {others}{others and ', '}or start both clusters with --share yes."
 
 
 def _listed(indices: Sequence[str]) -> str:
@@ -130,7 +137,12 @@ def check_gpus_of_user(
 
 
 def check_replacement(
-    spec: ClusterSpec, supervisor: int, environment: Mapping[str, str] | None = None, max_gpus: int | None = None
+    spec: ClusterSpec,
+    supervisor: int,
+    environment: Mapping[str, str] | None = None,
+    max_gpus: int | None = None,
+    *,
+    kernel_id: str = "",
 ) -> None:
     """Check that there will be GPUs for `spec` when it replaces the cluster of a supervisor; this blocks.
 
@@ -144,6 +156,8 @@ def check_replacement(
         Environment variables of the kernel, by default those of this process.
     max_gpus
         The largest number of GPUs of a user; `None` for no limit.
+    kernel_id
+        The kernel of the cluster; empty if this process is the kernel.
 
     Raises
     ------
@@ -164,7 +178,7 @@ def check_replacement(
         return
     folder = LeaseFolder()
     leases = folder.read()
-    others = [lease for lease in leases if lease.pid != supervisor]
+    others = [lease for lease in leases_of_others(leases, kernel_id) if lease.pid != supervisor]
     chosen = select_unleased_gpus(spec, visible, others)
     if waiting := folder.wanted_before(None, (gpu.uuid for gpu in wanted_gpus(spec, visible))):
         try:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..worker.interruption import INTERRUPT
+from .cell_tasks import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 _STIMULUS = "gpudask-interrupt"
-_UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
 _RESPONSE_MARGIN = 0.2
 """Seconds that a worker has to respond, in addition to its time to interrupt tasks."""
 UNRESPONSIVE_TIMEOUT = 8.0
@@ -112,12 +112,12 @@ async def count_unfinished(keys: Collection[Any], client: str, dask_scheduler: A
 def _unfinished_below(tasks: Iterable[Any]) -> set[Any]:
     """The unfinished tasks among `tasks` and all that they depend on."""
     found: set[Any] = set()
-    open_tasks = [task for task in tasks if task.state in _UNFINISHED]
+    open_tasks = [task for task in tasks if task.state in UNFINISHED]
     while open_tasks:
         task = open_tasks.pop()
         if task not in found:
             found.add(task)
-            open_tasks += [below for below in task.dependencies if below.state in _UNFINISHED]
+            open_tasks += [below for below in task.dependencies if below.state in UNFINISHED]
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import JoinedState, JoinedWorkerState
@@ -13,6 +14,7 @@ from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
 from ..worker.joined_metrics import DEVICE, JOINED_METRICS_PLUGIN, READ_DEVICE, JoinedMetricsPlugin
 from ..worker.optional_plugin import dump_optional
 from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
+from .cell_tasks import UNFINISHED, count_unfinished_in
 from .graph_router import GraphRouter
 from .held_results import bytes_by_worker, held_results, total_bytes
 from .lost_hosts import LostHostsPlugin
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
 JOINED_UPDATE_GRAPH = "gpudask-update-graph"
 """The operation with which joined clients submit graphs; those of other clients are handled as ever."""
 
+JOINED_BEGIN_CELL = "gpudask-joined-begin-cell"
+"""The operation with which a joined client says that a cell begins."""
+
 _STIMULUS = "gpudask-leave"
-_UNFINISHED = frozenset({"waiting", "queued", "no-worker", "processing"})
 
 _changing = asyncio.Lock()  # of the one scheduler of this process: clients join and leave one after the other
 
@@ -49,6 +53,8 @@ class JoinedClientPlugin(LostHostsPlugin):
         The keys of the tasks that the client has submitted and that the scheduler still has.
     unfinished
         How many of these are unfinished.
+    earlier
+        The keys of those that were submitted before the kernel's last cell began.
     devices
         The GPUs of the workers that were there when the plugin was registered, by address, for the time until their
         next heartbeat.
@@ -58,6 +64,7 @@ class JoinedClientPlugin(LostHostsPlugin):
         self.name = _name(client)
         self.tasks: set[Any] = set()
         self.unfinished = 0
+        self.earlier: set[Any] = set()
         self.registered: list[str] = []
         self.devices: dict[str, dict[str, Any] | None] = {}
         self._client = client
@@ -96,20 +103,28 @@ class JoinedClientPlugin(LostHostsPlugin):
                 return worker.address in checked or DEVICE in (worker.metrics or {})
 
             GraphRouter(scheduler, has_plugins).install(JOINED_UPDATE_GRAPH)
+            scheduler.stream_handlers[JOINED_BEGIN_CELL] = partial(begin_cell, dask_scheduler=scheduler)
         found = await scheduler.broadcast(msg={"op": READ_DEVICE}, on_error="ignore")
         self.devices = {address: answer[DEVICE] for address, answer in found.items() if answer}
+
+    def begin_cell(self, scheduler: Any) -> None:
+        """Note which tasks are not those of the cell that begins."""
+        tasks = self.tasks if self.unfinished else ()
+        self.earlier = {key for key in tasks if scheduler.tasks[key].state in UNFINISHED}
 
     def update_graph(self, scheduler: Any, *, client: str, tasks: Collection[Any], **_: Any) -> None:
         """Count new tasks; called by Dask for each graph that is submitted."""
         if client == self._client:
             new = [key for key in tasks if key not in self.tasks and key in scheduler.tasks]
             self.tasks.update(new)
-            self.unfinished += sum(scheduler.tasks[key].state in _UNFINISHED for key in new)
+            self.unfinished += sum(scheduler.tasks[key].state in UNFINISHED for key in new)
 
     def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
         """Count a task that becomes finished or unfinished; called by Dask for every transition."""
         if key in self.tasks:
-            self.unfinished += (finish in _UNFINISHED) - (start in _UNFINISHED)
+            self.unfinished += (finish in UNFINISHED) - (start in UNFINISHED)
+            if finish not in UNFINISHED:
+                self.earlier.discard(key)
             if finish == "forgotten":
                 self.tasks.discard(key)
 
@@ -117,6 +132,13 @@ class JoinedClientPlugin(LostHostsPlugin):
         """Leave; called by Dask when a client has disconnected, or when its process has ended."""
         if client == self._client:
             scheduler._ongoing_background_tasks.call_soon(leave, client, scheduler)  # noqa: SLF001
+
+
+def begin_cell(client: str, dask_scheduler: Any) -> None:
+    """Begin to count the tasks of a cell of a client."""
+    plugin = dask_scheduler.plugins.get(_name(client))
+    if plugin is not None:
+        plugin.begin_cell(dask_scheduler)
 
 
 async def leave(client: str, dask_scheduler: Any) -> None:
@@ -141,7 +163,8 @@ async def leave(client: str, dask_scheduler: Any) -> None:
         if others:
             others[0].registered += plugin.registered
             return
-        dask_scheduler.stream_handlers.pop(JOINED_UPDATE_GRAPH, None)
+        for operation in (JOINED_UPDATE_GRAPH, JOINED_BEGIN_CELL):
+            dask_scheduler.stream_handlers.pop(operation, None)
         await _unregister(dask_scheduler, plugin.registered)
 
 
@@ -166,7 +189,7 @@ def read_joined_state(client: str, dask_scheduler: Any) -> JoinedState:
     workers = [
         _read_joined_worker(worker, plugin, sizes[address]) for address, worker in dask_scheduler.workers.items()
     ]
-    unfinished = sum(group.states[state] for group in dask_scheduler.task_groups.values() for state in _UNFINISHED)
+    unfinished = count_unfinished_in(dask_scheduler.task_groups.values())
     unassigned = [*dask_scheduler.unrunnable, *dask_scheduler.queued]
     return JoinedState(
         engine="cuda" if any(worker.gpu_index is not None for worker in workers) else "cpu",
@@ -175,6 +198,7 @@ def read_joined_state(client: str, dask_scheduler: Any) -> JoinedState:
         workers=tuple(sorted(workers, key=lambda worker: (worker.host, worker.gpu_index or 0, worker.name))),
         tasks_waiting=sum(task.key in plugin.tasks for task in unassigned),
         tasks_unfinished=plugin.unfinished,
+        cell_tasks_unfinished=plugin.unfinished - len(plugin.earlier),
         workers_wanted=len(workers),
         held=total_bytes(held),
         lost_hosts=plugin.lost_hosts(),

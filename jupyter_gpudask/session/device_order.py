@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import GpuHeldError
+from ..errors import AccelerationError, GpuHeldError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from ..machine.leases import HeldLease, Lease
     from ..protocol import GpuState
 
 _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
@@ -37,8 +40,11 @@ def set_first_device(gpus: Sequence[str]) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join([*first, *(uuid for uuid in visible if uuid not in first)])
 
 
-def set_unheld_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: int | None) -> GpuState:
-    """Make a GPU device 0 of this process that no cluster of another kernel holds.
+@contextmanager
+def hold_first_device(visible: Sequence[GpuState], kernel_id: str, supervisor: int | None) -> Iterator[GpuState]:
+    """Make a GPU device 0 of this process that no cluster of another kernel holds, and hold it as long as this lives.
+
+    If the body raises, the lease is released.
 
     Parameters
     ----------
@@ -48,8 +54,8 @@ def set_unheld_first_device(visible: Sequence[GpuState], kernel_id: str, supervi
         This kernel, and the pid of its supervisor if it has a cluster. A GPU of this cluster is preferred; otherwise
         it is the free GPU with the most free memory.
 
-    Returns
-    -------
+    Yields
+    ------
     GpuState
         Device 0.
 
@@ -57,21 +63,54 @@ def set_unheld_first_device(visible: Sequence[GpuState], kernel_id: str, supervi
     ------
     GpuHeldError
         Other clusters hold all of them, or the one that this process already uses.
+    AccelerationError
+        The lease cannot be written.
     """
+    from ..machine.leases import LeaseFolder
+
+    folder = LeaseFolder()
+    lease: HeldLease | None = None
+    try:
+        with folder.locked() as leases:
+            first = _set_unheld_first_device(visible, leases, kernel_id, supervisor)
+            if not any(each.is_of_this_process for each in leases):
+                notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).name or f"process {os.getpid()}"
+                holder = f"{notebook} (accelerated)"
+                uuids = (first.uuid,)
+                lease = folder.take(uuids, holder=holder, kernel_id=kernel_id, share=False, accelerates=True)
+    except OSError as error:
+        raise AccelerationError(
+            f"The lease on the GPU cannot be written to {folder.place_of(error)}: {error.strerror}.",
+            "Free some space there, or ask the administrator.",
+        ) from None
+    try:
+        yield first
+    except BaseException:
+        if lease is not None:
+            lease.release()
+        raise
+
+
+def _set_unheld_first_device(
+    visible: Sequence[GpuState], leases: Sequence[Lease], kernel_id: str, supervisor: int | None
+) -> GpuState:
     from ..machine.gpu_choice import select_unleased_gpus
     from ..machine.gpus import visible_gpus
-    from ..machine.leases import LeaseFolder, holders_of
+    from ..machine.leases import holders_of
     from ..protocol import ClusterSpec
 
-    leases = LeaseFolder().read()
-    own = [lease for lease in leases if lease.pid == supervisor or (kernel_id and lease.kernel_id == kernel_id)]
+    own = [
+        lease
+        for lease in leases
+        if lease.is_of_this_process or lease.pid == supervisor or (kernel_id and lease.kernel_id == kernel_id)
+    ]
     held_by_us = {uuid for lease in own for uuid in lease.gpus}
     candidates = [gpu for gpu in visible if gpu.uuid in held_by_us]
     if not candidates:
         try:
             candidates = select_unleased_gpus(ClusterSpec.parse({"gpus": 1}), visible, leases)
         except GpuHeldError as error:
-            raise GpuHeldError(error.reason, "Type %gpudask stop there.") from None
+            raise GpuHeldError(error.reason, f"{error.fix.partition(',')[0]}.") from None
     set_first_device([candidates[0].uuid])
     first = visible_gpus()[0]
     holders = holders_of(leases).get(first.uuid, [])

@@ -118,10 +118,14 @@ class RunningCluster:
         return self.loop.run(self.process.keep())
 
     def log(self, lines: int) -> dict[str, str]:
-        """The last `lines` lines of the logs of the supervisor or the scheduler, and of each worker, by name."""
+        """The last `lines` lines of the logs of the supervisor or the scheduler, and of each worker, by GPU or name."""
+        from ..protocol.cluster.worker_names import names_of
+
         logs = {"supervisor" if self.is_owned else "scheduler": self.process.log(lines)}
-        for name in self.state().logged:
-            logs[name] = self.loop.run(self.process.worker_log(name, lines))
+        state = self.state()
+        titles = {worker.name: title for worker, title in zip(state.workers, names_of(state.workers), strict=True)}
+        for name in state.logged:
+            logs[titles.get(name, name)] = self.loop.run(self.process.worker_log(name, lines))
         return logs
 
     def check_libraries(self, names: Sequence[str]) -> None:
@@ -153,17 +157,20 @@ class RunningCluster:
         if self.client.status == "running":
             self.client.wait_until_counted(limit)
 
-    def start_cell_metrics(self) -> CellMetrics | None:
-        """Begin to measure device memory and energy of a cell, without waiting for workers; `None` without GPUs.
+    def begin_cell(self) -> CellMetrics | None:
+        """Begin to count the tasks of a cell, and to measure its device memory and energy, without waiting for workers.
 
-        Nor on a cluster of somebody else: RMM's statistics would change the allocator of its workers, and the energy is
-        that of all its users.
+        Nothing is measured without GPUs, nor on a cluster of somebody else: RMM's statistics would change the allocator
+        of its workers, and the energy is that of all its users.
         """
-        if not self.is_owned or self.ready.engine != "cuda" or self.client.status != "running":
+        if self.client.status != "running":
+            return None
+        self.client.begin_cell()
+        if not self.is_owned or self.ready.engine != "cuda":
             return None
         from ..client.worker_calls import CellMetrics
 
-        return CellMetrics(self.client)
+        return CellMetrics()
 
     def run_on_workers(self, function: Callable[..., Any], limit: float) -> dict[str, Any]:
         """Run `function` in each worker; the results of those that respond within `limit` seconds, by address."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import ClusterStartError, GpuHeldError
 from ..machine import gpus
 from ..machine.gpu_choice import check_gpus_of_user, wanted_gpus
-from ..machine.leases import LeaseFolder
+from ..machine.leases import LeaseFolder, leases_of_others
 from ..machine.plan import check_pool_fits, make_plan
 from .scaling import check_limit, check_workers
 
@@ -65,7 +65,7 @@ def _try(request: Start, folder: LeaseFolder, place: Place | None) -> tuple[Plan
     spec = request.spec
     try:
         with folder.locked() as leases:
-            plan = _plan(spec, folder, leases, place)
+            plan = _plan(spec, folder, leases_of_others(leases, request.kernel_id), place)
             check_limit(plan.workers, request.max_workers)
             if spec.adapt is not None:
                 check_workers(spec.adapt[1], len(plan.gpus), request.max_workers)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..errors import GpuUnavailableError
 from ..machine import gpus
 from ..protocol import ClusterState, GpuState
+from ..scheduler.cell_tasks import cell_tasks_of, count_unfinished_in
 from ..scheduler.held_results import bytes_by_worker, held_results, total_bytes
 from ..scheduler.worker_state import read_worker, reported_gpu
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from ..scheduler.worker_failures import WorkerFailuresPlugin
 
 Status = Literal["starting", "ready", "closing", "closed"]
-
-_UNFINISHED_STATES = ("waiting", "queued", "no-worker", "processing")
 
 
 async def read_state(
@@ -67,9 +66,8 @@ async def read_state(
         time=time.time(),
         workers=tuple(workers),
         tasks_waiting=len(scheduler.unrunnable) + len(scheduler.queued),
-        tasks_unfinished=sum(
-            group.states[state] for group in scheduler.task_groups.values() for state in _UNFINISHED_STATES
-        ),
+        tasks_unfinished=count_unfinished_in(scheduler.task_groups.values()),
+        cell_tasks_unfinished=cell_tasks_of(scheduler).unfinished(),
         workers_wanted=len(cluster.plan),
         gpus=tuple(gpu.uuid for gpu in plan.gpus if gpu.uuid in cluster.plan),
         held=total_bytes(held),

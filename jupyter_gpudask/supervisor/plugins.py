@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from distributed.protocol.pickle import dumps
 
-from ..scheduler.cell_metrics import pass_on_beginnings
+from ..scheduler.cell_metrics import handle_beginnings
 from ..scheduler.graph_router import GraphRouter
 from ..scheduler.import_path import SchedulerPathPlugin
 from ..scheduler.retention import SpanRetentionPlugin
@@ -58,8 +58,8 @@ async def register_plugins(
     }
     if engine == "cuda":
         plugins |= {MATERIALIZE: MaterializePlugin(), CELL_METRICS_PLUGIN: CellMetricsPlugin()}
-        pass_on_beginnings(scheduler)
         GraphRouter(scheduler).install()
+    handle_beginnings(scheduler, pass_on=engine == "cuda")
     for name, plugin in plugins.items():
         await scheduler.register_worker_plugin(comm=None, plugin=dumps(plugin), name=name, idempotent=True)
     await scheduler.register_nanny_plugin(

@@ -75,6 +75,46 @@ def test_both_are_loaded_on_a_gpu_that_no_other_cluster_holds(run_python, accele
     ]
 
 
+HELD_BY_ACCELERATED = (
+    "GPU 0 is held by analysis.ipynb (accelerated). Restart the kernel there, or start on the GPUs that are free with "
+    "--gpus free."
+)
+
+
+def test_the_gpu_is_held_by_the_notebook_and_its_own_cluster_may_use_it(run_python, accelerators):
+    lines = (
+        "print(accelerate())",
+        "print(shell.run_line_magic('gpudask', 'gpus').holders)",
+        "from jupyter_gpudask.machine.gpu_choice import select_unleased_gpus",
+        "from jupyter_gpudask.machine.leases import leases_of_others",
+        "from jupyter_gpudask.protocol import ClusterSpec",
+        "leases = LeaseFolder().read()",
+        "print([(lease.holder, [gpus.index(uuid) for uuid in lease.gpus]) for lease in leases])",
+        "def chosen(spec, kernel):",
+        "    others = leases_of_others(leases, kernel)",
+        "    return [gpu.index for gpu in select_unleased_gpus(ClusterSpec.parse(spec), list_gpus(), others)]",
+        "",
+        "print(chosen({'gpus': 'free'}, 'another'), chosen({'gpus': 'all'}, ''))",
+        "try: chosen({'gpus': [0]}, 'another')",
+        "except Exception as error: print(error)",
+    )
+    environment = accelerators("cudf.pandas", JPY_SESSION_NAME="/folder/analysis.ipynb", FAKE_GPU_PACKAGES="cupy,rmm")
+    printed = run_python(script(*lines), environment).splitlines()
+    assert printed[1:] == [
+        "{'GPU-00000000-1111-2222-3333-444444444444': ['this kernel']}",
+        "[('analysis.ipynb (accelerated)', [0])]",
+        "[1] [0, 1]",
+        HELD_BY_ACCELERATED,
+    ]
+
+
+def test_a_gpu_is_not_held_if_nothing_was_loaded(run_python, accelerators, tmp_path):
+    environment = accelerators("cudf.pandas")
+    (tmp_path / "cudf" / "pandas.py").write_text("def load_ipython_extension(shell): raise OSError('no libcudf')")
+    printed = run_python(script("print(accelerate())", "print(LeaseFolder().read())"), environment).splitlines()
+    assert printed[-1] == "[]"
+
+
 WITHOUT_CUML = "scikit-learn stays on the CPU; to change that, type: %pip install cuml-cu13 and restart the kernel."
 
 

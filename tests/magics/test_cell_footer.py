@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from helpers import kernel_with_cupy
+from helpers import Kernel, kernel_with_cupy
 
 pytestmark = pytest.mark.cluster
 
@@ -85,6 +85,11 @@ def test_the_peak_is_that_of_the_cell_alone(kernel):
     assert "peak 2.0 GiB on GPU " in footer(reply)
 
 
+def test_logs_are_headed_by_the_gpus_of_the_workers(kernel):
+    logs = kernel.ok("logs = %gpudask logs\nlist(logs.logs)").value
+    assert logs == "['supervisor', 'GPU 0', 'GPU 1']"
+
+
 def test_a_cell_leaves_nothing_in_the_logs(kernel):
     kernel.ok("client.submit(print, 'the last line of a log').result()")
     before = kernel.ok("%gpudask logs --lines 1000").value
@@ -114,6 +119,40 @@ def test_while_a_cell_runs_longer_its_line_is_live(kernel):
     assert done == sorted(done)
     assert 4 <= done[0] < 18
     assert "18 tasks" in footer(reply)
+
+
+def live_lines_beside_earlier_tasks(kernel, file):
+    """What a cell of seven tasks shows, of which the last one runs, while 101 tasks of an earlier cell do not end."""
+    kernel.ok(f"{CELL}\nNone")
+    kernel.ok("""
+import distributed, os, time
+def wait_for(file):
+    while not os.path.exists(file):
+        time.sleep(0.05)
+    time.sleep(2.5)
+gate = distributed.Event("earlier")
+first = client.submit(lambda: distributed.Event("earlier").wait())
+later = client.map(lambda n, _: n, range(100), _=first)""")
+    tasks = "client.gather(client.map(lambda n: 2 * n, range(6)))"
+    cell = f"{CELL}\n{tasks}\nclient.submit(wait_for, {str(file)!r}).result()"
+    lines = kernel.ok(cell, on_display=file.touch).displayed
+    assert kernel.ok("{task.status for task in later}").value == "{'pending'}"
+    kernel.ok("gate.set(); client.gather(later); gate.clear()")
+    return [line.partition(" · ")[0] for line in lines]
+
+
+def test_the_line_of_a_cell_does_not_count_the_tasks_of_earlier_cells(kernel, tmp_path):
+    lines = live_lines_beside_earlier_tasks(kernel, tmp_path / "file")
+    assert "6 of 7 tasks done" in lines
+
+
+def test_the_line_of_a_cell_on_the_stand_in_does_not_count_the_tasks_of_earlier_cells(tmp_path):
+    kernel = Kernel()
+    try:
+        kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 2\nclient = started.client")
+        assert "6 of 7 tasks done" in live_lines_beside_earlier_tasks(kernel, tmp_path / "file")
+    finally:
+        kernel.shutdown()
 
 
 def test_a_report_is_written_where_it_was_asked_for(kernel, tmp_path):

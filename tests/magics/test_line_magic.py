@@ -73,8 +73,11 @@ def test_a_cluster_from_start_to_stop(kernel):
     assert kernel.supervisor() == supervisor
 
     status = kernel.ok("%gpudask")
-    assert status.displayed[0].splitlines()[0].split()[:3] == ["worker", "GPU", "busy"]
-    assert len(status.displayed[0].splitlines()) == 4
+    heads, first, _, tasks, *_ = status.displayed[0].splitlines()
+    assert heads.split() == ["worker", "busy", "device", "memory", "pool", "spilled", "memory", "running", "assigned"]
+    assert first.split()[:3] == ["Worker", "0", "–"]
+    assert tasks == "Tasks: 0 running, 0 waiting."
+    assert len(status.displayed[0].splitlines()) == 5
     assert re.fullmatch(r"State at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+", status.displayed[0].splitlines()[-1])
     assert status.html[0].count("<tr>") == 3
     assert kernel.ok("state = %gpudask status\nlen(state.state.workers)").value == "2"
@@ -330,8 +333,9 @@ def test_a_status_in_a_notebook_is_updated_until_the_cluster_is_closed(kernel):
     kernel.ok("%load_ext jupyter_gpudask")
     kernel.ok("import time\nstarted = %gpudask start --cpu 1", timeout=60)
     shown = kernel.ok("shown = %gpudask status\nshown")
-    *_, row, taken = shown.displayed[0].splitlines()
-    assert row.split()[-1] == "ok"
+    *_, row, tasks, taken = shown.displayed[0].splitlines()
+    assert row.split()[:2] == ["Worker", "0"]
+    assert tasks == "Tasks: 0 running, 0 waiting."
     assert f"{taken}</caption>" in shown.html[0]  # what a saved notebook keeps
     assert kernel.ok("'application/vnd.jupyter.widget-view+json' in shown._repr_mimebundle_()").value == "True"
     kernel.ok("before = shown.widget.value\nbusy = started.client.submit(time.sleep, 4)\ntime.sleep(2.5)")

@@ -7,7 +7,7 @@ from jupyter_gpudask.protocol import ClusterState
 
 
 def progress(tasks, unfinished, seconds):
-    state = ClusterState(engine="cpu", status="ready", time=0, tasks_waiting=0, tasks_unfinished=unfinished, workers=())
+    state = ClusterState(engine="cpu", status="ready", time=0, cell_tasks_unfinished=unfinished)
     return str(CellProgress(state, tasks, seconds))
 
 

@@ -104,11 +104,15 @@ def test_status_groups_by_host_and_tells_own_tasks_from_those_of_others(joined, 
         processing = lambda: sum(map(len, other.processing().values()))  # noqa: E731
         wait_until(lambda: processing() == 4, 30)
         shown = joined.ok("state = %gpudask status\nprint(state)").printed
-        assert "Unfinished tasks: 1 of this kernel, 3 of others." in shown
+        tasks = r"Tasks: (1 running, 0|0 running, 1) waiting\.\nUnfinished tasks of others: 3\."
+        assert re.search(tasks, shown)
+        joined.ok(f"{CELL}\nyours = client.submit(len, [mine])")
+        later = "later = %gpudask status\nlater.state.tasks_unfinished, later.state.cell_tasks_unfinished"
+        assert joined.ok(later).value == "(2, 1)"
         heads, first, second, *_ = shown.splitlines()
-        assert heads.split()[:3] == ["host", "worker", "GPU"]
-        assert first.split()[:5] == ["127.0.0.1", "0", "0", "37", "%"]
-        assert second.split()[:4] == ["1", "1", "37", "%"]  # the host is given once
+        assert heads.split()[:3] == ["host", "worker", "busy"]
+        assert first.split()[:5] == ["127.0.0.1", "GPU", "0", "37", "%"]
+        assert second.split()[:4] == ["GPU", "1", "37", "%"]  # the host is given once
         counts = "[(worker.executing + worker.waiting, worker.others) for worker in state.state.workers]"
         own, others = zip(*eval(joined.ok(counts).value), strict=True)  # noqa: S307
         assert (sum(own), sum(others)) == (1, 3)
@@ -116,14 +120,14 @@ def test_status_groups_by_host_and_tells_own_tasks_from_those_of_others(joined, 
     finally:
         gate.set()
     assert other.gather(waiting) == [0, 1, 2]
-    joined.ok("mine.result()")
+    joined.ok("yours.result(); del yours")
     gate.clear()
 
 
 def test_commands_that_need_no_supervisor_work(joined):
     joined.ok("client.run(lambda dask_worker: __import__('logging').getLogger('distributed.worker').error('a mark'))")
     logs = joined.ok("logs = %gpudask logs\nlogs.logs").value
-    assert "'scheduler'" in logs
+    assert all(f"'{name}'" in logs for name in ("scheduler", "GPU 0", "GPU 1"))
     assert logs.count("a mark") == 2
     assert "127.0.0.1 GPU 0" in joined.ok("freed = %gpudask free\nfreed.freed").value
     versions = joined.ok("report = %gpudask doctor\n[f for f in report.findings if f.subject == 'versions']").value

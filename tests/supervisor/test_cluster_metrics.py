@@ -9,10 +9,20 @@ import pytest
 
 from jupyter_gpudask.machine.plan import Plan
 from jupyter_gpudask.protocol import GpuState
+from jupyter_gpudask.scheduler.cell_tasks import watch_cell_tasks
 from jupyter_gpudask.scheduler.worker_failures import WorkerFailuresPlugin
 from jupyter_gpudask.supervisor.metrics import read_state
 from jupyter_gpudask.worker import preload
 from jupyter_gpudask.worker.preload import LOGS_VARIABLE, METRICS, MetricsPlugin
+
+
+def scheduler_with(*workers):
+    scheduler = SimpleNamespace(
+        address="tcp://b:1", unrunnable=(), queued=(), task_groups={}, clients={}, extensions={}
+    )
+    scheduler.workers = {worker.address: worker for worker in workers}
+    watch_cell_tasks(scheduler)
+    return scheduler
 
 
 def test_the_schedulers_loop_turns_while_nvml_is_asked(monkeypatch):
@@ -24,7 +34,7 @@ def test_the_schedulers_loop_turns_while_nvml_is_asked(monkeypatch):
 
     monkeypatch.setattr(pynvml, "nvmlInit", init)
     plan = Plan("cuda", workers=1, gpus=(GpuState(index=0, uuid="GPU-0", name="H200"),))
-    scheduler = SimpleNamespace(address="tcp://b:1", workers={}, unrunnable=(), queued=(), task_groups={}, clients={})
+    scheduler = scheduler_with()
 
     async def run():
         asyncio.get_running_loop().call_later(0.01, turned.set)
@@ -48,9 +58,7 @@ def worker_named(name, metrics):
 
 
 def state_with(worker, plan):
-    scheduler = SimpleNamespace(
-        address="tcp://b:1", workers={worker.address: worker}, unrunnable=(), queued=(), task_groups={}, clients={}
-    )
+    scheduler = scheduler_with(worker)
     cluster = SimpleNamespace(scheduler=scheduler, workers={}, plan={worker.name})
     return asyncio.run(read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler), gpu_metrics=False))
 

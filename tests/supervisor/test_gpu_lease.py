@@ -23,9 +23,9 @@ def folder(tmp_path, monkeypatch):
         return folder
 
 
-def lease(**options):
+def lease(kernel_id="", **options):
     """The indices of the GPUs that a cluster gets, and its lease."""
-    request = Start(spec=ClusterSpec.parse(options), parent=os.getpid(), path=())
+    request = Start(spec=ClusterSpec.parse(options), parent=os.getpid(), path=(), kernel_id=kernel_id)
     plan, held = asyncio.run(plan_and_lease(request, print))
     return [gpu.index for gpu in plan.gpus], held
 
@@ -100,3 +100,13 @@ def test_starts_that_wait_get_their_gpus_in_turn_and_nobody_two(folder):
     asyncio.run(run())
     assert folder.line.read() == []
     assert [path.name for path in folder.path.iterdir()] == ["mutex"]
+
+
+def test_a_cluster_may_use_the_gpu_of_its_accelerated_kernel_and_no_other(folder):
+    with folder.locked():
+        accelerated = folder.take(["GPU-0"], holder="a.ipynb", kernel_id="a", share=False, accelerates=True)
+    assert gets(gpus="all", kernel_id="a") == [0, 1, 2, 3]
+    assert gets(gpus="all", kernel_id="") == [0, 1, 2, 3]  # the kernel has started it without a server
+    assert gets(gpus="free", kernel_id="b") == [1, 2, 3]
+    assert gets(gpus="all", kernel_id="b") == "GPU 0 is held by a.ipynb."
+    accelerated.release()

@@ -23,7 +23,7 @@ from .registry import LeaseRegistry, PublicLease, clock_time
 from .waiting_line import IDLE_SUFFIX, WaitingLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from .waiting_line import Place
 
@@ -53,6 +53,8 @@ class Lease:
         Whether other clusters that share may hold them too.
     public
         The name of its file in the directory for all users; empty without one.
+    accelerates
+        Whether the process is a kernel that uses them itself, after ``%gpudask accelerate``, and not a supervisor.
     """
 
     gpus: tuple[str, ...]
@@ -61,6 +63,12 @@ class Lease:
     pid: int
     share: bool
     public: str = ""
+    accelerates: bool = False
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether this process is an accelerated kernel, and this its lease."""
+        return self.accelerates and self.pid == os.getpid()
 
     @property
     def is_own(self) -> bool:
@@ -131,8 +139,9 @@ def _write(lease: Lease, folder: Path) -> tuple[Path, int]:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         values = asdict(lease)
-        if not lease.public:
-            del values["public"]  # earlier versions would not read it
+        for optional in ("public", "accelerates"):  # earlier versions would not read them
+            if not values[optional]:
+                del values[optional]
         content = json.dumps(values).encode()
         while content:
             content = content[os.write(lock, content) :]
@@ -190,7 +199,9 @@ class LeaseFolder:
         finally:
             os.close(mutex)
 
-    def take(self, gpus: Sequence[str], *, holder: str, kernel_id: str, share: bool) -> HeldLease:
+    def take(
+        self, gpus: Sequence[str], *, holder: str, kernel_id: str, share: bool, accelerates: bool = False
+    ) -> HeldLease:
         """Take a lease on the GPUs with these UUIDs; only inside `locked`."""
         public = self._registry.take(gpus, share=share) if self._registry else None
         lease = Lease(
@@ -200,6 +211,7 @@ class LeaseFolder:
             pid=os.getpid(),
             share=share,
             public="" if public is None else public[0].name,
+            accelerates=accelerates,
         )
         try:
             return HeldLease(lease, self.path, public)
@@ -278,21 +290,42 @@ THIS_KERNEL = "this kernel"
 """The name of the holder if it is the supervisor of the kernel that asks."""
 
 
-def holders_of(leases: Iterable[Lease], *, supervisor: int | None = None) -> dict[str, list[str]]:
+def holders_of(leases: Iterable[Lease], *, own: Collection[int | None] = ()) -> dict[str, list[str]]:
     """The names of the holders of each GPU that is held, by UUID.
 
     Parameters
     ----------
     leases
         The leases of all clusters.
-    supervisor
-        The pid of the supervisor of the kernel that asks, if it has one.
+    own
+        The pids of the kernel that asks, and of its supervisor if it has one.
     """
     holders: dict[str, list[str]] = {}
     for lease in leases:
+        holder = THIS_KERNEL if lease.pid in own else lease.holder
         for uuid in lease.gpus:
-            holders.setdefault(uuid, []).append(THIS_KERNEL if lease.pid == supervisor else lease.holder)
+            names = holders.setdefault(uuid, [])
+            if holder != THIS_KERNEL or holder not in names:  # its cluster and itself can hold the same GPU
+                names.append(holder)
     return holders
+
+
+def leases_of_others(leases: Iterable[Lease], kernel_id: str) -> list[Lease]:
+    """The leases without that of an accelerated kernel, whose cluster may use the same GPU.
+
+    Parameters
+    ----------
+    leases
+        The leases of all clusters and kernels.
+    kernel_id
+        The kernel; if it is empty, this process is the kernel, or its supervisor.
+    """
+    pids = (os.getpid(), os.getppid())
+    return [
+        lease
+        for lease in leases
+        if not (lease.accelerates and (lease.kernel_id == kernel_id if kernel_id else lease.pid in pids))
+    ]
 
 
 def _is_held(path: Path) -> bool:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _LIVE_DELAY = 2.0
 _UPDATE_INTERVAL = 1.0
 _RESPONSE_TIMEOUT = 2.0
+_EARLIER_TIMEOUT = 0.5
 # A new thread for each cell would take it half a millisecond to start. More than one are needed for nested cells.
 _live = ThreadPoolExecutor(4, thread_name_prefix="gpudask-live")
 _LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF", "numpy": "NumPy", "pandas": "pandas"}
@@ -76,9 +77,10 @@ class Footer:
         self._waiting = 0
 
     def __enter__(self) -> None:
+        self._cluster.wait_until_counted(_EARLIER_TIMEOUT)  # graphs of an earlier cell that the scheduler reads still
         self._began = time.monotonic()
         self._submitted_before = self._cluster.tasks_submitted
-        self._metrics = self._cluster.start_cell_metrics()
+        self._metrics = self._cluster.begin_cell()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         seconds = time.monotonic() - self._began

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...errors import AccelerationError, GpuUnavailableError
 from ...installation import pip_install
 from ...machine.gpus import visible_gpus
-from ...session.device_order import set_unheld_first_device
+from ...session.device_order import hold_first_device
 from ...session.server_connection import kernel_id
 from ..views.base import Note
 
@@ -60,7 +60,7 @@ def _accelerators() -> tuple[_Accelerator, ...]:
 
 
 def accelerate(shell: InteractiveShell, session: Session) -> Note:
-    """Load the accelerators that are installed, on a GPU that no other cluster holds.
+    """Load the accelerators that are installed, on a GPU that no other cluster holds; from then on the kernel holds it.
 
     Without a GPU nothing is loaded: the rest of the notebook runs on the CPU, with the same results.
 
@@ -98,10 +98,10 @@ def accelerate(shell: InteractiveShell, session: Session) -> Note:
             "Restart the kernel, and type %gpudask accelerate in its first cell, before %gpudask start.",
         )
     cluster = session.cluster
-    gpu = set_unheld_first_device(gpus, kernel_id(), None if cluster is None else cluster.ready.pid)
-    for each in new:
-        extensions.load_extension(each.extension)
-        _report(shell)
+    with hold_first_device(gpus, kernel_id(), None if cluster is None else cluster.ready.pid) as gpu:
+        for each in new:
+            extensions.load_extension(each.extension)
+            _report(shell)
     sentences = [f"{_libraries(installed)} on GPU {gpu.index} in this kernel, until it is restarted."]
     sentences += [
         f"{each.library} stays on the CPU; to change that, type: {each.install} and restart the kernel."

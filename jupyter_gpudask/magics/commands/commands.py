@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ..cell.automatic import describe_on
@@ -103,7 +104,7 @@ class Commands:
 
         cluster = self._session.cluster
         supervisor = None if cluster is None else cluster.ready.pid
-        return GpusView(list_gpus(), holders_of(LeaseFolder().read(), supervisor=supervisor))
+        return GpusView(list_gpus(), holders_of(LeaseFolder().read(), own=(os.getpid(), supervisor)))
 
     def _doctor(self, _: LineArguments) -> View:
         from .doctor import examine

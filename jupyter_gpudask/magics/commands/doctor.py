@@ -137,7 +137,8 @@ def _check_driver(cluster: RunningCluster | None) -> Iterator[Finding]:
     else:
         hidden = f" of {len(found)}" if len(visible) < len(found) else ""
         yield Finding("GPUs", "ok", f"{len(visible)}{hidden}: {', '.join(sorted({gpu.name for gpu in visible}))}")
-    holders = holders_of(LeaseFolder().read(), supervisor=None if cluster is None else cluster.ready.pid)
+    supervisor = None if cluster is None else cluster.ready.pid
+    holders = holders_of(LeaseFolder().read(), own=(os.getpid(), supervisor))
     for gpu in visible:
         yield from _check_gpu(gpu, holders.get(gpu.uuid, ()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from dataclasses import dataclass
@@ -61,6 +62,7 @@ def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+_NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|[\d.,]+ (?!of\b)[^\W\d]+|[\d.,]+ %")
 _FONT_SIZE = "var(--jp-ui-font-size1, 13px)"
 
 
@@ -72,19 +74,24 @@ class Html(str):
 
 def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "right", *, caption: str = "") -> str:
     """A table as HTML, with a caption below it; cells are text, except those that are `Html`."""
-    # All that would differ between a widget and saved HTML; numbers are not broken from their units.
-    nowrap = "; white-space: nowrap" if align == "right" else ""
-    style = f'style="text-align: {align}; padding: 0.1em 0.5em; line-height: 1.4; font-size: {_FONT_SIZE}{nowrap}"'
+    # All that would differ between a widget and saved HTML.
+    style = f'style="text-align: {align}; padding: 0.1em 0.4em; line-height: 1.4; font-size: {_FONT_SIZE}"'
     head = "".join(f'<th scope="col" {style}>{escape(cell)}</th>' for cell in heads)
-    body = "".join("<tr>" + "".join(f"<td {style}>{_as_html(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f"<td {style}>{_as_html(cell, align)}</td>" for cell in row) + "</tr>" for row in rows
+    )
     place = f"caption-side: bottom; text-align: left; line-height: 1.4; {Note.STYLE}"
     below = f'<caption style="{place}">{escape(caption)}</caption>' if caption else ""
     table = f"{below}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     return f'<table style="border-collapse: collapse">{table}</table>'
 
 
-def _as_html(cell: str) -> str:
-    return cell if isinstance(cell, Html) else escape(cell)
+def _as_html(cell: str, align: str) -> str:
+    """The content of a cell; in columns of numbers, lines are not broken between a number and its unit."""
+    if isinstance(cell, Html):
+        return cell
+    text = escape(cell)
+    return _NUMBER.sub(lambda found: found[0].replace(" ", "&nbsp;"), text) if align == "right" else text
 
 
 def state_at(when: float) -> str:

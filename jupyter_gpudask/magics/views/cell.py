@@ -27,7 +27,7 @@ class CellProgress(View):
     seconds: float
 
     def __str__(self) -> str:
-        done = max(0, self.tasks - self.state.tasks_unfinished)
+        done = self._done
         parts = [f"{done:,} of {format_count(self.tasks, 'task')} done", f"{self.seconds:.0f} s"]
         if done >= max(_MIN_DONE, _MIN_SHARE * self.tasks) and done < self.tasks:
             parts.append(f"about {_format_duration(self.seconds / done * (self.tasks - done))} left")
@@ -39,10 +39,13 @@ class CellProgress(View):
         parts += [lost.description for lost in self.state.lost_hosts]
         return " · ".join(parts)
 
+    @property
+    def _done(self) -> int:
+        return max(0, self.tasks - self.state.cell_tasks_unfinished)
+
     def to_html(self) -> str:
         """A progress bar and the line."""
-        done = max(0, self.tasks - self.state.tasks_unfinished)
-        bar = f'<progress value="{done}" max="{self.tasks}" aria-label="tasks"></progress>'
+        bar = f'<progress value="{self._done}" max="{self.tasks}" aria-label="tasks"></progress>'
         return f'<div role="status" style="{Note.STYLE}">{bar} {escape(str(self))}</div>'
 
 

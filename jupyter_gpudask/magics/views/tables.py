@@ -20,6 +20,8 @@ _DASH = "–"
 class StatusView(View):
     """The state of each worker, as a table; grouped by host if the cluster has several or somebody else started it.
 
+    The column ``status`` is there only if a worker does not run as it should.
+
     In the latter case the columns ``running`` and ``assigned`` count the tasks of this kernel, ``others`` those of
     other clients.
 
@@ -29,7 +31,7 @@ class StatusView(View):
         The state of the cluster.
     """
 
-    _HEADS = ("worker", "GPU", "busy", "device memory", "pool", "spilled", "memory", "running", "assigned", "status")
+    _HEADS = ("worker", "busy", "device memory", "pool", "spilled", "memory", "running", "assigned")
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
@@ -44,32 +46,43 @@ class StatusView(View):
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """The heads and the rows."""
-        rows = [_row(number, worker) for number, worker in enumerate(self.state.workers)]
-        hosts = [worker.host for worker in self.state.workers]
+        workers = self.state.workers
+        heads: tuple[str, ...] = self._HEADS
+        rows = [_row(name, worker) for name, worker in zip(_names(workers), workers, strict=True)]
         joined = _as_joined(self.state)
-        if joined is None:
-            return _with_hosts(self._HEADS, rows, hosts) if len(set(hosts)) > 1 else (self._HEADS, rows)
-        rows = [(*row[:-1], str(worker.others), row[-1]) for row, worker in zip(rows, joined.workers, strict=True)]
-        return _with_hosts((*self._HEADS[:-1], "others", self._HEADS[-1]), rows, hosts)
+        if joined is not None:
+            heads = (*heads, "others")
+            rows = [(*row, str(worker.others)) for row, worker in zip(rows, joined.workers, strict=True)]
+        if any(worker.status != "running" for worker in workers):
+            heads = (*heads, "status")
+            rows = [(*row, _status(worker)) for row, worker in zip(rows, workers, strict=True)]
+        hosts = [worker.host for worker in workers]
+        return (heads, rows) if joined is None and len(set(hosts)) < 2 else _with_hosts(heads, rows, hosts)
 
     def _notes(self) -> list[str]:
-        """What the table does not show: lost hosts, jobs without a worker, adaptive scaling, tasks of others."""
+        """What the table does not show: all tasks, lost hosts, jobs without a worker, adaptive scaling."""
         state = self.state
-        notes = list(state.notes)
+        running = sum(worker.executing for worker in state.workers)
+        waiting = max(0, state.tasks_unfinished - running)
+        notes = [f"Tasks: {running:,} running, {waiting:,} waiting.", *state.notes]
         if state.adaptive_range is not None:
             notes.append("Adaptive: {} to {} workers, as the work requires.".format(*state.adaptive_range))
         joined = _as_joined(state)
         if joined is not None:
-            tasks = f"{joined.tasks_unfinished:,} of this kernel, {joined.others_unfinished:,} of others"
-            notes.append(f"Unfinished tasks: {tasks}.")
+            notes.append(f"Unfinished tasks of others: {joined.others_unfinished:,}.")
         return notes
 
 
-def _row(number: int, worker: WorkerState) -> tuple[str, ...]:
+def _names(workers: Sequence[WorkerState]) -> list[str]:
+    from ...protocol.cluster.worker_names import names_of
+
+    return names_of(workers, with_hosts=False)  # they have a column
+
+
+def _row(name: str, worker: WorkerState) -> tuple[str, ...]:
     spilled = [amount for amount in (worker.spilled_to_host, worker.spilled_to_disk) if amount is not None]
     return (
-        str(number),
-        _DASH if worker.gpu_index is None else str(worker.gpu_index),
+        name,
         _DASH if worker.utilization is None else f"{worker.utilization:.0f} %",
         _used_of(worker.device_memory_used, worker.device_memory_total),
         _used_of(worker.pool_used, worker.pool_size),
@@ -77,8 +90,11 @@ def _row(number: int, worker: WorkerState) -> tuple[str, ...]:
         _DASH if worker.memory is None else format_bytes(worker.memory),
         str(worker.executing),
         str(worker.waiting),
-        "ok" if worker.status == "running" else worker.status,
     )
+
+
+def _status(worker: WorkerState) -> str:
+    return "ok" if worker.status == "running" else worker.status
 
 
 def _as_joined(state: ClusterState) -> JoinedState | None:
@@ -143,7 +159,7 @@ class GpusView(View):
 
 
 class LogsView(View):
-    """The last lines of logs, by name of the worker."""
+    """The last lines of logs, by the GPU of the worker, or by its name."""
 
     def __init__(self, logs: dict[str, str]) -> None:
         self.logs = logs
@@ -162,4 +178,7 @@ class LogsView(View):
 def _used_of(used: int | None, total: int | None) -> str:
     if used is None:
         return _DASH
-    return format_bytes(used) if total is None else f"{format_bytes(used)} of {format_bytes(total)}"
+    if total is None:
+        return format_bytes(used)
+    (number, unit), whole = format_bytes(used).split(), format_bytes(total)
+    return f"{number} of {whole}" if whole.endswith(f" {unit}") else f"{number} {unit} of {whole}"

@@ -169,6 +169,8 @@ class ClusterState(_Model):
         The number of tasks that are ready to run and not assigned to a worker yet.
     tasks_unfinished
         The number of all unfinished tasks: those that run, and those that wait for a worker or for other tasks.
+    cell_tasks_unfinished
+        The number of those that were submitted since the kernel's last cell began.
     workers_wanted
         The requested number of workers; `workers` has fewer while one starts, and more while one is retired.
     gpus
@@ -193,6 +195,7 @@ class ClusterState(_Model):
     workers: tuple[WorkerState, ...] = ()
     tasks_waiting: int = 0
     tasks_unfinished: int = 0
+    cell_tasks_unfinished: int = 0
     workers_wanted: int = 0
     gpus: tuple[str, ...] = ()
     held: int = 0

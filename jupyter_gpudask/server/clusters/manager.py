@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -208,7 +209,9 @@ class ClusterManager:
         spec = self.policy.updated_spec(old.spec, options)
         if old.ready is not None and old.interpreter is not None:
             limit = self.policy.settings.max_gpus
-            await asyncio.to_thread(check_replacement, spec, old.ready.pid, old.interpreter.environment, limit)
+            environment = old.interpreter.environment
+            check = partial(check_replacement, spec, old.ready.pid, environment, limit, kernel_id=kernel_id)
+            await asyncio.to_thread(check)
 
     def restart(self, kernel_id: str, options: Mapping[str, Any]) -> KernelCluster:
         """Close the cluster of a kernel and start a new one, with `options` replaced.

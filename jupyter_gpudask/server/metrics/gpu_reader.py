@@ -85,7 +85,10 @@ def _gpu_info(
     kernels: Mapping[int, KernelProcess],
 ) -> GpuInfo:
     holders = tuple(
-        GpuHolder(name=lease.holder, kernel_id=lease.kernel_id or None, share=lease.share)
+        # Without the kernel of an accelerated notebook: the panel would look for its cluster.
+        GpuHolder(
+            name=lease.holder, kernel_id=None if lease.accelerates else lease.kernel_id or None, share=lease.share
+        )
         for lease in leases
         if gpu.uuid in lease.gpus
     )

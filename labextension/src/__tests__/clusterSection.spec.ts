@@ -161,6 +161,21 @@ describe('the section of clusters', () => {
     );
   });
 
+  it('numbers workers that share a GPU', async () => {
+    shown.show();
+    const { state } = cluster();
+    const [worker] = state?.workers ?? [];
+    const workers = ['0', '1'].map(name => ({ ...worker, name, gpu_index: 1 }));
+    await shown.receive({
+      gpus: gpuList(),
+      clusters: [cluster({ state: state && { ...state, workers } })]
+    });
+    expect(shown.texts('.jp-GpuDask-workerName')).toEqual([
+      'GPU 1, worker 1',
+      'GPU 1, worker 2'
+    ]);
+  });
+
   it('shows what a start waits for, and hosts that are lost', async () => {
     shown.show();
     const notes = [

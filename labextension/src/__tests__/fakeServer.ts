@@ -150,6 +150,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       time: 1000,
       tasks_waiting: 0,
       tasks_unfinished: 10,
+      cell_tasks_unfinished: 10,
       workers_wanted: 1,
       gpus: ['GPU-0'],
       held: 0,

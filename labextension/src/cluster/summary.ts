@@ -5,6 +5,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { formatBytes, sum, Units } from '../format';
 import { ICluster, IGpu, IGpuHolder, IWorker } from '../model/api';
+import { workerNames } from './workerNames';
 
 /** The current name of the notebook that holds a GPU; the lease has the name at its start. */
 export function holderName(
@@ -58,16 +59,6 @@ export function distinctName(path: string, others: readonly string[]): string {
 /** The last parts of a path. */
 function endOf(path: string, parts: number): string {
   return path.split('/').slice(-parts).join('/');
-}
-
-/** The name of a worker: that of its GPU, if it has one. */
-export function workerName(
-  worker: Pick<IWorker, 'name' | 'gpu_index'>,
-  trans: TranslationBundle
-): string {
-  return worker.gpu_index === null
-    ? trans.__('Worker %1', worker.name)
-    : trans.__('GPU %1', worker.gpu_index);
 }
 
 /** The bytes that a worker has spilled to host memory and to disk. */
@@ -125,12 +116,14 @@ export function releaseWarning(
   trans: TranslationBundle
 ): string {
   const held = resultBytes(cluster);
-  const places = (cluster.state?.workers ?? [])
+  const workers = cluster.state?.workers ?? [];
+  const names = workerNames(workers, trans, true);
+  const places = workers
     .filter(worker => worker.held > 0)
     .map(worker =>
       trans.__(
         '%1 %2',
-        workerName(worker, trans),
+        names.get(worker.name) ?? worker.name,
         formatBytes(worker.held, units)
       )
     );

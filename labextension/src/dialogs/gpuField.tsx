@@ -70,17 +70,21 @@ export function GpuField({
           </label>
         ))}
       </div>
-      {gpus.length > 0 && (
-        <label className="jp-GpuDask-gpuOption">
-          <input
-            type="checkbox"
-            checked={options.share}
-            onChange={event => set({ share: event.target.checked })}
-          />
-          <span>{trans.__('Share with other clusters that share GPUs')}</span>
-        </label>
-      )}
-      {own && <FieldError id={`${id}-problem`} problem={own} />}
+      <div className="jp-GpuDask-gpuFoot">
+        {gpus.length > 0 && (
+          <label className="jp-GpuDask-gpuOption">
+            <input
+              type="checkbox"
+              checked={options.share}
+              onChange={event => set({ share: event.target.checked })}
+            />
+            <span>{trans.__('Share with other clusters that share GPUs')}</span>
+          </label>
+        )}
+        <div className="jp-GpuDask-problems">
+          {own && <FieldError id={`${id}-problem`} problem={own} />}
+        </div>
+      </div>
     </fieldset>
   );
 }

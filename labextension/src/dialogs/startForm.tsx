@@ -48,9 +48,11 @@ export function StartForm(props: IStartFormProps): JSX.Element {
         />
       )}
       {!options.profile && !profiles.only && <Options {...props} set={set} />}
-      {hidden.map(each => (
-        <FieldError key={each.field} problem={each} />
-      ))}
+      <div className="jp-GpuDask-problems">
+        {hidden.map(each => (
+          <FieldError key={each.field} problem={each} />
+        ))}
+      </div>
       <MagicLine {...props} />
     </div>
   );

@@ -4,8 +4,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { isShown } from '../cluster/offered';
-import { workerName } from '../cluster/summary';
-import { ICluster, IGpu, IWorker } from '../model/api';
+import { formerName, workerNames } from '../cluster/workerNames';
+import { ICluster } from '../model/api';
 import { GpuDaskModel } from '../model/model';
 import { HistoryStore } from './store';
 
@@ -82,17 +82,14 @@ function workersIn(
   store: HistoryStore,
   trans: TranslationBundle
 ): ISource[] {
-  const workers = new Map<string, Map<string, IWorker>>();
+  const names = new Map<string, Map<string, string>>();
   for (const [kernelId, { state }] of model.clusters) {
-    workers.set(kernelId, byName(state?.workers ?? []));
+    names.set(kernelId, workerNames(state?.workers ?? [], trans, true));
   }
   const gpus = model.gpus?.gpus ?? [];
   return [...store.workers].map(([key, { kernelId, id }]) => {
     const cluster = model.clusters.get(kernelId);
-    const worker = workers.get(kernelId)?.get(id);
-    const name = worker
-      ? workerName(worker, trans)
-      : formerName(id, gpus, trans);
+    const name = names.get(kernelId)?.get(id) ?? formerName(id, gpus, trans);
     return { key, name, details: detailsOf(cluster, trans), kernelId, id };
   });
 }
@@ -105,20 +102,6 @@ function machineIn(store: HistoryStore, trans: TranslationBundle): ISource[] {
     kernelId,
     id
   }));
-}
-
-function byName(workers: IWorker[]): Map<string, IWorker> {
-  return new Map(workers.map(worker => [worker.name, worker]));
-}
-
-/** The name of a worker that has left: that of its GPU, if it had one. */
-function formerName(
-  id: string,
-  gpus: IGpu[],
-  trans: TranslationBundle
-): string {
-  const gpu = gpus.find(each => each.uuid === id);
-  return gpu ? trans.__('GPU %1', gpu.index) : trans.__('Worker %1', id);
 }
 
 function detailsOf(

@@ -1,7 +1,7 @@
 import { Clipboard } from '@jupyterlab/apputils';
 import React, { useLayoutEffect, useRef, useState } from 'react';
 
-import { workerName } from '../cluster/summary';
+import { formerName, workerNames } from '../cluster/workerNames';
 import { useGpuDask } from '../components/context';
 import { download } from '../components/download';
 import { ICluster } from '../model/api';
@@ -133,13 +133,12 @@ function titlesOf(
   const now = model.clusters.get(cluster.kernel_id) ?? cluster;
   const workers = now.state?.workers ?? cluster.state?.workers ?? [];
   const { supervisor, ...others } = logs;
-  const titles = Object.keys(others).map((name): [string, string] => {
-    const worker = workers.find(each => each.name === name);
-    return [
-      name,
-      worker ? workerName(worker, trans) : trans.__('Worker %1', name)
-    ];
-  });
+  const names = workerNames(workers, trans, true);
+  const gpus = model.gpus?.gpus ?? [];
+  const titles = Object.keys(others).map((name): [string, string] => [
+    name,
+    names.get(name) ?? formerName(name, gpus, trans)
+  ]);
   titles.sort(([, one], [, other]) =>
     one.localeCompare(other, undefined, { numeric: true })
   );

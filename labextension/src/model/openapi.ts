@@ -483,6 +483,8 @@ export type components = {
      *         The number of tasks that are ready to run and not assigned to a worker yet.
      *     tasks_unfinished
      *         The number of all unfinished tasks: those that run, and those that wait for a worker or for other tasks.
+     *     cell_tasks_unfinished
+     *         The number of those that were submitted since the kernel's last cell began.
      *     workers_wanted
      *         The requested number of workers; `workers` has fewer while one starts, and more while one is retired.
      *     gpus
@@ -528,6 +530,11 @@ export type components = {
        * @default 0
        */
       tasks_unfinished: number;
+      /**
+       * Cell Tasks Unfinished
+       * @default 0
+       */
+      cell_tasks_unfinished: number;
       /**
        * Workers Wanted
        * @default 0

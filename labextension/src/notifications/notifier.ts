@@ -5,7 +5,8 @@ import { Notification } from '@jupyterlab/apputils';
 import { IDisposable } from '@lumino/disposable';
 
 import { isOffered } from '../cluster/offered';
-import { closingTime, resultBytes, workerName } from '../cluster/summary';
+import { closingTime, resultBytes } from '../cluster/summary';
+import { workerName, workerNames } from '../cluster/workerNames';
 import { CommandIDs } from '../commandIDs';
 import { areOptionsRefused, endReason } from '../errors';
 import { formatBytes } from '../format';
@@ -127,7 +128,7 @@ export class Notifier implements IDisposable {
 
   private _notifyWorkerLost({ cluster, workers }: IClusterEvent): void {
     const { trans } = this._gpuDask;
-    const names = this._workerNames(workers);
+    const names = this._workerNames(cluster, workers);
     const message = fitted([cluster.name, names], (name, each) =>
       trans._n(
         '%2: a worker was lost (%3). Dask restarts it and recomputes its results.',
@@ -148,7 +149,7 @@ export class Notifier implements IDisposable {
 
   private _notifyOutOfHostMemory({ cluster, workers }: IClusterEvent): void {
     const { trans } = this._gpuDask;
-    const names = this._workerNames(workers);
+    const names = this._workerNames(cluster, workers);
     const message = fitted([cluster.name, names], (name, each) =>
       trans._n(
         '%2: a worker ran out of host memory (%3). Dask restarts it and recomputes its results.',
@@ -172,7 +173,7 @@ export class Notifier implements IDisposable {
     const names =
       workers.length > 2
         ? trans.__('%1 workers', workers.length)
-        : this._workerNames(workers);
+        : this._workerNames(cluster, workers);
     const message = fitted([cluster.name, names], (name, each) =>
       trans.__(
         '%1: a task ran out of device memory on %2. Try smaller chunks, or a lower spill threshold.',
@@ -189,9 +190,12 @@ export class Notifier implements IDisposable {
     );
   }
 
-  private _workerNames(workers: WorkerId[]): string {
+  private _workerNames({ state }: ICluster, workers: WorkerId[]): string {
     const { trans } = this._gpuDask;
-    return workers.map(worker => workerName(worker, trans)).join(', ');
+    const names = workerNames(state?.workers ?? [], trans, true);
+    return workers
+      .map(worker => names.get(worker.name) ?? workerName(worker, trans))
+      .join(', ');
   }
 
   /** Show a notification in place of that on the same subject, unless the same message is still shown. */

@@ -1,7 +1,10 @@
 import React from 'react';
 
+import { workerNames } from '../cluster/workerNames';
+import { useGpuDask } from '../components/context';
 import { useWindowed } from '../components/windowing';
 import { IWorker } from '../model/api';
+import { useFreeHeight } from './freeHeight';
 import { WorkerRow } from './workerRow';
 
 interface IWorkerListProps {
@@ -9,15 +12,16 @@ interface IWorkerListProps {
   label: string;
 }
 
-/** A worker with its position among the workers, or the host of those that follow. */
-type Row = { worker: IWorker; index: number } | { host: string };
+/** A worker with its name and its position among the workers, or the host of those that follow. */
+type Row = { worker: IWorker; name: string; index: number } | { host: string };
 
 /** Lists with more rows scroll separately. */
 const MAX_PLAIN_ROWS = 32;
 
 /** The workers of a cluster, by host if there are several. */
 export function WorkerList({ workers, label }: IWorkerListProps): JSX.Element {
-  const rows = rowsOf(workers);
+  const { trans } = useGpuDask();
+  const rows = rowsOf(workers, workerNames(workers, trans, false));
   return rows.length > MAX_PLAIN_ROWS ? (
     <WindowedList rows={rows} count={workers.length} label={label} />
   ) : (
@@ -39,6 +43,7 @@ function WindowedList({ rows, count, label }: IWindowedListProps): JSX.Element {
     rows.length,
     'li'
   );
+  useFreeHeight(ref);
   return (
     <div
       className="jp-GpuDask-workerWindow"
@@ -60,11 +65,12 @@ function WindowedList({ rows, count, label }: IWindowedListProps): JSX.Element {
 }
 
 /** The workers, which the server sorts by host, with a row for each host if there are several. */
-function rowsOf(workers: IWorker[]): Row[] {
+function rowsOf(workers: IWorker[], names: ReadonlyMap<string, string>): Row[] {
   const areSeveral = workers.some(({ host }) => host !== workers[0].host);
   return workers.flatMap((worker, index): Row[] => {
     const isFirst = worker.host !== workers[index - 1]?.host;
-    const row = { worker, index };
+    const name = names.get(worker.name) ?? worker.name;
+    const row = { worker, name, index };
     return areSeveral && isFirst ? [{ host: worker.host }, row] : [row];
   });
 }
@@ -79,6 +85,7 @@ function rendered(rows: Row[], count: number): JSX.Element[] {
       <WorkerRow
         key={row.worker.name}
         worker={row.worker}
+        name={row.name}
         index={row.index}
         count={count}
       />

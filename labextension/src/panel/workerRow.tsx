@@ -1,6 +1,6 @@
 import React from 'react';
 
-import { spilledBytes, workerName } from '../cluster/summary';
+import { spilledBytes } from '../cluster/summary';
 import { useGpuDask } from '../components/context';
 import { ItemList } from '../components/itemList';
 import { formatBytes, formatUsage, percentage } from '../format';
@@ -9,6 +9,8 @@ import { IGpuDask } from '../tokens';
 
 interface IWorkerRowProps {
   worker: IWorker;
+  /** Its name among the workers of its host. */
+  name: string;
   /** The position in the list, from 0. */
   index: number;
   /** The number of workers in the list. */
@@ -18,6 +20,7 @@ interface IWorkerRowProps {
 /** A worker: its tasks, its memory, and its status. The GPUs of this machine have a section of their own. */
 export const WorkerRow = React.memo(function WorkerRow({
   worker,
+  name,
   index,
   count
 }: IWorkerRowProps): JSX.Element {
@@ -32,7 +35,7 @@ export const WorkerRow = React.memo(function WorkerRow({
       aria-setsize={count}
       title={[tasks, ...memory, pid].filter(Boolean).join(', ')}
     >
-      <span className="jp-GpuDask-workerName">{workerName(worker, trans)}</span>
+      <span className="jp-GpuDask-workerName">{name}</span>
       <span className="jp-GpuDask-workerTasks">
         {tasks}
         {worker.status !== 'running' && (

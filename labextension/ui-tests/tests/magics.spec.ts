@@ -3,7 +3,7 @@
  */
 import { expect, test } from '@jupyterlab/galata';
 
-import { openAnalysis } from './helpers';
+import { clusterCard, clusterOnServer, openAnalysis } from './helpers';
 
 test('the start shows its progress, and the status is updated and saved in the file', async ({
   page,
@@ -27,9 +27,13 @@ test('the start shows its progress, and the status is updated and saved in the f
   await page.notebook.setCell(1, 'code', '%gpudask status');
   await page.notebook.runCell(1);
   const status = outputs.nth(1);
+  // All columns fit beside the open panel.
+  const area = (await status.boundingBox())!;
+  const table = (await status.getByRole('table').boundingBox())!;
+  expect(table.x + table.width).toBeLessThanOrEqual(area.x + area.width);
   const widget = status.locator('.jupyter-widgets');
   // Tasks that run, and that wait, of a worker.
-  await expect(widget).toContainText(/MiB00ok/);
+  await expect(widget).toContainText(/MiB00/);
 
   await page.notebook.setCell(
     2,
@@ -37,7 +41,7 @@ test('the start shows its progress, and the status is updated and saved in the f
     'import time\nwaits = started.client.map(lambda _: time.sleep(600), range(3), pure=False)'
   );
   await page.notebook.runCell(2);
-  await expect(widget).toContainText(/MiB1\dok/);
+  await expect(widget).toContainText(/MiB1\d/);
   await page.screenshot({ path: testInfo.outputPath('status.png') });
   const height = async () =>
     (await status.getByRole('table').boundingBox())!.height;
@@ -67,7 +71,7 @@ test('the start shows its progress, and the status is updated and saved in the f
   const saved = JSON.stringify((await reply.json()).content.cells[1].outputs);
   expect(saved).toContain('"text/html":"<table ');
   expect(saved).not.toContain('widget-view');
-  await expect(widget).toContainText(/MiB1\dok/);
+  await expect(widget).toContainText(/MiB1\d/);
   await page.notebook.close();
   const sessions = await (await request.get('/api/sessions')).json();
   for (const { kernel } of sessions) {
@@ -78,6 +82,50 @@ test('the start shows its progress, and the status is updated and saved in the f
   await expect(outputs.nth(1).getByRole('table')).toContainText('State at 20');
   expect(Math.abs((await height()) - live)).toBeLessThan(8);
   await page.screenshot({ path: testInfo.outputPath('later.png') });
+});
+
+test('the card, the status and the line of a running cell agree', async ({
+  page,
+  request,
+  tmpPath
+}, testInfo) => {
+  await openAnalysis(page, request, tmpPath);
+  await page.notebook.setCell(
+    0,
+    'code',
+    '%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 2'
+  );
+  await page.notebook.runCell(0);
+  await page.notebook.setCell(1, 'code', '%gpudask status');
+  await page.notebook.runCell(1);
+  await page.notebook.setCell(
+    2,
+    'code',
+    '%%gpudask\nimport time\n' +
+      'tasks = started.client.map(lambda _: time.sleep(600), range(3), pure=False)\n' +
+      'started.client.gather(tasks)'
+  );
+  const isRun = page.notebook.runCell(2);
+  const outputs = page.locator('.jp-Notebook .jp-OutputArea-output');
+  await expect(outputs.filter({ hasText: '0 of 3 tasks done' })).toBeVisible();
+  await expect(
+    clusterCard(page).getByText('2 running, 1 waiting')
+  ).toBeVisible();
+  await expect(
+    outputs.filter({ hasText: 'Tasks: 2 running, 1 waiting.' })
+  ).toBeVisible();
+  await page.screenshot({ path: testInfo.outputPath('agree.png') });
+
+  const { kernel_id: kernelId } = await clusterOnServer(request);
+  await request.post(`/api/kernels/${kernelId}/interrupt`);
+  await isRun;
+  await expect(
+    outputs.filter({ hasText: '0 of 3 tasks, 3 cancelled' })
+  ).toBeVisible();
+  await expect(
+    outputs.filter({ hasText: 'Tasks: 0 running, 0 waiting.' })
+  ).toBeVisible();
+  await expect(clusterCard(page).getByText('idle').first()).toBeVisible();
 });
 
 test('the toolbar shows that a kernel is accelerated, also after a reload', async ({

@@ -181,6 +181,33 @@ for (const [name, scene] of Object.entries(SCENES)) {
   });
 }
 
+for (const [width, height] of [
+  [1440, 900],
+  [1100, 700]
+]) {
+  test(`eight GPUs and a cluster on all of them fit into ${width}x${height}`, async ({
+    page
+  }) => {
+    await page.setViewportSize({ width, height });
+    await playScene(page, SCENES['eight-gpus']);
+    await page.goto();
+    await useFont(page);
+    await page.sidebar.openTab('jupyter-gpudask-panel');
+    await page.sidebar.setWidth(320, 'left');
+    const panel = gpuDaskPanel(page);
+    const needed = [
+      panel.getByRole('button', { name: 'GPU 7: train.ipynb' }),
+      ...['Plots', 'Logs', 'Stop', 'More actions'].map(name =>
+        panel.getByRole('button', { name: `${name}: train.ipynb` })
+      )
+    ];
+    for (const each of needed) {
+      await expect(each).toBeInViewport({ ratio: 1 });
+    }
+    await expectScreenshots(page, panel, `panel-eight-gpus-${width}`);
+  });
+}
+
 test('the history', async ({ page }) => {
   await playScene(page, { gpus: 2, workers: 2 });
   await page.goto();

@@ -2,6 +2,7 @@
  * A cluster with more workers than fit, in a simulated stream.
  */
 import { expect, test } from '@jupyterlab/galata';
+import { Locator } from '@playwright/test';
 
 import { gpuDaskPanel } from './helpers';
 import { playScene } from './mockStream';
@@ -20,6 +21,22 @@ test('of 500 workers only the visible ones are rendered, and the keyboard reache
   const rows = list.getByRole('listitem');
   await expect(rows.first()).toHaveAttribute('aria-setsize', '500');
   expect(await rows.count()).toBeLessThan(50);
+  // The list takes the height that the rest of the panel leaves.
+  const bottom = async (locator: Locator): Promise<number> => {
+    const { y, height } = (await locator.boundingBox())!;
+    return y + height;
+  };
+  const free = async (): Promise<number> =>
+    (await bottom(gpuDaskPanel(page))) - (await bottom(list));
+  await expect.poll(free).toBeLessThan(40);
+  await page.setViewportSize({ width: 1024, height: 1000 });
+  await expect.poll(free).toBeLessThan(40);
+  expect((await list.boundingBox())!.height).toBeGreaterThan(400);
+  await page.setViewportSize({ width: 1024, height: 500 });
+  await expect
+    .poll(async () => (await list.boundingBox())!.height)
+    .toBeLessThan(400);
+  await page.setViewportSize({ width: 1024, height: 768 });
   await page.screenshot({ path: testInfo.outputPath('top.png') });
 
   await list.focus();
