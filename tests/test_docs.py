@@ -171,6 +171,15 @@ def test_files_and_folders_that_are_named_exist(page):
     assert sorted(missing) == []
 
 
+def test_pytorch_allocates_from_rmm_in_the_notebook_as_on_the_page_of_short_answers():
+    (block,) = re.findall(
+        r"^```python\n(.*?TorchOnRmm.*?)^```", (DOCS / "how-to.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    code = "\n".join("".join(cell["source"]) for cell in cells(ROOT / "binder" / "pytorch.ipynb", "code"))
+    (shown,) = re.findall(r"^class TorchOnRmm.*?(?=^\S)", block, re.MULTILINE | re.DOTALL)
+    assert shown in code
+
+
 def test_the_architecture_has_a_row_for_every_package():
     rows = re.findall(r"^\| `(\w+)/` \|", (DOCS / "architecture.md").read_text(), flags=re.MULTILINE)
     packages = [path.parent.name for path in (ROOT / "jupyter_gpudask").glob("*/__init__.py")]
