@@ -54,7 +54,7 @@ def names_of(value: Any) -> list[str]:
 
 
 def description_of(collection: Any) -> str:
-    """What to call a collection that no variable names: by the function of the user that makes its blocks, if one does."""
+    """What to call a collection that no variable names, such as by the user's function that returns its blocks."""
     kind = "an array" if kind_of(collection) == "array" else "a dataframe"
     function = key_split(name_of(collection))
     is_of_user = any(name == function and callable(value) for name, value in _variables())
