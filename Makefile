@@ -49,7 +49,7 @@ SPELLED = *.md .ci .github docs jupyter_gpudask labextension/src labextension/ui
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
-.PHONY: help demo lab test test-python test-browser test-slow test-engines test-install test-rapids-nightly test-fast test-versions develop coverage lint lint-python lint-frontend check-workflows docs check-links bench bench-gpu build check-release release clean chromium FORCE
+.PHONY: help demo lab test test-python test-browser test-slow test-engines test-install check-gpu-install test-rapids-nightly test-fast test-versions develop coverage lint lint-python lint-frontend check-workflows docs check-links bench bench-gpu build check-release release clean chromium FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -77,6 +77,13 @@ test-engines: $(VENV)/.engine-tools ## run the tests of clusters that are starte
 
 test-install: dist/.built ## install the wheel with pip into empty environments, with the oldest and newest JupyterLab, and start each
 	.ci/install_matrix $(PYTHON)
+
+# For another Python than this one pip chooses the packages, and installs nothing; some 5 GB may be downloaded.
+check-gpu-install: dist/.built ## check that pip finds packages of the wheel with its extra cu13 for each Python
+	for version in 3.11 3.12 3.13 3.14; do \
+		echo "Python $$version"; \
+		$(PIP) --dry-run --only-binary=:all: --python-version $$version --target dist/none "$$(echo dist/*.whl)[cu13]"; \
+	done
 
 test-rapids-nightly: $(VERSIONS)/rapids/.installed ## run the tests that need a GPU with the nightly packages of RAPIDS
 	cd tests && $(VERSIONS)/rapids/bin/pytest -m gpu

@@ -236,6 +236,9 @@ def test_the_tests_run_on_each_python_that_the_package_names():
     python = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]["python"]
     named = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", each)]
     assert set(named) <= set(python["strategy"]["matrix"]["python"])
+    nightly = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text())["jobs"]
+    assert set(named) <= set(nightly["install"]["strategy"]["matrix"]["python"])
+    assert set(named) <= set(re.search(r"for version in (.*);", MAKEFILE)[1].split())
 
 
 def package(name, **more):
