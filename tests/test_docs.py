@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_gpudask import errors
 from jupyter_gpudask.magics.arguments import parse_cell, parse_line
 from jupyter_gpudask.protocol import PROTOCOL_VERSION, ClusterSpec
 
@@ -170,6 +171,15 @@ def test_files_and_folders_that_are_named_exist(page):
     assert sorted(missing) == []
 
 
+def test_pytorch_allocates_from_rmm_in_the_notebook_as_on_the_page_of_short_answers():
+    (block,) = re.findall(
+        r"^```python\n(.*?TorchOnRmm.*?)^```", (DOCS / "how-to.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    code = "\n".join("".join(cell["source"]) for cell in cells(ROOT / "binder" / "pytorch.ipynb", "code"))
+    (shown,) = re.findall(r"^class TorchOnRmm.*?(?=^\S)", block, re.MULTILINE | re.DOTALL)
+    assert shown in code
+
+
 def test_the_architecture_has_a_row_for_every_package():
     rows = re.findall(r"^\| `(\w+)/` \|", (DOCS / "architecture.md").read_text(), flags=re.MULTILINE)
     packages = [path.parent.name for path in (ROOT / "jupyter_gpudask").glob("*/__init__.py")]
@@ -255,6 +265,39 @@ def test_every_sentence_on_the_page_of_errors_is_in_the_code():
     assert len(sentences) > 20
     patterns = list(messages())
     assert [sentence for sentence in sentences if not is_said(sentence, patterns)] == []
+
+
+def literal(node):
+    """A pattern of a text in the code, with its values left open; `None` if it is none."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(re.escape(part.value) if isinstance(part, ast.Constant) else ".*" for part in node.values)
+    return re.escape(node.value) if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def reasons():
+    """Patterns of what errors in the code say is wrong, with the sections of the page of errors where they belong."""
+    places = {name: 0 for name in vars(errors) if name.endswith("Error")} | {"UsageError": 0}
+    places |= {"OptionConflictError": 1, "NotOwnedError": 1}  # the argument that says it
+    del places["SpecError"], places["GpuDaskError"]  # an option and what it allows; the base class
+    for path in (ROOT / "jupyter_gpudask").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = getattr(node.func, "id", None) if isinstance(node, ast.Call) else None
+            if name in places and len(node.args) > places[name]:
+                pattern = literal(node.args[places[name]])
+                if pattern and " " in pattern:
+                    yield "Arguments" if name == "UsageError" else f"`{name}`", pattern
+
+
+def test_every_reason_in_the_code_is_in_its_section_of_the_page_of_errors():
+    _, *parts = re.split(r"^## (.+)$", (DOCS / "errors.md").read_text(), flags=re.MULTILINE)
+    sentences = {
+        title: re.findall(r"^\| `(.+?)`", part, flags=re.MULTILINE)
+        for title, part in zip(parts[::2], parts[1::2], strict=True)
+    }
+    found = sorted(set(reasons()))
+    assert len(found) > 100
+    missing = [each for each in found if not any(re.search(each[1], said) for said in sentences[each[0]])]
+    assert missing == []
 
 
 def test_every_exception_has_its_section_on_the_page_of_errors():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -45,11 +46,139 @@ def conda_requirements(texts):
 
 
 def test_changes_citation_and_recipe_have_the_version_of_the_package():
-    headings = re.findall(r"^##+ \[?(\d[\w.]*)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
-    assert headings[0] == VERSION
+    unreleased, *released = re.findall(r"^## (.*)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert unreleased == "[Unreleased]"
+    assert [heading for heading in released if not re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading)] == []
+    assert not released or released[0].startswith(f"[{VERSION}]")
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == VERSION
     assert RECIPE["package"]["version"] == VERSION
     assert f"jupyter_gpudask-{VERSION}.tar.gz" in RECIPE["source"]["url"]
+
+
+def test_changes_have_the_sections_of_keep_a_changelog_and_lists_without_gaps():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"^### (.*)", text, flags=re.MULTILINE)) <= kinds
+    assert re.findall(r"^[- ] .*\n\n- .*", text, flags=re.MULTILINE) == []
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The files that repeat the version, and the program that writes it."""
+    for name in ("package.json", "CHANGELOG.md", "CITATION.cff", "recipe/meta.yaml", ".ci/release.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def release(folder, version):
+    command = [sys.executable, folder / ".ci" / "release.py", version]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_release_writes_the_version_into_each_file_and_says_what_is_left(copy):
+    done = release(copy, "7.8.9")
+    assert done.returncode == 0, done.stderr
+    assert "git tag v7.8.9" in done.stdout
+    assert json.loads((copy / "package.json").read_text())["version"] == "7.8.9"
+    citation = yaml.safe_load((copy / "CITATION.cff").read_text())
+    assert citation["version"] == "7.8.9"
+    assert '{% set version = "7.8.9" %}' in (copy / "recipe" / "meta.yaml").read_text()
+    before, after = (ROOT / "CHANGELOG.md").read_text(), (copy / "CHANGELOG.md").read_text()
+    heading = f"## [7.8.9] - {citation['date-released']}\n\n"
+    assert after == before.replace("## [Unreleased]\n\n", f"## [Unreleased]\n\n{heading}")
+
+
+def test_a_release_is_refused_without_changes_or_with_a_version_that_is_none(copy):
+    assert release(copy, "1.2").stderr == "VERSION=1.2 is not a version such as 0.2.0.\n"
+    assert release(copy, "7.8.9").returncode == 0
+    assert release(copy, "7.8.9").stderr == "CHANGELOG.md has the version 7.8.9 already.\n"
+    assert release(copy, "7.9.0").stderr == "CHANGELOG.md names no change under [Unreleased].\n"
+    assert json.loads((copy / "package.json").read_text())["version"] == "7.8.9"
+
+
+def test_the_sdist_has_what_is_listed_and_nothing_else_that_lies_in_a_checkout(tmp_path):
+    sdist = pytest.importorskip("hatchling.builders.sdist")
+    listed = PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["only-include"]
+    assert [name for name in listed if not (ROOT / name).exists()] == []
+    for name in ("pyproject.toml", "package.json", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in (
+        "jupyter_gpudask/__init__.py",
+        "docs/index.md",
+        "docs/notebooks/arrays.ipynb",
+        ".gpu-environment/large",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    packed = {file.distribution_path for file in sdist.SdistBuilder(str(tmp_path)).recurse_included_files()}
+    assert packed >= {"jupyter_gpudask/__init__.py", "docs/index.md", "package.json"}
+    assert {name.partition("/")[0] for name in packed} <= {name.partition("/")[0] for name in listed} | {
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+    }
+    assert "docs/notebooks/arrays.ipynb" not in packed
+
+
+def test_a_wheel_that_is_built_from_an_sdist_has_the_front_end_once(tmp_path):
+    wheel = pytest.importorskip("hatchling.builders.wheel")
+    for name in ("pyproject.toml", "package.json", ".gitignore"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in ("PKG-INFO", "jupyter_gpudask/__init__.py", "jupyter_gpudask/labextension/package.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    packed = [file.distribution_path for file in wheel.WheelBuilder(str(tmp_path)).recurse_included_files()]
+    assert packed == ["jupyter_gpudask/__init__.py"]
+
+
+@pytest.mark.parametrize(("packages", "builds"), [(["a.whl", "a.tar.gz"], False), (["a.whl"], True)])
+def test_packages_that_were_removed_are_built_again(tmp_path, packages, builds):
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    (tmp_path / "jupyter_gpudask").mkdir()
+    (tmp_path / "dist").mkdir()
+    made = ["dist/.sources", ".venv/.tools", "node_modules/.installed"]
+    sources = [
+        "package.json",
+        "yarn.lock",
+        "tsconfig.json",
+        "install.json",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        ".yarnrc.yml",
+    ]
+    for name in [*sources, *made, *(f"dist/{name}" for name in packages), "dist/.built"]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    old = [option for name in [*made, str(tmp_path / ".venv/.tools")] for option in ("--old-file", name)]
+    command = ["make", "--dry-run", *old, "build"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ("python -m build --sdist" in done.stdout) == builds
+
+
+def lint(recipe, lines):
+    """What conda-forge's linter would say of the form of a recipe; it is not on PyPI."""
+    order = ["package", "source", "build", "requirements", "test", "about", "extra"]
+    if list(recipe) != order:
+        yield "The sections are in another order."
+    maintainers = recipe["extra"].get("recipe-maintainers")
+    if not isinstance(maintainers, list) or not all(isinstance(name, str) for name in maintainers):
+        yield "The maintainers are no list of names."
+    for section, requirements in recipe["requirements"].items():
+        for text in requirements:
+            if not re.fullmatch(r"\S+( \S+)?", text) or re.search(r"^[^ ]*[<>=]", text):
+                yield f"{section}: {text} is not a name, a space and a version."
+    if lines[-2] == "" or lines[-1] != "":
+        yield "It does not end with one line break."
+    yield from (
+        f"{key} is missing." for key in ("home", "license", "license_file", "summary") if key not in recipe["about"]
+    )
+    yield from (line for line in lines if "{%" in line and not re.fullmatch(r"\{% set \S+ = \S+ %\}", line))
+
+
+def test_the_recipe_has_the_form_that_the_linter_of_conda_forge_accepts():
+    assert list(lint(RECIPE, (ROOT / "recipe" / "meta.yaml").read_text().split("\n"))) == []
 
 
 def test_the_recipe_requires_what_the_package_requires():
@@ -96,8 +225,9 @@ def test_a_workflow_may_read_the_code_and_pins_the_actions_of_others(path):
 def test_a_workflow_makes_targets_that_exist(path):
     jobs = yaml.safe_load(path.read_text())["jobs"].values()
     commands = [step.get("run", "") for job in jobs for step in job.get("steps", [])]
-    words = [re.sub(r"\$\{\{.*?\}\}", "%", command).split() for command in commands]
-    made = [word for command, *rest in filter(None, words) if command == "make" for word in rest if word[0] != "-"]
+    lines = [re.sub(r"\$\{\{.*?\}\}", "%", command) for command in commands]
+    words = [word for line in lines for word in line.partition("make ")[2].split()]
+    made = [word for word in words if word[0] != "-" and "=" not in word]
     assert made
     assert set(made) <= set(re.findall(r"^([\w%-]+):", MAKEFILE, flags=re.MULTILINE))
 
@@ -106,6 +236,9 @@ def test_the_tests_run_on_each_python_that_the_package_names():
     python = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]["python"]
     named = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", each)]
     assert set(named) <= set(python["strategy"]["matrix"]["python"])
+    nightly = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text())["jobs"]
+    assert set(named) <= set(nightly["install"]["strategy"]["matrix"]["python"])
+    assert set(named) <= set(re.search(r"for version in (.*);", MAKEFILE)[1].split())
 
 
 def package(name, **more):

@@ -6,9 +6,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dask.base import is_dask_collection
+from dask.utils import key_split
 
 from .local_variables import local_variables
-from .placement import ancestors, name_of, place_of
+from .placement import ancestors, kind_of, name_of, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +51,14 @@ def names_of(value: Any) -> list[str]:
     if exact or not is_dask_collection(value):
         return exact[:1]
     return names_behind(value)[place_of(value)]
+
+
+def description_of(collection: Any) -> str:
+    """What to call a collection that no variable names, such as by the user's function that returns its blocks."""
+    kind = "an array" if kind_of(collection) == "array" else "a dataframe"
+    function = key_split(name_of(collection))
+    is_of_user = any(name == function and callable(value) for name, value in _variables())
+    return f"{kind} that {function} returns" if is_of_user else f"{kind} without a name"
 
 
 def names_behind(value: Any) -> dict[Place | None, list[str]]:

@@ -15,7 +15,7 @@ from distributed import Client, Future
 
 from ..inspection.arguments import bind, calling_frame, first_argument
 from ..inspection.placement import GPU_BACKENDS, in_containers, kind_of, name_of, place_of, results_to_host, to_host
-from ..inspection.user_code import names_of, user_line
+from ..inspection.user_code import description_of, names_of, user_line
 from ..overlay.config_overlay import current_overlay, current_record
 from .result_size import refusing_what_does_not_fit
 
@@ -131,8 +131,7 @@ def collections_to_expr(original: Callable[..., Any], /, *args: Any, **kwargs: A
 def _record_host_collection(record: CellRecord, collection: Any) -> None:
     if place_of(collection) != "host" or name_of(collection) in record.moved_for_result:
         return
-    kind = kind_of(collection)
-    for name in names_of(collection) or [f"{'an array' if kind == 'array' else 'a dataframe'} without a name"]:
+    for name in names_of(collection) or [description_of(collection)]:
         record.on_host.setdefault(name, user_line())
 
 

@@ -18,7 +18,7 @@ from dask.utils import funcname
 from ..errors import MixedBackendsError
 from ..inspection.arguments import first_argument
 from ..inspection.placement import can_move, name_of, place_of, place_of_partitions, results_to_host, to_gpu
-from ..inspection.user_code import names_behind, names_of
+from ..inspection.user_code import description_of, names_behind, names_of
 from ..overlay.config_overlay import current_record
 from .arrays.marks import is_plain_data, may_be_moved
 from .host_fallback import expression_on_host, frame_to_gpu, note_on_host, place_of_inputs, refuse_if_strict
@@ -174,7 +174,4 @@ def _refuse(mixed: Mapping[str, Any]) -> None:
 
 
 def _called(value: Any) -> str:
-    names = names_of(value)
-    if names:
-        return " and ".join(names[:3])
-    return "a dataframe without a name" if hasattr(value, "expr") else "an array without a name"
+    return " and ".join(names_of(value)[:3]) or description_of(value)

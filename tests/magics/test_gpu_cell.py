@@ -152,6 +152,9 @@ def test_what_the_cell_makes_on_the_cpu_is_named_too(kernel):
     assert footer(kernel.ok(f"{CELL}\n{cell}")).endswith("on the CPU: texts (line 4)")
     cell = "import numpy as np\nda.from_array(np.array(['c', 'd']), chunks=1).compute()"
     assert footer(kernel.ok(f"{CELL}\n{cell}")).endswith("on the CPU: an array without a name (line 3)")
+    kernel.ok("import numpy as np\ndef texts_of(block): return np.full(block.shape, 'a')")
+    cell = "da.zeros(2, chunks=1).map_blocks(texts_of, dtype='U1').compute()"
+    assert footer(kernel.ok(f"{CELL}\n{cell}")).endswith("on the CPU: an array that texts_of returns (line 2)")
 
 
 @pytest.mark.parametrize("names", ["outside", "outside,other", "all", "all "])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.display import display, update_display
 
-from ...errors import GpuDaskError
+from ...errors import GpuDaskError, NoClusterError
 from ...protocol.notebook import LIVE_OUTPUT
 from .base import Note
 from .tables import StatusView
@@ -74,6 +74,8 @@ class LiveStatusView(StatusView):
             time.sleep(_UPDATE_INTERVAL)
             try:
                 shown = StatusView(self._read())
+            except NoClusterError:  # closed by the user: the last state is final, and says when it was
+                break
             except GpuDaskError as error:
                 note = Note(error.reason)
                 text = f"{shown}\n{note}"
