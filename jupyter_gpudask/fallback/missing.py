@@ -43,6 +43,8 @@ _OF_CPU = ("numpy", "pandas")
 _COMPILERS = ("cuda", "llvmlite", "numba", "numba_cuda", "numba_cuda_mlir")
 """Packages that compile the functions of users for cuDF."""
 _OF_COMPILER = re.compile(r"^(nvjitlink|nvrtc|nvvm|linker)\w*error$", re.IGNORECASE)
+_OF_CUPY_COMPILER = "cupy.cuda.compiler.CompileException"
+_PLACE_OF_COMPILER = re.compile(r"^\S+\(\d+\): error: ")
 _OF_DEVICE = ".cudadrv."
 """Part of the modules of Numba whose errors are those of the device, unless they have one of these names."""
 _COLOUR = re.compile(r"\x1b\[\d*m")
@@ -80,7 +82,7 @@ def words_of_lack(error: BaseException) -> str:
         return ""
     if isinstance(error, DifferentResultError):
         return str(error)
-    text = _COLOUR.sub("", str(error))
+    text = _PLACE_OF_COMPILER.sub("", _COLOUR.sub("", str(error)))
     if _is_of_compiler(type(error)):
         is_lack = _raised_in(error.__traceback__) in _LIBRARIES or bool(_OF_NUMPY.search(text))
     elif not isinstance(error, POSSIBLE):
@@ -104,7 +106,9 @@ def words_behind(error: BaseException) -> str:
 
 
 def _is_of_compiler(kind: type) -> bool:
-    """Whether it is an error of Numba, or of the libraries of CUDA by which it compiles; not one of the device."""
+    """Whether it is an error of CuPy's or Numba's compiler, or of the libraries of CUDA by which they compile."""
+    if f"{kind.__module__}.{kind.__name__}" == _OF_CUPY_COMPILER:
+        return True
     package = kind.__module__.partition(".")[0]
     is_of_numba = package.startswith("numba") and _OF_DEVICE not in kind.__module__
     return is_of_numba or (package in _COMPILERS and bool(_OF_COMPILER.match(kind.__name__)))

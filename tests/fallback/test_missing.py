@@ -182,6 +182,12 @@ def test_a_compiler_that_cudf_calls_is_a_lack_whatever_it_says(error, is_lack):
         assert words_of_lack(failure.value) == expected
 
 
+def test_what_cupy_cannot_compile_is_a_lack():
+    kind = type("CompileException", (Exception,), {"__module__": "cupy.cuda.compiler"})
+    error = kind("a1b2.cubin.cu(37): error: no suitable conversion function\n\n1 error detected")
+    assert words_of_lack(raised_in("cupy._core", error)) == "CompileException: no suitable conversion function"
+
+
 def test_the_page_says_what_the_code_does():
     table = PAGE.partition("### What counts as lacking")[2].partition("\n- ")[0]
     rows = re.findall(r"^\| (?:`(\w+)`|an error of Numba) \| (.*) \|$", table, re.MULTILINE)
