@@ -10,7 +10,7 @@ from tornado import web
 
 from ..clusters.dashboard_address import is_plain_path
 from ..metrics.cluster_info import DASHBOARD_PATH, JOINED_PATH
-from .dashboard_request import forwarded_query, forwarded_subprotocols, path_after
+from .dashboard_request import darkened, forwarded_query, forwarded_subprotocols, is_dark, path_after
 
 if TYPE_CHECKING:
     from ..clusters.cluster import KernelCluster
@@ -68,6 +68,9 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
 
     async def http_get(self, port: str, path: str) -> None:
         """Forward the request for a page; not to ``localhost``, since another process may listen on ``::1``."""
+        if is_dark(self.request.query):
+            self.rewrite_response = (_darken,)
+            self.request.headers.pop("Accept-Encoding", None)
         await self.proxy(_HOST, port, path)
         # The response has the dashboard's headers instead of Jupyter's; they do not restrict framing.
         self.set_header("Content-Security-Policy", self.content_security_policy)
@@ -121,6 +124,11 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
         if cluster is None or cluster.ready is None or cluster.ready.dashboard_port is None:
             raise web.HTTPError(404, "This kernel has no cluster that is ready, or its dashboard is off.")
         return cluster
+
+
+def _darken(response: Any) -> None:
+    if response.headers.get("Content-Type", "").startswith("text/html") and response.body:
+        response.body = darkened(response.body)
 
 
 # An open dashboard does not keep an idle server from being culled.

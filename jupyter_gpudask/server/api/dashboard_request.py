@@ -1,13 +1,19 @@
-"""What of a browser's request is forwarded to a dashboard: nothing with which one could use the Jupyter server."""
+"""What of a browser's request is forwarded to a dashboard: nothing with which one could use the Jupyter server.
+
+Dask's pages have only a light theme. With ``theme=dark`` in the query they are inverted, with the hues as they were.
+"""
 
 from __future__ import annotations
 
-from urllib.parse import unquote_plus
+from urllib.parse import parse_qs, unquote_plus
 
 _DEFAULT_PATH = "/status"
 _TOKEN_ARGUMENT = "token"  # noqa: S105 - the name of an argument
 # https://github.com/jupyter/enhancement-proposals/pull/121
 _TOKEN_SUBPROTOCOL = "v1.token.websocket.jupyter.org"  # noqa: S105 - the name of a subprotocol
+
+_DARK = b"<style>html { background: #e0e0e0; filter: invert(0.88) hue-rotate(180deg); }</style>"
+"""As the front end shows the pages in its tabs: see ``dashboard.css``."""
 
 
 def path_after(path: str, prefix: str) -> str:
@@ -25,3 +31,13 @@ def forwarded_subprotocols(header: str) -> list[str]:
     """The subprotocols of a WebSocket that are not Jupyter's: one may contain the token."""
     names = (name.strip() for name in header.split(","))
     return [name for name in names if name and not name.startswith(_TOKEN_SUBPROTOCOL)]
+
+
+def is_dark(query: str) -> bool:
+    """Whether the page is to be dark."""
+    return parse_qs(query).get("theme") == ["dark"]
+
+
+def darkened(page: bytes) -> bytes:
+    """A page of Dask with a style that makes it dark."""
+    return page.replace(b"</head>", _DARK + b"</head>", 1)

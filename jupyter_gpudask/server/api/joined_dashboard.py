@@ -20,7 +20,7 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 from ..clusters.dashboard_address import is_plain_path, redirect_target
 from ..metrics.cluster_info import JOINED_PATH
 from .dashboard_client import UnreachableError
-from .dashboard_request import forwarded_query, forwarded_subprotocols, path_after
+from .dashboard_request import darkened, forwarded_query, forwarded_subprotocols, is_dark, path_after
 
 if TYPE_CHECKING:
     from tornado.websocket import WebSocketClientConnection
@@ -92,9 +92,12 @@ class JoinedDashboardHandler(WebSocketHandler):
         content_type = response.headers.get("Content-Type", "")
         if _CONTENT_TYPE.fullmatch(content_type):
             self.set_header("Content-Type", content_type)
+        body = response.body or b""
         if (encoding := response.headers.get("Content-Encoding", "")) in _ENCODINGS:
             self.set_header("Content-Encoding", encoding)
-        await self.finish(response.body or None)
+        elif content_type.startswith("text/html") and is_dark(self.request.query):
+            body = darkened(body)
+        await self.finish(body or None)
 
     async def _forward_socket(self, cluster: JoinedCluster, url: str) -> None:
         if self.request.headers.get("Origin") != _ORIGIN_OF_SANDBOX:

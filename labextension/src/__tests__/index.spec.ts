@@ -226,6 +226,12 @@ describe('jupyter-gpudask:commands', () => {
     expect(open.mock.calls[0][0]).toBe(
       'http://server/user/ada/gpudask/dashboard/kernel-1/status'
     );
+    document.body.dataset.jpThemeLight = 'false';
+    await app.commands.execute(CommandIDs.openDashboard, args);
+    delete document.body.dataset.jpThemeLight;
+    expect(open.mock.calls[1][0]).toBe(
+      'http://server/user/ada/gpudask/dashboard/kernel-1/status?theme=dark'
+    );
     open.mockRestore();
   });
 

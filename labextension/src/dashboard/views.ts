@@ -92,11 +92,9 @@ export class DashboardPages implements IDashboardViews {
   constructor(private readonly _baseUrl: string) {}
 
   open({ kernelId, plot }: IDashboard): void {
-    window.open(
-      dashboardUrl(this._baseUrl, kernelId, plot?.path),
-      '_blank',
-      'noopener'
-    );
+    const isDark = document.body.dataset.jpThemeLight === 'false';
+    const url = dashboardUrl(this._baseUrl, kernelId, plot?.path);
+    window.open(url + (isDark ? '?theme=dark' : ''), '_blank', 'noopener');
   }
 
   /** Open the whole dashboard: each plot would be a page of its own. */

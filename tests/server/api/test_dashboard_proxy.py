@@ -37,6 +37,15 @@ def test_pages_and_their_resources_are_forwarded(server, kernel):
         assert page(server, kernel, f"/{path.decode()}").status == 200
 
 
+def test_pages_are_dark_if_the_browser_asks_for_it(server, kernel):
+    light, dark = (page(server, kernel, f"/individual-progress{query}").text for query in ("", "?theme=dark"))
+    assert b"invert(" not in light
+    assert dark.count(b"filter: invert(0.88)") == 1
+    loaded = re.search(rb'src="(static/[^"]+[.]js[^"]*)"', dark)[1].decode()
+    scripts = [page(server, kernel, f"/{loaded}{query}").text for query in ("", "&theme=dark")]
+    assert scripts[0] == scripts[1]
+
+
 def session_token(page):
     """Bokeh's, which a page has for its WebSocket."""
     return re.search(r'"token":"([^"]+)"', page.text.decode())[1]
