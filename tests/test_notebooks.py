@@ -289,7 +289,7 @@ def test_the_profile_shows_small_chunks_and_the_status_what_was_spilled(start):
     assert run.figures() == 1
     assert number(run.replies["spill"].value) == pytest.approx(0.5, abs=1e-3)
     assert run.value(f"status.state.workers[0].spilled_to_{'host' if run.on_gpus else 'disk'}") > 0
-    assert re.search(r"^\d.* \d+(\.\d+)? MiB", run.shown("spilled"), re.MULTILINE)
+    assert re.search(r"^(Worker|GPU) 0 .*[\d.]+ [MG]iB +[\d.]+ [MG]iB +\d", run.shown("spilled"), re.MULTILINE)
     run.until("release")
     assert "The workers hold no results." in run.replies["release"].value
 
