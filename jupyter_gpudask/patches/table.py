@@ -264,10 +264,10 @@ PATCHES = (
     Patch(
         "partial time strings",
         (
-            _attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.partial_time_strings:loc"),
+            _attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.loc:loc"),
             _attribute(
                 "dask.dataframe.dask_expr._indexing:LocIndexer.__getitem__",
-                "frames.partial_time_strings:columns_of_loc",
+                "frames.loc:columns_of_loc",
             ),
         ),
         process="kernel",

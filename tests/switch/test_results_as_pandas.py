@@ -13,7 +13,8 @@ from dask._collections import new_collection
 from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay.cell_record import CellRecord
-from jupyter_gpudask.patches.frames import methods, partial_time_strings
+from jupyter_gpudask.patches.frames import loc as loc_module
+from jupyter_gpudask.patches.frames import methods
 from jupyter_gpudask.patches.frames.as_pandas import (
     _MAPPING,
     FunctionMapAsPandas,
@@ -21,7 +22,7 @@ from jupyter_gpudask.patches.frames.as_pandas import (
     PropertyMapAsPandas,
     replaced,
 )
-from jupyter_gpudask.patches.frames.partial_time_strings import columns_of_loc, loc
+from jupyter_gpudask.patches.frames.loc import columns_of_loc, loc
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -99,7 +100,7 @@ def test_columns_that_loc_selects_are_listed_for_dask(columns, expected):
 def test_a_mask_on_the_host_that_selects_rows_is_moved(monkeypatch):
     frame = dd.from_pandas(FRAME, npartitions=2)
     on_gpu = SimpleNamespace(obj=frame.map_partitions(Frame, meta=Frame(frame._meta)))
-    monkeypatch.setattr(partial_time_strings, "to_gpu", lambda mask: "moved")
+    monkeypatch.setattr(loc_module, "to_gpu", lambda mask: "moved")
     rows = lambda mask: loc(lambda self, iindexer, cindexer: iindexer, on_gpu, mask, None)  # noqa: E731
     assert rows(da.ones(10, chunks=5, dtype=bool)) == "moved"
     assert isinstance(rows(da.ones(10, chunks=5)), da.Array)  # refused by Dask

@@ -71,10 +71,15 @@ def _kind_of_number(operands: tuple[Any, ...]) -> str:
 def _converted(operand: Any, kind: str, *, divides: bool) -> Any:
     if not kind or not is_type_of_gpu(type(operand)) or not getattr(operand, "ndim", 0):
         return operand
+    return with_numbers(operand, kind, small=divides)
+
+
+def with_numbers(operand: Any, kind: str = "float64", *, small: bool = False) -> Any:
+    """A dataframe or Series with numbers of this dtype for booleans, and with `small` for small integers, too."""
     chosen = {
         name: kind if isinstance(dtype, np.dtype) else kind.capitalize()
         for name, dtype in _dtypes(operand)
-        if _is_boolean(dtype) or (divides and _is_small(dtype))
+        if _is_boolean(dtype) or (small and _is_small(dtype))
     }
     if not chosen:
         return operand

@@ -17,6 +17,7 @@ from dask.dataframe.dask_expr._reductions import Max, Min, Mode, Reduction
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 
 from ...inspection.placement import results_to_host
+from .arithmetic import with_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +60,7 @@ class VarianceAsPandas(Reduction):
         n = x.count(**options)
         if numeric_only and x.ndim > 1:
             x = x[list(results_to_host(n).index)]
-        x = _with_numbers(x)
+        x = with_numbers(x)  # from booleans cuDF 26.10 computes other numbers
         if not skipna:
             n = n * 0 + len(x)
         mean = _zero_for_none(x.mean(skipna=skipna), n)
@@ -84,18 +85,6 @@ class VarianceAsPandas(Reduction):
         if getattr(n, "ndim", 0):
             return squares.where(n > ddof) / _at_least_one(n - ddof)
         return squares / (n - ddof) if n > ddof else np.nan
-
-
-def _with_numbers(x: Any) -> Any:
-    """A dataframe or Series with 0.0 and 1.0 for booleans, from which cuDF 26.10 computes other numbers."""
-    if x.ndim == 1:
-        return x.astype("float64") if _is_boolean(x.dtype) else x
-    names = [name for name, dtype in x.dtypes.items() if _is_boolean(dtype)]
-    return x.astype(dict.fromkeys(names, "float64")) if names else x
-
-
-def _is_boolean(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype) and dtype.kind == "b"
 
 
 def _zero_for_none(numbers: Any, n: Any) -> Any:
