@@ -1,8 +1,9 @@
 """Selection by labels, ``.loc``, of dataframes on GPUs: by strings for periods of times, masks and slices of columns.
 
-cuDF 26.10 interprets a string such as ``"2015-05-05"`` as a single moment, and pandas as the whole day. Dask lists the columns that a slice, a mask
-or a function selects only for metadata of pandas: of ``df.loc[df.x > 1, :]`` on GPUs, its optimizer keeps only ``x``.
-cuDF fails for a slice between the names of columns, such as ``df.loc[:, :15]`` of the columns 10 and 20.
+cuDF 26.10 interprets a string such as ``"2015-05-05"`` as a single moment, and pandas as the whole day. Dask lists the
+columns that a slice, a mask or a function selects only for metadata of pandas: of ``df.loc[df.x > 1, :]`` on GPUs, its
+optimizer keeps only ``x``. cuDF fails for a slice between the names of columns, such as ``df.loc[:, :15]`` of the
+columns 10 and 20.
 """
 
 from __future__ import annotations
