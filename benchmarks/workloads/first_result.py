@@ -53,7 +53,9 @@ def _in_process(side: str, large: bool, frame: bool) -> Seconds:
         file = Path(folder) / "first_result.py"  # spawned workers import it again, so it must be a file
         file.write_text(script)
         arguments = [side, "cuda" if large else "cpu", str(int(frame))]
-        variables = os.environ | {"PYTHONPATH": os.pathsep.join([str(_benchmarks()), os.environ.get("PYTHONPATH", "")])}
+        # Without an empty entry, which would be the working folder.
+        given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        variables = os.environ | {"PYTHONPATH": os.pathsep.join([str(_benchmarks()), *given])}
         start = time.perf_counter()
         process = subprocess.Popen(
             [sys.executable, str(file), *arguments], env=variables, stdout=subprocess.PIPE, text=True

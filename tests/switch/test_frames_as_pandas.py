@@ -296,7 +296,7 @@ HOLES = pd.DataFrame(
         lambda f: np.clip(f.y, 1, 4),
         lambda f: f[f.y == 1].name.str.cat(f[f.y == 1].name).isna(),
         lambda f: f.name.str.cat(HOLES.name.str.upper()[::-1], sep=":").eq("a:A").fillna(False),
-        lambda f: f[["k", "y"]].groupby("k").apply(lambda g: g.max(), meta=HOLES[["k", "y"]].head(0)).y.sum(),
+        lambda f: f.groupby("k")[["y"]].apply(lambda g: g.max(), meta=HOLES[["y"]].head(0)).y.sum(),
         lambda f: f.set_index("y").k.dot(f.set_index("y")[["x"]].fillna(0), meta=pd.Series([1.0], name="x")),
         lambda f: dd.concat([f[["x", "y"]], f[["y", "k"]]], join="inner"),
         lambda f: f[["x", "y"]].merge(f[["k", "y"]], left_index=True, right_on="y").sort_values("y"),
