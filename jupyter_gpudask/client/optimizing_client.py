@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..graph.optimize import ArrayOptimizer, with_optimizer
+from ..graph.optimize import ArrayOptimizer, WithOptimizer, may_have_arrays
 from ..graph.subtrees import ClusterSize
 from .fallback_client import FallbackClient
 
@@ -30,9 +30,9 @@ class OptimizingClient(FallbackClient):
     device_memory: int = 0
 
     def _graph_to_futures(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.optimizes:
+        if self.optimizes and may_have_arrays(expr):
             size = self._size()
-            expr = with_optimizer(expr, ArrayOptimizer(size, self.is_on_gpus, self._largest_stack(size)))
+            expr = WithOptimizer(expr, ArrayOptimizer(size, self.is_on_gpus, self._largest_stack(size)))
         return super()._graph_to_futures(expr, *args, **kwargs)
 
     def _largest_stack(self, size: ClusterSize) -> int:

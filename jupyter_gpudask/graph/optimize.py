@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dask._expr import Expr, HLGExpr, _ExprSequence, _HLGExprSequence
@@ -62,9 +63,46 @@ class ArrayOptimizer:
         return fuse_subtrees(optimized, wanted, self.size, most_repeated)
 
 
+class WithOptimizer:
+    """An expression as a client submits it, with an optimizer of its own for arrays.
+
+    Dask's optimizer is replaced where the graph is made, which is not in the kernel: to make the expressions anew takes
+    the kernel longer than to send them.
+
+    Parameters
+    ----------
+    expression
+        The expression, as Dask has optimized it.
+    optimizer
+        Takes the place of `dask.array.optimization.optimize`.
+    """
+
+    def __init__(self, expression: Any, optimizer: ArrayOptimizer) -> None:
+        self._expression = expression
+        self._optimizer = optimizer
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WithOptimizer, (self._expression, self._optimizer)
+
+    @cached_property
+    def _changed(self) -> Any:
+        return with_optimizer(self._expression, self._optimizer)
+
+    def __dask_graph__(self) -> Any:
+        return self._changed.__dask_graph__()
+
+    def __dask_annotations__(self) -> Any:
+        return self._changed.__dask_annotations__()
+
+
+def may_have_arrays(expression: Any) -> bool:
+    """Whether there may be graphs of arrays in it, and not only expressions of dataframes."""
+    return isinstance(expression, HLGExpr | _HLGExprSequence | _ExprSequence)
+
+
 def with_optimizer(expression: Any, optimizer: ArrayOptimizer) -> Any:
     """`expression` with `optimizer` in the place of Dask's own for arrays, wherever that is."""
-    if not isinstance(expression, HLGExpr | _HLGExprSequence | _ExprSequence):
+    if not may_have_arrays(expression):
         return expression
     operands = [
         with_optimizer(operand, optimizer)
