@@ -175,8 +175,8 @@ class Side:
         self._process.wait()
 
 
-def measure(sides: dict[str, Side], sizes: list[int]) -> dict[str, Any]:
-    """The best try of each graph, by side, by the graph's name."""
+def measure(sides: dict[str, Side], sizes: list[int]) -> Iterator[dict[str, Any]]:
+    """The best try of each graph so far, by side, by the graph's name, after each graph."""
     rows: dict[str, Any] = {side: {name: [] for name in GRAPHS} for side in sides}
     for name in GRAPHS:
         for size in sizes:
@@ -192,7 +192,7 @@ def measure(sides: dict[str, Side], sizes: list[int]) -> dict[str, Any]:
             print(
                 f"{name}, {now['tasks']} tasks: CPU x {seconds:.2f} ({times}), bytes x {sent:.2f}, taken x {taken:.2f}"
             )
-    return rows
+            yield rows
 
 
 if __name__ == "__main__":
@@ -206,10 +206,13 @@ if __name__ == "__main__":
     if arguments.side:
         serve(arguments.side, arguments.engine, *arguments.backends.split(","))
         sys.exit()
+    facts = {**header(), "engine": arguments.engine}
     sides = {name: Side(name, arguments) for name in ("plain", "ours")}
     try:
-        rows = measure(sides, [int(parse_bytes(size)) for size in arguments.sizes.split(",")])
+        for rows in measure(sides, [int(parse_bytes(size)) for size in arguments.sizes.split(",")]):
+            if arguments.out:  # so that a run that is ended leaves what it has measured
+                arguments.out.write_text(json.dumps({**facts, **rows}, indent=1) + "\n")
     finally:
         for side in sides.values():
             side.close()
-    publish({**header(), "engine": arguments.engine, **rows}, arguments.out)
+    publish({**facts, **rows}, arguments.out)

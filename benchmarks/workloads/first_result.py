@@ -123,7 +123,10 @@ def _server() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
         command += [f"--IdentityProvider.token={_TOKEN}", f"--ServerApp.root_dir={folder}"]
         command += ["--ServerApp.jpserver_extensions={'jupyter_gpudask': True}", "--GpuDask.standby=True"]
         variables = os.environ | {"JUPYTER_CONFIG_DIR": folder}
-        process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # In that folder, because kernels start in the working folder of the server and import what is there.
+        process = subprocess.Popen(
+            command, cwd=folder, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             info = runtime / f"jpserver-{process.pid}.json"
             _wait(info.exists)
