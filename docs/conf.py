@@ -2,17 +2,19 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "jupyter_gpudask"
 author = "the jupyter_gpudask developers"
 release = version = json.loads((ROOT / "package.json").read_text())["version"]
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "reference_directives"]
 exclude_patterns = ["README.md"]  # the page for those who read the folder; its table is part of index.md
 
 myst_enable_extensions = ["colon_fence"]
