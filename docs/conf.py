@@ -33,6 +33,9 @@ html_title = "jupyter_gpudask"
 html_theme_options = {"show_prev_next": False, "navigation_with_keys": False, "show_toc_level": 2}
 html_sidebars: dict[str, list[str]] = {"**": []}  # the header lists all pages
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
+highlight_language = "none"  # most blocks without a language are lines for a terminal, or output
 
 
 def _link_files_outside(_app: Sphinx, page: str, source: list[str]) -> None:

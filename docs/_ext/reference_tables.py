@@ -164,7 +164,10 @@ def models() -> dict[str, tuple[str, Table]]:
         meanings = _options_of_clusters() if options else _attributes(name) | _attributes_of_other(text)
         fields = schema.get("properties", {}).items()
         rows = {field: (f"`{field}`", meanings.get(field, ""), _type(value)) for field, value in fields}
-        described[name] = (" ".join(text.split()), Table(("Field", "Meaning", "Type"), rows))
+        table = Table(("Field", "Meaning", "Type"), rows)
+        if not any(meaning for _, meaning, _ in rows.values()):  # the text says it
+            table = Table(("Field", "Type"), {field: (cells[0], cells[2]) for field, cells in rows.items()})
+        described[name] = (" ".join(text.split()), table)
     return described
 
 
