@@ -34,7 +34,7 @@ html_theme_options = {"show_prev_next": False, "navigation_with_keys": False, "s
 html_sidebars: dict[str, list[str]] = {"**": []}  # the header lists all pages
 html_show_sourcelink = False
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["site.css"]
 highlight_language = "none"  # most blocks without a language are lines for a terminal, or output
 
 
