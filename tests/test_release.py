@@ -209,8 +209,8 @@ def lint(recipe, lines):
 def test_the_recipe_has_the_form_that_the_linter_of_conda_forge_accepts():
     lines = (ROOT / "recipe" / "meta.yaml").read_text().split("\n")
     assert list(lint(RECIPE, lines)) == []
-    wrong = RECIPE | {"build": {"noarch": "python", "nubmer": 0}}
-    assert list(lint(wrong, lines)) == ["build has no field nubmer.", "The build has no number, or is not noarch."]
+    wrong = RECIPE | {"build": {"noarch": "python", "numbers": 0}}
+    assert list(lint(wrong, lines)) == ["build has no field numbers.", "The build has no number, or is not noarch."]
 
 
 def test_the_recipe_requires_what_the_package_requires():
