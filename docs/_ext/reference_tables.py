@@ -134,7 +134,7 @@ def settings_of_panel() -> Table:
             if each["const"] != each["title"]
         ]
         text = " ".join([setting["description"], *values])
-        rows[name] = (setting["title"], text, f"`{name}`", f"`{json.dumps(setting['default'])}`")
+        rows[name] = (setting["title"], text, f"`{name}`", _default(setting["default"]))
     return Table(("Setting", "Meaning", "Name", "Default"), rows)
 
 
@@ -200,6 +200,12 @@ def _code(text: str) -> str:
 def _sentence(text: str) -> str:
     """A text of the help as a sentence."""
     return f"{_code(text[:1].upper() + text[1:]).rstrip('.')}."
+
+
+def _default(value: Any) -> str:
+    """A default from a JSON schema; of lists and objects, the items and names."""
+    values = value if isinstance(value, list | dict) else [json.dumps(value)]
+    return ", ".join(f"`{each}`" for each in values)
 
 
 def _type(schema: dict[str, Any]) -> str:
