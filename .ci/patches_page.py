@@ -11,7 +11,7 @@ from pathlib import Path
 from jupyter_gpudask.patches.table import PATCHES
 
 MOST = 6
-"""A row with more targets gets their number and a few examples."""
+"""A patch with more targets gets their number and a few examples."""
 
 HEAD = """\
 # Patches of other libraries
@@ -21,14 +21,13 @@ they offer no other way. Each change is a row of one table, `jupyter_gpudask/pat
 package assigns to an attribute of a module or a class of another library. This page is generated from that table. What
 else differs from plain Dask is [below](#changes-that-are-not-patches).
 
-- The rows of the kernel are applied by the first `%%gpudask` cell, or by `jupyter_gpudask.gpu()`, and undone by
-  `%unload_ext jupyter_gpudask`. Cells for the CPU apply only the rows marked "CPU too". The rows of the supervisor and
+- The patches of the kernel are applied by the first `%%gpudask` cell, or by `jupyter_gpudask.gpu()`, and undone by
+  `%unload_ext jupyter_gpudask`. Cells for the CPU apply only those marked "CPU too". The patches of the supervisor and
   of the workers last as long as the process.
 - Before anything is changed, the versions of the libraries and the parameters of each function are checked. If a
-  row does not fit, no row is applied, and the cell fails with a [`PatchError`](errors.md#patcherror) that names the
-  row.
-- A row that corrects a fault of certain versions ("needed with") is skipped with other versions.
-- `%gpudask doctor` lists the rows.
+  patch does not fit, none is applied, and the cell fails with a [`PatchError`](errors.md#patcherror) that names it.
+- A patch that corrects a fault of certain versions ("needed with") is skipped with other versions.
+- `%gpudask doctor` lists the patches.
 
 """
 
@@ -36,7 +35,7 @@ TAIL = Path(__file__).with_name("not_patches.md").read_text()
 
 
 def targets(patch: object) -> str:
-    """What a row changes."""
+    """What a patch changes."""
     names = [f"`{change.name}`" for change in patch.changes]
     if len(names) <= MOST:
         return ", ".join(names)
@@ -44,7 +43,7 @@ def targets(patch: object) -> str:
 
 
 def versions(patch: object) -> str:
-    """The supported versions of a row, and those that need it."""
+    """The supported versions of a patch, and those that need it."""
     text = ", ".join(f"{library} {wanted}" for library, wanted in patch.requires.items())
     needed = ", ".join(f"{library} {wanted}" for library, wanted in patch.needed.items())
     return f"{text}; needed with {needed}" if needed else text
@@ -52,22 +51,28 @@ def versions(patch: object) -> str:
 
 def upstream(patch: object) -> str:
     """The issue as a link, or the text of one to file."""
-    return re.sub(r"https://github\.com/([\w-]+/[\w-]+)/(?:issues|pull)/(\d+)", r"[\1#\2](\g<0>)", patch.upstream)
-
-
-def cell(text: str) -> str:
-    """A text in a cell of a table."""
-    return text.replace("|", "\\|")
+    text = re.sub(r"https://github\.com/([\w-]+/[\w-]+)/(?:issues|pull)/(\d+)", r"[\1#\2](\g<0>)", patch.upstream)
+    return re.sub(r"(?<!\()https://[^\s;,)]+", r"<\g<0>>", text)
 
 
 def page() -> str:
     """The text of the page."""
-    lines = ["| Patch | Changes | Process | Reason | Upstream | Versions |", "| --- | --- | --- | --- | --- | --- |"]
+    parts = []
     for patch in PATCHES:
         process = f"{patch.process}, CPU too" if patch.on_cpu else patch.process
-        cells = (patch.name, targets(patch), process, patch.reason, upstream(patch), versions(patch))
-        lines.append(f"| {' | '.join(map(cell, cells))} |")
-    return HEAD + "\n".join(lines) + "\n\n" + TAIL
+        lines = [
+            f"### {patch.name[:1].upper()}{patch.name[1:]}",
+            "",
+            patch.reason,
+            "",
+            f"- Changes: {targets(patch)}",
+            f"- Process: {process}",
+            f"- Upstream: {upstream(patch)}",
+            f"- Versions: {versions(patch)}",
+            "",
+        ]
+        parts.append("\n".join(lines))
+    return HEAD + "## The patches\n\n" + "\n".join(parts) + "\n" + TAIL
 
 
 if __name__ == "__main__":

@@ -2,17 +2,19 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "jupyter_gpudask"
 author = "the jupyter_gpudask developers"
 release = version = json.loads((ROOT / "package.json").read_text())["version"]
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "reference_directives"]
 exclude_patterns = ["README.md"]  # the page for those who read the folder; its table is part of index.md
 
 myst_enable_extensions = ["colon_fence"]
@@ -31,6 +33,9 @@ html_title = "jupyter_gpudask"
 html_theme_options = {"show_prev_next": False, "navigation_with_keys": False, "show_toc_level": 2}
 html_sidebars: dict[str, list[str]] = {"**": []}  # the header lists all pages
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+highlight_language = "none"  # most blocks without a language are lines for a terminal, or output
 
 
 def _link_files_outside(_app: Sphinx, page: str, source: list[str]) -> None:

@@ -206,14 +206,6 @@ def test_magics_that_pages_show_are_accepted(page):
             ClusterSpec.parse(given.options)
 
 
-def test_the_table_of_requests_is_that_of_the_openapi_document():
-    rows = re.findall(r"^\| `([A-Z]+) (\S+)` \|", (DOCS / "server.md").read_text(), flags=re.MULTILINE)
-    paths = json.loads((ROOT / "labextension" / "openapi.json").read_text())["paths"]
-    requests = {(method.upper(), path) for path, methods in paths.items() for method in methods}
-    described = {(method, "/" + re.sub("<(.+?)>", r"{\1}", path)) for method, path in rows}
-    assert described == requests
-
-
 def test_the_page_of_patches_is_made_from_the_table_of_patches():
     made = subprocess.check_output([sys.executable, ROOT / ".ci" / "patches_page.py"], text=True)
     assert (DOCS / "patches.md").read_text() == made

@@ -157,8 +157,36 @@ def test_packages_that_were_removed_are_built_again(tmp_path, packages, builds):
     assert ("python -m build --sdist" in done.stdout) == builds
 
 
+# What conda-build knows in each section; another name is ignored without a word. It is not on PyPI, nor is the linter.
+RECIPE_FIELDS = {
+    "package": "name version",
+    "source": "url sha256 fn folder patches",
+    "build": "number string noarch script entry_points skip",
+    "requirements": "build host run run_constrained",
+    "test": "requires commands files imports source_files downstreams",
+    "about": "home license summary description license_family license_file license_url doc_url dev_url",
+    "extra": "recipe-maintainers",
+}
+
+
+def lint_fields(recipe, lines):
+    """What it would say of the names and values of fields."""
+    for section, fields in recipe.items():
+        known = RECIPE_FIELDS[section].split()
+        yield from (f"{section} has no field {field}." for field in fields if field not in known)
+    found = list(recipe["requirements"])
+    if found != [section for section in RECIPE_FIELDS["requirements"].split() if section in found]:
+        yield "The requirements are in another order."
+    if recipe["build"].get("noarch") != "python" or not isinstance(recipe["build"].get("number"), int):
+        yield "The build has no number, or is not noarch."
+    if not re.fullmatch(r"[a-z0-9_.-]+", recipe["package"]["name"]) or "sha256" not in recipe["source"]:
+        yield "The name has other characters, or the source no checksum."
+    if not all("{{ python_min }}" in line for line in lines if re.match(r"\s+- python\b", line)):
+        yield "A version of Python is not python_min."
+
+
 def lint(recipe, lines):
-    """What conda-forge's linter would say of the form of a recipe; it is not on PyPI."""
+    """What conda-forge's linter would say of the form of a recipe."""
     order = ["package", "source", "build", "requirements", "test", "about", "extra"]
     if list(recipe) != order:
         yield "The sections are in another order."
@@ -174,11 +202,15 @@ def lint(recipe, lines):
     yield from (
         f"{key} is missing." for key in ("home", "license", "license_file", "summary") if key not in recipe["about"]
     )
+    yield from lint_fields(recipe, lines)
     yield from (line for line in lines if "{%" in line and not re.fullmatch(r"\{% set \S+ = \S+ %\}", line))
 
 
 def test_the_recipe_has_the_form_that_the_linter_of_conda_forge_accepts():
-    assert list(lint(RECIPE, (ROOT / "recipe" / "meta.yaml").read_text().split("\n"))) == []
+    lines = (ROOT / "recipe" / "meta.yaml").read_text().split("\n")
+    assert list(lint(RECIPE, lines)) == []
+    wrong = RECIPE | {"build": {"noarch": "python", "numbers": 0}}
+    assert list(lint(wrong, lines)) == ["build has no field numbers.", "The build has no number, or is not noarch."]
 
 
 def test_the_recipe_requires_what_the_package_requires():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -12,43 +11,9 @@ from typing import Any, Literal, NoReturn
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
 
-COMMANDS = (
-    "start",
-    "stop",
-    "restart",
-    "scale",
-    "adapt",
-    "status",
-    "gpus",
-    "held",
-    "keep",
-    "free",
-    "doctor",
-    "logs",
-    "on",
-    "off",
-    "fallbacks",
-    "accelerate",
-    "connect",
-    "disconnect",
-)
-"""The commands of ``%gpudask``."""
-
-ARRAYS = ("cupy", "numpy")
-DATAFRAMES = ("cudf", "pandas")
-RESULTS = ("host", "gpu")
-
-CELL_OPTIONS = ("--array", "--dataframe", "--move", "--results", "--strict", "--profile", "--report", "--compare")
-"""The options of ``%%gpudask``."""
-
-CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
-"""The options of ``%gpudask connect``."""
-
-ON_OPTIONS = ("--array", "--dataframe", "--move", "--results", "--strict", "--profile")
-"""Those that ``%gpudask on`` takes."""
+from .declarations import CELL_OPTIONS, COMMANDS, CONNECT_OPTIONS
 
 _MAX_WORKERS = 256
-_HELP_COLUMN, _HELP_WIDTH = 23, 110
 
 
 @dataclass(frozen=True)
@@ -231,19 +196,18 @@ def parse_cell(line: str) -> CellArguments:
         The arguments are invalid.
     """
     parser = _Parser("%%gpudask")
-    parser.add_argument("--array", choices=ARRAYS, default="cupy")
-    parser.add_argument("--dataframe", choices=DATAFRAMES, default="cudf")
-    parser.add_argument("--move", default="")
-    parser.add_argument("--results", choices=RESULTS)
-    parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--report")
-    parser.add_argument("--compare", action="store_true")
-    parser.add_argument("--strict", action="store_true")
+    for flag, option in CELL_OPTIONS.items():
+        if option.choices:
+            parser.add_argument(flag, choices=option.choices, default=option.default or None)
+        elif option.metavar:
+            parser.add_argument(flag)
+        else:
+            parser.add_argument(flag, action="store_true")
     given = _parsed(parser, line)
     for other in ("report", "profile"):
         if given["compare"] and given[other]:
             raise UsageError(f"--compare and --{other} are mutually exclusive. Leave one of them out.")
-    move = _names(given.pop("move"))
+    move = _names(given.pop("move") or "")
     return CellArguments(**given, move=move)
 
 
@@ -262,23 +226,6 @@ def check_on_options(line: str) -> None:
     if parsed.move not in ((), ("all",)):
         names = ",".join(parsed.move)
         raise UsageError(f"%gpudask on does not take --move {names}, because not every cell has them. Use --move all")
-
-
-def start_help() -> str:
-    """The options of ``%gpudask start`` as the help shows them, with their defaults."""
-    from ..protocol.cluster.options import start_options
-
-    lines = []
-    for flag, option in start_options().items():
-        head = f"{flag} {f'[{option.metavar}]' if option.value_is_optional else option.metavar}"
-        text = option.help + (f" (default: {option.default})" if option.default else "")
-        text += "; may be repeated" if option.is_repeatable else ""
-        wrapped = textwrap.wrap(text, _HELP_WIDTH - _HELP_COLUMN, break_on_hyphens=False)
-        if len(head) >= _HELP_COLUMN:
-            wrapped.insert(0, "")
-        margins = [head, *[""] * (len(wrapped) - 1)]
-        lines += [f"{left:<{_HELP_COLUMN}}{right}".rstrip() for left, right in zip(margins, wrapped, strict=True)]
-    return "\n".join(lines)
 
 
 def _parsed(parser: _Parser, line: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
-from .arguments import ARRAYS, CELL_OPTIONS, COMMANDS, CONNECT_OPTIONS, DATAFRAMES, ON_OPTIONS, RESULTS
+from .declarations import CELL_OPTIONS, COMMANDS, CONNECT_OPTIONS, ON_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
 
-_CELL_VALUES = {"--array": ARRAYS, "--dataframe": DATAFRAMES, "--results": RESULTS}
-_CELL_FLAGS = frozenset({"--strict", "--profile", "--compare"})  # these take no value
+_CELL_VALUES = {flag: option.choices for flag, option in CELL_OPTIONS.items() if option.choices}
+_CELL_FLAGS = frozenset(flag for flag, option in CELL_OPTIONS.items() if not option.metavar)  # these take no value
 _PRIORITY = 1000
 _MAGIC = re.compile(r"\s*(?:(?:[\w\s,.*()\[\]]+=\s*)?(?P<sign>%{1,2}))?gpudask\s(?P<rest>.*)", re.DOTALL)
 

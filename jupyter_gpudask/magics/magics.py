@@ -14,7 +14,7 @@ from IPython.display import display
 
 from ..errors import GpuDaskError, NotOwnedError
 from ..session.session import process_session
-from .arguments import CellArguments, check_on_options, parse_cell, parse_line, start_help
+from .arguments import CellArguments, check_on_options, parse_cell, parse_line
 from .cell.automatic import AutomaticCells, source_of_cell
 from .cell.body import cell_context
 from .cell.context_stack import CellContextStack
@@ -23,6 +23,7 @@ from .cluster_access import ClusterAccess
 from .commands.commands import Commands
 from .compare.run import compare_runs
 from .completion import make_matcher
+from .help import cell_help, commands_help, start_help
 from .settings import MagicsSettings
 from .views.base import Note, View
 
@@ -33,9 +34,16 @@ if TYPE_CHECKING:
 
 
 def _line_help() -> str:
-    """The docstring of ``%gpudask`` with the options, which are declared in `ClusterSpec`."""
+    """The docstring of ``%gpudask`` with its commands and the options of ``start``."""
     text = inspect.cleandoc(GpuDaskMagics.gpudask_line.__doc__ or "")
-    return f"{text}\n\nOptions of start and restart\n----------------------------\n{start_help()}"
+    commands = f"Commands\n--------\n{commands_help()}"
+    return f"{text}\n\n{commands}\n\nOptions of start and restart\n----------------------------\n{start_help()}"
+
+
+def _cell_help() -> str:
+    """The docstring of ``%%gpudask`` with its options."""
+    text = inspect.cleandoc(GpuDaskMagics.gpudask_cell.__doc__ or "")
+    return f"{text}\n\nOptions\n-------\n{cell_help()}"
 
 
 @contextmanager
@@ -90,29 +98,13 @@ class GpuDaskMagics(Magics):
 
         ::
 
-            %gpudask start                     on all GPUs; without a GPU, the CPU stand-in
-            %gpudask start --gpus 2            on the two GPUs with the most free memory
-            %gpudask start --gpus 0,3          on these two GPUs
-            %gpudask start --pool 0.8          reserve 80 % of each GPU's memory at the start
-            %gpudask start --cpu               the CPU stand-in; --cpu 4 for four workers
-            %gpudask status                    the state of each worker
-            %gpudask scale 2                   scale to two workers
-            %gpudask adapt 1 4                 close idle workers and start them when there is work, from 1 to 4
-            %gpudask gpus                      the machine's GPUs, and who holds them
-            %gpudask logs                      the last lines of the workers' logs; --lines 100 for more
-            %gpudask held                      the results on the workers; --release x,df deletes these variables
-            %gpudask keep                      keep the GPUs of the idle cluster, which somebody waits for
-            %gpudask free                      release unused device memory
-            %gpudask doctor                    check the driver, packages, GPUs and workers
-            %gpudask restart                   a new cluster with the same options, changed by those given
-            %gpudask on                        run every cell that uses Dask as if %%gpudask stood above it
-            %gpudask on --results gpu          the same, with options of %%gpudask
-            %gpudask off                       end that
-            %gpudask fallbacks                 what has run on the CPU, because CuPy or cuDF lack it
-            %gpudask accelerate                run pandas and scikit-learn on a GPU, without Dask
-            %gpudask stop                      close the cluster and release the GPUs
-            %gpudask connect tcp://HOST:8786   use a cluster that somebody else started; also tls://, gateway://NAME
-            %gpudask disconnect                leave it as it was
+            %gpudask start               on all GPUs; without a GPU, the CPU stand-in
+            %gpudask start --gpus 2      on the two GPUs with the most free memory
+            %gpudask start --gpus 0,3    on these two GPUs
+            %gpudask start --pool 0.8    reserve 80 % of each GPU's memory at the start
+            %gpudask start --cpu         the CPU stand-in; --cpu 4 for four workers
+            %gpudask on --results gpu    every cell that uses Dask, with an option of %%gpudask
+            %gpudask stop
 
         The value of ``start`` has the Dask client as ``client``; it is also Dask's default client.
         """
@@ -138,17 +130,6 @@ class GpuDaskMagics(Magics):
         Dask arrays and dataframes that the cell creates consist of CuPy arrays and cuDF dataframes; everything else
         works as in any cell. If the kernel has no cluster, one is started. Without a GPU the cell runs with NumPy and
         pandas on the CPU stand-in, and a note says so.
-
-        Options
-        -------
-        --array NAME      cupy (the default) or numpy
-        --dataframe NAME  cudf (the default) or pandas
-        --move NAMES      move these collections from outside the cell to the GPUs for the cell: x,df or all
-        --results gpu     compute() returns CuPy and cuDF objects; host: NumPy and pandas objects
-        --compare         also run the cell on the CPU, with copies of the variables, and compare times and results
-        --profile         show what each operation cost on the cluster, and advice
-        --strict          refuse operations that CuPy or cuDF lack, instead of computing them on the CPU
-        --report FILE     write Dask's performance report of the cell to an HTML file
         """
         # Only for cells that `CellTransformer` has not rewritten: in an exported script, or run by other code.
         if parse_cell(line).compare:
@@ -158,6 +139,8 @@ class GpuDaskMagics(Magics):
                 stack.enter_context(self._cell_context(parse_cell(line), self._shell.transform_cell(cell)))
             result = self._shell.run_cell(cell)
         result.raise_error()
+
+    gpudask_cell.getdoc = _cell_help  # type: ignore[assignment]  # as for the line magic
 
     @no_var_expand
     @line_magic("_gpudask_cell")  # type: ignore[arg-type]

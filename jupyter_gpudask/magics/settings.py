@@ -10,7 +10,7 @@ from traitlets.config import Configurable
 
 from ..machine.leases.registry import LEASE_DIRECTORY_VARIABLE
 from ..overlay.cell_record import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
-from .arguments import RESULTS
+from .declarations import RESULTS
 
 if TYPE_CHECKING:
     from .arguments import CellArguments
@@ -25,18 +25,20 @@ class MagicsSettings(Configurable):
     fallback = Enum(
         ("error", "host"),
         default_value=DEFAULT_FALLBACK,
-        help="What happens to an operation that CuPy or cuDF lack: its error is raised, or it is computed on the host.",
+        help="What happens to an operation that CuPy or cuDF lack: its error is raised (`error`), or it is "
+        "computed on the host (`host`).",
     ).tag(config=True)
     results = Enum(
         RESULTS,
         default_value=DEFAULT_RESULTS,
-        help="Where the results of compute() are: on the host, as NumPy and pandas objects, or on the kernel's GPU.",
+        help="Where the results of compute() are: `host`, as NumPy and pandas objects, or `gpu`, on the kernel's GPU.",
     ).tag(config=True)
     on = Bool(
-        default_value=False, help="Whether every cell that uses Dask runs as if %%gpudask stood above it: %gpudask on."
+        default_value=False,
+        help="Whether every cell that uses Dask runs as if %%gpudask stood above it, as after %gpudask on.",
     ).tag(config=True)
     on_options = Unicode(
-        default_value="", help="The options of %%gpudask for these cells, such as --results gpu --dataframe pandas."
+        default_value="", help="The options of %%gpudask for these cells, such as `--results gpu --dataframe pandas`."
     ).tag(config=True)
     optimize = Bool(
         default_value=True,

@@ -13,16 +13,17 @@ class ServerSettings(LoggingConfigurable):
     """
 
     default_spec = Dict(
-        help="""Default options of a cluster, such as {'gpus': 1, 'pool': 0.5}; {'profile': 'small'} makes the options
-        of that profile the default.""",
+        help="""Default options of a cluster, such as `{'gpus': 1, 'pool': 0.5}`; `{'profile': 'small'}` makes the
+        options of that profile the default, and other keys override them.""",
     ).tag(config=True)
     profiles = Dict(
         value_trait=Dict(),
         key_trait=Unicode(),
         help="""Named sets of cluster options that users can choose from, such as
-        {'small': {'title': 'One GPU', 'gpus': 1}}; or a class of Dask clusters and its keyword arguments, such as
-        {'queue': {'class': 'dask_jobqueue.SLURMCluster', 'options': {'n_workers': 4}, 'engine': 'cuda'}}, where engine
-        is 'cuda' if the workers have GPUs. Users choose a profile by name; only the administrator can name a class.""",
+        `{'small': {'title': 'One GPU', 'gpus': 1}}`; or a class of Dask clusters and its keyword arguments, such as
+        `{'queue': {'class': 'dask_jobqueue.SLURMCluster', 'options': {'n_workers': 4}, 'engine': 'cuda'}}`, where
+        `engine` is `cuda` if the workers have GPUs. Users choose a profile by name; only the administrator can name a
+        class.""",
     ).tag(config=True)
     profiles_only = Bool(
         default_value=False,
@@ -37,8 +38,8 @@ class ServerSettings(LoggingConfigurable):
     restart_policy = Enum(
         ("keep", "renew", "stop"),
         "keep",
-        help="""What happens to a cluster when its kernel is restarted: 'keep' resets it and keeps its workers,
-        'renew' starts a new one, 'stop' closes it.""",
+        help="""What happens to a cluster when its kernel is restarted: `keep` resets it and keeps its workers,
+        `renew` starts a new one, `stop` closes it.""",
     ).tag(config=True)
     share_gpus = Bool(
         default_value=False,
@@ -47,8 +48,8 @@ class ServerSettings(LoggingConfigurable):
     lease_directory = Unicode(
         "",
         help="""A directory in which the clusters of all users of this machine hold their GPUs, writable for all and
-        sticky, on a local file system: install -d -m 1777 /run/gpudask-leases. By default a user's own clusters are
-        kept off each other's GPUs. Kernels get it as the environment variable JUPYTER_GPUDASK_LEASE_DIRECTORY.""",
+        sticky, on a local file system: `install -d -m 1777 /run/gpudask-leases`. By default a user's own clusters are
+        kept off each other's GPUs. Kernels get it as the environment variable `JUPYTER_GPUDASK_LEASE_DIRECTORY`.""",
     ).tag(config=True)
     allow_ucx = Bool(
         default_value=True,
@@ -64,20 +65,20 @@ class ServerSettings(LoggingConfigurable):
         None,
         allow_none=True,
         min=0,
-        help="Maximum number of clusters at a time; None for no limit.",
+        help="Maximum number of clusters at a time; `None` for no limit.",
     ).tag(config=True)
     max_workers = Int(
         None,
         allow_none=True,
         min=1,
-        help="Maximum number of workers of a cluster; None for no limit.",
+        help="Maximum number of workers of a cluster; `None` for no limit.",
     ).tag(config=True)
     max_gpus = Int(
         None,
         allow_none=True,
         min=1,
-        help="""Maximum number of GPUs that all clusters of a user hold together, in all servers of that user; None for
-        no limit.""",
+        help="""Maximum number of GPUs that all clusters of a user hold together, in all servers of that user; `None`
+        for no limit.""",
     ).tag(config=True)
     hand_over_after = Float(
         0.0,
@@ -87,8 +88,8 @@ class ServerSettings(LoggingConfigurable):
     ).tag(config=True)
     hand_over_results = Bool(
         default_value=False,
-        help="""Whether a cluster counts as idle for hand_over_after although variables of its notebook hold results on
-        the GPUs.""",
+        help="""Whether a cluster counts as idle for `hand_over_after` although variables of its notebook hold results
+        on the GPUs.""",
     ).tag(config=True)
     price_per_gpu_hour = Float(
         0.0,
@@ -97,7 +98,7 @@ class ServerSettings(LoggingConfigurable):
     ).tag(config=True)
     currency = Unicode(
         "USD",
-        help="The currency of price_per_gpu_hour.",
+        help="The currency of `price_per_gpu_hour`.",
     ).tag(config=True)
     history_seconds = Int(
         900,

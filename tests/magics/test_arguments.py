@@ -1,25 +1,15 @@
 """The arguments of `%gpudask`: parsed, described and documented as `ClusterSpec` declares them."""
 
-import re
-from pathlib import Path
-
 import pytest
 from IPython.core.error import UsageError
 
-from jupyter_gpudask.magics.arguments import CELL_OPTIONS, COMMANDS, parse_cell, parse_line, start_help
-from jupyter_gpudask.magics.settings import MagicsSettings
+from jupyter_gpudask.magics.arguments import parse_cell, parse_line
+from jupyter_gpudask.magics.declarations import CELL_OPTIONS, COMMANDS
+from jupyter_gpudask.magics.help import cell_help, commands_help, start_help
 from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.protocol.cluster.options import field_of, flag_of, start_options
 
-DOCS = (Path(__file__).parents[2] / "docs" / "magics.md").read_text()
 OPTIONS = start_options()
-
-
-def rows(heading):
-    """The cells of the rows of the first table after a heading."""
-    section = DOCS.partition(f"\n{heading}\n")[2]
-    table = re.search(r"^\|.*?(?=^[^|])", section, re.MULTILINE | re.DOTALL).group()
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
 
 
 def test_every_field_of_a_spec_is_an_option_once():
@@ -28,23 +18,25 @@ def test_every_field_of_a_spec_is_an_option_once():
     assert [field_of(flag) for flag in OPTIONS] == list(ClusterSpec.model_fields)
 
 
-def test_the_table_in_the_documentation_has_the_options_with_their_words_and_defaults():
-    documented = {cells[0].strip("`"): cells[1:] for cells in rows("## Options of start and restart")}
-    assert sorted(documented) == sorted(OPTIONS)
-    for flag, (allowed, default, _) in documented.items():
-        option = OPTIONS[flag]
-        assert default.strip("`| ") == option.default, flag
-        words = {word for word in option.words if word != "none" or "AMOUNT" not in allowed}
-        assert words <= set(re.findall(r"`(\w+)`", allowed)), flag
-        assert ("May be repeated." in documented[flag][2]) is option.is_repeatable, flag
-        assert allowed.startswith("nothing") is option.value_is_optional, flag
+@pytest.mark.parametrize("flag", CELL_OPTIONS)
+def test_every_option_of_a_cell_is_parsed_and_described(flag):
+    option = CELL_OPTIONS[flag]
+    name = flag.lstrip("-")
+    without, values = getattr(parse_cell(""), name), option.choices or ("x",)
+    assert without == {"--move": ()}.get(flag, (option.default or None) if option.metavar else False)
+    if option.metavar:
+        assert [getattr(parse_cell(f"{flag} {value}"), name) for value in values] == [
+            ("x",) if flag == "--move" else value for value in values
+        ]
+    else:
+        assert getattr(parse_cell(flag), name) is True
+    assert f"{flag} {option.metavar}".strip() in cell_help()
+    assert all(value in option.help for value in option.choices)
 
 
-def test_the_documentation_has_every_command_and_every_option_of_a_cell():
-    commands = [re.match(r"`(\w+)", cells[0])[1] for cells in rows("## `%gpudask`: the cluster")]
-    assert sorted(commands) == sorted(COMMANDS)
-    options = [flag for cells in rows("## `%%gpudask`: a cell") for flag in re.findall(r"`(--[\w-]+)", cells[0])]
-    assert sorted(options) == sorted(CELL_OPTIONS)
+def test_every_command_is_in_the_help():
+    heads = [line.split()[0] for line in commands_help().splitlines() if not line.startswith(" ")]
+    assert heads == list(COMMANDS)
 
 
 @pytest.mark.parametrize("flag", OPTIONS)
@@ -132,7 +124,3 @@ def test_nothing_is_suggested_for_other_words(line):
     with pytest.raises(UsageError) as raised:
         parse_line(line)
     assert "Did you mean" not in str(raised.value)
-
-
-def test_the_page_names_the_default_of_each_setting_that_a_cell_can_override():
-    assert f'The default is `GpuDask.results`, which is `"{MagicsSettings().results}"`.' in DOCS

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Commands:
-    """Runs the commands; there is a method for each of `magics.arguments.COMMANDS`.
+    """Runs the commands; there is a method for each of `magics.declarations.COMMANDS`.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class ClusterSpec(BaseModel):
     ] = Field(None, ge=1, le=256, description="a whole number from 1 to 256")
     engine: Annotated[
         Literal["auto", "cuda", "cpu"],
-        Option("NAME", "cuda for GPUs, cpu for the CPU stand-in, or auto for cuda if there is a GPU"),
+        Option("NAME", "where cells run: cuda on GPUs, cpu on the CPU stand-in, auto on GPUs if there are some"),
     ] = Field("auto", description="auto, cuda or cpu")
     pool: Annotated[
         Amount,

@@ -1,0 +1,142 @@
+"""The commands of ``%gpudask`` and the options of ``%%gpudask``, declared once.
+
+The parser, the completion, the help and the reference in the documentation are made from them. The options of
+``%gpudask start`` are those of `ClusterSpec`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TEXT = "a line of text"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of ``%gpudask``.
+
+    Attributes
+    ----------
+    help
+        What it does.
+    arguments
+        What follows the command.
+    value
+        What the value of the magic is.
+    """
+
+    help: str
+    arguments: str = ""
+    value: str = TEXT
+
+
+@dataclass(frozen=True)
+class CellOption:
+    """An option of ``%%gpudask``.
+
+    Attributes
+    ----------
+    help
+        What it does.
+    metavar
+        Stands for the value in the help; empty if the option has none.
+    choices
+        The values that it can have; empty if it can have others.
+    default
+        The value without the option, if it is one of the choices and does not depend on a setting.
+    for_one_cell
+        Whether it makes sense for one cell only, and not after ``%gpudask on``.
+    """
+
+    help: str
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    default: str = ""
+    for_one_cell: bool = False
+
+
+_AS_START = "as for `start`"
+_STATE = "has the metrics as `state`"
+
+COMMANDS = {
+    "start": Command(
+        "start the cluster, or report that it is already running; without a GPU, the CPU stand-in",
+        "[OPTIONS]",
+        "has the Dask client as `client`",
+    ),
+    "stop": Command("close the cluster, if there is one, and release the GPUs"),
+    "restart": Command(
+        "close the cluster and start a new one with the same options, changed by those given",
+        "[OPTIONS]",
+        _AS_START,
+    ),
+    "scale": Command("add or retire workers until there are N", "N", _STATE),
+    "adapt": Command(
+        "let Dask close idle workers and start them when there is work, from MIN to MAX", "MIN MAX", _STATE
+    ),
+    "status": Command("show the state of each worker", value=_STATE),
+    "gpus": Command(
+        "show the GPUs of the machine, the clusters that hold them, and their processes",
+        value="has the metrics as `gpus`, and the clusters by UUID as `holders`",
+    ),
+    "held": Command(
+        "show the results that are held on the workers; --release x,df deletes these variables",
+        "[--release NAMES]",
+        "has the bytes as `total`, by worker as `workers`, and by variable as `variables`",
+    ),
+    "keep": Command("keep the GPUs of the idle cluster, which somebody waits for"),
+    "free": Command(
+        "release device memory that is held but not used", value="has the released bytes as `freed`, by GPU"
+    ),
+    "doctor": Command(
+        "check the driver, the GPUs, packages, settings and workers", value="has the lines as `findings`"
+    ),
+    "logs": Command(
+        "show the last N lines (1 to 10,000; default 20) of the logs of the supervisor and of each worker",
+        "[--lines N]",
+        "has the texts as `logs`, by name",
+    ),
+    "on": Command("run every following cell that uses Dask as if %%gpudask stood above it", "[OPTIONS]"),
+    "off": Command("end that"),
+    "fallbacks": Command(
+        "show what has run on the CPU in this kernel because CuPy or cuDF lack it",
+        value="has the rows as `fallbacks`",
+    ),
+    "accelerate": Command("run pandas and scikit-learn on a GPU, for code that does not use Dask"),
+    "connect": Command(
+        "use a cluster that somebody else started, at tcp://HOST:PORT, tls://HOST:PORT or gateway://NAME",
+        "ADDRESS [--security FILE] | --scheduler-file FILE",
+        _AS_START,
+    ),
+    "disconnect": Command("leave that cluster as it was"),
+}
+"""The commands of ``%gpudask``."""
+
+ARRAYS = ("cupy", "numpy")
+DATAFRAMES = ("cudf", "pandas")
+RESULTS = ("host", "gpu")
+
+CELL_OPTIONS = {
+    "--array": CellOption("the library of new Dask arrays: cupy or numpy", "NAME", ARRAYS, "cupy"),
+    "--dataframe": CellOption("the library of new Dask dataframes: cudf or pandas", "NAME", DATAFRAMES, "cudf"),
+    "--move": CellOption("move these collections from outside the cell to the GPUs for the cell: x,df or all", "NAMES"),
+    "--results": CellOption(
+        "where the results of compute() are: host, as NumPy and pandas objects, or gpu, as CuPy and cuDF objects "
+        "on the GPU of the kernel",
+        "WHERE",
+        RESULTS,
+    ),
+    "--strict": CellOption("refuse operations that CuPy or cuDF lack, instead of computing them on the CPU"),
+    "--profile": CellOption("show what each operation cost on the cluster, and advice"),
+    "--report": CellOption("write Dask's performance report of the cell to an HTML file", "FILE", for_one_cell=True),
+    "--compare": CellOption(
+        "also run the cell on the CPU, with copies of the variables, and compare times and results", for_one_cell=True
+    ),
+}
+"""The options of ``%%gpudask``."""
+
+CONNECT_OPTIONS = ("--scheduler-file", "--security", "--start-timeout")
+"""The options of ``%gpudask connect``."""
+
+ON_OPTIONS = tuple(flag for flag, option in CELL_OPTIONS.items() if not option.for_one_cell)
+"""The options of ``%gpudask on``."""
