@@ -17,9 +17,10 @@ from .. import _version
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ..machine.plan import Plan
 from ..protocol import ClusterClass, ClusterState, Progress, Ready, Start, TlsCredentials
+from ..protocol.cluster.limits import GATEWAY_DASHBOARD, REMOTE_DASHBOARD
 from ..scheduler.held_results import release_results
 from ..scheduler.worker_failures import WorkerFailuresPlugin
-from .engines.configured import import_class, parameters_of
+from .engines.configured import GATEWAY_CLUSTER, import_class, parameters_of
 from .engines.kubernetes import KUBE_CLUSTER, kube_options
 from .metrics import Status, read_state
 from .plugins import register_plugins
@@ -97,6 +98,7 @@ class RemoteCluster:
             gpus=(),
             workers=self._wanted,
             pid=os.getpid(),
+            limits={"dashboard": GATEWAY_DASHBOARD if self._class.path == GATEWAY_CLUSTER else REMOTE_DASHBOARD},
         )
 
     async def _start(self) -> None:

@@ -13,6 +13,8 @@ from helpers import command_line, wait_until
 from servers import Server, kernel_of
 from slurm import free_port
 
+from jupyter_gpudask.protocol.cluster.limits import GATEWAY_DASHBOARD
+
 pytestmark = [pytest.mark.cluster, pytest.mark.engines, pytest.mark.timeout(400)]
 
 LIMIT = 120.0
@@ -68,6 +70,7 @@ def test_a_cluster_computes_is_scaled_adapts_and_is_stopped(server, kernel):
     )
     assert "160000" in cell.value
     wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, LIMIT)
+    assert server.cluster(kernel)["limits"] == {"dashboard": GATEWAY_DASHBOARD}
     key = kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
     assert key not in str([command_line(process) for process in psutil.process_iter()])
     kernel.ok("started.client.run(lambda: __import__('logging').getLogger('distributed.worker').info('from a worker'))")

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ..cluster.limits import Action
 from ..cluster.spec import ClusterSpec
 from ..cluster.state import ClusterState, GpuState
 
@@ -202,6 +203,8 @@ class ClusterInfo(_Answer):
         redirects to pages that have no rights at the server.
     joined
         The address of the scheduler, if the kernel is connected to a cluster that somebody else started; else empty.
+    limits
+        The actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
     automatic
         Whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask on``.
     state
@@ -228,6 +231,7 @@ class ClusterInfo(_Answer):
     pid: int | None = None
     dashboard: str | None = None
     joined: str = ""
+    limits: dict[Action, str] = Field(default_factory=dict)
     automatic: bool = False
     state: ClusterState | None = None
 

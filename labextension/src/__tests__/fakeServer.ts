@@ -143,6 +143,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
     pid: 100,
     dashboard: 'gpudask/dashboard/kernel-1/',
     joined: '',
+    limits: {},
     automatic: false,
     state: {
       engine: 'cuda',

@@ -17,6 +17,15 @@ const STOPS: readonly string[] = [
   CommandIDs.scale,
   CommandIDs.release
 ];
+const ACTIONS: Record<string, string> = {
+  [CommandIDs.scale]: 'scale',
+  [CommandIDs.stop]: 'stop',
+  [CommandIDs.restart]: 'restart',
+  [CommandIDs.release]: 'release',
+  [CommandIDs.openDashboard]: 'dashboard',
+  [CommandIDs.openPlots]: 'dashboard',
+  [CommandIDs.choosePlot]: 'dashboard'
+};
 
 /**
  * Whether a command is offered.
@@ -39,9 +48,9 @@ export function isOffered(
   );
 }
 
-/** Whether a command changes or ends a cluster, which only its owner does. */
-export function needsOwner(command: string): boolean {
-  return STARTS.includes(command) || STOPS.includes(command);
+/** Why a command is not possible with a cluster, as a sentence of its engine; empty if it is. */
+export function limitOf(command: string, cluster?: ICluster): string {
+  return cluster?.limits[ACTIONS[command]] ?? '';
 }
 
 /** Whether the cluster of a kernel is shown: that of each, or of the current one only. */

@@ -233,6 +233,8 @@ export type components = {
      *         redirects to pages that have no rights at the server.
      *     joined
      *         The address of the scheduler, if the kernel is connected to a cluster that somebody else started; else empty.
+     *     limits
+     *         The actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
      *     automatic
      *         Whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask on``.
      *     state
@@ -326,6 +328,10 @@ export type components = {
        * @default
        */
       joined: string;
+      /** Limits */
+      limits: {
+        [key: string]: string;
+      };
       /**
        * Automatic
        * @default false

@@ -80,6 +80,7 @@ function ClusterButton({
           openClusterMenu(
             gpuDask.commands,
             MENU,
+            cluster,
             kernelId ? { kernelId } : {},
             node.current
           )
