@@ -14,6 +14,7 @@ from ..background_imports import BackgroundImports
 from ..running_cluster import RunningCluster
 from .check import check_scheduler
 from .cluster import JoinedCluster
+from .diagnosis import refused_operation
 from .gateway import locate
 from .target import parse_target
 
@@ -65,7 +66,7 @@ def _connect_client(target: Target) -> KernelClient:
         return connect_joined(target.address, target.security, target.timeout)
     except Exception as error:  # noqa: BLE001 - whatever Dask or a worker raises
         reason = f"{type(error).__name__}: {error}".rstrip(".")
-        raise ConnectError(
+        raise refused_operation(target, error) or ConnectError(
             f"The scheduler at {target.address} did not accept this kernel: {reason}.",
             "Check the logs of the scheduler and of its workers.",
         ) from None
