@@ -109,6 +109,30 @@ class GpuInfo(GpuState):
     hidden_use: bool = False
 
 
+class WaitingStart(_Answer):
+    """A start that stands in line for GPUs.
+
+    Attributes
+    ----------
+    user
+        Who waits, and since when, such as ``user anna since 14:05``.
+    own
+        Whether that is the user of this server.
+    since
+        When it entered the line, in seconds since the epoch.
+    gpus
+        UUIDs of the GPUs of this machine any of which it could get.
+    count
+        How many of them it needs.
+    """
+
+    user: str
+    own: bool
+    since: float
+    gpus: tuple[str, ...]
+    count: int
+
+
 class GpuList(_Answer):
     """The GPUs of the machine.
 
@@ -116,11 +140,14 @@ class GpuList(_Answer):
     ----------
     gpus
         In PCI bus order.
+    waiting
+        The starts that stand in line for them, the first one first, at most 50.
     reason, fix
         Why there are none, or fewer than before, and what to do; else empty.
     """
 
     gpus: tuple[GpuInfo, ...] = ()
+    waiting: tuple[WaitingStart, ...] = ()
     reason: str = ""
     fix: str = ""
 

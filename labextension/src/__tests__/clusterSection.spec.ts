@@ -1,4 +1,3 @@
-import { MessageLoop } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 
 import { CommandIDs } from '../commandIDs';
@@ -124,7 +123,7 @@ describe('the section of clusters', () => {
       expect(commands.isEnabled(id, args)).toBe(false);
     }
     click('More actions: analysis.ipynb');
-    MessageLoop.flush();
+    await rendered();
     const items = [
       ...document.querySelectorAll('.lm-Menu-item[aria-disabled=true]')
     ].map(item => [item.textContent, item.getAttribute('title')]);

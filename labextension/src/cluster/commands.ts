@@ -94,9 +94,6 @@ export function addClusterCommands(
     commands.addCommand(id, {
       ...options,
       describedBy: { args: KERNEL_ARGS },
-      // The reason why it is disabled, or else what it does.
-      caption: args =>
-        limitOf(id, clusterOf(args)) || `${options.caption ?? ''}`,
       isVisible: isVisible(id),
       isEnabled: args => {
         const cluster = clusterOf(args);

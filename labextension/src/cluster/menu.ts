@@ -12,13 +12,16 @@ import { limitOf } from './offered';
 /** The groups of commands in a menu. */
 export type MenuGroups = readonly (readonly string[])[];
 
-/** Shows why an item is disabled, which is the caption of its command. */
+/** Shows why an item is not possible with a cluster. */
 class Renderer extends MenuSvg.Renderer {
+  constructor(private readonly _cluster: ICluster | undefined) {
+    super();
+  }
+
   override createItemARIA(
     data: Menu.IRenderData
   ): ReturnType<MenuSvg.Renderer['createItemARIA']> {
-    const { isEnabled, caption } = data.item;
-    const title = isEnabled ? '' : caption;
+    const title = limitOf(data.item.command, this._cluster);
     // The description of the item, for assistive technology, too.
     const attributes = { ...super.createItemARIA(data), title };
     return attributes;
@@ -42,7 +45,7 @@ export function openClusterMenu(
   args: ReadonlyJSONObject,
   anchor: Element | null
 ): void {
-  const menu = new MenuSvg({ commands, renderer: new Renderer() });
+  const menu = new MenuSvg({ commands, renderer: new Renderer(cluster) });
   menu.addClass('jp-GpuDask-menu');
   for (const group of groups) {
     const shown = group.filter(

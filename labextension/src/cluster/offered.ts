@@ -17,15 +17,11 @@ const STOPS: readonly string[] = [
   CommandIDs.scale,
   CommandIDs.release
 ];
-const ACTIONS: Record<string, string> = {
-  [CommandIDs.scale]: 'scale',
-  [CommandIDs.stop]: 'stop',
-  [CommandIDs.restart]: 'restart',
-  [CommandIDs.release]: 'release',
-  [CommandIDs.openDashboard]: 'dashboard',
-  [CommandIDs.openPlots]: 'dashboard',
-  [CommandIDs.choosePlot]: 'dashboard'
-};
+const DASHBOARDS: readonly string[] = [
+  CommandIDs.openDashboard,
+  CommandIDs.openPlots,
+  CommandIDs.choosePlot
+];
 
 /**
  * Whether a command is offered.
@@ -50,7 +46,11 @@ export function isOffered(
 
 /** Why a command is not possible with a cluster, as a sentence of its engine; empty if it is. */
 export function limitOf(command: string, cluster?: ICluster): string {
-  return cluster?.limits[ACTIONS[command]] ?? '';
+  // Other actions have the name of their command: `gpudask:release-results` is `release`.
+  const action = DASHBOARDS.includes(command)
+    ? 'dashboard'
+    : command.split(/[:-]/)[1];
+  return cluster?.limits[action] ?? '';
 }
 
 /** Whether the cluster of a kernel is shown: that of each, or of the current one only. */

@@ -717,6 +717,8 @@ export type components = {
      *     ----------
      *     gpus
      *         In PCI bus order.
+     *     waiting
+     *         The starts that stand in line for them, the first one first, at most 50.
      *     reason, fix
      *         Why there are none, or fewer than before, and what to do; else empty.
      */
@@ -726,6 +728,11 @@ export type components = {
        * @default []
        */
       gpus: components['schemas']['GpuInfo'][];
+      /**
+       * Waiting
+       * @default []
+       */
+      waiting: components['schemas']['WaitingStart'][];
       /**
        * Reason
        * @default
@@ -1144,6 +1151,35 @@ export type components = {
        * @default []
        */
       history: components['schemas']['Sample'][];
+    };
+    /**
+     * WaitingStart
+     * @description A start that stands in line for GPUs.
+     *
+     *     Attributes
+     *     ----------
+     *     user
+     *         Who waits, and since when, such as ``user anna since 14:05``.
+     *     own
+     *         Whether that is the user of this server.
+     *     since
+     *         When it entered the line, in seconds since the epoch.
+     *     gpus
+     *         UUIDs of the GPUs of this machine any of which it could get.
+     *     count
+     *         How many of them it needs.
+     */
+    WaitingStart: {
+      /** User */
+      user: string;
+      /** Own */
+      own: boolean;
+      /** Since */
+      since: number;
+      /** Gpus */
+      gpus: string[];
+      /** Count */
+      count: number;
     };
     /**
      * WorkerExit

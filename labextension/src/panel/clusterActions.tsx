@@ -8,7 +8,7 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { MenuGroups, openClusterMenu } from '../cluster/menu';
+import type { MenuGroups } from '../cluster/menu';
 import { limitOf } from '../cluster/offered';
 import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
@@ -106,12 +106,14 @@ function MoreButton({ cluster }: IActionsProps): JSX.Element {
       aria-label={trans.__('More actions: %1', cluster.name)}
       title={trans.__('More actions')}
       onClick={({ currentTarget }) =>
-        openClusterMenu(
-          commands,
-          MORE,
-          cluster,
-          { kernelId: cluster.kernel_id },
-          currentTarget
+        void import('../cluster/menu').then(({ openClusterMenu }) =>
+          openClusterMenu(
+            commands,
+            MORE,
+            cluster,
+            { kernelId: cluster.kernel_id },
+            currentTarget
+          )
         )
       }
     >
