@@ -4,10 +4,12 @@ import json
 import os
 import signal
 import tempfile
+import time
 from pathlib import Path
 
 import psutil
 import pytest
+from faults import SilentServer, places_of
 from gateway import GatewayServer
 from helpers import command_line, wait_until
 from servers import Server, kernel_of
@@ -24,11 +26,16 @@ LIMIT = 120.0
 def server(tmp_path_factory):
     """A Jupyter server with profiles of a Gateway."""
     pytest.importorskip("dask_gateway_server", reason="run make test-engines")
-    credentials = {"DASK_GATEWAY__AUTH__KWARGS": json.dumps({"password": GatewayServer.password})}
+    configuration = tmp_path_factory.mktemp("dask")
+    (configuration / "gateway.yaml").write_text(
+        json.dumps({"gateway": {"auth": {"kwargs": {"password": GatewayServer.password}}}})
+    )
+    (configuration / "gateway.yaml").chmod(0o600)
+    silent = SilentServer()
     with tempfile.TemporaryDirectory() as folder:
         gateway = GatewayServer(Path(folder), dict(os.environ))
         addresses = {f"DASK_GATEWAY__{name.upper()}": gateway.options[name] for name in ("address", "proxy_address")}
-        environment = {**os.environ, **credentials, **addresses}
+        environment = {**os.environ, "DASK_CONFIG": str(configuration), **addresses}
 
         def profile(**options):
             return {"class": "dask_gateway.GatewayCluster", "start_timeout": 90, "options": gateway.options | options}
@@ -38,16 +45,19 @@ def server(tmp_path_factory):
             "no-gateway": profile(address=f"http://127.0.0.1:{free_port()}"),
             "no-entry": profile(auth="kerberos"),
             "full": profile(limit=0) | {"start_timeout": 8},
+            "hangs": profile(address=f"http://127.0.0.1:{silent.port}") | {"start_timeout": 8},
             "dies": profile(scheduler="false"),
             "no-scheduler-address": profile(proxy_address=f"127.0.0.1:{free_port()}") | {"start_timeout": 8},
         }
-        server = Server(tmp_path_factory.mktemp("server"), f"--GpuDask.profiles={profiles!r}", environment=environment)
-        server.gateway = gateway
+        own = tmp_path_factory.mktemp("server")
+        server = Server(own, f"--GpuDask.profiles={profiles!r}", environment=environment)
+        server.gateway, server.silent, server.folder = gateway, silent, own
         try:
             yield server
         finally:
             server.stop()
             gateway.stop()
+            silent.stop()
 
 
 @pytest.fixture
@@ -114,6 +124,36 @@ def test_a_gateway_that_cannot_be_used_is_a_sentence(kernel, profile, sentence):
     reply = kernel.run(f"%gpudask start --profile {profile}", timeout=LIMIT)
     assert reply.status == "error"
     assert sentence in reply.error_value + reply.printed
+
+
+def test_a_gateway_that_never_answers_is_a_sentence_within_the_start_timeout(server, kernel):
+    began = time.monotonic()
+    reply = kernel.run("%gpudask start --profile hangs", timeout=LIMIT)
+    assert time.monotonic() - began < 30  # with what an import of Dask takes on a busy machine
+    said = reply.error_value + reply.printed
+    assert "No worker was up after 8 s: dask_gateway.GatewayCluster has not started a scheduler that responds." in said
+    assert server.silent.accepted > 0
+    wait_until(lambda: server.silent.clients() == [], 10)
+
+
+def test_neither_the_password_nor_the_key_of_the_cluster_can_be_read_elsewhere(server, kernel):
+    replies = [kernel.ok("started = %gpudask start --profile gateway\nprint(started)\nstarted", timeout=LIMIT)]
+    key = kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
+    replies += [
+        kernel.ok(f"shown = %gpudask {command}\nprint(shown)\nshown", timeout=LIMIT)
+        for command in ("status", "logs", "doctor")
+    ]
+    replies.append(kernel.run("%gpudask scale 10000", timeout=LIMIT))
+    secrets = [GatewayServer.password, key]
+    assert len(key) > 40
+    leases = [path for path in (server.runtime, Path(tempfile.gettempdir())) for path in path.glob("*gpudask*")]
+    # Where it is searched for, a text that is there is found.
+    assert str(server.log_path) in places_of(["ServerApp"], server.folder)
+    assert places_of([f"kernel-{kernel.id}.json"], server.folder, *filter(Path.is_dir, leases)) != []
+    assert places_of(secrets, server.folder, server.runtime, *filter(Path.is_dir, leases)) == []
+    assert [secret for secret in secrets if secret in str(replies)] == []  # what the notebook is saved with
+    assert [secret for secret in secrets if secret in json.dumps(server.cluster(kernel))] == []
+    assert GatewayServer.password not in server.gateway.log_path.read_text()
 
 
 def test_a_wrong_password_is_a_sentence_that_does_not_show_it(kernel):
