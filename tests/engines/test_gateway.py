@@ -136,8 +136,11 @@ def test_a_gateway_that_never_answers_is_a_sentence_within_the_start_timeout(ser
     wait_until(lambda: server.silent.clients() == [], 10)
 
 
+@pytest.mark.quick
 def test_neither_the_password_nor_the_key_of_the_cluster_can_be_read_elsewhere(server, kernel):
     replies = [kernel.ok("started = %gpudask start --profile gateway\nprint(started)\nstarted", timeout=LIMIT)]
+    cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones((4, 4), chunks=2).sum().compute()", timeout=LIMIT)
+    assert "16.0" in cell.value
     key = kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
     replies += [
         kernel.ok(f"shown = %gpudask {command}\nprint(shown)\nshown", timeout=LIMIT)

@@ -71,6 +71,7 @@ def remote_workers():
     return [process for process, line in lines if "jupyter_gpudask" in line and "worker" in line and "--name" in line]
 
 
+@pytest.mark.quick
 def test_workers_on_hosts_compute_with_tls_and_are_scaled(kernel):
     kernel.ok("started = %gpudask start --profile ssh", timeout=LIMIT)
     assert kernel.ok("started.client.scheduler.address[:6]").value == "'tls://'"
