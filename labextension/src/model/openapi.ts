@@ -502,7 +502,8 @@ export type components = {
      *     lost_hosts
      *         The hosts that do not respond any more, at most 20, the newest last; the others do their work.
      *     jobs
-     *         The jobs of a batch system whose workers are not up, and the newest that have ended, at most 20.
+     *         The jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that have
+     *         ended, at most 20.
      *     others_unfinished
      *         The number of unfinished tasks of other clients, if the kernel is connected to a cluster of somebody else.
      *     adaptive_range
@@ -853,7 +854,7 @@ export type components = {
     };
     /**
      * JobState
-     * @description A job of a batch system that was submitted for workers which are not up.
+     * @description A job of a batch system, or a pod of Kubernetes, for workers which are not up.
      *
      *     Attributes
      *     ----------
@@ -872,6 +873,8 @@ export type components = {
      *         from 1; `None` if it does not wait for these, or if that is not known.
      *     has_ended
      *         Whether it has ended, so that its workers will not be up.
+     *     unit
+     *         What the system calls it: ``job`` or ``pod``.
      */
     JobState: {
       /** Id */
@@ -900,6 +903,11 @@ export type components = {
        * @default false
        */
       has_ended: boolean;
+      /**
+       * Unit
+       * @default job
+       */
+      unit: string;
     };
     /**
      * LostHost
