@@ -60,20 +60,30 @@ def gateway_profile(folder):
         gateway.stop()
 
 
-@pytest.fixture(params=[ssh_profile, gateway_profile], ids=["ssh", "gateway"])
+@contextmanager
+def slurm_profile(folder, slurm):
+    """A SLURM whose jobs get the environment of the kernel, and so see the pretend GPUs."""
+    (folder / "home").mkdir()
+    options = {"cores": 2, "processes": 2, "memory": "600MB", "walltime": "00:30:00"}
+    variables = slurm.environment | {"HOME": str(folder / "home")}
+    yield {"class": "dask_jobqueue.SLURMCluster", "options": options}, variables
+    wait_until(lambda: slurm.jobs() == {}, 90)
+
+
+@pytest.fixture(params=[ssh_profile, gateway_profile, slurm_profile], ids=["ssh", "gateway", "slurm"])
 def server(request, tmp_path):
     """A Jupyter server with one profile; the GPUs of its own machine are others."""
-    with tempfile.TemporaryDirectory() as folder, request.param(Path(folder)) as (profile, variables):
+    slurm = (request.getfixturevalue("slurm"),) if request.param is slurm_profile else ()
+    with tempfile.TemporaryDirectory() as folder, request.param(Path(folder), *slurm) as (profile, variables):
         profiles = {"gpus": profile | {"engine": "cuda", "start_timeout": 90}}
         environment = fake_gpu_environment(cupy=True, **variables)
         server = Server(tmp_path, f"--GpuDask.profiles={profiles!r}", environment=environment)
-        server.is_gateway = bool(variables)
         yield server
         server.stop()
 
 
 def test_workers_with_gpus_compute_on_them_and_their_metrics_reach_the_panel(server):
-    # A worker of the Gateway has all GPUs of this machine, and so is two of Dask's; over SSH two are asked for.
+    # A worker of the Gateway has all GPUs of this machine, and so is two of Dask's; of the others two are asked for.
     with kernel_of(server) as kernel:
         kernel.ok("started = %gpudask start --profile gpus", timeout=LIMIT)
         assert server.cluster(kernel)["engine"] == "cuda"
