@@ -35,7 +35,9 @@ FIND_CHROMIUM = for name in "$${CHROMIUM_PATH:-}" chromium chromium-browser goog
 # In tests/, where `jupyter_gpudask` is the wheel and not the folder of that name. Three processes share the files of tests, which
 # often wait for other processes; on a machine with GPUs they would share these too. The file with the longest set-up comes first,
 # so that no process is left with it at the end.
-PYTEST = $(VENV)/bin/pytest test_binder.py . --ignore=engines $(if $(CUDA_EXTRA),,$(SHARED))
+PYTEST = $(VENV)/bin/pytest test_binder.py . $(if $(CUDA_EXTRA),,$(SHARED))
+# Of the tests of engines those that are quick, and whose programs are there.
+SELECTED = not slow and (not engines or quick)
 SHARED = --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # Tests with clusters that `make test-versions` runs too: the ones that use most of Dask's, IPython's and Jupyter Server's interfaces.
@@ -64,7 +66,7 @@ lab: $(VENV)/.installed ## open JupyterLab on the notebooks of binder/
 test: test-python test-browser ## run the tests: pytest, jest, and Galata in a browser
 
 test-python: $(VENV)/.test-tools ## run pytest and jest
-	.ci/together 'jlpm test' 'cd tests && ../.ci/pytest $(PYTEST) -m "not slow"'
+	.ci/together 'jlpm test' 'cd tests && ../.ci/pytest $(PYTEST) -m "$(SELECTED)"'
 
 test-browser: $(VENV)/.test-tools $(UI)/node_modules/.installed chromium ## run Galata in a browser
 	cd $(UI) && CHROMIUM_PATH=$$($(FIND_CHROMIUM)) JUPYTER=$(VENV)/bin/jupyter jlpm test
@@ -100,7 +102,7 @@ develop: $(VENV)/.developed ## install the working folder: a changed Python file
 
 coverage: $(VENV)/.test-tools ## run pytest and jest, and show the lines that no test runs
 	jlpm test:coverage
-	cd tests && COVERAGE_FILE=$(abspath .coverage) $(PYTEST) --cov=jupyter_gpudask --cov-report=term-missing:skip-covered
+	cd tests && COVERAGE_FILE=$(abspath .coverage) $(PYTEST) -m "not engines or quick" --cov=jupyter_gpudask --cov-report=term-missing:skip-covered
 
 lint: lint-python lint-frontend check-workflows ## check style, types and the workflows
 
@@ -195,7 +197,8 @@ $(VENV)/.installed: dist/.built
 	@touch $@
 
 $(VENV)/.test-tools: $(VENV)/.installed
-	$(STEP) 'Installing what the tests need' $(PIP) "$$(echo dist/*.whl)[$(EXTRA)]"
+	$(STEP) 'Installing what the tests need' $(PIP) "$$(echo dist/*.whl)[$(EXTRA),ssh,gateway]"
+	$(STEP) 'Installing the server of dask-gateway' $(PIP) "dask-gateway-server[local]>=2026.3" || echo 'Its tests are skipped.'
 	@touch $@
 
 # The daemons are started by the tests, and by nothing else.

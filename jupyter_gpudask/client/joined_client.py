@@ -42,13 +42,15 @@ def connect_joined(address: str, security: Security | None, timeout: float) -> K
     client.is_joined = True
     scheduler: Any = client.scheduler
     try:
+        # Interrupts, the state and leaving need it: a scheduler that refuses it must not be joined.
+        client.sync(client._run_on_scheduler, worker_names, callback_timeout=timeout)  # noqa: SLF001
         client.sync(
             scheduler.register_scheduler_plugin,
             plugin=dumps(JoinedClientPlugin(client.id)),
             idempotent=False,
             callback_timeout=timeout,
         )
-        client.is_on_gpus = any(client.sync(_run, client, has_gpu, callback_timeout=timeout).values())
+        client.is_on_gpus = any(client.sync(_ask_for_gpus, client, callback_timeout=timeout))
     except BaseException:
         client.close(timeout=2)
         raise
@@ -94,6 +96,19 @@ async def workers_without_gpu(client: KernelClient, workers: Sequence[str]) -> l
     """The addresses of those of `workers` that see no GPU."""
     answers = await _run(client, has_gpu, workers=list(workers))
     return [address for address, answer in answers.items() if not answer]
+
+
+async def _ask_for_gpus(client: KernelClient) -> list[bool]:
+    """Whether each worker has a GPU, without those that have ended; raises the error of one that refuses the question.
+
+    A worker that has not answered must not count as one without a GPU, with which cells would run on the CPU.
+    """
+    answers = await client._run(has_gpu, on_error="return")  # noqa: SLF001
+    errors = [answer for answer in answers.values() if isinstance(answer, Exception)]
+    refused = [error for error in errors if not isinstance(error, OSError)]
+    if refused:
+        raise refused[0]
+    return [answer for answer in answers.values() if not isinstance(answer, Exception)]
 
 
 async def _run(client: KernelClient, function: Any, *args: Any, **options: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterExistsError, ClusterLostError, NoClusterError, NotOwnedError
+from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
 from .event_loop import EventLoopThread
 from .launch import attach, import_path, launch
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ..launcher.cluster_process import ProgressCallback
     from ..protocol import ClusterSpec, ClusterState
+    from ..protocol.cluster.limits import Action
     from .running_cluster import RunningCluster
 
 
@@ -167,13 +168,13 @@ class Session:
             self._end(cluster, f"This kernel was disconnected from {cluster.ready.address}.")
             return cluster.ready.address
 
-    def require_owned(self, what: str) -> None:
+    def require_owned(self, action: Action) -> None:
         """Check that no cluster of somebody else is meant.
 
         Parameters
         ----------
-        what
-            What is refused for such a cluster, as a sentence.
+        action
+            What is refused for such a cluster.
 
         Raises
         ------
@@ -184,7 +185,9 @@ class Session:
         """
         self.require_connection()
         if self._cluster is not None and not self._cluster.is_owned:
-            raise NotOwnedError(self._cluster.ready.address, what)
+            from ..protocol.cluster.limits import refusal
+
+            raise refusal(self._cluster.ready.address, action)
 
     def require_connection(self) -> None:
         """Check that no connection to a cluster of somebody else was lost; no other cluster takes its place.
@@ -224,7 +227,7 @@ class Session:
         from .restart import options_after, spec_on_this_machine
         from .server_connection import check_options
 
-        self.require_owned("It cannot be restarted from here.")
+        self.require_owned("restart")
         options = options_after(self._options or {}, changes)
         if self._cluster is None:
             spec_on_this_machine(options, None)

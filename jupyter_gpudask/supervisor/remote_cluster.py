@@ -17,21 +17,27 @@ from .. import _version
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ..machine.plan import Plan
 from ..protocol import ClusterClass, ClusterState, Progress, Ready, Start, TlsCredentials
+from ..protocol.cluster.limits import GATEWAY_DASHBOARD, REMOTE_DASHBOARD
+from ..protocol.cluster.missing_workers import describe_jobs
 from ..scheduler.held_results import release_results
 from ..scheduler.worker_failures import WorkerFailuresPlugin
-from .engines.configured import import_class, parameters_of
+from .engines.configured import GATEWAY_CLUSTER, import_class, parameters_of
 from .engines.kubernetes import KUBE_CLUSTER, kube_options
 from .metrics import Status, read_state
 from .plugins import register_plugins
+from .pods import Pods
 from .reset import reset
 from .scaling import check_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ..protocol import JobState
+
 _RESPONSE_TIMEOUT = 10.0
 _WATCH_INTERVAL = 2.0
 _WATCH_FAILURES = 3
+_PODS_INTERVAL = 0.5
 
 
 class RemoteCluster:
@@ -53,6 +59,8 @@ class RemoteCluster:
         self._wanted = request.spec.workers or cluster_class.options.get("n_workers", 1)
         self._engine: Literal["cuda", "cpu"] = "cuda" if request.spec.engine == "cuda" else "cpu"
         self._range: tuple[int, int] | None = None
+        self._pods: Pods | None = None
+        self._missing: tuple[JobState, ...] = ()
 
     async def open(self, on_progress: Callable[[Progress], None]) -> Ready:
         """Start the cluster, and wait until one worker is up; the others may come later.
@@ -69,9 +77,11 @@ class RemoteCluster:
         progress = Progress(engine=self._engine, ready=0, total=self._wanted)
         on_progress(progress)
         limit = self._request.spec.start_timeout
+        watching: asyncio.Task[None] | None = None
         missing = f"{self._class.path} has not started a scheduler that responds"
         try:
             async with asyncio.timeout(limit):
+                watching = asyncio.create_task(self._report_pods(on_progress, progress))
                 await self._start()
                 await self._connect()
                 missing = f"none has reached the scheduler that {self._class.path} has started"
@@ -79,10 +89,14 @@ class RemoteCluster:
                 while not (ready := len(await self._on_scheduler(worker_addresses))):
                     await asyncio.sleep(0.1)
         except TimeoutError:
+            pods = "; ".join(state.description for state in self._missing)
             raise ClusterStartError(
-                f"No worker was up after {limit:g} s: {missing}.",
+                f"No worker was up after {limit:g} s: {pods or missing}.",
                 "Give more time with --start-timeout, or ask for less.",
             ) from None
+        finally:
+            if watching is not None:
+                watching.cancel()
         on_progress(progress.model_copy(update={"ready": ready}))
         await self._on_scheduler(register, self._request.path, self._engine)
         if adaptive is not None:
@@ -97,7 +111,24 @@ class RemoteCluster:
             gpus=(),
             workers=self._wanted,
             pid=os.getpid(),
+            limits={"dashboard": GATEWAY_DASHBOARD if self._class.path == GATEWAY_CLUSTER else REMOTE_DASHBOARD},
         )
+
+    async def _report_pods(self, on_progress: Callable[[Progress], None], progress: Progress) -> None:
+        """Report which pods a start waits for, whenever that changes."""
+        known: tuple[str, ...] = ()
+        while True:
+            await self._read_pods()
+            notes = describe_jobs(self._missing)
+            if notes != known:
+                known = notes
+                on_progress(progress.model_copy(update={"notes": notes}))
+            await asyncio.sleep(_PODS_INTERVAL)
+
+    async def _read_pods(self) -> None:
+        if self._class.path == KUBE_CLUSTER and self._cluster is not None:
+            self._pods = self._pods or Pods(self._cluster)
+            self._missing = await self._pods.states()
 
     async def _start(self) -> None:
         class_ = import_class(self._class)
@@ -147,7 +178,8 @@ class RemoteCluster:
     async def state(self, status: Status) -> ClusterState:
         """The current state of the cluster."""
         state: ClusterState = await self._on_scheduler(state_of, self._engine, status, self._wanted)
-        return state.model_copy(update={"adaptive_range": self._range})
+        await self._read_pods()
+        return state.model_copy(update={"adaptive_range": self._range, "jobs": self._missing})
 
     async def scale(self, workers: int) -> None:
         """Scale to `workers` workers, which ends `adapt`; new ones start later."""

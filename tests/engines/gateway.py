@@ -25,7 +25,7 @@ c.Proxy.tcp_address = "127.0.0.1:{schedulers}"
 c.SimpleAuthenticator.password = {password!r}
 c.UnsafeLocalBackend.clusters_directory = "{folder}/clusters"
 c.ClusterConfig.scheduler_cmd = ["{programs}/dask", "scheduler"]
-c.ClusterConfig.worker_cmd = ["{programs}/python", "-m", "jupyter_gpudask", "worker", "--cpu"]
+c.ClusterConfig.worker_cmd = ["{programs}/python", "-m", "jupyter_gpudask", "worker"{kind}]
 
 from dask_gateway_server.options import Integer, Options, String
 
@@ -46,15 +46,19 @@ class GatewayServer:
         An empty folder.
     environment
         The environment of the server and of its clusters.
+    gpu
+        Whether its workers have GPUs.
     """
 
     password = "a-password-of-the-tests"  # noqa: S105
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str], *, gpu: bool = False) -> None:
         ports = {name: free_port() for name in ("private", "public", "schedulers")}
         (folder / "clusters").mkdir()
         (folder / "config.py").write_text(
-            CONFIGURATION.format(folder=folder, programs=PROGRAMS, password=self.password, **ports)
+            CONFIGURATION.format(
+                kind="" if gpu else ', "--cpu"', folder=folder, programs=PROGRAMS, password=self.password, **ports
+            )
         )
         self._private = ports["private"]
         self.log_path = folder / "log"

@@ -69,15 +69,21 @@ class KubernetesApi:
         The ``DaskCluster`` and the ``DaskAutoscaler`` that exist; `None` without one.
     invalid
         Why resources were refused.
+    nodes
+        How many workers the cluster has room for; the pods of others are pending.
     processes
         Those of the scheduler and of the workers, by name of the pod.
     """
+
+    token = "a-token-of-kubernetes"  # noqa: S105
 
     def __init__(self, folder: Path, *, has_operator: bool = True) -> None:
         self.folder, self.has_operator = folder, has_operator
         self.cluster = self.autoscaler = None
         self.invalid: list[str] = []
         self.processes: dict[str, subprocess.Popen] = {}
+        self.nodes = 8
+        self._waiting: list[str] = []
         self._lock = threading.RLock()
         self._port = free_port()
         api = self
@@ -115,7 +121,7 @@ class KubernetesApi:
                     "clusters": [
                         {"name": "tests", "cluster": {"server": f"http://127.0.0.1:{self._server.server_port}"}}
                     ],
-                    "users": [{"name": "tests", "user": {"token": "a-token"}}],
+                    "users": [{"name": "tests", "user": {"token": self.token}}],
                 }
             )
         )
@@ -149,6 +155,9 @@ class KubernetesApi:
                 return _one_or_list(self._group(), name)
             case "GET", "pods" if self.processes and (name == "scheduler" or "component=scheduler" in selector):
                 return _one_or_list(self._pod(), name)
+            case "GET", "pods" if self.cluster and not name:
+                pods = [self._pending_pod(each) for each in self._waiting]
+                return 200, {"kind": "PodList", "apiVersion": "v1", "items": pods}
             case "GET", "services" if self.processes:
                 return _one_or_list(self._service(), name)
         if method == "GET" and not name and kind:
@@ -175,7 +184,8 @@ class KubernetesApi:
         names = [f"worker-{number}" for number in range(replicas)]
         for name in {*self.processes} - {"scheduler", *names}:
             _end(self.processes.pop(name))
-        for name in names:
+        self._waiting = names[self.nodes :]
+        for name in names[: self.nodes]:
             if name not in self.processes:
                 self._run(name, self.cluster["spec"]["worker"], ["--dashboard-address", "127.0.0.1:0"])
 
@@ -213,6 +223,20 @@ class KubernetesApi:
             },
         }
 
+    def _pending_pod(self, name):
+        """A pod as the scheduler of Kubernetes leaves it where no node has room."""
+        (container,) = self.cluster["spec"]["worker"]["spec"]["containers"]
+        lacks = "nvidia.com/gpu" if "nvidia.com/gpu" in container["resources"]["limits"] else "memory"
+        message = f"0/1 nodes are available: 1 Insufficient {lacks}. preemption: 0/1 nodes are available."
+        unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"{name}-7d4b9-x2x", "namespace": "default"},
+            "spec": {"containers": [{"env": [{"name": "DASK_WORKER_NAME", "value": name}]}]},
+            "status": {"phase": "Pending", "conditions": [unscheduled]},
+        }
+
     def _service(self):
         ports = [{"name": name, "port": self._port} for name in ("tcp-comm", "http-dashboard")]
         return {
@@ -225,6 +249,7 @@ class KubernetesApi:
 
     def _remove(self):
         self.cluster = None
+        self._waiting = []
         for process in self.processes.values():
             _end(process)
         self.processes.clear()

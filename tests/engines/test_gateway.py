@@ -4,14 +4,18 @@ import json
 import os
 import signal
 import tempfile
+import time
 from pathlib import Path
 
 import psutil
 import pytest
+from faults import SilentServer, places_of
 from gateway import GatewayServer
 from helpers import command_line, wait_until
 from servers import Server, kernel_of
 from slurm import free_port
+
+from jupyter_gpudask.protocol.cluster.limits import GATEWAY_DASHBOARD
 
 pytestmark = [pytest.mark.cluster, pytest.mark.engines, pytest.mark.timeout(400)]
 
@@ -22,11 +26,16 @@ LIMIT = 120.0
 def server(tmp_path_factory):
     """A Jupyter server with profiles of a Gateway."""
     pytest.importorskip("dask_gateway_server", reason="run make test-engines")
-    credentials = {"DASK_GATEWAY__AUTH__KWARGS": json.dumps({"password": GatewayServer.password})}
+    configuration = tmp_path_factory.mktemp("dask")
+    (configuration / "gateway.yaml").write_text(
+        json.dumps({"gateway": {"auth": {"kwargs": {"password": GatewayServer.password}}}})
+    )
+    (configuration / "gateway.yaml").chmod(0o600)
+    silent = SilentServer()
     with tempfile.TemporaryDirectory() as folder:
         gateway = GatewayServer(Path(folder), dict(os.environ))
         addresses = {f"DASK_GATEWAY__{name.upper()}": gateway.options[name] for name in ("address", "proxy_address")}
-        environment = {**os.environ, **credentials, **addresses}
+        environment = {**os.environ, "DASK_CONFIG": str(configuration), **addresses}
 
         def profile(**options):
             return {"class": "dask_gateway.GatewayCluster", "start_timeout": 90, "options": gateway.options | options}
@@ -36,16 +45,19 @@ def server(tmp_path_factory):
             "no-gateway": profile(address=f"http://127.0.0.1:{free_port()}"),
             "no-entry": profile(auth="kerberos"),
             "full": profile(limit=0) | {"start_timeout": 8},
+            "hangs": profile(address=f"http://127.0.0.1:{silent.port}") | {"start_timeout": 8},
             "dies": profile(scheduler="false"),
             "no-scheduler-address": profile(proxy_address=f"127.0.0.1:{free_port()}") | {"start_timeout": 8},
         }
-        server = Server(tmp_path_factory.mktemp("server"), f"--GpuDask.profiles={profiles!r}", environment=environment)
-        server.gateway = gateway
+        own = tmp_path_factory.mktemp("server")
+        server = Server(own, f"--GpuDask.profiles={profiles!r}", environment=environment)
+        server.gateway, server.silent, server.folder = gateway, silent, own
         try:
             yield server
         finally:
             server.stop()
             gateway.stop()
+            silent.stop()
 
 
 @pytest.fixture
@@ -68,6 +80,7 @@ def test_a_cluster_computes_is_scaled_adapts_and_is_stopped(server, kernel):
     )
     assert "160000" in cell.value
     wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, LIMIT)
+    assert server.cluster(kernel)["limits"] == {"dashboard": GATEWAY_DASHBOARD}
     key = kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
     assert key not in str([command_line(process) for process in psutil.process_iter()])
     kernel.ok("started.client.run(lambda: __import__('logging').getLogger('distributed.worker').info('from a worker'))")
@@ -111,6 +124,39 @@ def test_a_gateway_that_cannot_be_used_is_a_sentence(kernel, profile, sentence):
     reply = kernel.run(f"%gpudask start --profile {profile}", timeout=LIMIT)
     assert reply.status == "error"
     assert sentence in reply.error_value + reply.printed
+
+
+def test_a_gateway_that_never_answers_is_a_sentence_within_the_start_timeout(server, kernel):
+    began = time.monotonic()
+    reply = kernel.run("%gpudask start --profile hangs", timeout=LIMIT)
+    assert time.monotonic() - began < 30  # with what an import of Dask takes on a busy machine
+    said = reply.error_value + reply.printed
+    assert "No worker was up after 8 s: dask_gateway.GatewayCluster has not started a scheduler that responds." in said
+    assert server.silent.accepted > 0
+    wait_until(lambda: server.silent.clients() == [], 10)
+
+
+@pytest.mark.quick
+def test_neither_the_password_nor_the_key_of_the_cluster_can_be_read_elsewhere(server, kernel):
+    replies = [kernel.ok("started = %gpudask start --profile gateway\nprint(started)\nstarted", timeout=LIMIT)]
+    cell = kernel.ok("%%gpudask\nimport dask.array as da\nda.ones((4, 4), chunks=2).sum().compute()", timeout=LIMIT)
+    assert "16.0" in cell.value
+    key = kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
+    replies += [
+        kernel.ok(f"shown = %gpudask {command}\nprint(shown)\nshown", timeout=LIMIT)
+        for command in ("status", "logs", "doctor")
+    ]
+    replies.append(kernel.run("%gpudask scale 10000", timeout=LIMIT))
+    secrets = [GatewayServer.password, key]
+    assert len(key) > 40
+    leases = [path for path in (server.runtime, Path(tempfile.gettempdir())) for path in path.glob("*gpudask*")]
+    # Where it is searched for, a text that is there is found.
+    assert str(server.log_path) in places_of(["ServerApp"], server.folder)
+    assert places_of([f"kernel-{kernel.id}.json"], server.folder, *filter(Path.is_dir, leases)) != []
+    assert places_of(secrets, server.folder, server.runtime, *filter(Path.is_dir, leases)) == []
+    assert [secret for secret in secrets if secret in str(replies)] == []  # what the notebook is saved with
+    assert [secret for secret in secrets if secret in json.dumps(server.cluster(kernel))] == []
+    assert GatewayServer.password not in server.gateway.log_path.read_text()
 
 
 def test_a_wrong_password_is_a_sentence_that_does_not_show_it(kernel):

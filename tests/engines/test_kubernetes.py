@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,13 @@ from helpers import wait_until
 from servers import Server, kernel_of
 
 from jupyter_gpudask.errors import SpecError
+from jupyter_gpudask.protocol.cluster.missing_workers import describe_jobs
 from jupyter_gpudask.supervisor.engines.kubernetes import cluster_resource, kube_options
+from jupyter_gpudask.supervisor.pods import pod_state
 
 pytest.importorskip("dask_kubernetes", reason="run make test-engines")
 import jsonschema
+from faults import places_of
 from kubernetes_api import KubernetesApi, check_resource
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(400)]
@@ -79,6 +83,7 @@ def servers(tmp_path_factory):
             "kubernetes": profile | {"options": options},
             "no-operator": profile | {"options": options | {"resource_timeout": 3}},
             "hangs": profile | {"options": options | {"resource_timeout": 600}, "start_timeout": 5},
+            "few-gpus": profile | {"engine": "cuda", "options": options, "start_timeout": 20},
             "no-image": profile | {"options": {}},
             "bad-type": profile | {"options": options | {"scheduler_service_type": 7}},
         }
@@ -107,6 +112,10 @@ def test_a_cluster_computes_is_scaled_and_is_deleted(servers):
             "%%gpudask\nimport dask.array as da\nda.ones((400, 400), chunks=100).sum().compute()", timeout=LIMIT
         )
         assert "160000" in cell.value
+        assert str(api.file) in places_of([api.token], api.folder)
+        assert places_of([api.token], server.log_path.parent, server.runtime) == []
+        replies = [kernel.ok(f"shown = %gpudask {command}\nprint(shown)\nshown") for command in ("status", "doctor")]
+        assert api.token not in f"{replies} {server.cluster(kernel)}"
         kernel.ok("%gpudask scale 2", timeout=LIMIT)
         names = lambda: sorted(worker["name"] for worker in server.cluster(kernel)["state"]["workers"])  # noqa: E731
         wait_until(lambda: names() == ["worker-0", "worker-1"], LIMIT)
@@ -118,6 +127,46 @@ def test_a_cluster_computes_is_scaled_and_is_deleted(servers):
         wait_until(lambda: names() == ["worker-0"], LIMIT)
         kernel.ok("%gpudask stop", timeout=LIMIT)
         wait_until(lambda: api.cluster is None and not api.processes, 60)
+
+
+@pytest.mark.cluster
+def test_pods_that_no_node_has_room_for_are_shown_as_jobs_are(servers):
+    server, api = servers[0]
+    full = (
+        "Pod worker-{0}-7d4b9-x2x is pending in Kubernetes: Unschedulable, 0/1 nodes are available: 1 Insufficient {1}"
+    )
+    try:
+        with kernel_of(server) as kernel:
+            api.nodes = 0
+            reply = kernel.run("%gpudask start --profile few-gpus", timeout=LIMIT)
+            assert full.format(0, "nvidia.com/gpu")[1:] + "." in reply.error_value
+            wait_until(lambda: api.cluster is None and not api.processes, 60)
+            api.nodes = 1
+            kernel.ok("started = %gpudask start --profile kubernetes --workers 1", timeout=LIMIT)
+            assert server.cluster(kernel)["notes"] == []
+            shown = kernel.ok("shown = %gpudask scale 2\nprint(shown)", timeout=LIMIT).printed
+            waits = full.format(1, "memory") + " (worker worker-1)."
+            assert waits in shown
+            wait_until(lambda: server.cluster(kernel)["notes"] == [waits], 30)
+            assert kernel.ok("started.client.submit(lambda: 41).result()", timeout=LIMIT).value == "41"
+            kernel.ok("%gpudask scale 1", timeout=LIMIT)
+            wait_until(lambda: server.cluster(kernel)["notes"] == [], 30)
+            kernel.ok("%gpudask stop", timeout=LIMIT)
+    finally:
+        api.nodes = 8
+    wait_until(lambda: api.cluster is None and not api.processes, 60)
+
+
+def test_why_a_pod_is_not_up_is_read_from_what_kubernetes_says():
+    def state(**status):
+        return pod_state({"metadata": {"name": "a"}, "status": status})
+
+    assert state(phase="Running", containerStatuses=[{"state": {"running": {}}}]) is None
+    assert state(phase="Pending").description == "pod a is pending in Kubernetes"
+    waiting = [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]
+    described = state(phase="Pending", containerStatuses=waiting).description
+    assert described == "pod a is pending in Kubernetes: ImagePullBackOff"
+    assert describe_jobs([state(phase="Pending")]) == ("Pod a is pending in Kubernetes.",)
 
 
 @pytest.mark.cluster
@@ -133,7 +182,9 @@ def test_a_cluster_computes_is_scaled_and_is_deleted(servers):
 def test_a_cluster_that_does_not_start_is_a_sentence_and_leaves_nothing(servers, number, profile, sentence):
     server, api = servers[number]
     with kernel_of(server) as kernel:
+        began = time.monotonic()
         reply = kernel.run(f"%gpudask start --profile {profile}", timeout=LIMIT)
+        assert time.monotonic() - began < 30  # the limits are 3 and 5 seconds, and an import of Dask takes some
         assert reply.status == "error"
         assert sentence in reply.error_value + reply.printed
     wait_until(lambda: api.cluster is None and not api.processes, 60)

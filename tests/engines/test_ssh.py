@@ -3,10 +3,12 @@
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 import psutil
 import pytest
+from faults import SilentServer
 from helpers import command_line, wait_until
 from servers import Server, kernel_of
 from slurm import free_port
@@ -43,12 +45,16 @@ def server(tmp_path_factory):
             "wrong-host": profile(hosts_file="other_hosts"),
             "no-python": profile(),
         }
+        silent = SilentServer()
+        profiles["hangs"] = profile(port=silent.port) | {"start_timeout": 10}
         profiles["no-python"]["options"]["remote_python"] = "/no/python"
         server = Server(
             tmp_path_factory.mktemp("server"), f"--GpuDask.profiles={profiles!r}", environment=dict(os.environ)
         )
+        server.silent = silent
         yield server
         server.stop()
+        silent.stop()
         ssh.stop()
 
 
@@ -65,6 +71,7 @@ def remote_workers():
     return [process for process, line in lines if "jupyter_gpudask" in line and "worker" in line and "--name" in line]
 
 
+@pytest.mark.quick
 def test_workers_on_hosts_compute_with_tls_and_are_scaled(kernel):
     kernel.ok("started = %gpudask start --profile ssh", timeout=LIMIT)
     assert kernel.ok("started.client.scheduler.address[:6]").value == "'tls://'"
@@ -133,3 +140,19 @@ def test_a_host_that_cannot_be_used_is_a_sentence(kernel, profile, sentence):
     reply = kernel.run(f"%gpudask start --profile {profile}", timeout=LIMIT)
     assert reply.status == "error"
     assert sentence in reply.error_value + reply.printed
+
+
+def test_a_host_that_never_answers_is_a_sentence_within_the_start_timeout(server, kernel):
+    began = time.monotonic()
+    reply = kernel.run("%gpudask start --profile hangs", timeout=LIMIT)
+    assert time.monotonic() - began < 30  # with what an import of Dask takes on a busy machine
+    said = reply.error_value + reply.printed
+    assert "The SSH connection to 127.0.0.1 fails: no answer within 5 s." in said
+    assert server.silent.accepted > 0
+    wait_until(lambda: server.silent.clients() == [], 10)
+    wait_until(lambda: not remote_workers() and not any(map(is_used, server.supervisors())), 30)
+
+
+def is_used(pid):
+    """Whether a supervisor has a cluster, and is not only ready for the next one."""
+    return bool(psutil.Process(pid).net_connections("tcp"))

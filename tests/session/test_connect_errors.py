@@ -11,7 +11,7 @@ import threading
 import dask.config
 import psutil
 import pytest
-from distributed import Security
+from distributed import Client, Security
 from helpers import command_line, fake_gpu_environment, wait_until
 from others import OthersCluster
 
@@ -301,5 +301,46 @@ def test_a_stale_file_another_version_and_a_tls_address_without_tls_are_one_sent
         assert str(raised.value).startswith(
             f"The scheduler at {secure} does not use TLS. Type: %gpudask connect tcp://"
         )
+    finally:
+        cluster.close()
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("side", "operation", "sentence"),
+    [
+        (
+            "scheduler",
+            "register_scheduler_plugin",
+            "The scheduler at {} refuses the operation register_scheduler_plugin, ",
+        ),
+        ("scheduler", "run_function", "The scheduler at {} refuses the operation run_function, "),
+        ("scheduler", "broadcast", "The scheduler at {} refuses the operation broadcast, "),
+        ("worker", "plugin-add", "The workers of {} refuse the operation plugin-add, "),
+        ("worker", "run", "The workers of {} refuse the operation run, "),
+    ],
+)
+def test_a_cluster_that_refuses_plugins_or_functions_is_not_joined_and_stays_as_it_was(
+    tmp_path, side, operation, sentence
+):
+    blocked = {f"DASK_DISTRIBUTED__{side.upper()}__BLOCKED_HANDLERS": json.dumps([operation])}
+    environment = fake_gpu_environment(CUDA_VISIBLE_DEVICES="0", **blocked)
+    cluster = OthersCluster(tmp_path, environment=environment)
+    session = Session()
+    try:
+        cluster.add_worker("refusing", environment=environment)
+        with Client(cluster.address, set_as_default=False) as other:
+            other.wait_for_workers(1, timeout=60)
+            with pytest.raises(ConnectError) as refused:
+                session.connect({"address": cluster.address}, lambda: None)
+            assert refused.value.reason.startswith(sentence.format(cluster.address))
+            assert refused.value.fix.endswith(f"remove it from distributed.{side}.blocked-handlers there.")
+            assert session.cluster is None
+            assert other.submit(sum, (1, 2)).result(timeout=30) == 3
+            if operation != "run_function":
+                added = other.run_on_scheduler(
+                    lambda dask_scheduler: [*dask_scheduler.plugins, *dask_scheduler.worker_plugins]
+                )
+                assert [name for name in added if "gpudask" in name] == []
     finally:
         cluster.close()

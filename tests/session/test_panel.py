@@ -55,8 +55,23 @@ def test_the_panel_shows_a_joined_cluster_and_changes_nothing(server, cluster):
         refused = server.fetch("clusters", "POST", {"kernel_id": kernel.id})
         assert (refused.status, refused.body["kind"]) == (409, "ClusterExistsError")
         assert refused.body["message"] == f"This kernel is connected to {cluster.address}."
-        for path, method, body in (("", "DELETE", None), ("/scale", "POST", {"workers": 1}), ("/restart", "POST", {})):
-            assert server.fetch(f"clusters/{kernel.id}{path}", method, body).status == 404
+        # One sentence for the browser, for a request, and for the notebook.
+        assert "dashboard" not in shown["limits"]
+        for action, body, command in (
+            ("stop", None, "%gpudask stop"),
+            ("scale", {"workers": 1}, "%gpudask scale 1"),
+            ("adapt", {"minimum": 1, "maximum": 2}, "%gpudask adapt 1 2"),
+            ("restart", {}, "%gpudask restart"),
+            ("keep", {}, "%gpudask keep"),
+            ("release", {}, None),
+        ):
+            sentence = shown["limits"][action]
+            assert sentence.startswith(f"This kernel is connected to {cluster.address}, which somebody else started. ")
+            path, method = ("", "DELETE") if action == "stop" else (f"/{action}", "POST")
+            refused = server.fetch(f"clusters/{kernel.id}{path}", method, body)
+            assert (refused.status, refused.body["kind"], refused.body["message"]) == (409, "NotOwnedError", sentence)
+            if command is not None:
+                assert sentence in kernel.run(command).error_value
         browser = server.socket("stream")
         try:
             wait_until(lambda: f'"{kernel.id}":{{"gpu-0":' in browser.recv(), LIMIT)  # a sample of the history

@@ -46,7 +46,7 @@ def test_without_asyncssh_the_workers_on_hosts_are_a_sentence_with_the_command_t
     monkeypatch.setitem(sys.modules, "asyncssh", None)
 
     async def start():
-        options = {"gpu": False, "security": None, "logs": tmp_path, "connect_options": {}, "kwargs": {}}
+        options = {"gpu": False, "security": None, "logs": tmp_path, "connect_options": {}, "kwargs": {}, "limit": 9}
         workers = RemoteWorkers("tls://h:1", "10.0.0.1", worker_class="", **options)
         await workers.start()
 

@@ -58,7 +58,7 @@ class Commands:
         return Note("This kernel is not connected to a cluster of somebody else.")
 
     def _stop(self, _: LineArguments) -> View:
-        self._session.require_owned("It is not stopped from here.")
+        self._session.require_owned("stop")
         return Note("The cluster is closed." if self._session.stop() else "There was no cluster.")
 
     def _restart(self, arguments: LineArguments) -> View:

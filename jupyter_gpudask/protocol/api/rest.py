@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ..cluster.limits import Action
 from ..cluster.spec import ClusterSpec
 from ..cluster.state import ClusterState, GpuState
 
@@ -108,6 +109,30 @@ class GpuInfo(GpuState):
     hidden_use: bool = False
 
 
+class WaitingStart(_Answer):
+    """A start that stands in line for GPUs.
+
+    Attributes
+    ----------
+    user
+        Who waits, and since when, such as ``user anna since 14:05``.
+    own
+        Whether that is the user of this server.
+    since
+        When it entered the line, in seconds since the epoch.
+    gpus
+        UUIDs of the GPUs of this machine any of which it could get.
+    count
+        How many of them it needs.
+    """
+
+    user: str
+    own: bool
+    since: float
+    gpus: tuple[str, ...]
+    count: int
+
+
 class GpuList(_Answer):
     """The GPUs of the machine.
 
@@ -115,11 +140,14 @@ class GpuList(_Answer):
     ----------
     gpus
         In PCI bus order.
+    waiting
+        The starts that stand in line for them, the first one first, at most 50.
     reason, fix
         Why there are none, or fewer than before, and what to do; else empty.
     """
 
     gpus: tuple[GpuInfo, ...] = ()
+    waiting: tuple[WaitingStart, ...] = ()
     reason: str = ""
     fix: str = ""
 
@@ -202,6 +230,8 @@ class ClusterInfo(_Answer):
         redirects to pages that have no rights at the server.
     joined
         The address of the scheduler, if the kernel is connected to a cluster that somebody else started; else empty.
+    limits
+        The actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
     automatic
         Whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask on``.
     state
@@ -228,6 +258,7 @@ class ClusterInfo(_Answer):
     pid: int | None = None
     dashboard: str | None = None
     joined: str = ""
+    limits: dict[Action, str] = Field(default_factory=dict)
     automatic: bool = False
     state: ClusterState | None = None
 

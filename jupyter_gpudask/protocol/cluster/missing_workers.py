@@ -42,7 +42,7 @@ class LostHost(_Model):
 
 
 class JobState(_Model):
-    """A job of a batch system that was submitted for workers which are not up.
+    """A job of a batch system, or a pod of Kubernetes, for workers which are not up.
 
     Attributes
     ----------
@@ -61,6 +61,8 @@ class JobState(_Model):
         from 1; `None` if it does not wait for these, or if that is not known.
     has_ended
         Whether it has ended, so that its workers will not be up.
+    unit
+        What the system calls it: ``job`` or ``pod``.
     """
 
     id: str
@@ -70,17 +72,18 @@ class JobState(_Model):
     reason: str = ""
     position: int | None = None
     has_ended: bool = False
+    unit: str = "job"
 
     @property
     def description(self) -> str:
         """The job in words, such as ``job 12 is pending in SLURM: Resources, position 3``."""
         if self.has_ended:
             if not self.status:
-                return f"job {self.id} is not in the queue of {self.system} any more"
-            return f"job {self.id} {_ENDINGS.get(self.status, 'ended')} in {self.system} ({self.status})"
+                return f"{self.unit} {self.id} is not in the queue of {self.system} any more"
+            return f"{self.unit} {self.id} {_ENDINGS.get(self.status, 'ended')} in {self.system} ({self.status})"
         facts = [] if self.reason in ("", "None") else [self.reason]
         facts += [] if self.position is None else [f"position {self.position}"]
-        return f"job {self.id} is {self.status.lower() or 'submitted'} in {self.system}" + (
+        return f"{self.unit} {self.id} is {self.status.lower() or 'submitted'} in {self.system}" + (
             f": {', '.join(facts)}" if facts else ""
         )
 
@@ -97,10 +100,14 @@ _ENDINGS = {
 }
 
 
+def _of_worker(job: JobState) -> str:
+    return "" if job.worker == job.id else f" (worker {job.worker})"
+
+
 def describe_jobs(jobs: Sequence[JobState]) -> tuple[str, ...]:
     """Sentences on jobs of a batch system, at most 6."""
     shown = jobs if len(jobs) <= _MAX_JOBS else jobs[: _MAX_JOBS - 1]
-    sentences = [f"J{job.description[1:]} (worker {job.worker})." for job in shown]
+    sentences = [f"{job.unit.capitalize()}{job.description[len(job.unit) :]}{_of_worker(job)}." for job in shown]
     if len(jobs) > len(shown):
-        sentences.append(f"And {len(jobs) - len(shown)} more jobs without a worker.")
+        sentences.append(f"And {len(jobs) - len(shown)} more {jobs[0].unit}s without a worker.")
     return tuple(sentences)

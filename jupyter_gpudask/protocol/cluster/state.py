@@ -182,7 +182,8 @@ class ClusterState(_Model):
     lost_hosts
         The hosts that do not respond any more, at most 20, the newest last; the others do their work.
     jobs
-        The jobs of a batch system whose workers are not up, and the newest that have ended, at most 20.
+        The jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that have
+        ended, at most 20.
     others_unfinished
         The number of unfinished tasks of other clients, if the kernel is connected to a cluster of somebody else.
     adaptive_range

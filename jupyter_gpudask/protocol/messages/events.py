@@ -8,6 +8,7 @@ from pydantic import Field, TypeAdapter
 
 from ... import errors
 from ...errors import ClusterStartError, GpuDaskError, LoggedError
+from ..cluster.limits import Action
 from ..cluster.spec import ClusterSpec
 from ..cluster.state import ClusterState, GpuState, TlsCredentials
 from .message import PROTOCOL_VERSION, Message, parse_message
@@ -69,6 +70,8 @@ class Ready(Message):
         What a GPU costs per hour, as the administrator of the Jupyter server has set it; 0 without a price.
     dashboard_path
         The path of Dask's dashboard at the address of the Jupyter server; empty if no server shows it.
+    limits
+        What cannot be done with the cluster, and why, as sentences.
     """
 
     type: Literal["ready"] = "ready"
@@ -87,6 +90,7 @@ class Ready(Message):
     price_per_gpu_hour: float = 0.0
     currency: str = ""
     dashboard_path: str = ""
+    limits: dict[Action, str] = Field(default_factory=dict)
 
 
 class Joined(Ready):

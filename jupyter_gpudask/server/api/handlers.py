@@ -81,6 +81,7 @@ class ClusterHandler(GpuDaskAPIHandler):
     @authorized
     async def delete(self, kernel_id: str) -> None:
         """Close the cluster, and respond when it is gone."""
+        self.manager.check_possible(kernel_id, "stop")
         await self.manager.close(kernel_id)
         self.set_status(HTTPStatus.NO_CONTENT)
         await self.finish()
@@ -93,6 +94,7 @@ class ScaleHandler(GpuDaskAPIHandler):
     @authorized
     async def post(self, kernel_id: str) -> None:
         """Change the number of workers; they start or stop after the response."""
+        self.manager.check_possible(kernel_id, "scale")
         request = self.body(ScaleCluster)
         await self.manager.scale(kernel_id, request.workers)
         await self.send_cluster(kernel_id, HTTPStatus.ACCEPTED)
@@ -105,6 +107,7 @@ class AdaptHandler(GpuDaskAPIHandler):
     @authorized
     async def post(self, kernel_id: str) -> None:
         """Close idle workers and start them when there is work, within a range."""
+        self.manager.check_possible(kernel_id, "adapt")
         request = self.body(AdaptCluster)
         await self.manager.adapt(kernel_id, request.minimum, request.maximum)
         await self.send_cluster(kernel_id, HTTPStatus.ACCEPTED)
@@ -117,6 +120,7 @@ class RestartHandler(GpuDaskAPIHandler):
     @authorized
     async def post(self, kernel_id: str) -> None:
         """Restart the cluster, with other options if some are given."""
+        self.manager.check_possible(kernel_id, "restart")
         request = self.body(RestartCluster)
         await self.manager.check_restart(kernel_id, request.spec)
         self.manager.restart(kernel_id, request.spec)
@@ -130,6 +134,7 @@ class ReleaseHandler(GpuDaskAPIHandler):
     @authorized
     async def post(self, kernel_id: str) -> None:
         """Release the finished results; unfinished tasks go on."""
+        self.manager.check_possible(kernel_id, "release")
         await self.manager.get(kernel_id).release()
         await self.send_cluster(kernel_id)
 
@@ -141,6 +146,7 @@ class KeepHandler(GpuDaskAPIHandler):
     @authorized
     async def post(self, kernel_id: str) -> None:
         """Keep the GPUs; the idle time of the cluster begins anew."""
+        self.manager.check_possible(kernel_id, "keep")
         self.manager.keep(kernel_id)
         await self.send_cluster(kernel_id)
 

@@ -18,6 +18,7 @@ from ...errors import (
     NoClusterError,
 )
 from ...machine.gpu_choice import check_replacement
+from ...protocol.cluster.limits import refusal
 from .background_tasks import BackgroundTasks
 from .cluster import KernelCluster
 from .hand_over import HandOver
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from ...protocol import ClusterSpec
     from ...protocol.api.rest import Status
+    from ...protocol.cluster.limits import Action
     from .joined_cluster import JoinedConnection
     from .kernels import Interpreter, Kernels
     from .policy import Policy
@@ -118,6 +120,17 @@ class ClusterManager:
             raise ClusterExistsError(
                 f"This kernel is connected to {joined.joined}.", "Type in the notebook: %gpudask disconnect"
             )
+
+    def check_possible(self, kernel_id: str, action: Action) -> None:
+        """Check that a cluster is changed by its owner.
+
+        Raises
+        ------
+        NotOwnedError
+            The kernel is connected to a cluster of somebody else.
+        """
+        if (joined := self.joined.get(kernel_id)) is not None:
+            raise refusal(joined.joined, action)
 
     async def show_joined(self, kernel_id: str, connection: JoinedConnection) -> None:
         """Show the cluster to which a kernel is connected, until that ends."""

@@ -63,6 +63,7 @@ def cluster_info(
         gpus=tuple(gpu.uuid for gpu in ready.gpus) if ready else (),
         pid=(ready.pid or None) if ready else None,
         joined=cluster.joined,
+        limits=ready.limits if ready else {},
         dashboard=f"{DASHBOARD_PATH}/{cluster.kernel_id}/" if cluster.has_dashboard else None,
         automatic=cluster.automatic,
         state=None if state is None else with_gpu_metrics(state, gpus),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import psutil
@@ -11,11 +12,12 @@ import psutil
 from ...errors import GpuUnavailableError
 from ...machine.gpus import list_gpus
 from ...machine.leases import Lease, LeaseFolder
-from ...protocol.api.rest import GpuHolder, GpuInfo, GpuList, GpuUser
+from ...protocol.api.rest import GpuHolder, GpuInfo, GpuList, GpuUser, WaitingStart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ...machine.leases.waiting_line import Waiting
     from ...protocol import GpuProcess, GpuState
     from ..clusters.kernels import KernelProcess
 
@@ -23,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 # The driver itself uses some hundred MB of an H200.
 _DRIVER_MEMORY = 2**30
+_MOST_WAITING = 50
 
 
 class GpuReader:
@@ -50,12 +53,14 @@ class GpuReader:
             return GpuList(reason=error.reason, fix=error.fix)
         here = {gpu.uuid for gpu in gpus}
         # With a shared home folder there are also leases of other hosts, whose pids have no meaning here.
-        leases = [lease for lease in LeaseFolder().read() if here.intersection(lease.gpus)]
+        folder = LeaseFolder()
+        leases = [lease for lease in folder.read() if here.intersection(lease.gpus)]
         supervisors = {lease.pid: lease.kernel_id for lease in leases if lease.kernel_id} | dict(supervisors)
         reason = self._missing(gpus)
         self._log(reason)
         return GpuList(
             gpus=tuple(_gpu_info(gpu, leases, supervisors, kernels) for gpu in gpus),
+            waiting=_waiting_starts(folder.line.read(), gpus),
             reason=reason,
             fix="Check the system log for the cause: dmesg" if reason else "",
         )
@@ -94,6 +99,23 @@ def _gpu_info(
     )
     users = tuple(_gpu_user(process, supervisors, kernels) for process in gpu.processes)
     return GpuInfo(**dict(gpu), holders=holders, users=users, hidden_use=not holders and _has_hidden_use(gpu))
+
+
+def _waiting_starts(line: Sequence[Waiting], gpus: Sequence[GpuState]) -> tuple[WaitingStart, ...]:
+    """The starts that wait for GPUs of this machine; what other users have written is limited to what it can mean."""
+    here = [(waiting, tuple(gpu.uuid for gpu in gpus if gpu.uuid in waiting.lease.gpus)) for waiting in line]
+    starts = (
+        WaitingStart(
+            user=waiting.description,
+            own=waiting.lease.uid == os.geteuid(),
+            since=waiting.since / 1e9,
+            gpus=wanted,
+            count=min(max(waiting.lease.count, 1), len(wanted)),
+        )
+        for waiting, wanted in here
+        if wanted
+    )
+    return tuple(islice(starts, _MOST_WAITING))
 
 
 def _has_hidden_use(gpu: GpuState) -> bool:

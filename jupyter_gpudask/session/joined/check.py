@@ -11,7 +11,7 @@ from distributed.comm.core import connect
 from distributed.core import send_recv
 
 from ...errors import ConnectError
-from .diagnosis import diagnose
+from .diagnosis import diagnose, refused_operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,7 +69,7 @@ async def _ask_or_diagnose(target: Target) -> tuple[dict[str, Any], dict[str, An
             return asking.result()
         # What is no scheduler can answer anything.
         reason = f"{type(error).__name__}: {error}".rstrip(".")
-        problem = await diagnose(target, is_slow=False)
+        problem = refused_operation(target, error) or await diagnose(target, is_slow=False)
         raise problem or ConnectError(f"The connection to {target.address} failed: {reason}.", "Check the address.")
     finally:
         asking.cancel()

@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...client import joined_client
-from ...errors import BackendUnavailableError, ClusterLostError, NotOwnedError
+from ...errors import BackendUnavailableError, ClusterLostError
 from ...protocol import ClusterSpec
+from ...protocol.cluster.limits import refusal
 from .panel import PanelReports
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class JoinedCluster:
         NotOwnedError
             Always.
         """
-        raise NotOwnedError(self.ready.address, "Its workers are started and stopped there.")
+        raise refusal(self.ready.address, "scale")
 
     async def adapt(self, minimum: int, maximum: int) -> ClusterState:  # noqa: ARG002 - as the contract says
         """Refuse.
@@ -87,7 +88,7 @@ class JoinedCluster:
         NotOwnedError
             Always.
         """
-        raise NotOwnedError(self.ready.address, "Its workers are started and stopped there.")
+        raise refusal(self.ready.address, "adapt")
 
     async def keep(self) -> str:
         """Refuse.
@@ -97,7 +98,7 @@ class JoinedCluster:
         NotOwnedError
             Always.
         """
-        raise NotOwnedError(self.ready.address, "Its GPUs are not kept from here.")
+        raise refusal(self.ready.address, "keep")
 
     async def report_automatic(self, *, on: bool) -> None:
         """Report nothing: the server of this kernel shows that of its own clusters only."""

@@ -9,10 +9,12 @@ import dask.config
 from ...client.joined_client import connect_joined
 from ...errors import ConnectError
 from ...protocol import Joined
+from ...protocol.cluster.limits import GATEWAY_DASHBOARD, joined_limits
 from ..background_imports import BackgroundImports
 from ..running_cluster import RunningCluster
 from .check import check_scheduler
 from .cluster import JoinedCluster
+from .diagnosis import refused_operation
 from .gateway import locate
 from .target import parse_target
 
@@ -64,13 +66,17 @@ def _connect_client(target: Target) -> KernelClient:
         return connect_joined(target.address, target.security, target.timeout)
     except Exception as error:  # noqa: BLE001 - whatever Dask or a worker raises
         reason = f"{type(error).__name__}: {error}".rstrip(".")
-        raise ConnectError(
+        raise refused_operation(target, error) or ConnectError(
             f"The scheduler at {target.address} did not accept this kernel: {reason}.",
             "Check the logs of the scheduler and of its workers.",
         ) from None
 
 
 def _describe(target: Target, identity: dict[str, Any], *, on_gpus: bool) -> Joined:
+    dashboard = _dashboard(target, identity["services"].get("dashboard"))
+    limits = joined_limits(target.address)
+    if not dashboard:
+        limits["dashboard"] = GATEWAY_DASHBOARD if target.gateway_cluster else f"{target.address} has no dashboard."
     return Joined(
         engine="cuda" if on_gpus else "cpu",
         stand_in="" if on_gpus else f"The workers of {target.address} have no GPU.",
@@ -78,7 +84,8 @@ def _describe(target: Target, identity: dict[str, Any], *, on_gpus: bool) -> Joi
         credentials=None,
         dashboard_port=None,
         dashboard_token="",
-        dashboard=_dashboard(target, identity["services"].get("dashboard")),
+        dashboard=dashboard,
+        limits=limits,
         workers=len(identity["workers"]),
         pid=0,
     )

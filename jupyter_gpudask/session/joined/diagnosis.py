@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import ssl
 from typing import TYPE_CHECKING, Literal
 
@@ -21,6 +22,23 @@ _READ_TIMEOUT = 2.0
 
 # The reasons of OpenSSL for an answer that is no TLS; they differ between its releases.
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"})
+
+# The error that `distributed.core.Server` raises for an operation of its setting `blocked-handlers`.
+_BLOCKED = re.compile(r"The '(?P<operation>[\w-]+)' handler has been explicitly disallowed in (?P<where>\w+)")
+
+
+def refused_operation(target: Target, error: BaseException) -> ConnectError | None:
+    """The error to raise if a scheduler or a worker refuses an operation by its setting; `None` for another error."""
+    match = _BLOCKED.search(str(error))
+    if match is None:
+        return None
+    is_scheduler = match["where"] == "Scheduler"
+    section = "scheduler" if is_scheduler else "worker"
+    who = f"The scheduler at {target.address} refuses" if is_scheduler else f"The workers of {target.address} refuse"
+    return ConnectError(
+        f"{who} the operation {match['operation']}, without which this kernel cannot use the cluster.",
+        f"Ask who started it to remove it from distributed.{section}.blocked-handlers there.",
+    )
 
 
 async def diagnose(target: Target, *, is_slow: bool) -> ConnectError | None:

@@ -7,13 +7,15 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from ...errors import ClusterLostError, NotOwnedError, ProtocolError
+from ...errors import ClusterLostError, ProtocolError
 from ...protocol import StateReport, parse_command
+from ...protocol.cluster.limits import refusal
 from ...protocol.messages.dispatch import answer
 from ..server_connection import connect_panel
 
 if TYPE_CHECKING:
     from ...protocol import ClusterState
+    from ...protocol.cluster.limits import Action
     from ...protocol.messages.transport import MessageStream
     from .cluster import JoinedCluster
 
@@ -77,23 +79,23 @@ class PanelReports:
 
     async def scale(self, workers: int) -> NoReturn:  # noqa: ARG002 - as a `CommandHandler` has it
         """Refuse."""
-        self._refuse()
+        self._refuse("scale")
 
     async def adapt(self, minimum: int, maximum: int) -> NoReturn:  # noqa: ARG002 - as a `CommandHandler` has it
         """Refuse."""
-        self._refuse()
+        self._refuse("adapt")
 
     async def reset(self) -> NoReturn:
         """Refuse."""
-        self._refuse()
+        self._refuse("restart")
 
     async def release(self) -> NoReturn:
         """Refuse."""
-        self._refuse()
+        self._refuse("release")
 
     async def rename(self, holder: str) -> NoReturn:  # noqa: ARG002 - as a `CommandHandler` has it
         """Refuse."""
-        self._refuse()
+        self._refuse("keep")
 
-    def _refuse(self) -> NoReturn:
-        raise NotOwnedError(self._cluster.ready.address, "It is not changed from here.")
+    def _refuse(self, action: Action) -> NoReturn:
+        raise refusal(self._cluster.ready.address, action)

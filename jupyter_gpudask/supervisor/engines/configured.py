@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _EXTRAS = {"dask_jobqueue": "slurm", "dask_gateway": "gateway", "dask_kubernetes": "kubernetes"}
 """The extra of this package that installs a package of cluster classes."""
 
-
-_GATEWAY_CLUSTER = "dask_gateway.GatewayCluster"
+GATEWAY_CLUSTER = "dask_gateway.GatewayCluster"
 
 
 def has_remote_scheduler(cluster_class: ClusterClass) -> bool:
@@ -32,7 +31,7 @@ def has_remote_scheduler(cluster_class: ClusterClass) -> bool:
     That is so for Dask's base class of clusters, except for `distributed.SpecCluster`, which mostly starts its
     scheduler in this process; and for dask-gateway, whose class has no base class.
     """
-    if cluster_class.path == _GATEWAY_CLUSTER:
+    if cluster_class.path == GATEWAY_CLUSTER:
         return True
     try:
         class_ = import_class(cluster_class)
@@ -92,7 +91,7 @@ def make_cluster(
         raise ClusterStartError(
             f"{cluster_class.path} creates a cluster whose scheduler runs in another process.",
             "Use a class with a scheduler in the process that creates it, such as those of dask-jobqueue, or one of "
-            f"another base class, such as {_GATEWAY_CLUSTER}.",
+            f"another base class, such as {GATEWAY_CLUSTER}.",
         )
     return cluster
 

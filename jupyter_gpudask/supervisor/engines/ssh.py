@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 _ENVIRONMENT = ("DASK_DISTRIBUTED__WORKER__HTTP__ROUTES=[]", "PYTHONUNBUFFERED=1")
 
 
+# After this part of the start timeout the start fails because of the host that does not respond, which it names.
+_PART_OF_START = 0.5
+
+
 def is_ssh_cluster(class_: Any) -> bool:
     """Whether `class_` is `distributed.SSHCluster`, which is a function."""
     return class_ is SSHCluster
@@ -68,6 +72,7 @@ def make_cluster(options: dict[str, Any], spec: ClusterSpec, common: dict[str, A
     hosts = {}
     for name, remote in zip(names, defined.worker_spec.values(), strict=True):
         given = remote["options"] | {"gpu": spec.engine == "cuda", "security": common["security"], "logs": logs}
+        given["limit"] = _PART_OF_START * spec.start_timeout
         hosts[name] = {"cls": RemoteWorkers, "options": given}
         if per_host > 1:
             hosts[name]["group"] = [f"-{number}" for number in range(per_host)]
@@ -139,8 +144,9 @@ class RemoteWorkers(Worker):
     input, and so with the connection: SSH servers do not pass on signals to processes of root.
     """
 
-    def __init__(self, *arguments: Any, gpu: bool, security: Any, logs: Path, **options: Any) -> None:
+    def __init__(self, *arguments: Any, gpu: bool, security: Any, logs: Path, limit: float, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._limit = limit
         self._gpu, self._security, self._logs = gpu, security, logs
         self._log: IO[bytes] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -161,7 +167,13 @@ class RemoteWorkers(Worker):
                 f"Type: {pip_install('ssh')} and restart the kernel.",
             ) from None
         try:
-            self.connection = await asyncssh.connect(self.address, **self.connect_options)
+            async with asyncio.timeout(self._limit):
+                self.connection = await asyncssh.connect(self.address, **self.connect_options)
+        except TimeoutError:
+            raise ClusterStartError(
+                f"The SSH connection to {self.address} fails: no answer within {self._limit:g} s.",
+                "Check with ssh in a terminal, or give more time with --start-timeout.",
+            ) from None
         except (OSError, asyncssh.Error) as error:
             raise ClusterStartError(
                 f"The SSH connection to {self.address} fails: {str(error).rstrip('.') or type(error).__name__}.",

@@ -13,6 +13,21 @@ afterEach(() => shown.dispose());
 describe('the section of clusters', () => {
   const buttons = '.jp-GpuDask-section .jp-GpuDask-button';
 
+  /** The names and the descriptions of the buttons of a cluster with this value of `aria-disabled`. */
+  function buttonsOf(disabled: string | null): (string | null)[][] {
+    return [...document.querySelectorAll('.jp-GpuDask-actions button')]
+      .filter(each => each.getAttribute('aria-disabled') === disabled)
+      .map(each =>
+        ['aria-label', 'title'].map(name => each.getAttribute(name))
+      );
+  }
+
+  function click(name: string): void {
+    document
+      .querySelector<HTMLButtonElement>(`button[aria-label="${name}"]`)
+      ?.click();
+  }
+
   it('shows that no notebook is open', async () => {
     shown.show();
     await shown.receive({ gpus: gpuList() });
@@ -70,9 +85,16 @@ describe('the section of clusters', () => {
     ]);
   });
 
-  it('offers no command that changes a cluster of somebody else', async () => {
+  it('disables what only the owner of a cluster does, and describes why', async () => {
     shown.show();
+    const limits = {
+      stop: 'It is not stopped from here.',
+      restart: 'It cannot be restarted from here.',
+      scale: 'Its workers are started there.',
+      dashboard: 'It has no dashboard.'
+    };
     const joined = cluster({
+      limits,
       joined: 'tcp://10.0.0.1:8786',
       gpus: [],
       dashboard: null,
@@ -83,29 +105,44 @@ describe('the section of clusters', () => {
     expect(shown.texts('.jp-GpuDask-cardHeader')[0]).toBe(
       'analysis.ipynbtcp://10.0.0.1:8786'
     );
-    expect(shown.names('.jp-GpuDask-actions button')).toEqual([
-      'Logs: analysis.ipynb',
-      'More actions: analysis.ipynb'
+    expect(buttonsOf('true')).toEqual([
+      ['Plots: analysis.ipynb', limits.dashboard],
+      ['Choose a plot: analysis.ipynb', limits.dashboard],
+      ['Stop: analysis.ipynb', limits.stop]
+    ]);
+    expect(buttonsOf(null)).toEqual([
+      ['Logs: analysis.ipynb', 'Logs'],
+      ['More actions: analysis.ipynb', 'More actions']
     ]);
     const args = { kernelId: 'kernel-1' };
     const { commands } = shown.gpuDask;
+    const execute = jest.spyOn(commands, 'execute');
+    click('Stop: analysis.ipynb');
+    expect(execute).not.toHaveBeenCalled();
     for (const id of [CommandIDs.stop, CommandIDs.restart, CommandIDs.scale]) {
-      expect(commands.isVisible(id, args)).toBe(false);
       expect(commands.isEnabled(id, args)).toBe(false);
     }
+    click('More actions: analysis.ipynb');
+    await rendered();
+    const items = [
+      ...document.querySelectorAll('.lm-Menu-item[aria-disabled=true]')
+    ].map(item => [item.textContent, item.getAttribute('title')]);
+    expect(items).toEqual([
+      ['Open Dask Dashboard', limits.dashboard],
+      ['Scale Cluster…', limits.scale],
+      ['Restart Cluster', limits.restart]
+    ]);
+    document.querySelector('.jp-GpuDask-menu')?.remove();
     const { openDashboard, openPlots, choosePlot } = CommandIDs;
     for (const id of [openDashboard, openPlots, choosePlot]) {
       expect(commands.isEnabled(id, args)).toBe(false);
     }
     // Its dashboard is offered if it has one.
     const dashboard = 'gpudask/dashboard/kernel-1/';
-    await shown.receive({ clusters: [{ ...joined, dashboard }] });
-    expect(shown.names('.jp-GpuDask-actions button')).toEqual([
-      'Plots: analysis.ipynb',
-      'Choose a plot: analysis.ipynb',
-      'Logs: analysis.ipynb',
-      'More actions: analysis.ipynb'
-    ]);
+    await shown.receive({
+      clusters: [{ ...joined, dashboard, limits: { stop: limits.stop } }]
+    });
+    expect(buttonsOf('true')).toEqual([['Stop: analysis.ipynb', limits.stop]]);
     for (const id of [openDashboard, openPlots, choosePlot]) {
       expect(commands.isEnabled(id, args)).toBe(true);
     }

@@ -40,7 +40,7 @@ export class FakeSocket {
 const EMPTY: IStreamMessage = {
   type: 'full',
   time: 1000,
-  gpus: { gpus: [], reason: '', fix: '' },
+  gpus: { gpus: [], waiting: [], reason: '', fix: '' },
   clusters: [],
   removed: [],
   memory_total: 256 * 2 ** 30,
@@ -143,6 +143,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
     pid: 100,
     dashboard: 'gpudask/dashboard/kernel-1/',
     joined: '',
+    limits: {},
     automatic: false,
     state: {
       engine: 'cuda',

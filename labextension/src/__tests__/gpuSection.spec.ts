@@ -38,6 +38,32 @@ describe('the section of GPUs', () => {
     expect(shown.texts('.jp-GpuDask-details span')).toEqual(['46 °C', '191 W']);
   });
 
+  it('shows who waits for GPUs, with the places, and hides others if the settings do', async () => {
+    shown.show();
+    const other = {
+      user: 'user anna since 14:05',
+      own: false,
+      since: 1000,
+      gpus: ['GPU-0'],
+      count: 2
+    };
+    const own = { ...other, user: 'user bob since 14:10', own: true, count: 1 };
+    const line = '.jp-GpuDask-notes[aria-label="In line for GPUs"] li';
+    await shown.receive({ gpus: gpuList({ waiting: [other, own] }) });
+    expect(shown.texts(line)).toEqual([
+      '1. user anna since 14:05: 2 GPUs',
+      '2. user bob since 14:10: 1 GPU'
+    ]);
+    shown.gpuDask.model.settings.follow({
+      composite: { otherClusters: 'hide' },
+      changed: new Signal<unknown, void>({})
+    });
+    await rendered();
+    expect(shown.texts(line)).toEqual(['2. user bob since 14:10: 1 GPU']);
+    await shown.receive({ gpus: gpuList() });
+    expect(shown.texts(line)).toEqual([]);
+  });
+
   it('names the model once, and shows the details of a GPU on a click', async () => {
     shown.show();
     const holder = { name: 'a.ipynb', kernel_id: 'kernel-1', share: false };

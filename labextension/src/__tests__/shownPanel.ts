@@ -87,5 +87,5 @@ export class ShownPanel {
 
 /** The list of one GPU. */
 export function gpuList(changes: Partial<IGpuList> = {}): IGpuList {
-  return { gpus: [gpu()], reason: '', fix: '', ...changes };
+  return { gpus: [gpu()], waiting: [], reason: '', fix: '', ...changes };
 }

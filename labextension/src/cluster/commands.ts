@@ -23,7 +23,7 @@ import { ClusterStatus, ICluster } from '../model/api';
 import { currentName } from '../notebook/currentName';
 import { IGpuDask } from '../tokens';
 import type { ClusterActions } from './actions';
-import { isOffered, needsOwner } from './offered';
+import { isOffered, limitOf } from './offered';
 import { resultBytes } from './summary';
 
 /** The arguments of the cluster commands. */
@@ -77,7 +77,6 @@ export function addClusterCommands(
   const isVisible =
     (command: string) =>
     (args: ReadonlyPartialJSONObject): boolean =>
-      !(clusterOf(args)?.joined && needsOwner(command)) &&
       isOffered(
         command,
         kernelOf(args) !== current.kernelId,
@@ -101,6 +100,7 @@ export function addClusterCommands(
         return (
           isVisible(id)(args) &&
           cluster !== undefined &&
+          !limitOf(id, cluster) &&
           statuses.includes(cluster.status) &&
           condition(cluster)
         );

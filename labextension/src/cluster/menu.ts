@@ -4,35 +4,60 @@
 import { MenuSvg } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyJSONObject } from '@lumino/coreutils';
+import { Menu } from '@lumino/widgets';
+
+import { ICluster } from '../model/api';
+import { limitOf } from './offered';
 
 /** The groups of commands in a menu. */
 export type MenuGroups = readonly (readonly string[])[];
+
+/** Shows why an item is not possible with a cluster. */
+class Renderer extends MenuSvg.Renderer {
+  constructor(private readonly _cluster: ICluster | undefined) {
+    super();
+  }
+
+  override createItemARIA(
+    data: Menu.IRenderData
+  ): ReturnType<MenuSvg.Renderer['createItemARIA']> {
+    const title = limitOf(data.item.command, this._cluster);
+    // The description of the item, for assistive technology, too.
+    const attributes = { ...super.createItemARIA(data), title };
+    return attributes;
+  }
+}
 
 /**
  * Open a menu below an element.
  *
  * @param commands - the application's commands
- * @param groups - the commands, with a separator between two groups; those that are disabled are left out
+ * @param groups - the commands, with a separator between two groups; those that are disabled are left out, unless the
+ *   engine of the cluster gives a reason
+ * @param cluster - the cluster; `undefined` if there is none
  * @param args - the arguments of all commands
  * @param anchor - the element
  */
 export function openClusterMenu(
   commands: CommandRegistry,
   groups: MenuGroups,
+  cluster: ICluster | undefined,
   args: ReadonlyJSONObject,
   anchor: Element | null
 ): void {
-  const menu = new MenuSvg({ commands });
+  const menu = new MenuSvg({ commands, renderer: new Renderer(cluster) });
   menu.addClass('jp-GpuDask-menu');
   for (const group of groups) {
-    const enabled = group.filter(
+    const shown = group.filter(
       command =>
-        commands.hasCommand(command) && commands.isEnabled(command, args)
+        commands.hasCommand(command) &&
+        commands.isVisible(command, args) &&
+        (commands.isEnabled(command, args) || limitOf(command, cluster))
     );
-    if (enabled.length > 0 && menu.items.length > 0) {
+    if (shown.length > 0 && menu.items.length > 0) {
       menu.addItem({ type: 'separator' });
     }
-    enabled.forEach(command => menu.addItem({ command, args }));
+    shown.forEach(command => menu.addItem({ command, args }));
   }
   const { left = 0, bottom = 0 } = anchor?.getBoundingClientRect() ?? {};
   menu.aboutToClose.connect(() => requestAnimationFrame(() => menu.dispose()));

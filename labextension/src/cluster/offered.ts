@@ -17,6 +17,11 @@ const STOPS: readonly string[] = [
   CommandIDs.scale,
   CommandIDs.release
 ];
+const DASHBOARDS: readonly string[] = [
+  CommandIDs.openDashboard,
+  CommandIDs.openPlots,
+  CommandIDs.choosePlot
+];
 
 /**
  * Whether a command is offered.
@@ -39,9 +44,13 @@ export function isOffered(
   );
 }
 
-/** Whether a command changes or ends a cluster, which only its owner does. */
-export function needsOwner(command: string): boolean {
-  return STARTS.includes(command) || STOPS.includes(command);
+/** Why a command is not possible with a cluster, as a sentence of its engine; empty if it is. */
+export function limitOf(command: string, cluster?: ICluster): string {
+  // Other actions have the name of their command: `gpudask:release-results` is `release`.
+  const action = DASHBOARDS.includes(command)
+    ? 'dashboard'
+    : command.split(/[:-]/)[1];
+  return cluster?.limits[action] ?? '';
 }
 
 /** Whether the cluster of a kernel is shown: that of each, or of the current one only. */

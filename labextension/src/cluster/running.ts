@@ -9,7 +9,7 @@ import { gpuDaskIcon } from '../icons';
 import { ICluster } from '../model/api';
 import { RestClient } from '../model/rest';
 import { IGpuDask } from '../tokens';
-import { isOffered, shownClusters } from './offered';
+import { isOffered, limitOf, shownClusters } from './offered';
 import { resultBytes, summarize } from './summary';
 
 /** The section of the clusters. It requests them itself while the stream is closed. */
@@ -77,10 +77,13 @@ export class RunningClusters implements IRunningSessions.IManager {
     return this._active().filter(cluster => this._mayStop(cluster));
   }
 
-  private _mayStop({ kernel_id: id, joined }: ICluster): boolean {
+  private _mayStop(cluster: ICluster): boolean {
     const { model, current } = this._gpuDask;
-    const isOther = id !== current.kernelId;
-    return !joined && isOffered(CommandIDs.stop, isOther, model.settings.value);
+    const isOther = cluster.kernel_id !== current.kernelId;
+    return (
+      !limitOf(CommandIDs.stop, cluster) &&
+      isOffered(CommandIDs.stop, isOther, model.settings.value)
+    );
   }
 
   private _itemOf(cluster: ICluster): IRunningSessions.IRunningItem {

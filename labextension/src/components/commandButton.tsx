@@ -13,6 +13,8 @@ interface ICommandButtonProps {
   icon?: LabIcon;
   /** Whether the label is shown beside the icon. */
   variant?: 'text' | 'icon';
+  /** Why the command is not possible; the button is then disabled, and describes it. */
+  limit?: string;
 }
 
 /** A button that runs a command. */
@@ -22,7 +24,8 @@ export function CommandButton({
   label,
   target = '',
   icon,
-  variant = 'text'
+  variant = 'text',
+  limit
 }: ICommandButtonProps): JSX.Element | null {
   const { commands } = useGpuDask();
   const state = useCommandState(command, args);
@@ -34,9 +37,11 @@ export function CommandButton({
       type="button"
       className={`jp-GpuDask-button jp-mod-${variant}`}
       aria-label={target ? `${label}: ${target}` : label}
-      title={label}
-      disabled={state === 'disabled'}
-      onClick={() => void commands.execute(command, args)}
+      title={limit || label}
+      // It keeps the focus, so that the keyboard finds the reason.
+      aria-disabled={limit ? true : undefined}
+      disabled={state === 'disabled' && !limit}
+      onClick={() => limit || void commands.execute(command, args)}
     >
       {icon && <icon.react tag="span" aria-hidden="true" />}
       {variant === 'text' && <span>{label}</span>}

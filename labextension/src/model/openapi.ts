@@ -233,6 +233,8 @@ export type components = {
      *         redirects to pages that have no rights at the server.
      *     joined
      *         The address of the scheduler, if the kernel is connected to a cluster that somebody else started; else empty.
+     *     limits
+     *         The actions that are not possible, and why, as sentences; `dashboard` stands for Dask's plots, too.
      *     automatic
      *         Whether the kernel runs every cell that uses Dask as if ``%%gpudask`` stood above it: ``%gpudask on``.
      *     state
@@ -326,6 +328,10 @@ export type components = {
        * @default
        */
       joined: string;
+      /** Limits */
+      limits: {
+        [key: string]: string;
+      };
       /**
        * Automatic
        * @default false
@@ -496,7 +502,8 @@ export type components = {
      *     lost_hosts
      *         The hosts that do not respond any more, at most 20, the newest last; the others do their work.
      *     jobs
-     *         The jobs of a batch system whose workers are not up, and the newest that have ended, at most 20.
+     *         The jobs of a batch system, or the pods of Kubernetes, whose workers are not up, and the newest jobs that have
+     *         ended, at most 20.
      *     others_unfinished
      *         The number of unfinished tasks of other clients, if the kernel is connected to a cluster of somebody else.
      *     adaptive_range
@@ -711,6 +718,8 @@ export type components = {
      *     ----------
      *     gpus
      *         In PCI bus order.
+     *     waiting
+     *         The starts that stand in line for them, the first one first, at most 50.
      *     reason, fix
      *         Why there are none, or fewer than before, and what to do; else empty.
      */
@@ -720,6 +729,11 @@ export type components = {
        * @default []
        */
       gpus: components['schemas']['GpuInfo'][];
+      /**
+       * Waiting
+       * @default []
+       */
+      waiting: components['schemas']['WaitingStart'][];
       /**
        * Reason
        * @default
@@ -840,7 +854,7 @@ export type components = {
     };
     /**
      * JobState
-     * @description A job of a batch system that was submitted for workers which are not up.
+     * @description A job of a batch system, or a pod of Kubernetes, for workers which are not up.
      *
      *     Attributes
      *     ----------
@@ -859,6 +873,8 @@ export type components = {
      *         from 1; `None` if it does not wait for these, or if that is not known.
      *     has_ended
      *         Whether it has ended, so that its workers will not be up.
+     *     unit
+     *         What the system calls it: ``job`` or ``pod``.
      */
     JobState: {
       /** Id */
@@ -887,6 +903,11 @@ export type components = {
        * @default false
        */
       has_ended: boolean;
+      /**
+       * Unit
+       * @default job
+       */
+      unit: string;
     };
     /**
      * LostHost
@@ -1138,6 +1159,35 @@ export type components = {
        * @default []
        */
       history: components['schemas']['Sample'][];
+    };
+    /**
+     * WaitingStart
+     * @description A start that stands in line for GPUs.
+     *
+     *     Attributes
+     *     ----------
+     *     user
+     *         Who waits, and since when, such as ``user anna since 14:05``.
+     *     own
+     *         Whether that is the user of this server.
+     *     since
+     *         When it entered the line, in seconds since the epoch.
+     *     gpus
+     *         UUIDs of the GPUs of this machine any of which it could get.
+     *     count
+     *         How many of them it needs.
+     */
+    WaitingStart: {
+      /** User */
+      user: string;
+      /** Own */
+      own: boolean;
+      /** Since */
+      since: number;
+      /** Gpus */
+      gpus: string[];
+      /** Count */
+      count: number;
     };
     /**
      * WorkerExit

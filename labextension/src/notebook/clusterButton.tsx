@@ -5,7 +5,7 @@ import { ISessionContext } from '@jupyterlab/apputils';
 import { ToolbarButtonComponent } from '@jupyterlab/ui-components';
 import React, { useRef } from 'react';
 
-import { MenuGroups, openClusterMenu } from '../cluster/menu';
+import type { MenuGroups } from '../cluster/menu';
 import { ISummary, summarize } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { useGpuDask } from '../components/context';
@@ -77,11 +77,14 @@ function ClusterButton({
         tooltip={sentences.filter(Boolean).join('. ')}
         aria-haspopup="menu"
         onClick={() =>
-          openClusterMenu(
-            gpuDask.commands,
-            MENU,
-            kernelId ? { kernelId } : {},
-            node.current
+          void import('../cluster/menu').then(({ openClusterMenu }) =>
+            openClusterMenu(
+              gpuDask.commands,
+              MENU,
+              cluster,
+              kernelId ? { kernelId } : {},
+              node.current
+            )
           )
         }
       />

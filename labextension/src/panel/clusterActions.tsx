@@ -8,7 +8,8 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { MenuGroups, openClusterMenu } from '../cluster/menu';
+import type { MenuGroups } from '../cluster/menu';
+import { limitOf } from '../cluster/offered';
 import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
@@ -26,13 +27,15 @@ const MORE: MenuGroups = [
   [CommandIDs.insertCode, CommandIDs.copyCode]
 ];
 
+type CommandButtonProps = React.ComponentProps<typeof CommandButton>;
+
 interface IActionsProps {
   cluster: ICluster;
 }
 
 /** The buttons of a cluster; they are not rendered again when only metrics change. */
 export const ClusterActions = React.memo(ActionButtons, (old, { cluster }) =>
-  (['status', 'name', 'reason', 'dashboard', 'log'] as const).every(
+  (['status', 'name', 'reason', 'dashboard', 'joined', 'log'] as const).every(
     name => old.cluster[name] === cluster[name]
   )
 );
@@ -43,21 +46,27 @@ function ActionButtons({ cluster }: IActionsProps): JSX.Element {
     args: { kernelId: cluster.kernel_id },
     target: cluster.name
   };
+  const limited = (
+    command: string
+  ): Pick<CommandButtonProps, 'command' | 'limit'> => ({
+    command,
+    limit: limitOf(command, cluster)
+  });
   const isReady = cluster.status === 'ready';
   const hasEnded = cluster.status === 'failed' || cluster.status === 'closed';
   return (
     <div className="jp-GpuDask-actions">
-      {isReady && cluster.dashboard && (
+      {isReady && (cluster.dashboard || cluster.limits.dashboard) && (
         <span className="jp-GpuDask-split">
           <CommandButton
             {...shared}
-            command={CommandIDs.openPlots}
+            {...limited(CommandIDs.openPlots)}
             label={trans.__('Plots')}
             icon={plotsIcon}
           />
           <CommandButton
             {...shared}
-            command={CommandIDs.choosePlot}
+            {...limited(CommandIDs.choosePlot)}
             label={trans.__('Choose a plot')}
             icon={caretDownIcon}
             variant="icon"
@@ -76,7 +85,7 @@ function ActionButtons({ cluster }: IActionsProps): JSX.Element {
       {(isReady || cluster.status === 'starting') && (
         <CommandButton
           {...shared}
-          command={CommandIDs.stop}
+          {...limited(CommandIDs.stop)}
           label={trans.__('Stop')}
           icon={stopIcon}
         />
@@ -97,11 +106,14 @@ function MoreButton({ cluster }: IActionsProps): JSX.Element {
       aria-label={trans.__('More actions: %1', cluster.name)}
       title={trans.__('More actions')}
       onClick={({ currentTarget }) =>
-        openClusterMenu(
-          commands,
-          MORE,
-          { kernelId: cluster.kernel_id },
-          currentTarget
+        void import('../cluster/menu').then(({ openClusterMenu }) =>
+          openClusterMenu(
+            commands,
+            MORE,
+            cluster,
+            { kernelId: cluster.kernel_id },
+            currentTarget
+          )
         )
       }
     >
@@ -112,7 +124,7 @@ function MoreButton({ cluster }: IActionsProps): JSX.Element {
 
 interface IStartButtonsProps {
   cluster: ICluster;
-  shared: Pick<React.ComponentProps<typeof CommandButton>, 'args' | 'target'>;
+  shared: Pick<CommandButtonProps, 'args' | 'target'>;
 }
 
 /** The buttons that start a cluster again; if its options were refused, on other GPUs or with other options. */

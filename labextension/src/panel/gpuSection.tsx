@@ -3,7 +3,7 @@ import React from 'react';
 import { useGpuDask } from '../components/context';
 import { Notice } from '../components/notice';
 import { formatBytes } from '../format';
-import { IGpu } from '../model/api';
+import { IGpu, IGpuList } from '../model/api';
 import { LIST_GPUS_CODE } from '../snippets';
 import { GpuRow } from './gpuRow';
 
@@ -48,8 +48,33 @@ export function GpuSection(): JSX.Element {
           areOpen={count <= MAX_OPEN}
         />
       ))}
+      <WaitingLine waiting={gpus.waiting} />
     </div>
   );
+}
+
+/** The starts that stand in line for GPUs, unless the settings hide those of others. */
+function WaitingLine({
+  waiting
+}: Pick<IGpuList, 'waiting'>): JSX.Element | null {
+  const { model, trans } = useGpuDask();
+  const { otherClusters } = model.settings.value;
+  const places = waiting.flatMap(({ user, own, count }, index) =>
+    own || otherClusters !== 'hide'
+      ? trans._n('%2. %3: %1 GPU', '%2. %3: %1 GPUs', count, index + 1, user)
+      : []
+  );
+  const title = trans.__('In line for GPUs');
+  return places.length > 0 ? (
+    <>
+      <h3>{title}</h3>
+      <ul className="jp-GpuDask-notes" aria-label={title}>
+        {places.map(place => (
+          <li key={place}>{place}</li>
+        ))}
+      </ul>
+    </>
+  ) : null;
 }
 
 /** Divide GPUs into runs with the same name and the same memory. */

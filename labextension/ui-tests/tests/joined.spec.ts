@@ -179,8 +179,25 @@ connected = %gpudask connect ${address()}`,
   const card = clusterCard(page);
   await expect(card.getByText('connected')).toBeVisible();
 
-  // What only its owner does is not offered; the plots are.
-  await expect(card.getByRole('button', { name: 'Stop' })).toHaveCount(0);
+  // What only its owner does is disabled, with the reason; the plots are not.
+  const owned = `This kernel is connected to ${address()}, which somebody else started.`;
+  const stop = card.getByRole('button', { name: 'Stop' });
+  await expect(stop).toHaveAttribute('aria-disabled', 'true');
+  const notStopped = `${owned} It is not stopped from here.`;
+  await expect(stop).toHaveAccessibleDescription(notStopped);
+  await stop.focus();
+  await expect(stop).toBeFocused();
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+  await expect(card.getByText('connected')).toBeVisible();
+  await card.getByRole('button', { name: 'More actions' }).click();
+  const scale = page.getByRole('menuitem', { name: 'Scale Cluster…' });
+  await expect(scale).toHaveAttribute('aria-disabled', 'true');
+  await expect(scale).toHaveAccessibleDescription(
+    `${owned} Its workers are started and stopped there.`
+  );
+  await page.screenshot({ path: testInfo.outputPath('limits.png') });
+  await page.keyboard.press('Escape');
   await card.getByRole('button', { name: 'Choose a plot' }).click();
   await page.getByPlaceholder('Search the plots').fill('task str');
   await page.keyboard.press('Enter');

@@ -118,6 +118,7 @@ function gpuList(scene: IScene, time: number): object {
       ...gpuMetrics(time, index),
       ...scene.gpu
     })),
+    waiting: [],
     reason: '',
     fix: '',
     ...scene.gpuList
@@ -157,6 +158,7 @@ function clusterOf(scene: IScene, time: number): object {
     gpus: numbers(scene.gpus).map(uuid),
     pid: 100,
     dashboard: 'gpudask/dashboard/played/',
+    limits: {},
     state: {
       engine: 'cuda',
       status: 'ready',

@@ -64,8 +64,15 @@ const WANTED = {
   given_over_at: Date.UTC(2026, 0, 1, 14, 16) / 1000
 };
 
+const OWNED =
+  'This kernel is connected to tcp://10.0.0.1:8786, which somebody else started.';
+
 const JOINED = {
   ...HOSTS,
+  limits: {
+    dashboard: 'tcp://10.0.0.1:8786 has no dashboard.',
+    stop: `${OWNED} It is not stopped from here.`
+  },
   notes: [],
   joined: 'tcp://10.0.0.1:8786',
   gpus: [],

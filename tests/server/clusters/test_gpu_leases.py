@@ -1,7 +1,9 @@
 """GPU leases between the notebooks of one server and of two, with fake GPUs."""
 
+import json
+
 import pytest
-from helpers import fake_gpu_environment
+from helpers import fake_gpu_environment, wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -45,3 +47,32 @@ def test_notebooks_of_one_server_and_of_two_respect_each_others_leases(servers, 
         assert server.fetch(f"clusters/{kernel.id}", "DELETE").status == 204
     here.fetch(f"clusters/{mine.id}/restart", "POST", {})
     assert here.settled(mine)["gpus"] == [held, free]
+    assert here.fetch(f"clusters/{mine.id}", "DELETE").status == 204
+
+
+def test_every_server_shows_the_line_of_starts_that_wait(servers):
+    here, there = servers
+    holds, waits, later = there.kernel("holds.ipynb"), here.kernel("waits.ipynb"), there.kernel("later.ipynb")
+    assert start(there, holds, gpus="all")["status"] == "ready"
+
+    def line(server):
+        return [(each["own"], each["count"], len(each["gpus"])) for each in server.fetch("gpus").body["waiting"]]
+
+    assert line(here) == []
+    for server, kernel, gpus in ((here, waits, "all"), (there, later, 1)):
+        spec = {"gpus": gpus, "wait": True}
+        assert server.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": spec}).status == 202
+        wait_until(lambda server=server, kernel=kernel: server.cluster(kernel)["notes"], 60)
+    assert line(here) == line(there) == [(True, 2, 2), (True, 1, 2)]
+    assert "place 2 in line" in str(there.cluster(later)["notes"])
+    browser = here.socket("stream")
+    try:
+        assert len(json.loads(browser.recv())["gpus"]["waiting"]) == 2
+    finally:
+        browser.close()
+    assert there.fetch(f"clusters/{later.id}", "DELETE").status == 204
+    wait_until(lambda: line(here) == [(True, 2, 2)], 30)
+    assert there.fetch(f"clusters/{holds.id}", "DELETE").status == 204
+    assert here.settled(waits)["status"] == "ready"
+    assert line(here) == []
+    assert here.fetch(f"clusters/{waits.id}", "DELETE").status == 204

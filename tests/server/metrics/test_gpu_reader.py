@@ -2,11 +2,15 @@
 
 import json
 import os
+import re
+import time
 
 import pytest
 from helpers import fake_gpu_environment
 
 from jupyter_gpudask.machine.leases import Lease, LeaseFolder
+from jupyter_gpudask.machine.leases.registry import LEASE_DIRECTORY_VARIABLE
+from jupyter_gpudask.machine.leases.waiting_line import WaitingLine
 from jupyter_gpudask.protocol import GpuProcess, GpuState
 from jupyter_gpudask.server.metrics.gpu_reader import GpuReader
 
@@ -75,6 +79,35 @@ def test_memory_in_use_that_no_listed_process_explains_is_reported_as_hidden_use
     monkeypatch.setattr("jupyter_gpudask.server.metrics.gpu_reader.list_gpus", lambda: [gpu])
     monkeypatch.setattr(LeaseFolder, "read", lambda _: leases)
     assert GpuReader().read({}).gpus[0].hidden_use is hidden
+
+
+def test_the_line_of_starts_is_reported_without_what_others_invent(monkeypatch, tmp_path):
+    gpus = [GpuState(index=index, uuid=f"GPU-{index}", name="H200") for index in range(2)]
+    monkeypatch.setattr("jupyter_gpudask.server.metrics.gpu_reader.list_gpus", lambda: gpus)
+    monkeypatch.setenv(LEASE_DIRECTORY_VARIABLE, str(tmp_path))
+    line = WaitingLine(tmp_path)
+    places = [
+        line.enter(["GPU-0", "GPU-1"], count=2),
+        line.enter(["GPU-of-another-host"], count=1),
+        line.enter(["GPU-1", "GPU-invented"], count=10**9),
+        line.enter(["GPU-0"], count=-3),
+    ]
+    try:
+        waiting = GpuReader().read({}).waiting
+        assert [(start.gpus, start.count) for start in waiting] == [
+            (("GPU-0", "GPU-1"), 2),
+            (("GPU-1",), 1),
+            (("GPU-0",), 1),
+        ]
+        assert all(start.own and re.fullmatch(r"user \S+ since \d\d:\d\d.*", start.user) for start in waiting)
+        assert [start.since for start in waiting] == sorted(start.since for start in waiting)
+        assert abs(waiting[0].since - time.time()) < 60
+        places += [line.enter(["GPU-1"]) for _ in range(60)]
+        assert len(GpuReader().read({}).waiting) == 50
+    finally:
+        for place in places:
+            place.leave()
+    assert GpuReader().read({}).waiting == ()
 
 
 @pytest.fixture

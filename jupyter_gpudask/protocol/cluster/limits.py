@@ -1,0 +1,42 @@
+"""What cannot be done with a cluster, and why: sentences that the kernel, the REST interface and the panel share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ...errors import NotOwnedError
+
+Action = Literal["adapt", "dashboard", "keep", "release", "restart", "scale", "stop"]
+
+_OF_OWNER: dict[Action, str] = {
+    "adapt": "Its workers are started and stopped there.",
+    "keep": "Its GPUs are not kept from here.",
+    "release": "Results are released in the notebook.",
+    "restart": "It cannot be restarted from here.",
+    "scale": "Its workers are started and stopped there.",
+    "stop": "It is not stopped from here.",
+}
+
+GATEWAY_DASHBOARD = "Dask's dashboard is that of the Gateway, which has a login of its own: open it at its address."
+"""Why the dashboard of a cluster of dask-gateway is not shown."""
+
+REMOTE_DASHBOARD = "Dask's dashboard is not shown here, because the scheduler of this cluster runs elsewhere."
+"""Why the dashboard of another cluster with a scheduler elsewhere is not shown."""
+
+
+def refusal(address: str, action: Action) -> NotOwnedError:
+    """The error of an action on a cluster that somebody else started.
+
+    Parameters
+    ----------
+    address
+        The address of its scheduler.
+    action
+        The action, but not ``dashboard``.
+    """
+    return NotOwnedError(address, _OF_OWNER[action])
+
+
+def joined_limits(address: str) -> dict[Action, str]:
+    """The sentence of each action that is not possible on a cluster that somebody else started."""
+    return {action: refusal(address, action).reason for action in _OF_OWNER}

@@ -1,0 +1,85 @@
+"""Faults of engines, and a search for secrets: a server that never answers, and where a text can be read."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import psutil
+from helpers import command_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class SilentServer:
+    """A server that accepts connections and never answers.
+
+    Attributes
+    ----------
+    port
+        Its port on the loopback interface.
+    """
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self._accepted: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                self._accepted.append(self._socket.accept()[0])
+
+    def clients(self) -> list[str]:
+        """The command lines of the processes that are connected."""
+        return [
+            command_line(psutil.Process(connection.pid))
+            for connection in psutil.net_connections("tcp")
+            if connection.raddr and connection.raddr.port == self.port and connection.status == "ESTABLISHED"
+            if connection.pid
+        ]
+
+    @property
+    def accepted(self) -> int:
+        """How many connections there have been."""
+        return len(self._accepted)
+
+    def stop(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join(10)
+        for connection in self._accepted:
+            connection.close()
+
+
+@contextmanager
+def silent_server() -> Iterator[SilentServer]:
+    server = SilentServer()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def places_of(secrets: list[str], *folders: Path) -> list[str]:
+    """Where one of these texts can be read: in a command line, in an environment, or in a file below the folders."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            texts = {"command line": process.cmdline(), "environment": list(process.environ().items())}
+            found += [
+                f"{name} of {process.cmdline()[:6]}"
+                for name, text in texts.items()
+                if any(secret in str(text) for secret in secrets)
+            ]
+    for folder in folders:
+        for path in folder.rglob("*"):
+            if path.is_file() and any(secret.encode() in path.read_bytes() for secret in secrets):
+                found.append(str(path))
+    return found
