@@ -37,6 +37,9 @@ export namespace CommandIDs {
   /** Open the plots of the setting `defaultLayout` beside the notebook. */
   export const openPlots = 'gpudask:open-plots';
 
+  /** Open one of the layouts of plots of the settings; also takes its name, `layout`. */
+  export const openLayout = 'gpudask:open-layout';
+
   /** Search the individual plots of the Dask dashboard, and open one. */
   export const choosePlot = 'gpudask:choose-plot';
 

@@ -18,6 +18,7 @@ import { ICluster } from '../model/api';
 
 const MORE: MenuGroups = [
   [
+    CommandIDs.openLayout,
     CommandIDs.openDashboard,
     CommandIDs.scale,
     CommandIDs.release,

@@ -88,6 +88,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
       CommandIDs.keep,
       CommandIDs.stop,
       CommandIDs.openPlots,
+      CommandIDs.openLayout,
       CommandIDs.choosePlot,
       CommandIDs.openDashboard,
       CommandIDs.showLogs,
