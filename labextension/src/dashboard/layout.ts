@@ -12,6 +12,9 @@ import { clusterDashboard, IDashboard, IPlot, plotName } from './dashboard';
 /** The first page of the dashboard, which is no individual plot. */
 const STATUS = 'status';
 
+/** Without this a notification is only listed behind the bell of the status bar. */
+const SHOWN = { autoClose: 10000 };
+
 /** A dashboard, and where it is placed. */
 export interface IPlacedDashboard {
   dashboard: IDashboard;
@@ -108,7 +111,8 @@ export function reportProblems(
           'The layout %1 names plots that Dask does not have: %2. Correct it in the settings of GPU Dask.',
           ...names
         )
-      )
+      ),
+      SHOWN
     );
   }
   misplaced.forEach(({ plot, ref }) =>
@@ -118,7 +122,8 @@ export function reportProblems(
           'The layout %1 cannot place %2 beside %3. Correct it in the settings of GPU Dask.',
           ...names
         )
-      )
+      ),
+      SHOWN
     )
   );
 }

@@ -62,7 +62,9 @@ export async function requestPermission(
       // JupyterLab truncates messages after 140 characters.
       trans.__(
         'The browser blocks desktop notifications of this page. Allow them for this site; it needs HTTPS or localhost.'
-      )
+      ),
+      // Without this it is only listed behind the bell of the status bar.
+      { autoClose: false }
     );
   }
 }

@@ -6,6 +6,7 @@ import { Locator, Page, test as plainTest } from '@playwright/test';
 
 import {
   chooseAction,
+  chooseTheme,
   clusterCard,
   expectIdleKernel,
   gpuDaskPanel,
@@ -134,8 +135,10 @@ test.describe('in JupyterLab', () => {
     await expect(plot(page, 'GPU Memory')).toHaveCount(0);
 
     await chooseAction(card, 'Open Layout of Dask Plots');
+    const search = page.getByPlaceholder('Search the layouts');
+    await expect(search).toBeVisible();
     await page.screenshot({ path: testInfo.outputPath('layouts.png') });
-    await page.getByPlaceholder('Search the layouts').fill('work');
+    await search.fill('work');
     await page.keyboard.press('Enter');
     await expect(plot(page, 'Workers Memory')).toBeVisible();
     // The tabs are moved one after the other.
@@ -159,12 +162,15 @@ test.describe('in JupyterLab', () => {
     await page.screenshot({ path: testInfo.outputPath('workers.png') });
 
     await card.getByRole('button', { name: 'Choose a plot' }).click();
+    await expect(page.getByPlaceholder('Search the plots')).toBeVisible();
+    await page.screenshot({ path: testInfo.outputPath('plots.png') });
     await page.getByPlaceholder('Search the plots').fill('wrong');
     await page.keyboard.press('Enter');
     const toasts = page.locator('.Toastify__toast');
+    // The last one comes first.
     await expect(toasts).toContainText([
-      'The layout Wrong names plots that Dask does not have: task-steam.',
-      'The layout Wrong cannot place progress beside memory.'
+      'The layout Wrong cannot place progress beside memory.',
+      'The layout Wrong names plots that Dask does not have: task-steam.'
     ]);
     let cpu: Box;
     await expect(async () => {
@@ -205,35 +211,30 @@ plainTest(
     await expectIdleKernel(page);
     await runFromPalette(page, 'Show GPU Dask Panel');
     await startOnCpu(page);
-    for (const isDark of [false, true]) {
-      if (isDark) {
-        await page.evaluate(() =>
-          window.jupyterapp.commands.execute('apputils:change-theme', {
-            theme: 'JupyterLab Dark'
-          })
+    try {
+      for (const isDark of [false, true]) {
+        await chooseTheme(page, `JupyterLab ${isDark ? 'Dark' : 'Light'}`);
+        const opened = page.context().waitForEvent('page');
+        await gpuDaskPanel(page)
+          .getByRole('button', { name: 'Plots: analysis.ipynb' })
+          .click();
+        const dashboard = await opened;
+        await expect(dashboard.locator('canvas').first()).toBeVisible();
+        await expect(dashboard.locator('html')).toHaveCSS(
+          'filter',
+          isDark ? INVERTED : 'none'
         );
-        await expect(page.locator('body')).toHaveAttribute(
-          'data-jp-theme-light',
-          'false'
-        );
+        await expect
+          .poll(async () => (await brightness(dashboard)) < 0.3)
+          .toBe(isDark);
+        await dashboard.screenshot({
+          path: testInfo.outputPath(isDark ? 'dark.png' : 'light.png')
+        });
+        await dashboard.close();
       }
-      const opened = page.context().waitForEvent('page');
-      await gpuDaskPanel(page)
-        .getByRole('button', { name: 'Plots: analysis.ipynb' })
-        .click();
-      const dashboard = await opened;
-      await expect(dashboard.locator('canvas').first()).toBeVisible();
-      await expect(dashboard.locator('html')).toHaveCSS(
-        'filter',
-        isDark ? INVERTED : 'none'
-      );
-      await expect
-        .poll(async () => (await brightness(dashboard)) < 0.5)
-        .toBe(isDark);
-      await dashboard.screenshot({
-        path: testInfo.outputPath(isDark ? 'dark.png' : 'light.png')
-      });
-      await dashboard.close();
+    } finally {
+      // The server keeps it, and the other tests have the same server.
+      await chooseTheme(page, 'JupyterLab Light');
     }
   }
 );
@@ -243,10 +244,7 @@ plainTest.afterEach(async ({ request }) => {
   for (const { kernel, path } of sessions) {
     if (path === 'analysis.ipynb') {
       await request.delete(`/api/kernels/${kernel.id}`);
+      await request.delete(`/api/contents/${path}`);
     }
   }
-  await request.delete('/api/contents/analysis.ipynb');
-  await request.delete(
-    '/lab/api/settings/@jupyterlab/apputils-extension:themes'
-  );
 });
