@@ -259,9 +259,9 @@ describe('jupyter-gpudask:commands', () => {
       'Favorites',
       'Task Stream',
       'Layouts',
-      'Default',
-      'Workers',
-      'Status',
+      'Layout: Default',
+      'Layout: Workers',
+      'Layout: Status',
       'Plots',
       'Bandwidth'
     ]);

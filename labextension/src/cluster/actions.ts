@@ -208,11 +208,15 @@ export class ClusterActions {
       });
       const first = favorites(defaultLayout, plots);
       const rest = plots.filter(plot => !first.includes(plot));
+      // JupyterLab hides the categories.
+      const layouts = this._layouts(cluster, plots, views).map(
+        ({ label, open }) => ({ label: trans.__('Layout: %1', label), open })
+      );
       openPlotPalette(trans.__('Search the plots'), [
         { category: trans.__('Favorites'), entries: first.map(toEntry) },
         {
           category: trans.__('Layouts'),
-          entries: views.hasLayouts ? this._layouts(cluster, plots, views) : []
+          entries: views.hasLayouts ? layouts : []
         },
         { category: trans.__('Plots'), entries: rest.map(toEntry) }
       ]);
