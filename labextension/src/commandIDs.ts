@@ -43,6 +43,9 @@ export namespace CommandIDs {
   /** Search the individual plots of the Dask dashboard, and open one. */
   export const choosePlot = 'gpudask:choose-plot';
 
+  /** Close the tabs with pages of the Dask dashboard, of all clusters. */
+  export const closePlots = 'gpudask:close-plots';
+
   /** Reopen a dashboard of the saved layout; also takes `name`, `path` and `title`. */
   export const restoreDashboard = 'gpudask:restore-dashboard';
 

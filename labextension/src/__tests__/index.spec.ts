@@ -220,6 +220,17 @@ describe('jupyter-gpudask:commands', () => {
       ]);
     });
 
+    it('closes all tabs with pages of Dask, and only these', async () => {
+      const { closePlots } = CommandIDs;
+      expect(app.commands.isEnabled(closePlots)).toBe(false);
+      await app.commands.execute(CommandIDs.openPlots, args);
+      await app.commands.execute(CommandIDs.openDashboard, args);
+      expect(app.commands.isEnabled(closePlots)).toBe(true);
+      await app.commands.execute(closePlots);
+      expect(areas()).toBe('n');
+      expect(app.commands.isEnabled(closePlots)).toBe(false);
+    });
+
     it('lists the layouts if none has the name', async () => {
       await app.commands.execute(CommandIDs.openLayout, args);
       await rendered();

@@ -20,6 +20,7 @@ const MORE: MenuGroups = [
   [
     CommandIDs.openLayout,
     CommandIDs.openDashboard,
+    CommandIDs.closePlots,
     CommandIDs.scale,
     CommandIDs.release,
     CommandIDs.restart

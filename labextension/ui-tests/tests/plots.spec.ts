@@ -179,6 +179,10 @@ test.describe('in JupyterLab', () => {
       expectRightOf(progress, notebook);
     }).toPass();
     await page.screenshot({ path: testInfo.outputPath('wrong.png') });
+
+    await chooseAction(card, 'Close Dask Plots');
+    await expect(page.locator('.jp-GpuDask-dashboard')).toHaveCount(0);
+    await expect(page.locator('.jp-NotebookPanel')).toBeVisible();
   });
 
   test('the pages of Dask are dark in a dark theme, and light again in a light one', async ({
