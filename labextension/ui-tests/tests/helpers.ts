@@ -201,4 +201,13 @@ export async function chooseTheme(page: Page, name: string): Promise<void> {
       { timeout: 10000 }
     );
   }).toPass();
+  // The server keeps it; a page that is closed before has changed nothing for the next one.
+  await expect
+    .poll(async () => {
+      const reply = await page.request.get(
+        '/lab/api/settings/@jupyterlab/apputils-extension:themes'
+      );
+      return (await reply.json()).settings.theme ?? 'JupyterLab Light';
+    })
+    .toBe(name);
 }
