@@ -3,6 +3,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 
 import {
   IPlacedDashboard,
+  NAMED_LAYOUTS,
   placeLayout,
   reportProblems
 } from '../dashboard/layout';
@@ -34,7 +35,7 @@ function place(
 }
 
 describe('a layout', () => {
-  const { defaultLayout, layouts } = new Settings().value;
+  const { defaultLayout } = new Settings().value;
 
   it('places the plots of each default beside others', () => {
     expect(place(defaultLayout)).toEqual({
@@ -46,12 +47,12 @@ describe('a layout', () => {
       unknown: [],
       misplaced: []
     });
-    expect(place(layouts.Workers).places).toEqual([
+    expect(place(NAMED_LAYOUTS.Workers).places).toEqual([
       'task-stream split-right',
       'workers-memory split-bottom task-stream',
       'progress split-right workers-memory'
     ]);
-    expect(place(layouts.Status).places).toEqual(['status split-right']);
+    expect(place(NAMED_LAYOUTS.Status).places).toEqual(['status split-right']);
   });
 
   it('may be that of dask-labextension, with the names in addresses, and in any order', () => {

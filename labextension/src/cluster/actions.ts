@@ -11,7 +11,12 @@ import {
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { clusterDashboard, IPlot } from '../dashboard/dashboard';
-import { favorites, placeLayout, reportProblems } from '../dashboard/layout';
+import {
+  favorites,
+  NAMED_LAYOUTS,
+  placeLayout,
+  reportProblems
+} from '../dashboard/layout';
 import { listPlots } from '../dashboard/plotList';
 import { IPaletteEntry, openPlotPalette } from '../dashboard/plotPalette';
 import { IDashboardViews } from '../dashboard/views';
@@ -254,7 +259,10 @@ export class ClusterActions {
     const trans = this._trans;
     return [
       [trans.__('Default'), defaultLayout] as const,
-      ...Object.entries(layouts)
+      ...new Map([
+        ...Object.entries(NAMED_LAYOUTS),
+        ...layouts.map(({ name, plots }) => [name, plots] as const)
+      ])
     ].map(([label, layout]) => ({
       label,
       open: () => {

@@ -12,6 +12,16 @@ import { clusterDashboard, IDashboard, IPlot, plotName } from './dashboard';
 /** The first page of the dashboard, which is no individual plot. */
 const STATUS = 'status';
 
+/** The layouts that are offered beside those of the settings. */
+export const NAMED_LAYOUTS: { [name: string]: ILayout } = {
+  Workers: {
+    'task-stream': { mode: 'split-right' },
+    'workers-memory': { mode: 'split-bottom', ref: 'task-stream' },
+    progress: { mode: 'split-right', ref: 'workers-memory' }
+  },
+  Status: { status: { mode: 'split-right' } }
+};
+
 /** Without this a notification is only listed behind the bell of the status bar. */
 const SHOWN = { autoClose: 10000 };
 

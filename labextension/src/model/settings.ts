@@ -42,11 +42,9 @@ export interface ISettings {
   desktopNotifications: boolean;
   /** The plots that are opened beside a notebook, and are listed first. */
   defaultLayout: ILayout;
-  /** Other layouts, by their names. */
-  layouts: { [name: string]: ILayout };
+  /** Other layouts; a list, because the form of the Settings Editor mixes up objects in objects. */
+  layouts: { name: string; plots: ILayout }[];
 }
-
-const RIGHT = { mode: 'split-right' } as const;
 
 /** The defaults of the schema. */
 const DEFAULTS: ISettings = {
@@ -66,18 +64,11 @@ const DEFAULTS: ISettings = {
   notifications: true,
   desktopNotifications: false,
   defaultLayout: {
-    'task-stream': RIGHT,
+    'task-stream': { mode: 'split-right' },
     progress: { mode: 'split-bottom', ref: 'task-stream' },
     'gpu-memory': { mode: 'split-bottom', ref: 'progress' }
   },
-  layouts: {
-    Workers: {
-      'task-stream': RIGHT,
-      'workers-memory': { mode: 'split-bottom', ref: 'task-stream' },
-      progress: { ...RIGHT, ref: 'workers-memory' }
-    },
-    Status: { status: RIGHT }
-  }
+  layouts: []
 };
 
 /** The part of `ISettingRegistry.ISettings` that is used. */

@@ -89,25 +89,31 @@ test.describe('in JupyterLab', () => {
     mockSettings: {
       ...galata.DEFAULT_SETTINGS,
       'jupyter-gpudask:settings': {
-        layouts: {
-          // As in the settings of dask-labextension.
-          Workers: {
-            'individual-task-stream': { mode: 'split-right', ref: null },
-            'individual-workers-memory': {
-              mode: 'split-bottom',
-              ref: 'individual-task-stream'
-            },
-            'individual-progress': {
-              mode: 'split-right',
-              ref: 'individual-workers-memory'
+        layouts: [
+          {
+            // As in the settings of dask-labextension.
+            name: 'Workers',
+            plots: {
+              'individual-task-stream': { mode: 'split-right', ref: null },
+              'individual-workers-memory': {
+                mode: 'split-bottom',
+                ref: 'individual-task-stream'
+              },
+              'individual-progress': {
+                mode: 'split-right',
+                ref: 'individual-workers-memory'
+              }
             }
           },
-          Wrong: {
-            cpu: { mode: 'split-bottom' },
-            'task-steam': { mode: 'split-right', ref: 'cpu' },
-            progress: { mode: 'split-right', ref: 'memory' }
+          {
+            name: 'Wrong',
+            plots: {
+              cpu: { mode: 'split-bottom' },
+              'task-steam': { mode: 'split-right', ref: 'cpu' },
+              progress: { mode: 'split-right', ref: 'memory' }
+            }
           }
-        }
+        ]
       }
     }
   });
