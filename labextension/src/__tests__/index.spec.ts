@@ -229,6 +229,8 @@ describe('jupyter-gpudask:commands', () => {
       await app.commands.execute(closePlots);
       expect(areas()).toBe('n');
       expect(app.commands.isEnabled(closePlots)).toBe(false);
+      await app.commands.execute(CommandIDs.openPlots, args);
+      expect(areas()).toBe('h(n v(T P))');
     });
 
     it('lists the layouts if none has the name', async () => {

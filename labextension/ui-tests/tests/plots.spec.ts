@@ -189,6 +189,8 @@ test.describe('in JupyterLab', () => {
     await chooseAction(card, 'Close Dask Plots');
     await expect(page.locator('.jp-GpuDask-dashboard')).toHaveCount(0);
     await expect(page.locator('.jp-NotebookPanel')).toBeVisible();
+    await card.getByRole('button', { name: 'Plots: analysis.ipynb' }).click();
+    await boxes(page, 'Task Stream', 'Progress');
   });
 
   test('the pages of Dask are dark in a dark theme, and light again in a light one', async ({
