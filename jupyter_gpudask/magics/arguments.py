@@ -181,7 +181,7 @@ def _parse_connect(line: str) -> LineArguments:
         parser.add_argument(option)
     given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
     command = given.pop("command")
-    if ("address" in given) == ("scheduler_file" in given):
+    if {"address", "scheduler_file"} <= given.keys():
         raise UsageError("Give an address or --scheduler-file. Type: %gpudask connect tcp://HOST:8786")
     return LineArguments(command, given, lines=0, number=None)
 

@@ -105,7 +105,7 @@ COMMANDS = {
     "accelerate": Command("run pandas and scikit-learn on a GPU, for code that does not use Dask"),
     "connect": Command(
         "use a cluster that somebody else started, at tcp://HOST:PORT, tls://HOST:PORT or gateway://NAME",
-        "ADDRESS [--security FILE] | --scheduler-file FILE",
+        "[ADDRESS] [--security FILE] | --scheduler-file FILE",
         _AS_START,
     ),
     "disconnect": Command("leave that cluster as it was"),

@@ -37,8 +37,14 @@ export namespace CommandIDs {
   /** Open the plots of the setting `defaultLayout` beside the notebook. */
   export const openPlots = 'gpudask:open-plots';
 
+  /** Open one of the layouts of plots of the settings; also takes its name, `layout`. */
+  export const openLayout = 'gpudask:open-layout';
+
   /** Search the individual plots of the Dask dashboard, and open one. */
   export const choosePlot = 'gpudask:choose-plot';
+
+  /** Close the tabs with pages of the Dask dashboard, of all clusters. */
+  export const closePlots = 'gpudask:close-plots';
 
   /** Reopen a dashboard of the saved layout; also takes `name`, `path` and `title`. */
   export const restoreDashboard = 'gpudask:restore-dashboard';

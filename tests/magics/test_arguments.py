@@ -83,8 +83,11 @@ def test_only_the_options_that_are_typed_are_given(line, options):
         (parse_line, "adapt 0 4", "0 workers are not possible. Give a number from 1 to 256."),
         (parse_line, "adapt 4 1", "4 is more than 1. Type: %gpudask adapt 1 4"),
         (parse_line, "stop 3", "%gpudask stop does not take a number. Leave it out."),
-        (parse_line, "connect", "Give an address or --scheduler-file. Type: %gpudask connect tcp://HOST:8786"),
-        (parse_line, "connect tcp://a:1 --scheduler-file f", "Give an address or --scheduler-file."),
+        (
+            parse_line,
+            "connect tcp://a:1 --scheduler-file f",
+            "Give an address or --scheduler-file. Type: %gpudask connect tcp://HOST:8786",
+        ),
         (parse_line, "connect tcp://a:1 --gpus 2", "Unrecognized arguments: --gpus 2."),
         (parse_line, "disconnect 3", "%gpudask disconnect does not take a number. Leave it out."),
         (

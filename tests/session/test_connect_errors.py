@@ -136,6 +136,16 @@ def test_a_cluster_of_dask_gateway_is_known_by_its_name(address, name, has_host)
         assert target.host_and_port == ("10.0.0.1", 8786)
 
 
+def test_the_address_is_that_of_dasks_configuration_if_none_is_given():
+    with dask.config.set({"scheduler-address": "tcp://10.0.0.1:8786"}):
+        assert parse_target().address == "tcp://10.0.0.1:8786"
+        assert parse_target("tcp://10.0.0.2:8786").address == "tcp://10.0.0.2:8786"
+    with dask.config.set({"scheduler-address": "10.0.0.1"}), pytest.raises(SpecError, match=r"The address '10.0.0.1'"):
+        parse_target()
+    with dask.config.set({"scheduler-address": None}), pytest.raises(ConnectError, match="There is no address"):
+        parse_target()
+
+
 def test_a_cluster_of_dask_gateway_without_its_package_is_a_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask_gateway", None)
     with pytest.raises(ConnectError, match=r"gateway://a needs dask-gateway, .*Type: %pip install .*\[gateway\]"):

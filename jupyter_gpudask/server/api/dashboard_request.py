@@ -12,7 +12,7 @@ _TOKEN_ARGUMENT = "token"  # noqa: S105 - the name of an argument
 # https://github.com/jupyter/enhancement-proposals/pull/121
 _TOKEN_SUBPROTOCOL = "v1.token.websocket.jupyter.org"  # noqa: S105 - the name of a subprotocol
 
-_DARK = b"<style>html { background: #e0e0e0; filter: invert(0.88) hue-rotate(180deg); }</style>"
+_DARK = b"<style>html { background: #fff; filter: invert(0.88) hue-rotate(180deg); }</style>"
 """As the front end shows the pages in its tabs: see ``dashboard.css``."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dask.config
 from distributed import Security
 
 from ...errors import ConnectError, SpecError
@@ -77,7 +78,8 @@ def parse_target(
     Parameters
     ----------
     address
-        The address of the scheduler, see `Target`; empty with `scheduler_file`.
+        The address of the scheduler, see `Target`; empty with `scheduler_file`. Without both that of
+        ``scheduler-address`` in Dask's configuration, as for Dask's client.
     scheduler_file
         The file that ``dask scheduler --scheduler-file`` has written.
     security
@@ -97,7 +99,9 @@ def parse_target(
     scheduler_id = ""
     if scheduler_file:
         address, scheduler_id = _read_scheduler_file(scheduler_file)
-    elif _GATEWAY.fullmatch(address):
+    elif not address:
+        address = _configured_address()
+    if not scheduler_file and _GATEWAY.fullmatch(address):
         if security:
             raise ConnectError(
                 f"The credentials of {address} are those that the Gateway gives.", "Leave out --security."
@@ -118,6 +122,16 @@ def parse_target(
         return Target(address, scheduler_id=scheduler_id, timeout=timeout)
     credentials, source = _read_security(security) if security else (_configured_security(), "Dask's configuration")
     return Target(address, credentials, source, scheduler_id, timeout)
+
+
+def _configured_address() -> str:
+    address = dask.config.get("scheduler-address", None)
+    if not address:
+        raise ConnectError(
+            "There is no address to connect to, and Dask's configuration has no scheduler-address.",
+            "Type: %gpudask connect tcp://HOST:8786",
+        )
+    return str(address)
 
 
 def _parse_timeout(value: str | float) -> float:

@@ -99,50 +99,62 @@ afterEach(() => {
   jest.restoreAllMocks();
 });
 
+/** What is loaded when it is first needed is loaded now. */
+const loaded = (): Promise<void> =>
+  new Promise(resolve => setTimeout(resolve, 20));
+
 /** Run cells together, which end after these seconds. */
-function run(...ends: { at: number; success?: boolean }[]): void {
+async function run(
+  ...ends: { at: number; success?: boolean }[]
+): Promise<void> {
   const cells = ends.map(() => ({}));
   cells.forEach(cell => actions.executionScheduled.emit({ notebook, cell }));
   ends.forEach(({ at, success = true }, index) => {
     now = at;
     actions.executed.emit({ notebook, cell: cells[index], success });
   });
+  await loaded();
 }
 
 const shown = (): string[][] =>
   FakeNotice.shown.map(({ title, options }) => [title, options.body ?? '']);
 
 describe('a notification of the desktop', () => {
-  it('is shown for each long cell that ends while the page is hidden', () => {
-    run({ at: 59 }, { at: 184 }, { at: 243 }, { at: 3903, success: false });
+  it('is shown for each long cell that ends while the page is hidden', async () => {
+    await run(
+      { at: 59 },
+      { at: 184 },
+      { at: 243 },
+      { at: 3903, success: false }
+    );
     expect(shown()).toEqual([
       ['train.ipynb: a cell has finished', 'After 2 min 5 s'],
       ['train.ipynb: a cell has failed', 'After 1 h 1 min']
     ]);
   });
 
-  it('is not shown while the page is visible, or if the user has not enabled it', () => {
+  it('is not shown while the page is visible, or if the user has not enabled it', async () => {
     jest.spyOn(document, 'hidden', 'get').mockReturnValue(false);
-    run({ at: 100 });
+    await run({ at: 100 });
     jest.spyOn(document, 'hidden', 'get').mockReturnValue(true);
     source.composite = { desktopNotifications: false };
     source.changed.emit();
-    run({ at: 300 });
+    await run({ at: 300 });
     expect(shown()).toEqual([]);
   });
 
-  it('shows the folder of a notebook if another one of its name is open', () => {
+  it('shows the folder of a notebook if another one of its name is open', async () => {
     const other = { ...panel, content: {} as Notebook };
     panels = [other, panel];
-    run({ at: 100 });
+    await run({ at: 100 });
     expect(FakeNotice.shown[0].title).toBe(
       'a/train.ipynb: a cell has finished'
     );
   });
 
-  it('shows the notebook on a click', () => {
+  it('shows the notebook on a click', async () => {
     const focus = jest.spyOn(window, 'focus').mockReturnValue(undefined);
-    run({ at: 100 });
+    await run({ at: 100 });
     FakeNotice.shown[0].onclick?.();
     expect(focus).toHaveBeenCalled();
     expect(activateById).toHaveBeenLastCalledWith('panel-1');
@@ -151,27 +163,28 @@ describe('a notification of the desktop', () => {
 
   it('is preceded by a request for permission, once', async () => {
     FakeNotice.permission = FakeNotice.answer = 'default';
-    run({ at: 10 }, { at: 20 });
+    await run({ at: 10 }, { at: 20 });
     expect(FakeNotice.requests).toBe(1);
     FakeNotice.answer = 'granted';
     source.composite = { desktopNotifications: false };
     source.changed.emit();
     source.composite = { desktopNotifications: true };
     source.changed.emit();
+    await loaded();
     expect(FakeNotice.requests).toBe(2);
-    run({ at: 100 });
+    await run({ at: 100 });
     expect(FakeNotice.shown).toHaveLength(1);
   });
 
   it('is replaced by a message in JupyterLab if the browser blocks it', async () => {
     FakeNotice.permission = 'denied';
-    run({ at: 100 });
+    await run({ at: 100 });
     expect(shown()).toEqual([]);
     source.composite = { desktopNotifications: false };
     source.changed.emit();
     source.composite = { desktopNotifications: true };
     source.changed.emit();
-    await Promise.resolve();
+    await loaded();
     expect(Toast.manager.notifications.map(each => each.message)).toEqual([
       expect.stringMatching(/^The browser blocks desktop notifications/)
     ]);

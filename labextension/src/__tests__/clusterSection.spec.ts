@@ -295,6 +295,7 @@ describe('the section of clusters', () => {
       node => node.textContent
     );
     expect(labels.filter(Boolean)).toEqual([
+      'Open Layout of Dask Plots…',
       'Open Dask Dashboard',
       'Scale Cluster…',
       'Restart Cluster',

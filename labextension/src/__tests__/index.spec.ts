@@ -4,7 +4,7 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { framePromise } from '@jupyterlab/testing';
 import { nullTranslator } from '@jupyterlab/translation';
 import { DisposableDelegate } from '@lumino/disposable';
-import { Widget } from '@lumino/widgets';
+import { DockLayout, Widget } from '@lumino/widgets';
 
 import { currentGpus } from '../notebook/statusItem';
 import { PANEL_ID } from '../panel/panel';
@@ -166,24 +166,89 @@ describe('jupyter-gpudask:commands', () => {
     expect(enabled()).toContain('startOnFree');
   });
 
-  it('opens the plots of the setting beside the notebook, one below the other', async () => {
-    plots = {
-      'Individual Progress': '/individual-progress',
-      'Individual Cpu': '/individual-cpu',
-      'Individual Task Stream': '/individual-task-stream'
+  describe('in JupyterLab', () => {
+    const shownPlots = (): string[] =>
+      Array.from(app.shell.widgets('main'), widget => widget.title.label)
+        .filter(label => label.includes(':'))
+        .map(label => label.split(':')[0]);
+    /** The splits of the main area, with the first letters of the tabs in each. */
+    const areas = (): string => {
+      const words = (area: DockLayout.AreaConfig | null): string =>
+        area?.type === 'split-area'
+          ? `${area.orientation[0]}(${area.children.map(words).join(' ')})`
+          : (area?.widgets.map(({ title }) => title.label[0]).join('') ?? '');
+      const layout = app.shell.saveLayout().mainArea?.dock;
+      return words(layout?.main ?? null);
     };
-    await commands.activate(app, gpuDask, app.shell, null, null);
+
+    beforeEach(async () => {
+      plots = {
+        'Individual Progress': '/individual-progress',
+        'Individual Cpu': '/individual-cpu',
+        'Individual Workers Memory': '/individual-workers-memory',
+        'Individual Task Stream': '/individual-task-stream'
+      };
+      await commands.activate(app, gpuDask, app.shell, null, null);
+      gpuDask.model.updateCluster(cluster({ engine: 'cpu' }));
+      const document_ = new Widget();
+      Object.assign(document_, {
+        sessionContext: { session: { kernel: { id: 'kernel-1' } } }
+      });
+      document_.id = document_.title.label = 'notebook';
+      app.shell.add(document_, 'main');
+    });
+
+    it('opens the plots of the setting where it places them, once', async () => {
+      await app.commands.execute(CommandIDs.openPlots, args);
+      expect(shownPlots()).toEqual(['Task Stream', 'Progress']);
+      expect(areas()).toBe('h(n v(T P))');
+      await app.commands.execute(CommandIDs.openPlots, args);
+      expect(areas()).toBe('h(n v(T P))');
+    });
+
+    it('opens a layout by its name, and moves the plots that are open', async () => {
+      await app.commands.execute(CommandIDs.openPlots, args);
+      await app.commands.execute(CommandIDs.openLayout, {
+        ...args,
+        layout: 'Workers'
+      });
+      expect(areas()).toBe('h(n v(T h(W P)))');
+      expect(shownPlots().sort()).toEqual([
+        'Progress',
+        'Task Stream',
+        'Workers Memory'
+      ]);
+    });
+
+    it('closes all tabs with pages of Dask, and only these', async () => {
+      const { closePlots } = CommandIDs;
+      expect(app.commands.isEnabled(closePlots)).toBe(false);
+      await app.commands.execute(CommandIDs.openPlots, args);
+      await app.commands.execute(CommandIDs.openDashboard, args);
+      expect(app.commands.isEnabled(closePlots)).toBe(true);
+      await app.commands.execute(closePlots);
+      expect(areas()).toBe('n');
+      expect(app.commands.isEnabled(closePlots)).toBe(false);
+      await app.commands.execute(CommandIDs.openPlots, args);
+      expect(areas()).toBe('h(n v(T P))');
+    });
+
+    it('lists the layouts if none has the name', async () => {
+      await app.commands.execute(CommandIDs.openLayout, args);
+      await rendered();
+      const palette = document.getElementById('jupyter-gpudask-plots');
+      expect(palette?.textContent).toBe('LayoutsDefaultWorkersStatus');
+      palette?.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }));
+      await rendered();
+      expect(shownPlots()).toEqual([]);
+    });
+  });
+
+  it('has no layouts where there are no tabs', async () => {
+    await commands.activate(app, gpuDask, null, null, null);
     gpuDask.model.updateCluster(cluster());
-    await app.commands.execute(CommandIDs.openPlots, args);
-    await app.commands.execute(CommandIDs.openPlots, args);
-    const labels = Array.from(
-      app.shell.widgets('main'),
-      widget => widget.title.label
-    );
-    expect(labels).toEqual([
-      'Task Stream: analysis.ipynb',
-      'Progress: analysis.ipynb'
-    ]);
+    expect(app.commands.isEnabled(CommandIDs.openLayout, args)).toBe(false);
+    expect(app.commands.isEnabled(CommandIDs.openPlots, args)).toBe(true);
   });
 
   it('lists these plots first where all plots can be searched', async () => {
@@ -203,7 +268,16 @@ describe('jupyter-gpudask:commands', () => {
         ) ?? [],
         node => node.textContent
       );
-    expect(shown()).toEqual(['Favorites', 'Task Stream', 'Plots', 'Bandwidth']);
+    expect(shown()).toEqual([
+      'Favorites',
+      'Task Stream',
+      'Layouts',
+      'Layout: Default',
+      'Layout: Workers',
+      'Layout: Status',
+      'Plots',
+      'Bandwidth'
+    ]);
     const escape = new KeyboardEvent('keydown', { key: 'Escape' });
     palette?.dispatchEvent(escape);
     await rendered();

@@ -1,3 +1,4 @@
+import { listPlots } from '../dashboard/plotList';
 import { RestClient } from '../model/rest';
 import { IRequest, settingsOf } from './fakeServer';
 
@@ -13,7 +14,7 @@ describe('the individual plots', () => {
       requests.push(request);
       return new Response(JSON.stringify(PLOTS));
     });
-    expect(await new RestClient(settings).plots('kernel-1')).toEqual([
+    expect(await listPlots(new RestClient(settings), 'kernel-1')).toEqual([
       { title: 'CPU', path: '/individual-cpu' },
       { title: 'Task Stream', path: '/individual-task-stream' }
     ]);
@@ -33,12 +34,14 @@ describe('the individual plots', () => {
       ['long'.repeat(1000)]: '/individual-cpu'
     };
     const settings = settingsOf(() => new Response(JSON.stringify(reported)));
-    expect(await new RestClient(settings).plots('kernel-1')).toEqual([
+    expect(await listPlots(new RestClient(settings), 'kernel-1')).toEqual([
       { title: 'Task Stream', path: '/individual-task-stream' }
     ]);
     for (let number = 0; number < 1000; number++) {
       reported[`${number}`] = '/individual-cpu';
     }
-    expect(await new RestClient(settings).plots('kernel-1')).toHaveLength(200);
+    expect(await listPlots(new RestClient(settings), 'kernel-1')).toHaveLength(
+      200
+    );
   });
 });

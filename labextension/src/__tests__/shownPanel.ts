@@ -40,6 +40,7 @@ export class ShownPanel {
       this.gpuDask,
       async () => actions,
       {
+        hasLayouts: true,
         open: () => undefined,
         openLayout: () => undefined
       },

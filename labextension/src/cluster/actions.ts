@@ -10,15 +10,22 @@ import {
 } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { clusterDashboard, plotName } from '../dashboard/dashboard';
-import { openPlotPalette } from '../dashboard/plotPalette';
+import { clusterDashboard, IPlot } from '../dashboard/dashboard';
+import {
+  favorites,
+  NAMED_LAYOUTS,
+  placeLayout,
+  reportProblems
+} from '../dashboard/layout';
+import { listPlots } from '../dashboard/plotList';
+import { IPaletteEntry, openPlotPalette } from '../dashboard/plotPalette';
 import { IDashboardViews } from '../dashboard/views';
 import { scaleDialog } from '../dialogs/scaleDialog';
 import { startDialog } from '../dialogs/startDialog';
 import { toProblem, startProblem, errorMessage } from '../errors';
 import { ICluster, IProblem } from '../model/api';
 import { GpuDaskModel } from '../model/model';
-import { IPlot, RestClient } from '../model/rest';
+import { RestClient } from '../model/rest';
 import { CLIENT_CODE } from '../snippets';
 import { holderName, lossWarning, releaseWarning } from './summary';
 
@@ -169,26 +176,56 @@ export class ClusterActions {
     );
   }
 
-  /** Open the plots of the setting `defaultLayout`, as far as the cluster has them. */
+  /** Open the plots of the setting `defaultLayout`. */
   async openPlots(cluster: ICluster, views: IDashboardViews): Promise<void> {
-    await this._withPlots(cluster, plots =>
-      views.openLayout(
-        cluster,
-        this._favorites(plots).map(plot => clusterDashboard(cluster, plot))
-      )
-    );
+    await this._withPlots(cluster, plots => {
+      const [first] = this._layouts(cluster, plots, views);
+      return first.open();
+    });
   }
 
-  /** Search the individual plots of a cluster's dashboard, and open one. */
+  /** Open the layout of plots with this name; without one, search the layouts and open one. */
+  async openLayout(
+    cluster: ICluster,
+    views: IDashboardViews,
+    name: string
+  ): Promise<void> {
+    const trans = this._trans;
+    await this._withPlots(cluster, plots => {
+      const entries = this._layouts(cluster, plots, views);
+      const named = entries.find(({ label }) => label === name);
+      return named
+        ? named.open()
+        : openPlotPalette(trans.__('Search the layouts'), [
+            { category: trans.__('Layouts'), entries }
+          ]);
+    });
+  }
+
+  /** Search the layouts and the individual plots of a cluster's dashboard, and open one. */
   async choosePlot(cluster: ICluster, views: IDashboardViews): Promise<void> {
-    await this._withPlots(cluster, plots =>
-      openPlotPalette(
-        plots,
-        this._favorites(plots),
-        plot => void views.open(clusterDashboard(cluster, plot)),
-        this._trans
-      )
-    );
+    const trans = this._trans;
+    const { defaultLayout } = this._model.settings.value;
+    await this._withPlots(cluster, plots => {
+      const toEntry = (plot: IPlot): IPaletteEntry => ({
+        label: plot.title,
+        open: () => views.open(clusterDashboard(cluster, plot))
+      });
+      const first = favorites(defaultLayout, plots);
+      const rest = plots.filter(plot => !first.includes(plot));
+      // JupyterLab hides the categories.
+      const layouts = this._layouts(cluster, plots, views).map(
+        ({ label, open }) => ({ label: trans.__('Layout: %1', label), open })
+      );
+      openPlotPalette(trans.__('Search the plots'), [
+        { category: trans.__('Favorites'), entries: first.map(toEntry) },
+        {
+          category: trans.__('Layouts'),
+          entries: views.hasLayouts ? layouts : []
+        },
+        { category: trans.__('Plots'), entries: rest.map(toEntry) }
+      ]);
+    });
   }
 
   /** Copy the code that gets the Dask client. */
@@ -207,16 +244,33 @@ export class ClusterActions {
     await this._try(
       this._trans.__('The plots could not be loaded'),
       async () => {
-        await act(await this._rest.plots(cluster.kernel_id));
+        await act(await listPlots(this._rest, cluster.kernel_id));
       }
     );
   }
 
-  /** The plots of the setting, in its order. */
-  private _favorites(plots: IPlot[]): IPlot[] {
-    return this._model.settings.value.defaultLayout.flatMap(
-      path => plots.find(plot => plotName(plot.path) === plotName(path)) ?? []
-    );
+  /** The layouts of the settings; that of the button comes first. */
+  private _layouts(
+    cluster: ICluster,
+    plots: IPlot[],
+    views: IDashboardViews
+  ): IPaletteEntry[] {
+    const { defaultLayout, layouts } = this._model.settings.value;
+    const trans = this._trans;
+    return [
+      [trans.__('Default'), defaultLayout] as const,
+      ...new Map([
+        ...Object.entries(NAMED_LAYOUTS),
+        ...layouts.map(({ name, plots }) => [name, plots] as const)
+      ])
+    ].map(([label, layout]) => ({
+      label,
+      open: () => {
+        const placed = placeLayout(layout, cluster, plots);
+        reportProblems(label, placed, trans);
+        return views.openLayout(cluster, placed.dashboards);
+      }
+    }));
   }
 
   /** Return whether the action is confirmed, or needs no confirmation. */

@@ -88,12 +88,12 @@ export function addClusterCommands(
     id: string,
     statuses: ClusterStatus[],
     options: Omit<CommandRegistry.ICommandOptions, 'execute'>,
-    act: (cluster: ICluster) => unknown,
+    act: (cluster: ICluster, args: ReadonlyPartialJSONObject) => unknown,
     condition: (cluster: ICluster) => boolean = () => true
   ): void => {
     commands.addCommand(id, {
-      ...options,
       describedBy: { args: KERNEL_ARGS },
+      ...options,
       isVisible: isVisible(id),
       isEnabled: args => {
         const cluster = clusterOf(args);
@@ -108,7 +108,7 @@ export function addClusterCommands(
       execute: async args => {
         const cluster = clusterOf(args);
         if (cluster) {
-          await act(cluster);
+          await act(cluster, args);
         }
       }
     });
@@ -240,6 +240,28 @@ export function addClusterCommands(
     },
     async cluster => (await actions()).openPlots(cluster, views),
     hasDashboard
+  );
+  add(
+    CommandIDs.openLayout,
+    ['ready'],
+    {
+      label: trans.__('Open Layout of Dask Plots…'),
+      describedBy: {
+        args: {
+          ...KERNEL_ARGS,
+          properties: {
+            ...KERNEL_ARGS.properties,
+            layout: {
+              type: 'string',
+              description: 'The name of the layout; it is asked for by default.'
+            }
+          }
+        }
+      }
+    },
+    async (cluster, { layout }) =>
+      (await actions()).openLayout(cluster, views, `${layout}`),
+    cluster => views.hasLayouts && hasDashboard(cluster)
   );
   add(
     CommandIDs.choosePlot,

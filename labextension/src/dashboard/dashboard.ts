@@ -8,7 +8,15 @@ import {
 } from '@lumino/coreutils';
 
 import { ICluster } from '../model/api';
-import { DASHBOARDS, IPlot } from '../model/rest';
+
+/** The path of the Dask dashboards below the server's base URL. */
+const DASHBOARDS = 'gpudask/dashboard';
+
+/** An individual plot of the Dask dashboard. */
+export interface IPlot {
+  title: string;
+  path: string;
+}
 
 /** Identifies a dashboard, also in a saved layout. */
 export interface IDashboard {

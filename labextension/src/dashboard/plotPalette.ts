@@ -1,55 +1,55 @@
 /**
- * A palette with the individual plots of a dashboard.
+ * A palette with the individual plots of a dashboard, and with layouts of them.
  */
 import { ModalCommandPalette } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandPaletteSvg } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { Message } from '@lumino/messaging';
 import { CommandPalette, Widget } from '@lumino/widgets';
 
-import { IPlot } from '../model/rest';
+export interface IPaletteEntry {
+  label: string;
+  open: () => unknown;
+}
+
+/** Entries with a common header. */
+export interface IPaletteGroup {
+  /** The header; groups are sorted by it. */
+  category: string;
+  entries: IPaletteEntry[];
+}
 
 /**
- * Open a palette in which a plot can be searched.
+ * Open a palette in which a plot or a layout can be searched.
  *
- * @param plots - all plots
- * @param favorites - those that are listed first
- * @param open - opens a plot
- * @param trans - the translations
+ * @param label - what is searched
+ * @param groups - the entries
  * @returns the palette, which is disposed when it is closed
  */
 export function openPlotPalette(
-  plots: IPlot[],
-  favorites: IPlot[],
-  open: (plot: IPlot) => void,
-  trans: TranslationBundle
+  label: string,
+  groups: IPaletteGroup[]
 ): Widget {
   const commands = new CommandRegistry();
   const palette = new CommandPalette({
     commands,
     renderer: CommandPaletteSvg.defaultRenderer
   });
-  palette.inputNode.placeholder = trans.__('Search the plots');
-  palette.inputNode.setAttribute('aria-label', trans.__('Search the plots'));
-  plots.forEach(plot =>
-    commands.addCommand(plot.path, {
-      label: plot.title,
-      describedBy: {
-        args: { type: 'object', properties: {}, additionalProperties: false }
-      },
-      execute: () => open(plot)
-    })
-  );
-  const add = (category: string, plots: IPlot[]): void =>
-    plots.forEach((plot, rank) =>
-      palette.addItem({ command: plot.path, category, rank })
-    );
-  add(trans.__('Favorites'), favorites);
-  add(
-    trans.__('Plots'),
-    plots.filter(plot => !favorites.includes(plot))
-  );
+  palette.inputNode.placeholder = label;
+  palette.inputNode.setAttribute('aria-label', label);
+  for (const { category, entries } of groups) {
+    entries.forEach(({ label, open }, rank) => {
+      const command = `${category}-${rank}`;
+      commands.addCommand(command, {
+        label,
+        describedBy: {
+          args: { type: 'object', properties: {}, additionalProperties: false }
+        },
+        execute: open
+      });
+      palette.addItem({ command, category, rank });
+    });
+  }
   const modal = new DisposedPalette({ commandPalette: palette });
   modal.id = 'jupyter-gpudask-plots';
   modal.attach();

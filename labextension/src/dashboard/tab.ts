@@ -77,7 +77,7 @@ export class DashboardTab extends MainAreaWidget<Panel> {
 
   override dispose(): void {
     this._gpuDask.model.changed.disconnect(this._update, this);
-    Signal.clearData(this);
+    // It also clears the signals, after the tracker of the tabs has heard of it.
     super.dispose();
   }
 

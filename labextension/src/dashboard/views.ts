@@ -9,14 +9,17 @@ import { ICluster } from '../model/api';
 import { hasKernel } from '../notebook/currentKernel';
 import { IGpuDask } from '../tokens';
 import { clusterDashboard, dashboardUrl, IDashboard } from './dashboard';
+import type { IPlacedDashboard } from './layout';
 import type { DashboardTab } from './tab';
 
 /** Opens dashboards. */
 export interface IDashboardViews {
+  /** Whether several dashboards can be shown together. */
+  readonly hasLayouts: boolean;
   /** Open a dashboard, or activate it if it is open. */
   open(dashboard: IDashboard): unknown;
-  /** Open plots of a cluster beside its notebook, one below the other. */
-  openLayout(cluster: ICluster, plots: IDashboard[]): unknown;
+  /** Open dashboards of a cluster where a layout places them. */
+  openLayout(cluster: ICluster, placed: IPlacedDashboard[]): unknown;
 }
 
 /** Where a tab is added. */
@@ -28,6 +31,7 @@ interface IPlace {
 
 /** Opens dashboards in tabs. */
 export class DashboardTabs implements IDashboardViews {
+  readonly hasLayouts = true;
   readonly tracker = new WidgetTracker<DashboardTab>({
     namespace: 'jupyter-gpudask-dashboards'
   });
@@ -43,17 +47,27 @@ export class DashboardTabs implements IDashboardViews {
     this._shell.activateById(tab.id);
   }
 
-  async openLayout(cluster: ICluster, plots: IDashboard[]): Promise<void> {
+  async openLayout(
+    cluster: ICluster,
+    placed: IPlacedDashboard[]
+  ): Promise<void> {
     const notebook = this._notebookOf(cluster);
-    let place: IPlace = { mode: 'split-right', ref: notebook?.id };
-    for (const plot of plots) {
-      const open = this._find(plot);
-      if (open && !open.isVisible) {
-        // It may be behind the notebook.
-        this._shell.add(open, 'main', { ...place });
+    const isShown = ({ dashboard, mode }: IPlacedDashboard): boolean => {
+      const tab = this._find(dashboard);
+      return tab?.isVisible || (tab !== undefined && mode.startsWith('tab'));
+    };
+    // A layout that is shown stays as the user has arranged it.
+    for (const { dashboard, mode, beside } of placed.every(isShown)
+      ? []
+      : placed) {
+      const ref = beside ? this._find(beside.dashboard) : notebook;
+      const place = { mode, ref: ref?.id };
+      const tab = this._find(dashboard);
+      if (tab) {
+        this._shell.add(tab, 'main', place);
+      } else {
+        await this._add(dashboard, place);
       }
-      const tab = open ?? (await this._add(plot, place));
-      place = { mode: 'split-bottom', ref: tab.id };
     }
     if (notebook) {
       this._shell.activateById(notebook.id);
@@ -89,6 +103,8 @@ export class DashboardTabs implements IDashboardViews {
 
 /** Opens dashboards in pages of the browser, for an application that shows one document in a page. */
 export class DashboardPages implements IDashboardViews {
+  readonly hasLayouts = false;
+
   constructor(private readonly _baseUrl: string) {}
 
   open({ kernelId, plot }: IDashboard): void {

@@ -15,19 +15,6 @@ import {
 /** The path of the REST interface below the server's base URL. */
 export const API = 'gpudask/api';
 
-/** The path of the Dask dashboards below the server's base URL. */
-export const DASHBOARDS = 'gpudask/dashboard';
-
-/** An individual plot of the Dask dashboard. */
-export interface IPlot {
-  title: string;
-  path: string;
-}
-
-/** More than Dask has. */
-const MAX_PLOTS = 200;
-const MAX_TITLE = 100;
-
 /** A response with an error status. */
 export class ResponseError extends Error {
   /**
@@ -122,27 +109,13 @@ export class RestClient {
     return (await reply.json()).logs;
   }
 
-  /** The individual plots of a cluster's dashboard, sorted by title. */
-  async plots(kernelId: string): Promise<IPlot[]> {
-    const url = URLExt.join(
-      this.settings.baseUrl,
-      DASHBOARDS,
-      encodeURIComponent(kernelId),
-      'individual-plots.json'
-    );
-    const paths: { [title: string]: unknown } = await (
-      await this._fetch(url)
-    ).json();
-    return Object.entries(paths)
-      .filter(isPlot)
-      .slice(0, MAX_PLOTS)
-      .map(([title, path]) => ({
-        title: title
-          .replace(/^Individual /, '')
-          .replace(/\b(Cpu|Gpu|Rmm)\b/g, word => word.toUpperCase()),
-        path
-      }))
-      .sort((one, other) => one.title.localeCompare(other.title));
+  /** Fetch a URL of the server, such as a page of a dashboard. */
+  async fetch(url: string, init: RequestInit = {}): Promise<Response> {
+    const reply = await ServerConnection.makeRequest(url, init, this.settings);
+    if (!reply.ok) {
+      throw new ResponseError(reply.status, await readProblem(reply));
+    }
+    return reply;
   }
 
   private async _request(
@@ -151,15 +124,7 @@ export class RestClient {
     body?: object
   ): Promise<Response> {
     const url = URLExt.join(this.settings.baseUrl, API, path);
-    return this._fetch(url, { method, body: body && JSON.stringify(body) });
-  }
-
-  private async _fetch(url: string, init: RequestInit = {}): Promise<Response> {
-    const reply = await ServerConnection.makeRequest(url, init, this.settings);
-    if (!reply.ok) {
-      throw new ResponseError(reply.status, await readProblem(reply));
-    }
-    return reply;
+    return this.fetch(url, { method, body: body && JSON.stringify(body) });
   }
 }
 
@@ -175,16 +140,6 @@ async function readProblem(reply: Response): Promise<IProblem> {
   } catch {
     return empty;
   }
-}
-
-/** Whether a title and a path are of a plot: what a cluster of somebody else reports leads nowhere else. */
-function isPlot(entry: [string, unknown]): entry is [string, string] {
-  const [title, path] = entry;
-  return (
-    title.length <= MAX_TITLE &&
-    typeof path === 'string' &&
-    /^\/[\w-]{1,100}$/.test(path)
-  );
 }
 
 /** The request for a cluster with the default options: on the free GPUs where these ask for all. */

@@ -6,6 +6,19 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { Units } from '../format';
 
+/** Where a plot is placed. */
+export interface IPlotPlace {
+  mode?:
+    'tab-before' | 'tab-after' | `split-${'left' | 'right' | 'top' | 'bottom'}`;
+  /** The name of the plot beside which it is placed; by default it is beside the notebook. */
+  ref?: string | null;
+}
+
+/** The plots that are opened together, by their names. */
+export interface ILayout {
+  [plot: string]: IPlotPlace;
+}
+
 /** The properties of `schema/settings.json`. */
 export interface ISettings {
   /** The seconds between two updates of the metrics in the views. */
@@ -27,8 +40,10 @@ export interface ISettings {
   notifications: boolean;
   /** Whether a notification of the desktop is shown for a long cell that ends while the page is hidden. */
   desktopNotifications: boolean;
-  /** The names of the plots that are opened beside a notebook, and are listed first. */
-  defaultLayout: string[];
+  /** The plots that are opened beside a notebook, and are listed first. */
+  defaultLayout: ILayout;
+  /** Other layouts; a list, because the form of the Settings Editor mixes up objects in objects. */
+  layouts: { name: string; plots: ILayout }[];
 }
 
 /** The defaults of the schema. */
@@ -48,7 +63,12 @@ const DEFAULTS: ISettings = {
   autostart: false,
   notifications: true,
   desktopNotifications: false,
-  defaultLayout: ['task-stream', 'progress', 'gpu-memory']
+  defaultLayout: {
+    'task-stream': { mode: 'split-right' },
+    progress: { mode: 'split-bottom', ref: 'task-stream' },
+    'gpu-memory': { mode: 'split-bottom', ref: 'progress' }
+  },
+  layouts: []
 };
 
 /** The part of `ISettingRegistry.ISettings` that is used. */

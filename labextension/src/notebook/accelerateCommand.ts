@@ -1,12 +1,6 @@
 /**
  * The command that accelerates a kernel, or ends that.
  */
-import {
-  Dialog,
-  SessionContextDialogs,
-  showDialog,
-  showErrorMessage
-} from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
@@ -40,28 +34,10 @@ export function addAccelerateCommand(
       if (!kernel) {
         return;
       }
-      if (acceleration.isOn(kernel.id)) {
-        // Only a restart ends it.
-        await new SessionContextDialogs({ translator }).restart(session);
-        return;
-      }
-      const refused = trans.__('The kernel was not accelerated');
-      try {
-        const body = await acceleration.start(kernel);
-        await showDialog({
-          // Without a GPU the magic says so, and changes nothing.
-          title: acceleration.isOn(kernel.id)
-            ? trans.__('The kernel is accelerated')
-            : refused,
-          body,
-          buttons: [Dialog.okButton()]
-        });
-      } catch (error) {
-        await showErrorMessage(
-          refused,
-          error instanceof Error ? error.message : String(error)
-        );
-      }
+      const { accelerate, endAcceleration } = await import('./accelerate');
+      await (acceleration.isOn(kernel.id)
+        ? endAcceleration(session, translator)
+        : accelerate(kernel, acceleration, trans));
     }
   });
   acceleration.changed.connect(() =>

@@ -2,10 +2,8 @@
  * Which kernels run pandas and scikit-learn on a GPU, by `%gpudask accelerate`.
  */
 import { ISessionContext } from '@jupyterlab/apputils';
-import { Kernel, KernelMessage } from '@jupyterlab/services';
+import { Kernel } from '@jupyterlab/services';
 import { ISignal, Signal } from '@lumino/signaling';
-
-import { ACCELERATE_CODE } from '../snippets';
 
 /** The target of the comm that is open in an accelerated kernel. */
 const COMM_TARGET = 'jupyter_gpudask:accelerate';
@@ -42,31 +40,6 @@ export class Acceleration {
 
   isOn(kernelId: string): boolean {
     return this._kernels.has(kernelId);
-  }
-
-  /**
-   * Run `%gpudask accelerate` in the kernel of a notebook.
-   *
-   * @returns what the command shows
-   * @throws an error with the sentence of the command if it refuses
-   */
-  async start(kernel: Kernel.IKernelConnection): Promise<string> {
-    const future = kernel.requestExecute({
-      code: ACCELERATE_CODE,
-      store_history: false,
-      allow_stdin: false
-    });
-    let text = '';
-    future.onIOPub = message => {
-      if (KernelMessage.isExecuteResultMsg(message)) {
-        text = String(message.content.data['text/plain']);
-      }
-    };
-    const { content } = await future.done;
-    if (content.status !== 'ok') {
-      throw new Error('evalue' in content ? content.evalue : content.status);
-    }
-    return text;
   }
 
   /** Find out whether a kernel is accelerated, now and from now on. */

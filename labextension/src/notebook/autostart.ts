@@ -41,7 +41,9 @@ export class Autostart {
             'No cluster was started for %1: %2',
             session.name,
             errorMessage(error, trans)
-          )
+          ),
+          // Without this it is only listed behind the bell of the status bar.
+          { autoClose: 10000 }
         );
       }
     }

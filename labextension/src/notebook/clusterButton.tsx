@@ -132,6 +132,7 @@ const MENU: MenuGroups = [
   ],
   [
     CommandIDs.openPlots,
+    CommandIDs.openLayout,
     CommandIDs.choosePlot,
     CommandIDs.openDashboard,
     CommandIDs.showLogs

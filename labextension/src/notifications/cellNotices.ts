@@ -2,7 +2,6 @@
  * Desktop notifications for long cells that end while the page is hidden.
  */
 import { JupyterFrontEnd } from '@jupyterlab/application';
-import { Notification as Toast } from '@jupyterlab/apputils';
 import {
   INotebookTracker,
   Notebook,
@@ -11,8 +10,8 @@ import {
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { formatDuration } from '../format';
 import { IGpuDask } from '../tokens';
+import type { IEndedCell } from './desktopNotice';
 
 /** The seconds after which a cell is a long one. */
 const LONG = 60;
@@ -70,7 +69,11 @@ export class CellNotices implements IDisposable {
   private _onScheduled(_: unknown, { cell }: IRun): void {
     this._scheduled.set(cell, Date.now());
     // An administrator may have enabled it; browsers ask only after an action of the user.
-    if (this._isEnabled && !this._hasAsked && permission() === 'default') {
+    if (
+      this._isEnabled &&
+      !this._hasAsked &&
+      window.Notification?.permission === 'default'
+    ) {
       void this._requestPermission();
     }
   }
@@ -89,52 +92,19 @@ export class CellNotices implements IDisposable {
     this._lastEnds.set(notebook, now);
     const seconds = (now - begin) / 1000;
     if (this._isEnabled && document.hidden && seconds >= LONG) {
-      this._show(notebook, seconds, success);
+      void this._show({ notebook, seconds, success });
     }
   }
 
-  private _show(notebook: Notebook, seconds: number, success: boolean): void {
-    const panel = this._tracker.find(({ content }) => content === notebook);
-    if (!panel || permission() !== 'granted') {
-      return;
-    }
-    const { trans } = this._gpuDask;
-    const { label } = panel.title;
-    const other = this._tracker.find(
-      each => each !== panel && each.title.label === label
-    );
-    const name = other ? panel.context.path : label;
-    const notice = new Notification(
-      success
-        ? trans.__('%1: a cell has finished', name)
-        : trans.__('%1: a cell has failed', name),
-      {
-        body: trans.__('After %1', formatDuration(seconds, trans)),
-        // A later notification of the same notebook replaces it.
-        tag: panel.id
-      }
-    );
-    notice.onclick = () => {
-      window.focus();
-      this._shell.activateById(panel.id);
-      notice.close();
-    };
+  private async _show(cell: IEndedCell): Promise<void> {
+    const { showNotice } = await import('./desktopNotice');
+    showNotice(cell, this._tracker, this._shell, this._gpuDask.trans);
   }
 
   private async _requestPermission(): Promise<void> {
     this._hasAsked = true;
-    const answer =
-      permission() === 'default'
-        ? await Notification.requestPermission()
-        : permission();
-    if (answer === 'denied') {
-      Toast.warning(
-        // JupyterLab truncates messages after 140 characters.
-        this._gpuDask.trans.__(
-          'The browser blocks desktop notifications of this page. Allow them for this site; it needs HTTPS or localhost.'
-        )
-      );
-    }
+    const { requestPermission } = await import('./desktopNotice');
+    await requestPermission(this._gpuDask.trans);
   }
 
   private _isDisposed = false;
@@ -143,9 +113,4 @@ export class CellNotices implements IDisposable {
   /** When each notebook's last cell ended, and when each cell was run, in milliseconds. */
   private readonly _lastEnds = new WeakMap<Notebook, number>();
   private readonly _scheduled = new WeakMap<object, number>();
-}
-
-/** Whether the browser permits notifications; a page without HTTPS may have no such interface. */
-function permission(): NotificationPermission {
-  return 'Notification' in window ? Notification.permission : 'denied';
 }

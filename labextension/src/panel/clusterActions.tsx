@@ -19,7 +19,9 @@ import { ICluster } from '../model/api';
 
 const MORE: MenuGroups = [
   [
+    CommandIDs.openLayout,
     CommandIDs.openDashboard,
+    CommandIDs.closePlots,
     CommandIDs.scale,
     CommandIDs.release,
     CommandIDs.restart

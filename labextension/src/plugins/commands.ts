@@ -64,6 +64,12 @@ export const commands: JupyterFrontEndPlugin<void> = {
       app.shell.activateById(id);
     };
     addClusterCommands(gpuDask, actions, views, showLogs);
+    app.commands.addCommand(CommandIDs.closePlots, {
+      label: trans.__('Close Dask Plots'),
+      describedBy: { args: NO_ARGS },
+      isEnabled: () => tabs.tracker.size > 0,
+      execute: () => tabs.tracker.forEach(tab => tab.close())
+    });
     app.commands.addCommand(CommandIDs.restoreDashboard, {
       describedBy: { args: NO_ARGS },
       isVisible: () => false,
@@ -88,8 +94,10 @@ export const commands: JupyterFrontEndPlugin<void> = {
       CommandIDs.keep,
       CommandIDs.stop,
       CommandIDs.openPlots,
+      CommandIDs.openLayout,
       CommandIDs.choosePlot,
       CommandIDs.openDashboard,
+      CommandIDs.closePlots,
       CommandIDs.showLogs,
       CommandIDs.copyCode,
       CommandIDs.reconnect

@@ -182,3 +182,32 @@ export async function clusterOnServer(
   const { clusters } = await reply.json();
   return clusters.find(({ name }: { name: string }) => name === notebook);
 }
+
+/** Choose a theme in the menu of Notebook 7, again if the menu was closed before a click. */
+export async function chooseTheme(page: Page, name: string): Promise<void> {
+  const items = page.locator('.lm-Menu-item');
+  const clicks = { timeout: 5000 };
+  await expect(async () => {
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Escape');
+    await page
+      .getByRole('menuitem', { name: 'Settings', exact: true })
+      .click(clicks);
+    await items.filter({ hasText: /^Theme$/ }).hover(clicks);
+    await items.filter({ hasText: name }).first().click(clicks);
+    await expect(page.locator('body')).toHaveAttribute(
+      'data-jp-theme-name',
+      name,
+      { timeout: 10000 }
+    );
+  }).toPass();
+  // The server keeps it; a page that is closed before has changed nothing for the next one.
+  await expect
+    .poll(async () => {
+      const reply = await page.request.get(
+        '/lab/api/settings/@jupyterlab/apputils-extension:themes'
+      );
+      return (await reply.json()).settings.theme ?? 'JupyterLab Light';
+    })
+    .toBe(name);
+}

@@ -1,6 +1,7 @@
-import { expect, Page, test } from '@playwright/test';
+import { expect, test } from '@playwright/test';
 
 import {
+  chooseTheme,
   expectBothSections,
   expectIdleKernel,
   gpuDaskPanel,
@@ -9,26 +10,6 @@ import {
 } from './helpers';
 
 const NOTEBOOK = 'gpudask-panel.ipynb';
-
-/** Choose a theme in the menu, again if the menu was closed before a click. */
-async function chooseTheme(page: Page, name: string): Promise<void> {
-  const items = page.locator('.lm-Menu-item');
-  const clicks = { timeout: 5000 };
-  await expect(async () => {
-    await page.keyboard.press('Escape');
-    await page.keyboard.press('Escape');
-    await page
-      .getByRole('menuitem', { name: 'Settings', exact: true })
-      .click(clicks);
-    await items.filter({ hasText: /^Theme$/ }).hover(clicks);
-    await items.filter({ hasText: name }).first().click(clicks);
-    await expect(page.locator('body')).toHaveAttribute(
-      'data-jp-theme-name',
-      name,
-      { timeout: 10000 }
-    );
-  }).toPass();
-}
 
 test.describe('in a Notebook 7 notebook', () => {
   test.beforeEach(async ({ page, request }) => {

@@ -238,6 +238,30 @@ test('the start dialog', async ({ page, request, tmpPath }) => {
   await expectScreenshots(page, page.locator('.jp-Dialog-content'), 'dialog');
 });
 
+test('the start dialog for eight GPUs fits into 1100x700', async ({
+  page,
+  request,
+  tmpPath
+}) => {
+  await page.setViewportSize({ width: 1100, height: 700 });
+  await playScene(page, { gpus: 8, workers: null });
+  await uploadNotebook(request, `${tmpPath}/analysis.ipynb`);
+  await page.goto();
+  await useFont(page);
+  await page.notebook.openByPath(`${tmpPath}/analysis.ipynb`);
+  await expectIdleKernel(page);
+  await page.sidebar.openTab('jupyter-gpudask-panel');
+  await page.getByRole('button', { name: 'Options…: analysis.ipynb' }).click();
+  const dialog = page.getByRole('dialog');
+  for (const each of [
+    dialog.getByLabel('Runs on'),
+    dialog.locator('.jp-GpuDask-magic'),
+    dialog.getByRole('button', { name: 'Start' })
+  ]) {
+    await expect(each).toBeInViewport({ ratio: 1 });
+  }
+});
+
 plainTest('the panel in Notebook 7', async ({ page }) => {
   await page.setViewportSize(VIEWPORT);
   await playScene(page, SCENES.busy);

@@ -52,3 +52,52 @@ test.describe('with a cluster for each notebook', () => {
     await expect(clusterCard(page).getByText('ready')).toBeVisible();
   });
 });
+
+const LAYOUTS = [
+  {
+    name: 'Mine',
+    plots: {
+      cpu: { mode: 'split-right', ref: null },
+      progress: { mode: 'split-bottom', ref: 'cpu' }
+    }
+  },
+  { name: 'Two', plots: { status: { mode: 'split-right', ref: null } } }
+];
+
+test.describe('with layouts of plots', () => {
+  test.use({
+    mockSettings: {
+      ...galata.DEFAULT_SETTINGS,
+      'jupyter-gpudask:settings': { layouts: LAYOUTS }
+    }
+  });
+
+  test('a change of another setting leaves them as they are', async ({
+    page
+  }, testInfo) => {
+    await page.menu.clickMenuItem('Settings>Settings Editor');
+    const editor = page.getByRole('tabpanel', { name: 'Settings' });
+    await editor.getByRole('tab', { name: 'GPU Dask', exact: true }).click();
+    const form = editor.locator('.jp-SettingsPanel');
+    // The form saves all settings that it shows.
+    const saved = page.waitForRequest(
+      request =>
+        request.method() === 'PUT' &&
+        request.url().includes('jupyter-gpudask:settings')
+    );
+    await form.getByLabel('Show sparklines').uncheck();
+    const settings = JSON.parse((await saved).postDataJSON().raw);
+    expect(settings).toMatchObject({ showSparklines: false, layouts: LAYOUTS });
+    expect(settings.layouts[0].plots).toEqual(LAYOUTS[0].plots);
+    expect(Object.keys(settings.defaultLayout).sort()).toEqual([
+      'gpu-memory',
+      'progress',
+      'task-stream'
+    ]);
+    await form
+      .getByRole('button', { name: 'Add' })
+      .last()
+      .scrollIntoViewIfNeeded();
+    await page.screenshot({ path: testInfo.outputPath('layouts.png') });
+  });
+});

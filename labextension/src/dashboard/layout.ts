@@ -1,0 +1,144 @@
+/**
+ * Layouts of plots: which plots of a cluster are opened together, and where.
+ */
+import { Notification } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { ICluster } from '../model/api';
+import { ILayout, IPlotPlace } from '../model/settings';
+import { fitted } from '../notifications/fitted';
+import { clusterDashboard, IDashboard, IPlot, plotName } from './dashboard';
+
+/** The first page of the dashboard, which is no individual plot. */
+const STATUS = 'status';
+
+/** The layouts that are offered beside those of the settings. */
+export const NAMED_LAYOUTS: { [name: string]: ILayout } = {
+  Workers: {
+    'task-stream': { mode: 'split-right' },
+    'workers-memory': { mode: 'split-bottom', ref: 'task-stream' },
+    progress: { mode: 'split-right', ref: 'workers-memory' }
+  },
+  Status: { status: { mode: 'split-right' } }
+};
+
+/** Without this a notification is only listed behind the bell of the status bar. */
+const SHOWN = { autoClose: 10000 };
+
+/** A dashboard, and where it is placed. */
+export interface IPlacedDashboard {
+  dashboard: IDashboard;
+  mode: NonNullable<IPlotPlace['mode']>;
+  /** The dashboard beside which it is placed, which comes before it; undefined for the notebook. */
+  beside?: IPlacedDashboard;
+}
+
+/** The dashboards of a layout, and what of the layout cannot be shown. */
+export interface IPlacedLayout {
+  dashboards: IPlacedDashboard[];
+  /** The names that no plot has. */
+  unknown: string[];
+  /** The plots beside which another one cannot be placed: it is placed beside the notebook. */
+  misplaced: { plot: string; ref: string }[];
+}
+
+/** The plots of the default layout that a cluster has, in their order. */
+export function favorites(layout: ILayout, plots: IPlot[]): IPlot[] {
+  return Object.keys(layout).flatMap(
+    name => plots.find(plot => plotName(plot.path) === plotName(name)) ?? []
+  );
+}
+
+/**
+ * Place the plots of a layout.
+ *
+ * A plot beside another one that the cluster does not have takes the place of that one.
+ *
+ * @param layout - the layout
+ * @param cluster - the cluster
+ * @param plots - its individual plots
+ */
+export function placeLayout(
+  layout: ILayout,
+  cluster: ICluster,
+  plots: IPlot[]
+): IPlacedLayout {
+  const places = new Map(
+    Object.entries(layout).map(([name, place]) => [plotName(name), place])
+  );
+  const found = new Map<string, IDashboard>(
+    plots.map(plot => [plotName(plot.path), clusterDashboard(cluster, plot)])
+  );
+  found.set(STATUS, clusterDashboard(cluster));
+  const placed = new Map<string, IPlacedDashboard>();
+  const result: IPlacedLayout = { dashboards: [], unknown: [], misplaced: [] };
+
+  const isOnCpu = cluster.engine === 'cpu' && !cluster.joined;
+  const isShown = (name: string): boolean =>
+    found.has(name) && !(isOnCpu && isOfGpus(name));
+
+  /** Place a plot after the one beside which it is; `after` are those that wait for it. */
+  const place = (name: string, after: string[] = []): IPlacedDashboard => {
+    const known = placed.get(name);
+    if (known) {
+      return known;
+    }
+    const { mode = 'split-right', ref } = places.get(name) ?? {};
+    const waiting = [...after, name];
+    let position: Omit<IPlacedDashboard, 'dashboard'> = { mode };
+    const other = ref && plotName(ref);
+    if (other && (waiting.includes(other) || !places.has(other))) {
+      result.misplaced.push({ plot: name, ref: other });
+    } else if (other) {
+      const beside = place(other, waiting);
+      position = isShown(other) ? { mode, beside } : beside;
+    }
+    const dashboard = found.get(name) ?? clusterDashboard(cluster);
+    const entry = { ...position, dashboard };
+    placed.set(name, entry);
+    if (isShown(name)) {
+      result.dashboards.push(entry);
+    } else if (!found.has(name)) {
+      result.unknown.push(name);
+    }
+    return entry;
+  };
+
+  [...places.keys()].forEach(name => place(name));
+  return result;
+}
+
+/** Report what of a layout cannot be shown. */
+export function reportProblems(
+  name: string,
+  { unknown, misplaced }: IPlacedLayout,
+  trans: TranslationBundle
+): void {
+  if (unknown.length > 0) {
+    Notification.warning(
+      fitted([name, unknown.join(', ')], (...names) =>
+        trans.__(
+          'The layout %1 names plots that Dask does not have: %2. Correct it in the settings of GPU Dask.',
+          ...names
+        )
+      ),
+      SHOWN
+    );
+  }
+  misplaced.forEach(({ plot, ref }) =>
+    Notification.warning(
+      fitted([name, plot, ref], (...names) =>
+        trans.__(
+          'The layout %1 cannot place %2 beside %3. Correct it in the settings of GPU Dask.',
+          ...names
+        )
+      ),
+      SHOWN
+    )
+  );
+}
+
+/** Whether a plot is empty on a cluster without GPUs. */
+function isOfGpus(name: string): boolean {
+  return /^(gpu|rmm)-/.test(name);
+}
