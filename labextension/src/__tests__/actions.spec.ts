@@ -274,7 +274,7 @@ describe('a refused start', () => {
     });
     model.subscribe();
     FakeSocket.last.send({
-      gpus: { gpus: [gpu()], reason: '', fix: '' },
+      gpus: { gpus: [gpu()], waiting: [], reason: '', fix: '' },
       clusters: [refused]
     });
     const starting = actions.startWithOptions('kernel-1', 'analysis.ipynb');

@@ -71,7 +71,7 @@ describe('the history', () => {
   }
 
   function receive(history: ISample[]): void {
-    const gpus = { gpus: [gpu()], reason: '', fix: '' };
+    const gpus = { gpus: [gpu()], waiting: [], reason: '', fix: '' };
     FakeSocket.last.send({ gpus, clusters: [cluster()], history });
   }
 

@@ -337,7 +337,7 @@ describe('jupyter-gpudask:status', () => {
     jest.spyOn(gpuDask.current, 'kernelId', 'get').mockReturnValue('kernel-1');
     const subscription = gpuDask.model.subscribe();
     FakeSocket.last.send({
-      gpus: { gpus: [gpu()], reason: '', fix: '' },
+      gpus: { gpus: [gpu()], waiting: [], reason: '', fix: '' },
       clusters: [cluster()]
     });
     expect(item?.isActive?.()).toBe(true);

@@ -101,7 +101,7 @@ describe('the model', () => {
     model.subscribe();
     const one = cluster();
     const two = cluster({ kernel_id: 'kernel-2' });
-    const gpus = { gpus: [gpu()], reason: '', fix: '' };
+    const gpus = { gpus: [gpu()], waiting: [], reason: '', fix: '' };
     FakeSocket.last.send({ gpus, clusters: [one, two] });
     FakeSocket.last.send({
       type: 'changes',

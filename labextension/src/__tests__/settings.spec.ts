@@ -111,7 +111,7 @@ describe('changed settings', () => {
 
   it('hide parts of the panel at once', async () => {
     FakeSocket.last.send({
-      gpus: { gpus: [gpu()], reason: '', fix: '' },
+      gpus: { gpus: [gpu()], waiting: [], reason: '', fix: '' },
       clusters: [cluster()]
     });
     await rendered();
