@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .job_queue import JobQueue
 
 _RETIRE_LIMIT = 5.0
+_RETIRE_LOCALLY_LIMIT = 8.0  # a command is answered within 10
 
 
 class Scaling:
@@ -59,12 +60,30 @@ class Scaling:
         self._stop_adapting()
         if self._jobs is not None or self._capacity is not None:
             await self._retire(len(self._cluster.scheduler.workers) - workers)
+        else:
+            await self._retire_last(workers)
         self._cluster.scale(workers)
         if self._jobs is not None:
             await self._jobs.submit()
 
+    async def _retire_last(self, workers: int) -> None:
+        """Move the results of the workers of this machine beyond the first `workers` to those, and give them up.
+
+        Dask's `scale` means to do so, but passes their names for their addresses: their results would be computed
+        again, and those of `Client.scatter` would be lost.
+        """
+        scheduler = self._cluster.scheduler
+        up = {str(worker.name) for worker in scheduler.workers.values()}
+        surplus = [name for name in self._cluster.worker_spec if str(name) in up][workers:]
+        if surplus:
+            with suppress(TimeoutError):  # what is left is computed again
+                async with asyncio.timeout(_RETIRE_LOCALLY_LIMIT):
+                    await scheduler.retire_workers(names=surplus)
+        for name in surplus:
+            self._cluster.worker_spec.pop(name, None)
+
     async def _retire(self, number: int) -> None:
-        """Move the results of workers that will be closed to the others, which Dask does on this machine only."""
+        """Move the results of workers elsewhere that will be closed to the others."""
         if number <= 0:
             return
         scheduler = self._cluster.scheduler

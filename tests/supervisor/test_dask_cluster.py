@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from distributed import Event, Queue, Variable
+from distributed import Event, Queue, Variable, wait
 from helpers import fake_gpu_environment, wait_until
 
 from jupyter_gpudask.client.connect import connect
@@ -86,6 +86,36 @@ def test_a_cluster_on_gpus_is_scaled_within_those_that_it_holds_and_reports_whic
         await workers_become(cluster, 2)
 
     with_cluster(use, {}, environment=fake_gpu_environment())
+
+
+@pytest.mark.parametrize("gpus", [False, True])
+def test_results_of_workers_that_are_closed_by_scale_are_moved_and_not_computed_again(tmp_path, gpus):
+    def note(number):
+        (tmp_path / f"{number}-{time.monotonic_ns()}").touch()
+        return number
+
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready)
+        try:
+            await workers_become(cluster, 2)
+            addresses = list(await asyncio.to_thread(lambda: client.scheduler_info()["workers"]))
+            futures = [client.submit(note, n, workers=addresses[n % 2], allow_other_workers=True) for n in range(10)]
+            scattered = await asyncio.to_thread(
+                lambda: [client.scatter([address], workers=[address], hash=False)[0] for address in addresses]
+            )
+            await asyncio.to_thread(wait, futures)
+            await cluster.scale(1)
+            await workers_become(cluster, 1)
+            assert await asyncio.to_thread(client.gather, futures) == list(range(10))
+            assert await asyncio.to_thread(client.gather, scattered) == addresses
+            assert len(list(tmp_path.iterdir())) == 10
+        finally:
+            await asyncio.to_thread(client.close, 1)
+
+    if gpus:
+        with_cluster(use, {}, environment=fake_gpu_environment())
+    else:
+        with_cluster(use, {"engine": "cpu", "workers": 2, "threads": 1})
 
 
 def wait_for_file(number, path):

@@ -256,6 +256,7 @@ describe('a refused start', () => {
     );
     const starting = actions.start('kernel-1', 'analysis.ipynb');
     await waitForDialog();
+    await rendered();
     expect(document.body.textContent).toContain(
       'The cluster could not be started'
     );
