@@ -87,7 +87,7 @@ describe('a layout', () => {
     });
   });
 
-  it('has no plots of GPUs on the CPU, and nobody is told', () => {
+  it('leaves plots of GPUs out on the CPU, without a message', () => {
     const { places, unknown } = place(defaultLayout, { engine: 'cpu' });
     expect(places).toEqual([
       'task-stream split-right',

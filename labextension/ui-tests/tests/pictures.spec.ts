@@ -4,7 +4,12 @@
  * The stream is simulated and static. All text uses a font that is installed with the tests.
  */
 import { expect, IJupyterLabPageFixture, test } from '@jupyterlab/galata';
-import { Locator, Page, test as plainTest } from '@playwright/test';
+import {
+  APIRequestContext,
+  Locator,
+  Page,
+  test as plainTest
+} from '@playwright/test';
 import { readFile } from 'fs/promises';
 
 import {
@@ -226,8 +231,11 @@ test('the history', async ({ page }) => {
   await expectScreenshots(page, history, 'history');
 });
 
-test('the start dialog', async ({ page, request, tmpPath }) => {
-  await playScene(page, { gpus: 2, workers: null });
+async function openStartDialog(
+  page: IJupyterLabPageFixture,
+  request: APIRequestContext,
+  tmpPath: string
+): Promise<void> {
   await uploadNotebook(request, `${tmpPath}/analysis.ipynb`);
   await page.goto();
   await useFont(page);
@@ -235,6 +243,11 @@ test('the start dialog', async ({ page, request, tmpPath }) => {
   await expectIdleKernel(page);
   await page.sidebar.openTab('jupyter-gpudask-panel');
   await page.getByRole('button', { name: 'Options…: analysis.ipynb' }).click();
+}
+
+test('the start dialog', async ({ page, request, tmpPath }) => {
+  await playScene(page, { gpus: 2, workers: null });
+  await openStartDialog(page, request, tmpPath);
   await expectScreenshots(page, page.locator('.jp-Dialog-content'), 'dialog');
 });
 
@@ -245,13 +258,7 @@ test('the start dialog for eight GPUs fits into 1100x700', async ({
 }) => {
   await page.setViewportSize({ width: 1100, height: 700 });
   await playScene(page, { gpus: 8, workers: null });
-  await uploadNotebook(request, `${tmpPath}/analysis.ipynb`);
-  await page.goto();
-  await useFont(page);
-  await page.notebook.openByPath(`${tmpPath}/analysis.ipynb`);
-  await expectIdleKernel(page);
-  await page.sidebar.openTab('jupyter-gpudask-panel');
-  await page.getByRole('button', { name: 'Options…: analysis.ipynb' }).click();
+  await openStartDialog(page, request, tmpPath);
   const dialog = page.getByRole('dialog');
   for (const each of [
     dialog.getByLabel('Runs on'),
