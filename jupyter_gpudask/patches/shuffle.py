@@ -1,4 +1,4 @@
-"""Shuffles and rechunks of data on GPUs: by tasks.
+"""Shuffles and rechunks of data on GPUs: by tasks, and with the rows of a dataframe in order.
 
 In Dask's peer-to-peer shuffle the scheduler, which has no GPU, unpickles a cuDF dataframe, and workers write parts of
 arrays to files. dask-cuda also shuffles dataframes by tasks.
@@ -7,12 +7,17 @@ arrays to files. dask-cuda also shuffles dataframes by tasks.
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import dask.config
+import numpy as np
+import pandas as pd
+from dask.dataframe.dispatch import hash_object_dispatch
+from dask.dataframe.shuffle import shuffle_group, shuffle_group_2
 
 from ..inspection.arguments import bind
-from ..inspection.placement import place_of
+from ..inspection.placement import is_type_of_gpu, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,3 +38,78 @@ def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         call.arguments["method"] = dask.config.get("array.rechunk.method", None) or "tasks"
         return original(*call.args, **call.kwargs)
     return original(*args, **kwargs)
+
+
+def groups_in_order(_: Any) -> Any:
+    """What Dask's ``shuffle_group`` is replaced by: the rows of a cuDF dataframe keep their order.
+
+    libcudf's ``partition`` returns the rows of a group in any order, so that ``drop_duplicates(subset=...)`` would keep
+    any of them, and functions of groups would see them in any order.
+    """
+    return _filtered_groups
+
+
+def groups_of_last_stage(_: Any) -> Any:
+    """As `groups_in_order`, for the split after a shuffle in stages."""
+    return _groups_of_last_stage
+
+
+def split_in_order(frame: Any, groups: Any, number: int, *, ignore_index: bool) -> dict[int, Any]:
+    """The rows of each group, in the order of `frame`.
+
+    Parameters
+    ----------
+    frame
+        A dataframe of pandas or cuDF.
+    groups
+        A Series of integers: the group of each row, from 0.
+    number
+        Of the groups.
+    ignore_index
+        Whether the rows of each group are numbered from 0.
+    """
+    codes = groups.to_numpy() if isinstance(groups, pd.Series) else groups.to_cupy()
+    rows = frame.take(np.argsort(codes, kind="stable"))
+    ends = np.cumsum(np.bincount(codes, minlength=number)).tolist()
+    parts = (rows.iloc[begin:end] for begin, end in pairwise([0, *ends]))
+    return {group: part.reset_index(drop=True) if ignore_index else part for group, part in enumerate(parts)}
+
+
+def _filtered_groups(df: Any, _filter: Any, *args: Any) -> Any:
+    """Source: ``SimpleShuffle._shuffle_group`` of ``dask.dataframe.dask_expr``; it runs in a worker."""
+    groups = (_groups if is_type_of_gpu(type(df)) else shuffle_group)(df, *args)
+    return groups if _filter is None else {group: part for group, part in groups.items() if group in _filter}
+
+
+def _groups(  # noqa: PLR0917 - as in Dask
+    frame: Any,
+    columns: Any,
+    stage: int,
+    k: int,
+    npartitions: int,
+    ignore_index: bool,
+    nfinal: int,
+) -> dict[int, Any]:
+    """Source: ``dask.dataframe.shuffle.shuffle_group``."""
+    targets, are_partitions = _targets(frame, columns)
+    if not are_partitions and nfinal and nfinal != npartitions:
+        targets = targets % nfinal
+    groups = (targets % npartitions).astype("int64") // k**stage % k
+    return split_in_order(frame, groups, k, ignore_index=ignore_index)
+
+
+def _groups_of_last_stage(df: Any, cols: Any, ignore_index: bool, nparts: int) -> Any:
+    """Source: ``dask.dataframe.shuffle.shuffle_group_2``; it runs in a worker."""
+    if not is_type_of_gpu(type(df)) or not len(df):
+        return shuffle_group_2(df, cols, ignore_index, nparts)
+    targets, are_partitions = _targets(df, cols)
+    groups = (targets if are_partitions else targets % nparts).astype("int64")
+    return split_in_order(df, groups, int(groups.max()) + 1, ignore_index=ignore_index), df.iloc[:0]
+
+
+def _targets(frame: Any, columns: Any) -> tuple[Any, bool]:
+    """A number for each row, and whether it is the partition to which it goes, or a hash."""
+    columns = [columns] if isinstance(columns, str) else columns
+    if columns and columns[0] == "_partitions":
+        return frame[columns[0]], True
+    return hash_object_dispatch(frame[columns] if columns else frame, index=False), False

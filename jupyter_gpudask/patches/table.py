@@ -21,6 +21,7 @@ _ALL_OF_RAPIDS = {**_DASK, "cudf": ">=26.10,<27", "dask_cudf": ">=26.10,<27"}
 
 _HERE = "jupyter_gpudask.patches"
 _RANDOM = "dask.array.random"
+_SHUFFLE = "dask.dataframe.dask_expr._shuffle"
 _GENERATORS = "jupyter_gpudask.random_numbers"
 
 ARRAY_FUNCTIONS = (
@@ -221,12 +222,14 @@ PATCHES = (
             _code("dask.dataframe.dask_expr.io.records:to_records", "frames.conversions:from_host"),
             _attribute("dask.dataframe:DataFrame.iterrows", "frames.conversions:rows_from_host"),
             _attribute("dask.dataframe:DataFrame.itertuples", "frames.conversions:rows_from_host"),
+            _attribute("dask.dataframe:Series.__iter__", "frames.conversions:rows_from_host"),
             _code("dask.dataframe.io.csv:to_csv", "frames.conversions:write_by_pandas"),
             _code("dask.dataframe.io.hdf:to_hdf", "frames.conversions:write_by_pandas"),
             _code("dask.dataframe.io.sql:to_sql", "frames.conversions:write_by_pandas"),
         ),
         process="kernel",
-        reason="From partitions of cuDF Dask creates a bag of None, no records, and no rows for Python. cuDF's to_csv "
+        reason="From partitions of cuDF Dask creates a bag of None, no records, and no rows for Python; a Series of "
+        "cuDF has no iterator. cuDF's to_csv "
         "writes nine digits of a number, and it has no to_sql.",
         upstream="To file with dask-cudf: 'to_bag and to_records return None': "
         "dask_cudf.from_cudf(df, 2).to_bag().compute() is [None, None]. "
@@ -296,9 +299,11 @@ PATCHES = (
         (
             _attribute("cudf.core.groupby.groupby:_Grouping._handle_label", "frames.groupby:handle_label"),
             _attribute("dask_cudf._expr.groupby:GroupBy.aggregate", "frames.groupby:aggregate"),
+            _attribute("dask_cudf._expr.groupby:SeriesGroupBy.aggregate", "frames.groupby:aggregate_series"),
         ),
         process="kernel",
-        reason="dask_cudf accepts only column names as group keys: df.groupby(df.x > 1) fails.",
+        reason="dask_cudf accepts only column names as group keys: df.groupby(df.x > 1) fails. It has no names of "
+        "results, as in agg(total=('x', 'sum')).",
         upstream="https://github.com/NVIDIA/cudf/issues/9020",
         test="switch/test_frames_as_pandas.py::test_groups_are_made_by_what_is_computed_of_columns",
         requires=_ALL_OF_RAPIDS,
@@ -322,11 +327,15 @@ PATCHES = (
         (
             _code("dask.utils:get_default_shuffle_method", "shuffle:default_shuffle_method"),
             _code("dask.array:rechunk", "shuffle:rechunk"),
+            Change(f"{_SHUFFLE}:SimpleShuffle._shuffle_group", f"{_HERE}.shuffle:groups_in_order", how="value"),
+            Change(f"{_SHUFFLE}:shuffle_group_2", f"{_HERE}.shuffle:groups_of_last_stage", how="value"),
         ),
         process="kernel",
         reason="In the peer-to-peer shuffle the scheduler unpickles cuDF metadata, which creates a CUDA context, and "
-        "the workers write blocks to files.",
-        upstream="https://github.com/NVIDIA/cudf/pull/15469",
+        "the workers write blocks to files. When cuDF splits a dataframe, it changes the order of the rows, so that "
+        "drop_duplicates keeps other rows than the first ones.",
+        upstream="https://github.com/NVIDIA/cudf/pull/15469. To file with cuDF: 'group_split_dispatch should keep the "
+        "order of rows, as for pandas'.",
         test="switch/test_arrays.py::test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses",
         requires=_DASK,
     ),

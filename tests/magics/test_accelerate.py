@@ -112,7 +112,20 @@ def test_a_gpu_is_not_held_if_nothing_was_loaded(run_python, accelerators, tmp_p
     environment = accelerators("cudf.pandas")
     (tmp_path / "cudf" / "pandas.py").write_text("def load_ipython_extension(shell): raise OSError('no libcudf')")
     printed = run_python(script("print(accelerate())", "print(LeaseFolder().read())"), environment).splitlines()
-    assert printed[-1] == "[]"
+    sentence = "cudf.pandas cannot be loaded: no libcudf. Check its installation in a new kernel: import cudf.pandas"
+    assert printed[-2:] == [f"UsageError: {sentence}", "[]"]
+
+
+def test_one_that_cannot_be_loaded_leaves_the_other_on_the_gpu(run_python, accelerators, tmp_path):
+    environment = accelerators("cudf.pandas", "cuml.accel")
+    (tmp_path / "cuml" / "accel.py").write_text("raise ImportError('libcuml.so: cannot open shared object file')")
+    printed = run_python(script("print(accelerate())", "print('sklearn' in sys.modules)"), environment)
+    *_, sentences, is_loaded = printed.splitlines()
+    assert sentences.startswith(
+        "pandas runs on GPU 0 in this kernel, until it is restarted. scikit-learn stays on the CPU"
+    )
+    assert sentences.endswith(", because cuml.accel cannot be loaded: libcuml.so: cannot open shared object file")
+    assert is_loaded == "False"
 
 
 WITHOUT_CUML = "scikit-learn stays on the CPU; to change that, type: %pip install cuml-cu13 and restart the kernel."

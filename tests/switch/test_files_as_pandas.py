@@ -188,3 +188,53 @@ def test_categories_are_an_index_of_pandas():
         names = dd.from_pandas(DATA.astype({"name": "category"}), npartitions=2).name
         assert place_of(names) == "gpu"
         assert set(names.cat.categories) == {"Alice", "Bob", "Eve"}
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: dd.read_parquet(path, filters=[("name", "=", "Bob")]),
+        lambda path: dd.read_parquet(path, filters=[("x", "==", 0.5), ("amount", ">", 10)]),
+        lambda path: dd.read_parquet(path, filters=[("amount", ">", 10)], columns=["name"]),
+        lambda path: dd.read_parquet(path)[lambda frame: (frame.x == 0.5) & (frame.amount > 10)],
+        lambda path: dd.read_parquet(path, filters=[[("x", "==", 0.5), ("amount", "<", 10)], [("amount", "==", 99)]]),
+    ],
+)
+def test_filters_hold_for_each_row(tmp_path, is_partitioned, read):
+    path = str(tmp_path / "files")
+    dd.from_pandas(WHOLE, npartitions=2).to_parquet(path, partition_on=["x"] if is_partitioned else None)
+    expected = read(path).compute(scheduler="sync").sort_values("name")
+    result, found = in_cell(lambda: read(path).compute())
+    assert not found
+    names = list(expected)
+    pd.testing.assert_frame_equal(
+        result.sort_values(names)[names].reset_index(drop=True),
+        expected.sort_values(names).reset_index(drop=True),
+        check_dtype=False,
+        check_categorical=False,
+    )
+
+
+def test_an_index_is_filtered(tmp_path):
+    path = str(tmp_path / "files")
+    dd.from_pandas(WHOLE.set_index("amount"), npartitions=2).to_parquet(path)
+    assert_same(lambda: dd.read_parquet(path, filters=[("amount", ">", 60), ("x", "==", 0.5)]))
+
+
+def test_a_partition_without_rows_is_written_to_directories(tmp_path):
+    def write(name):
+        frame = dd.from_pandas(WHOLE, npartitions=4)
+        frame[frame.amount > 40].to_parquet(str(tmp_path / name), partition_on=["name"], write_metadata_file=True)
+        return dd.read_parquet(str(tmp_path / name)).compute(scheduler="sync").sort_values("amount")
+
+    expected = write("pandas")
+    result, _ = in_cell(lambda: write("cudf"))
+    assert result.amount.tolist() == expected.amount.tolist()
+    assert result.name.tolist() == expected.name.tolist()
+
+
+def test_a_series_is_iterated():
+    frame = dd.from_pandas(WHOLE, npartitions=3)
+    result, _ = in_cell(lambda: [*dd.from_pandas(WHOLE, npartitions=3).name])
+    assert result == [*frame.name]

@@ -146,3 +146,32 @@ def test_the_number_of_partitions_is_not_computed_for_the_order_of_groups(prepar
     frame = prepare(dd.from_pandas(FRAME, npartitions=3))
     with dask.config.set(scheduler=fail):
         assert replaced(frame.groupby("k").x.sum().expr).operand("sort") is True
+
+
+def needs_functions(self, arg, **options):
+    """As the method of dask_cudf, which has no default for the functions."""
+    return _groupby.GroupBy.aggregate(self, arg, **options)
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "compute"),
+    [
+        (groupby.aggregate, lambda groups, agg: agg(groups, total=("x", "sum"), low=pd.NamedAgg("n", "min"))),
+        (groupby.aggregate, lambda groups, agg: agg(groups, a=("n", "max"), split_every=2, b=("x", "mean"))),
+        (groupby.aggregate_series, lambda groups, agg: agg(groups.x, total="sum", count="count")),
+        (groupby.aggregate_series, lambda groups, agg: agg(groups.x, ["sum", "max"])),
+    ],
+)
+def test_results_of_groups_have_the_names_that_they_are_given(wrapper, compute):
+    data = FRAME[["k", "x"]].assign(n=range(len(FRAME)))
+
+    def plain(groups, *args, **options):
+        options.pop("split_every", None)
+        return groups.agg(*args, **options)
+
+    def by_wrapper(groups, *args, **options):
+        return wrapper(needs_functions, groups, *args, **options)
+
+    expected = compute(data.groupby("k"), plain)
+    result = compute(dd.from_pandas(data, npartitions=3).groupby("k"), by_wrapper)
+    pd.testing.assert_frame_equal(result.compute().sort_index(), expected, check_dtype=False)

@@ -99,16 +99,46 @@ def accelerate(shell: InteractiveShell, session: Session) -> Note:
         )
     cluster = session.cluster
     with hold_first_device(gpus, kernel_id(), None if cluster is None else cluster.ready.pid) as gpu:
-        for each in new:
-            extensions.load_extension(each.extension)
-            _report(shell)
-    sentences = [f"{_libraries(installed)} on GPU {gpu.index} in this kernel, until it is restarted."]
+        failures = _load(shell, new)
+    loaded = [each for each in installed if each not in failures]
+    sentences = [f"{_libraries(loaded)} on GPU {gpu.index} in this kernel, until it is restarted."]
+    sentences += [
+        f"{each.library} stays on the CPU, because {each.extension} cannot be loaded: {reason}"
+        for each, reason in failures.items()
+    ]
     sentences += [
         f"{each.library} stays on the CPU; to change that, type: {each.install} and restart the kernel."
         for each in known
         if each not in installed
     ]
     return Note(" ".join(sentences))
+
+
+def _load(shell: InteractiveShell, accelerators: Sequence[_Accelerator]) -> dict[_Accelerator, str]:
+    """Load them, and return the reasons of those that fail, such as a missing library of CUDA.
+
+    Raises
+    ------
+    AccelerationError
+        All of them fail.
+    """
+    extensions = shell.extension_manager
+    assert extensions is not None
+    failures = {}
+    for each in accelerators:
+        try:
+            extensions.load_extension(each.extension)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the notebook goes on without this library
+            failures[each] = (str(error) or type(error).__name__).splitlines()[0]
+        else:
+            _report(shell)
+    if len(failures) == len(accelerators):
+        each, reason = next(iter(failures.items()))
+        raise AccelerationError(
+            f"{each.extension} cannot be loaded: {reason.removesuffix('.')}.",
+            f"Check its installation in a new kernel: import {each.extension}",
+        )
+    return failures
 
 
 def _libraries(accelerators: Sequence[_Accelerator]) -> str:

@@ -28,7 +28,7 @@ def from_host(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
 
 
 def rows_from_host(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``iterrows`` or ``itertuples``; with results on the GPU, it gets pandas partitions."""
+    """As a method that iterates over rows or values; with results on the GPU, it gets pandas partitions."""
     record = current_record()
     if record is None or record.results == "host":  # the results of each partition are converted
         return original(*args, **kwargs)

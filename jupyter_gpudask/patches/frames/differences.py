@@ -49,6 +49,8 @@ def words_of_difference(expression: Any) -> str:
 def words_of_method(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """As `words_of_difference`, for a call of a method; the first argument is its dataframe or Series."""
     rule = _OF_METHODS.get(name)
+    if rule is _variance and kwargs.get("axis") in (1, "columns") and kwargs.get("ddof", 1) > 1:
+        return "cuDF has variances of rows with fewer values than ddof"
     named = sorted(kwargs, key=lambda keyword: _POSITIONS.get(keyword, len(_POSITIONS)))
     return rule(args[0], [*args[1:], *(kwargs[keyword] for keyword in named)]) if rule else ""
 
@@ -65,6 +67,8 @@ def _accessor(expression: Any) -> str:
     arguments = _arguments(expression)
     if expression.attr == "replace" and any(isinstance(arg, dict) for arg in arguments):
         return "cuDF's str.replace accepts no dictionary"
+    if (expression.accessor, expression.attr) == ("str", "wrap"):
+        return "cuDF's str.wrap does not break words"
     if any(isinstance(arg, re.Pattern) for arg in arguments):
         return "cuDF ignores the flags of a compiled pattern"
     return ""

@@ -8,13 +8,23 @@ squares to the partitions that it is given.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Expr
-from dask.dataframe.dask_expr._groupby import GroupbyAggregation, GroupByApply, GroupByBase, Head, Prod, Sum
+from dask.dataframe.dask_expr._groupby import (
+    GroupbyAggregation,
+    GroupByApply,
+    GroupByBase,
+    Head,
+    Prod,
+    SeriesGroupBy,
+    Sum,
+)
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
+from pandas.core.apply import reconstruct_func, validate_func_kwargs  # type: ignore[import-not-found]
 
 from ...fallback.missing import words_of_lack
 from ...fallback.values import frame_to_gpu
@@ -36,6 +46,8 @@ def handle_label(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
 def aggregate(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As dask_cudf's method; computed keys, and what dask_cudf refuses, are aggregated by Dask's own method."""
     __tracebackhide__ = True
+    if len(args) == 1 and "arg" not in kwargs:
+        return _aggregate_by_names(partial(aggregate, original), args[0], kwargs)
     keys = getattr(bind(original, args, kwargs).arguments["self"], "by", ())
     if any(isinstance(key, Expr) for key in keys):
         kwargs["fused"] = False
@@ -45,6 +57,33 @@ def aggregate(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
         if not words_of_lack(error) or kwargs.get("fused") is False:
             raise
     return original(*args, **{**kwargs, "fused": False})
+
+
+def aggregate_series(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As dask_cudf's method of one column, which has no names of results, as in ``agg(total="sum")``."""
+    __tracebackhide__ = True
+    if len(args) == 1 and "arg" not in kwargs:
+        return _aggregate_by_names(original, args[0], kwargs)
+    return original(*args, **kwargs)
+
+
+_OPTIONS_OF_AGGREGATE = ("shuffle_method", "split_every", "split_out")
+
+
+def _aggregate_by_names(method: Callable[..., Any], grouped: Any, kwargs: dict[str, Any]) -> Any:
+    """``agg(total=("x", "sum"))`` or ``x.agg(total="sum")``. Source: ``GroupBy.aggregate`` of Dask."""
+    __tracebackhide__ = True
+    options = {name: value for name, value in kwargs.items() if name in _OPTIONS_OF_AGGREGATE}
+    named = {name: value for name, value in kwargs.items() if name not in _OPTIONS_OF_AGGREGATE}
+    if isinstance(grouped, SeriesGroupBy):
+        (names, functions), order = validate_func_kwargs(named), None
+    else:
+        _, functions, names, order = reconstruct_func(None, **named)
+    result = method(grouped, functions, **options)
+    if order is not None:
+        result = result.iloc[:, order]
+    result.columns = names
+    return result
 
 
 class SharedCopy(Elemwise):

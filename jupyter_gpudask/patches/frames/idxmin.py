@@ -55,7 +55,7 @@ def find_extremes(
         label, value = _find_extreme(block, fn, skipna)
         return pd.DataFrame({"idx": [label], "value": [value]})
     if numeric_only:
-        block = block.select_dtypes(include=["number", "bool"])
+        block = block[[name for name in block.columns if getattr(block[name].dtype, "kind", "O") in "biufc"]]
     found = {name: _find_extreme(block[name], fn, skipna) for name in block.columns}
     labels, values = zip(*found.values(), strict=True) if found else ((), ())
     return pd.DataFrame({"idx": labels, "value": values}, index=list(found))

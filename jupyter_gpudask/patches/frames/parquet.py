@@ -7,6 +7,8 @@ file, pandas from 0. It reads columns that pandas has written as categories as t
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,6 +53,57 @@ def with_categories(frame: Any, names: Sequence[Any] | None) -> Any:
     """`frame` with categories in these columns, as in the metadata that Dask makes for it."""
     texts = [name for name in names or () if name in frame.columns and str(frame[name].dtype) != "category"]
     return frame.astype(dict.fromkeys(texts, "category")) if texts else frame
+
+
+def columns_of_filters(filters: Any) -> list[Any]:
+    """The names of the columns that filters of ``read_parquet`` compare."""
+    return sorted({name for clause in _alternatives(filters) for name, _, _ in clause})
+
+
+def filtered(frame: Any, filters: Any) -> Any:
+    """The rows of `frame` for which filters of ``read_parquet`` hold; rows of a default index are numbered from 0.
+
+    cuDF 26.10 returns all rows, with a warning in the worker, if a filter names an index or a column that directories
+    stand for, or has the operator ``=``.
+
+    Parameters
+    ----------
+    frame
+        Of cuDF or pandas.
+    filters
+        Tuples of column, operator and value; all of a list hold, or of a list of lists all of one.
+    """
+    names = columns_of_filters(filters)
+    table = frame.reset_index() if set(names) - set(frame.columns) else frame
+    holds = reduce(or_, (_all_hold(table, clause) for clause in _alternatives(filters)))
+    if table is not frame:
+        return table[holds].set_index(list(frame.index.names))
+    rows = frame[holds]
+    is_numbered = type(frame.index).__name__ == "RangeIndex" and frame.index.name is None
+    return rows.reset_index(drop=True) if is_numbered else rows
+
+
+def _alternatives(filters: Any) -> list[list[tuple[Any, str, Any]]]:
+    return filters if isinstance(filters[0], list) else [filters]
+
+
+def _all_hold(table: Any, clause: Sequence[tuple[Any, str, Any]]) -> Any:
+    return reduce(and_, (_holds(table[name], comparison, value) for name, comparison, value in clause))
+
+
+def _holds(column: Any, comparison: str, value: Any) -> Any:
+    """Whether each value compares so; a missing one does not."""
+    if comparison in ("in", "not in"):
+        found = column.isin(list(value))
+        return found if comparison == "in" else ~found
+    if comparison in ("is", "is not"):
+        return column.isna() if comparison == "is" else ~column.isna()
+    if str(column.dtype) == "category":
+        column = column.astype(column.cat.categories.dtype)
+    return _COMPARISONS[comparison](column, value).fillna(value=False)
+
+
+_COMPARISONS = {"=": eq, "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def without_dictionaries(schema: Any) -> Any:

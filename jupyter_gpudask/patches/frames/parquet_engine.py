@@ -9,7 +9,14 @@ import cupy
 import pyarrow.parquet
 from dask_cudf._legacy.io.parquet import CudfEngine
 
-from .parquet import numbered_as_pandas, rows_of_file, with_categories, without_dictionaries
+from .parquet import (
+    columns_of_filters,
+    filtered,
+    numbered_as_pandas,
+    rows_of_file,
+    with_categories,
+    without_dictionaries,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +41,43 @@ class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
         if len(several) == 1 and several[0][1] in (None, [None]):
             return frame
         return numbered_as_pandas(frame, lambda: _rows_of(fs, several), concatenated=_concatenated)
+
+    @classmethod
+    def _read_paths(
+        cls,
+        paths: Any,
+        fs: Any,
+        columns: Any = None,
+        filters: Any = None,
+        partitions: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """As the method of dask_cudf, with filters for indexes and for columns of directories, too."""
+        if not filters:
+            return super()._read_paths(paths, fs, columns=columns, partitions=partitions, **kwargs)
+        of_directories = {part.name for part in partitions or ()}
+        compared = [name for name in columns_of_filters(filters) if name not in of_directories]
+        needed = columns and [*columns, *(name for name in compared if name not in columns)]
+        frame = super()._read_paths(paths, fs, columns=needed, partitions=partitions, **kwargs)
+        rows = filtered(frame, filters)
+        if not columns:
+            return rows
+        added = [name for name in compared if name not in columns and name in rows.columns]
+        return rows.drop(columns=added) if added else rows
+
+    @staticmethod
+    def write_partition(
+        df: Any, path: Any, fs: Any, filename: Any, partition_on: Any, *args: Any, **options: Any
+    ) -> Any:
+        """As the method of dask_cudf, which fails to write a partition without rows to directories."""
+        if partition_on and not len(df):
+            return []
+        return CudfEngine.write_partition(df, path, fs, filename, partition_on, *args, **options)
+
+    @staticmethod
+    def write_metadata(parts: Any, *args: Any, **kwargs: Any) -> Any:
+        """As the method of dask_cudf; of partitions that were not written there is none."""
+        return CudfEngine.write_metadata([part for part in parts or () if part], *args, **kwargs)
 
 
 def _rows_of(fs: Any, pieces: Sequence[Any]) -> list[range]:

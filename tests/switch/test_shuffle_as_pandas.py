@@ -1,0 +1,76 @@
+"""Shuffles of dataframes keep the order of rows, as with pandas. Here cuDF is a subclass of pandas."""
+
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from cudf_stand_in import Frame
+from dask.dataframe.dask_expr import _shuffle
+from dask.dataframe.dispatch import group_split_dispatch
+from dask.dataframe.shuffle import shuffle_group
+
+from jupyter_gpudask.patches.shuffle import split_in_order
+
+pytestmark = pytest.mark.usefixtures("cudf_stand_in")
+
+DATA = pd.DataFrame(np.random.default_rng(1).integers(0, 20, (900, 3)), columns=["x", "y", "z"])
+
+
+@pytest.fixture
+def splits_in_any_order():
+    """Let the stand-in split as libcudf, whose `partition` returns the rows of a group in any order."""
+    generator = np.random.default_rng(0)
+
+    def split(frame, groups, number, ignore_index=False):
+        parts = split_in_order(frame, groups, number, ignore_index=ignore_index)
+        return {group: part.iloc[generator.permutation(len(part))] for group, part in parts.items()}
+
+    group_split_dispatch.register(Frame, split)
+    yield
+    group_split_dispatch.register(Frame, group_split_dispatch.dispatch(pd.DataFrame))
+
+
+def first_rows(**options):
+    frame = dd.from_pandas(DATA, npartitions=40)
+    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    # Partitions that are joined before the shuffle hold several rows with the same values.
+    with dask.config.set({"dataframe.shuffle.method": "tasks", "scheduler": "sync"}):
+        return pd.DataFrame(on_gpu.drop_duplicates(subset=["x", "z"], **options).compute()).sort_index()
+
+
+@pytest.mark.usefixtures("splits_in_any_order")
+def test_without_the_patch_other_rows_are_kept(monkeypatch):
+    monkeypatch.setattr(
+        _shuffle.SimpleShuffle, "_shuffle_group", staticmethod(lambda x, _, *args: shuffle_group(x, *args))
+    )
+    assert not first_rows(split_out=10).equals(DATA.drop_duplicates(subset=["x", "z"]))
+
+
+@pytest.mark.usefixtures("splits_in_any_order")
+@pytest.mark.parametrize("keep", ["first", "last"])
+@pytest.mark.parametrize("number", [3, 10, 40])
+def test_the_first_or_last_of_equal_rows_is_kept(keep, number):
+    expected = DATA.drop_duplicates(subset=["x", "z"], keep=keep)
+    pd.testing.assert_frame_equal(first_rows(split_out=number, keep=keep), expected, check_dtype=False)
+
+
+@pytest.mark.usefixtures("splits_in_any_order")
+@pytest.mark.parametrize("max_branch", [2, 32])
+def test_rows_of_a_group_keep_their_order_through_all_stages(max_branch):
+    frame = dd.from_pandas(DATA, npartitions=8)
+    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    for target in (5, 8, 11):
+        options = {"npartitions": target, "shuffle_method": "tasks", "max_branch": max_branch}
+        shuffled = on_gpu.shuffle("x", **options).compute(scheduler="sync")
+        for _, rows in pd.DataFrame(shuffled).groupby("x"):
+            assert rows.index.is_monotonic_increasing
+        pd.testing.assert_frame_equal(pd.DataFrame(shuffled).sort_index(), DATA, check_dtype=False)
+
+
+@pytest.mark.parametrize("ignore_index", [True, False])
+def test_a_split_has_all_groups_in_order(ignore_index):
+    frame = pd.DataFrame({"a": [5, 6, 7, 8]}, index=[3, 2, 1, 0])
+    groups = split_in_order(frame, pd.Series([2, 0, 2, 0]), 4, ignore_index=ignore_index)
+    assert [part.a.tolist() for part in groups.values()] == [[6, 8], [], [5, 7], []]
+    assert groups[2].index.tolist() == ([0, 1] if ignore_index else [3, 1])
