@@ -32,7 +32,18 @@ def errors_page(section: str, reason: str) -> str:
         anchor: len(text)
         for texts in searched
         for anchor, text in texts.items()
-        if re.fullmatch(".*".join(map(re.escape, text.split(_VALUE))), reason, re.DOTALL)
+        if re.fullmatch(_pattern(text), reason, re.DOTALL)
     }
     anchor = max(found, key=found.__getitem__) if found else section if known else ""
     return f"errors.md#{anchor}" if anchor else "errors.md"
+
+
+def _pattern(text: str) -> str:
+    """What a text matches with values; as each value but the last is as short as possible, nothing is tried twice."""
+    import re
+
+    first, *others = map(re.escape, text.split(_VALUE))
+    if not others:
+        return first
+    *middle, last = others
+    return first + "".join(f"(?>.*?{part})" for part in middle) + ".*" + last

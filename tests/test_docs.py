@@ -348,3 +348,11 @@ def test_an_error_with_a_sentence_that_the_page_does_not_have_leads_to_its_secti
 def test_an_error_of_no_class_of_its_own_is_found_by_its_sentence():
     assert errors_page("gpudaskerror", "The cluster is still starting.") == "errors.md#the-cluster-is-still-starting"
     assert errors_page("gpudaskerror", "The moon is full.") == "errors.md"
+
+
+@pytest.mark.timeout(60)
+def test_the_row_of_a_long_reason_is_found_in_a_moment():
+    words = "x of 7 workers were up after 3 s: does not start: refuses the job, " * 2000
+    for section in json.loads(error_anchors.TABLE.read_text()):
+        errors_page(section, words)
+    assert errors_page("clusterstarterror", f"The cluster did not start: OSError: {words}.").endswith("did-not-start")
