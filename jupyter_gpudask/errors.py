@@ -6,6 +6,7 @@ from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from .error_anchors import errors_page
 from .installation import documentation, pip_install
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class GpuDaskError(Exception):
 
     @property
     def address(self) -> str:
-        """Where this class is documented, the last line of the error in a notebook; empty without an address."""
-        return documentation(f"errors.md#{type(self).__name__.lower()}")
+        """Where the sentence is documented, the last line of the error in a notebook; empty without an address."""
+        return documentation(errors_page(type(self).__name__.lower(), self.reason))
 
 
 class SpecError(GpuDaskError):

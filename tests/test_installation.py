@@ -54,6 +54,7 @@ shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "jupyter_gpudask")
 print(NoClusterError().address)
 print(shell.run_cell("%gpudask scale 2", silent=True).error_in_exec)
+print(shell.run_cell("%gpudask start --gpu 2", silent=True).error_in_exec)
 print(*MixedBackendsError("x", "y", movable=True)._render_traceback_()[-1:])
 """
 
@@ -69,7 +70,7 @@ WEBSITE = {"JUPYTER_GPUDASK_DOCUMENTATION": "https://docs.example.org/gpudask/"}
         ("git+https://example.org/it.git", WEBSITE, "https://docs.example.org/gpudask/errors.html"),
     ],
 )
-def test_the_last_line_of_an_error_in_a_notebook_is_the_address_of_its_section(
+def test_the_last_line_of_an_error_in_a_notebook_is_the_address_of_its_sentence(
     tmp_path, run_python, repository, variables, page
 ):
     folder = tmp_path / "jupyter_gpudask-0.1.0.dist-info"
@@ -78,10 +79,18 @@ def test_the_last_line_of_an_error_in_a_notebook_is_the_address_of_its_section(
     (folder / "METADATA").write_text(f"Metadata-Version: 2.4\nName: jupyter_gpudask\nVersion: 0.1.0\n{url}")
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}){LINKED}"
     printed = run_python(script, os.environ | variables).splitlines()
-    assert printed[0] == (f"{page}#noclustererror" if page else "")
-    assert printed[1] == "This kernel has no cluster. Type: %gpudask start"
-    assert (printed[2] == f"{page}#noclustererror") == bool(page)
-    assert (printed[-1] == f"{page}#mixedbackendserror") == bool(page)
+    no_cluster, unknown, mixed = (
+        [f"{page}#{anchor}"] if page else []
+        for anchor in ("this-kernel-has-no-cluster", "unrecognized-arguments", "is-on-the-cpu-and-on")
+    )
+    assert printed[:-1] == [
+        *(no_cluster or [""]),
+        "This kernel has no cluster. Type: %gpudask start",
+        *no_cluster,
+        "Unrecognized arguments: --gpu 2. Did you mean --gpus? Type %gpudask? for help.",
+        *unknown,
+    ]
+    assert (printed[-1:] == mixed) == bool(page)
 
 
 LACKING = """

@@ -11,9 +11,10 @@ import jupyter_gpudask
 ROOT = Path(jupyter_gpudask.__file__).parent
 
 # Who may import whom. Everybody may import COMMON.
-COMMON = {"errors", "quantities", "installation"}
+COMMON = {"errors", "error_anchors", "quantities", "installation"}
 ALLOWED = {
     "installation": set(),
+    "error_anchors": set(),
     "quantities": set(),
     "errors": set(),
     # In every process.
@@ -73,6 +74,7 @@ ONLY = {
 LIGHT = [
     "__init__.py",
     "errors.py",
+    "error_anchors.py",
     "installation.py",
     "quantities.py",
     "magics/__init__.py",

@@ -8,10 +8,10 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Literal, NoReturn
 
-from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
 
 from .declarations import CELL_OPTIONS, COMMANDS, CONNECT_OPTIONS
+from .usage_error import usage_error
 
 _MAX_WORKERS = 256
 
@@ -88,7 +88,7 @@ class _Parser(MagicArgumentParser):
         suggestion = f" Did you mean {meant}?" if meant else ""
         if meant:
             message = message.partition(" (choose from")[0]
-        raise UsageError(f"{message[:1].upper()}{message[1:]}.{suggestion} Type {self.prog}? for help.")
+        raise usage_error(f"{message[:1].upper()}{message[1:]}.{suggestion} Type {self.prog}? for help.")
 
 
 def parse_line(line: str) -> LineArguments:
@@ -128,11 +128,11 @@ def _parse_command(line: str) -> LineArguments:
     number, maximum = _numbers_of_workers(command, given.pop("numbers"))
     release = _names(given.pop("release"))
     if command != "held" and release:
-        raise UsageError(
+        raise usage_error(
             f"%gpudask {command} does not take --release. Type: %gpudask held --release {','.join(release)}"
         )
     if given and command not in ("start", "restart"):
-        raise UsageError(f"%gpudask {command} does not take options of a cluster. Use them with %gpudask start.")
+        raise usage_error(f"%gpudask {command} does not take options of a cluster. Use them with %gpudask start.")
     return LineArguments(command, _completed(given), lines, number, release=release, maximum=maximum)
 
 
@@ -140,17 +140,18 @@ def _numbers_of_workers(command: str, numbers: list[int]) -> tuple[int | None, i
     """The numbers of ``scale`` and ``adapt``, which no other command takes."""
     wanted = {"scale": 1, "adapt": 2}.get(command, 0)
     if numbers and not wanted:
-        raise UsageError(f"%gpudask {command} does not take a number. Leave it out.")
+        raise usage_error(f"%gpudask {command} does not take a number. Leave it out.")
     if len(numbers) != wanted:
         if command == "scale":
-            what = "The command scale takes one number." if numbers else "The number of workers is missing."
-            raise UsageError(f"{what} Type: %gpudask scale 2")
-        raise UsageError("Give the smallest and the largest number of workers. Type: %gpudask adapt 1 4")
+            if numbers:
+                raise usage_error("The command scale takes one number. Type: %gpudask scale 2")
+            raise usage_error("The number of workers is missing. Type: %gpudask scale 2")
+        raise usage_error("Give the smallest and the largest number of workers. Type: %gpudask adapt 1 4")
     for number in numbers:
         if not 1 <= number <= _MAX_WORKERS:
-            raise UsageError(f"{number} workers are not possible. Give a number from 1 to {_MAX_WORKERS}.")
+            raise usage_error(f"{number} workers are not possible. Give a number from 1 to {_MAX_WORKERS}.")
     if sorted(numbers) != numbers:
-        raise UsageError(f"{numbers[0]} is more than {numbers[1]}. Type: %gpudask adapt {numbers[1]} {numbers[0]}")
+        raise usage_error(f"{numbers[0]} is more than {numbers[1]}. Type: %gpudask adapt {numbers[1]} {numbers[0]}")
     return (*numbers, None, None)[0], (*numbers, None, None)[1]
 
 
@@ -182,7 +183,7 @@ def _parse_connect(line: str) -> LineArguments:
     given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
     command = given.pop("command")
     if {"address", "scheduler_file"} <= given.keys():
-        raise UsageError("Give an address or --scheduler-file. Type: %gpudask connect tcp://HOST:8786")
+        raise usage_error("Give an address or --scheduler-file. Type: %gpudask connect tcp://HOST:8786")
     return LineArguments(command, given, lines=0, number=None)
 
 
@@ -206,7 +207,7 @@ def parse_cell(line: str) -> CellArguments:
     given = _parsed(parser, line)
     for other in ("report", "profile"):
         if given["compare"] and given[other]:
-            raise UsageError(f"--compare and --{other} are mutually exclusive. Leave one of them out.")
+            raise usage_error(f"--compare and --{other} are mutually exclusive. Leave one of them out.")
     move = _names(given.pop("move") or "")
     return CellArguments(**given, move=move)
 
@@ -222,15 +223,15 @@ def check_on_options(line: str) -> None:
     parsed = parse_cell(line)
     if parsed.compare or parsed.report is not None:
         option = "--compare" if parsed.compare else "--report"
-        raise UsageError(f"%gpudask on does not take {option}. Use it in a cell: %%gpudask {option}")
+        raise usage_error(f"%gpudask on does not take {option}. Use it in a cell: %%gpudask {option}")
     if parsed.move not in ((), ("all",)):
         names = ",".join(parsed.move)
-        raise UsageError(f"%gpudask on does not take --move {names}, because not every cell has them. Use --move all")
+        raise usage_error(f"%gpudask on does not take --move {names}, because not every cell has them. Use --move all")
 
 
 def _parsed(parser: _Parser, line: str) -> dict[str, Any]:
     try:
         words = shlex.split(line)
     except ValueError as error:
-        raise UsageError(f"The line cannot be parsed: {error}. Close the quotation mark, or escape it.") from None
+        raise usage_error(f"The line cannot be parsed: {error}. Close the quotation mark, or escape it.") from None
     return parser.parse(words)

@@ -25,6 +25,7 @@ from .compare.run import compare_runs
 from .completion import make_matcher
 from .help import cell_help, commands_help, start_help
 from .settings import MagicsSettings
+from .usage_error import usage_error
 from .views.base import Note, View
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class GpuDaskMagics(Magics):
         """
         # Only for cells that `CellTransformer` has not rewritten: in an exported script, or run by other code.
         if parse_cell(line).compare:
-            raise UsageError("--compare works only in a cell of a notebook or of IPython. Leave it out.")
+            raise usage_error("--compare works only in a cell of a notebook or of IPython. Leave it out.")
         with ExitStack() as stack:
             with _as_usage_errors():
                 stack.enter_context(self._cell_context(parse_cell(line), self._shell.transform_cell(cell)))

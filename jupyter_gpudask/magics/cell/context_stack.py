@@ -6,7 +6,7 @@ import threading
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
-from IPython.core.error import UsageError
+from ..usage_error import usage_error
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
@@ -47,7 +47,7 @@ class CellContextStack:
     def enter(self, context: AbstractContextManager[None]) -> None:
         """Enter `context`, and leave it when the running cell ends."""
         if not self._running:
-            raise UsageError("No cell is running. Use %%gpudask as the first line of a cell.")
+            raise usage_error("No cell is running. Use %%gpudask as the first line of a cell.")
         self._running[-1].enter_context(context)
 
     def _begin(self) -> None:

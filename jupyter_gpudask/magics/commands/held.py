@@ -6,9 +6,8 @@ import gc
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.error import UsageError
-
 from ...quantities import format_bytes
+from ..usage_error import usage_error
 from ..views.base import View, format_table, html_table
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def held(shell: InteractiveShell, session: Session, release: Sequence[str]) -> H
     variables = shell.user_ns
     missing = [name for name in release if name not in _listed(variables)]
     if missing:
-        raise UsageError(f"There is no variable {missing[0]}. Type %gpudask held for those that hold results.")
+        raise usage_error(f"There is no variable {missing[0]}. Type %gpudask held for those that hold results.")
     if release:
         before = set(cluster.client.futures)
         for name in release:
