@@ -379,3 +379,9 @@ def test_what_cudf_cannot_hold_stays_on_the_host(compute):
             result = results_to_host(compute(dd.from_pandas(MIXED, npartitions=2)).compute())
     result, expected = (pd.DataFrame(each).astype(str).to_numpy().tolist() for each in (result, expected))
     assert result == expected
+
+
+def test_a_dataframe_is_no_index():
+    with switched_to("cupy", "cudf"), pytest.raises(NotImplementedError, match="multi-indexes"):
+        frame = dd.from_pandas(HOURS, npartitions=2)
+        frame.set_index(frame)

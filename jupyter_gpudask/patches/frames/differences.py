@@ -250,6 +250,8 @@ def _sorted_by(owner: Any, arguments: list[Any]) -> str:
     """As `_sorted_by_categories`, before Dask computes divisions for the expression."""
     given: Any = arguments[0] if arguments else None
     keys = given if isinstance(given, list) else [given]
+    if any(getattr(key, "ndim", 1) > 1 for key in keys):
+        return ""  # Dask refuses a dataframe as the key
     dtypes = [key.dtype if hasattr(key, "expr") else owner._meta.dtypes.get(key) for key in keys]  # noqa: SLF001
     by_categories = any(str(dtype) == "category" for dtype in dtypes)
     return _NO_DIVISIONS if by_categories and owner.npartitions > 1 else ""
