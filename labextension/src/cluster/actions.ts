@@ -176,9 +176,14 @@ export class ClusterActions {
     );
   }
 
-  /** Open the plots of the setting `defaultLayout`. */
+  /** Open the plots as they were arranged when they were closed, or else those of the setting `defaultLayout`. */
   async openPlots(cluster: ICluster, views: IDashboardViews): Promise<void> {
     await this._withPlots(cluster, plots => {
+      const kept = views.keptLayout(cluster);
+      if (kept) {
+        const { dashboards } = placeLayout(kept, cluster, plots);
+        return views.openLayout(cluster, dashboards);
+      }
       const [first] = this._layouts(cluster, plots, views);
       return first.open();
     });

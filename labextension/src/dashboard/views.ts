@@ -1,14 +1,20 @@
 /**
  * How dashboards are opened: in tabs of JupyterLab, or in pages of the browser.
  */
-import { JupyterFrontEnd } from '@jupyterlab/application';
+import { ILabShell, JupyterFrontEnd } from '@jupyterlab/application';
 import { WidgetTracker } from '@jupyterlab/apputils';
 import { DockLayout, Widget } from '@lumino/widgets';
 
 import { ICluster } from '../model/api';
+import { ILayout } from '../model/settings';
 import { hasKernel } from '../notebook/currentKernel';
 import { IGpuDask } from '../tokens';
-import { clusterDashboard, dashboardUrl, IDashboard } from './dashboard';
+import {
+  clusterDashboard,
+  dashboardUrl,
+  IDashboard,
+  plotName
+} from './dashboard';
 import type { IPlacedDashboard } from './layout';
 import type { DashboardTab } from './tab';
 
@@ -20,6 +26,8 @@ export interface IDashboardViews {
   open(dashboard: IDashboard): unknown;
   /** Open dashboards of a cluster where a layout places them. */
   openLayout(cluster: ICluster, placed: IPlacedDashboard[]): unknown;
+  /** How the dashboards of a cluster were arranged when they were closed together. */
+  keptLayout(cluster: ICluster): ILayout | undefined;
 }
 
 /** Where a tab is added. */
@@ -39,7 +47,8 @@ export class DashboardTabs implements IDashboardViews {
   constructor(
     private readonly _gpuDask: IGpuDask,
     private readonly _shell: JupyterFrontEnd.IShell,
-    private readonly _baseUrl: string
+    private readonly _baseUrl: string,
+    private readonly _labShell: ILabShell | null = null
   ) {}
 
   async open(dashboard: IDashboard): Promise<void> {
@@ -51,7 +60,7 @@ export class DashboardTabs implements IDashboardViews {
     cluster: ICluster,
     placed: IPlacedDashboard[]
   ): Promise<void> {
-    const notebook = this._notebookOf(cluster);
+    const notebook = this._widgetOf(cluster.kernel_id);
     const isShown = ({ dashboard, mode }: IPlacedDashboard): boolean => {
       const tab = this._find(dashboard);
       return tab?.isVisible || (tab !== undefined && mode.startsWith('tab'));
@@ -74,6 +83,30 @@ export class DashboardTabs implements IDashboardViews {
     }
   }
 
+  keptLayout({ notebooks, kernel_id: id }: ICluster): ILayout | undefined {
+    const kept = this._kept.get(notebooks.at(0) ?? id);
+    return kept && Object.keys(kept).length > 0 ? kept : undefined;
+  }
+
+  /** Close all dashboards, and keep how those of each cluster were arranged. */
+  async closeAll(): Promise<void> {
+    const { arrangementOf } = await import('./arrangement');
+    const area = this._labShell?.saveLayout().mainArea?.dock?.main;
+    const tabs = this.tracker.filter(() => true);
+    for (const { dashboard } of tabs) {
+      const { kernelId, notebooks = [] } = dashboard;
+      const nameOf = (widget: Widget): string | undefined => {
+        const shown = tabs.find(tab => tab === widget)?.dashboard;
+        return shown?.kernelId === kernelId
+          ? plotName(shown.plot?.path ?? 'status')
+          : undefined;
+      };
+      const layout = arrangementOf(area, nameOf, this._widgetOf(kernelId));
+      this._kept.set(notebooks.at(0) ?? kernelId, layout);
+    }
+    tabs.forEach(tab => tab.close());
+  }
+
   private _find({ kernelId, plot }: IDashboard): DashboardTab | undefined {
     return this.tracker.find(
       ({ dashboard: shown }) =>
@@ -93,12 +126,15 @@ export class DashboardTabs implements IDashboardViews {
     return tab;
   }
 
-  /** The notebook or console of a cluster. */
-  private _notebookOf({ kernel_id: id }: ICluster): Widget | undefined {
+  /** The notebook or console of a kernel. */
+  private _widgetOf(kernelId: string): Widget | undefined {
     return [...this._shell.widgets('main')].find(widget =>
-      hasKernel(widget, id)
+      hasKernel(widget, kernelId)
     );
   }
+
+  /** By the path of the notebook, whose next cluster may belong to another kernel. */
+  private readonly _kept = new Map<string, ILayout>();
 }
 
 /** Opens dashboards in pages of the browser, for an application that shows one document in a page. */
@@ -116,5 +152,9 @@ export class DashboardPages implements IDashboardViews {
   /** Open the whole dashboard: each plot would be a page of its own. */
   openLayout(cluster: ICluster): void {
     this.open(clusterDashboard(cluster));
+  }
+
+  keptLayout(): undefined {
+    return undefined;
   }
 }

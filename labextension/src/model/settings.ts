@@ -36,6 +36,8 @@ export interface ISettings {
   showProcesses: boolean;
   showWorkers: boolean;
   showStatusBar: boolean;
+  /** The charts that the history does not show, by group and metric: "gpus-busy". */
+  hiddenCharts: string[];
   autostart: boolean;
   notifications: boolean;
   /** Whether a notification of the desktop is shown for a long cell that ends while the page is hidden. */
@@ -60,6 +62,7 @@ const DEFAULTS: ISettings = {
   showProcesses: true,
   showWorkers: true,
   showStatusBar: true,
+  hiddenCharts: [],
   autostart: false,
   notifications: true,
   desktopNotifications: false,
@@ -75,6 +78,7 @@ const DEFAULTS: ISettings = {
 interface ISource {
   composite: object;
   changed: ISignal<unknown, void>;
+  set(key: string, value: string[]): Promise<void>;
 }
 
 /**
@@ -94,8 +98,16 @@ export class Settings {
     return this._ready.promise;
   }
 
+  /** Change the setting of the user. */
+  hideCharts(hiddenCharts: string[]): void {
+    this._value = { ...this._value, hiddenCharts };
+    this._changed.emit();
+    void this._source?.set('hiddenCharts', hiddenCharts);
+  }
+
   /** Take the settings of the registry, now and when they change. */
   follow(source: ISource): void {
+    this._source = source;
     const update = (): void => {
       this._value = { ...DEFAULTS, ...source.composite };
       this._changed.emit();
@@ -107,5 +119,6 @@ export class Settings {
 
   private _changed = new Signal<this, void>(this);
   private _ready = new PromiseDelegate<void>();
+  private _source?: ISource;
   private _value = DEFAULTS;
 }
