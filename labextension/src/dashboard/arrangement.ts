@@ -1,9 +1,14 @@
 /**
  * How the tabs with plots of a cluster are arranged, as a layout.
  */
+import { ILabShell } from '@jupyterlab/application';
 import { DockLayout, Widget } from '@lumino/widgets';
 
+import { ICluster } from '../model/api';
 import { ILayout, IPlotPlace } from '../model/settings';
+import { hasKernel } from '../notebook/currentKernel';
+import { clusterDashboard, IDashboard, plotName } from './dashboard';
+import type { DashboardTab } from './tab';
 
 type Area = DockLayout.AreaConfig;
 type Mode = NonNullable<IPlotPlace['mode']>;
@@ -16,6 +21,46 @@ type Name = string | typeof NOTEBOOK;
 /** Tabs in one place, or parts that stand beside each other; none is empty, and no part is alone. */
 type Part = { names: Name[] } | { parts: Part[]; before: Mode; after: Mode };
 
+/** Under which name the arrangement of a cluster is kept: the next cluster of its notebook may have another kernel. */
+export function keptKey(cluster: ICluster): string {
+  return keyOf(clusterDashboard(cluster));
+}
+
+/**
+ * Keep how the plots of each cluster are arranged.
+ *
+ * @param kept - the arrangements, which are changed
+ * @param tabs - the tabs with plots
+ * @param shell - the tabs of the main area
+ */
+export function keepArrangements(
+  kept: Map<string, ILayout>,
+  tabs: DashboardTab[],
+  shell: ILabShell
+): void {
+  const area = shell.saveLayout().mainArea?.dock?.main;
+  for (const { dashboard } of tabs) {
+    const { kernelId } = dashboard;
+    const notebook = [...shell.widgets('main')].find(widget =>
+      hasKernel(widget, kernelId)
+    );
+    const nameOf = (widget: Widget): string | undefined => {
+      const shown = tabs.find(tab => tab === widget)?.dashboard;
+      return shown?.kernelId === kernelId
+        ? plotName(shown.plot?.path ?? 'status')
+        : undefined;
+    };
+    const layout = arrangementOf(area, nameOf, notebook);
+    if (Object.keys(layout).length > 0) {
+      kept.set(keyOf(dashboard), layout);
+    }
+  }
+}
+
+function keyOf({ notebooks = [], kernelId }: IDashboard): string {
+  return notebooks.at(0) ?? kernelId;
+}
+
 /**
  * Describe an arrangement of plots.
  *
@@ -24,7 +69,7 @@ type Part = { names: Name[] } | { parts: Part[]; before: Mode; after: Mode };
  * @param notebook - the notebook beside which they are
  * @returns a layout that places them in the same way; the sizes are not part of it
  */
-export function arrangementOf(
+function arrangementOf(
   area: Area | null | undefined,
   nameOf: (tab: Widget) => string | undefined,
   notebook: Widget | undefined

@@ -9,12 +9,7 @@ import { ICluster } from '../model/api';
 import { ILayout } from '../model/settings';
 import { hasKernel } from '../notebook/currentKernel';
 import { IGpuDask } from '../tokens';
-import {
-  clusterDashboard,
-  dashboardUrl,
-  IDashboard,
-  plotName
-} from './dashboard';
+import { clusterDashboard, dashboardUrl, IDashboard } from './dashboard';
 import type { IPlacedDashboard } from './layout';
 import type { DashboardTab } from './tab';
 
@@ -26,8 +21,8 @@ export interface IDashboardViews {
   open(dashboard: IDashboard): unknown;
   /** Open dashboards of a cluster where a layout places them. */
   openLayout(cluster: ICluster, placed: IPlacedDashboard[]): unknown;
-  /** How the dashboards of a cluster were arranged when they were closed together. */
-  keptLayout(cluster: ICluster): ILayout | undefined;
+  /** How dashboards were arranged when they were closed together, by the path of the notebook. */
+  readonly kept?: Map<string, ILayout>;
 }
 
 /** Where a tab is added. */
@@ -40,6 +35,7 @@ interface IPlace {
 /** Opens dashboards in tabs. */
 export class DashboardTabs implements IDashboardViews {
   readonly hasLayouts = true;
+  readonly kept = new Map<string, ILayout>();
   readonly tracker = new WidgetTracker<DashboardTab>({
     namespace: 'jupyter-gpudask-dashboards'
   });
@@ -47,8 +43,7 @@ export class DashboardTabs implements IDashboardViews {
   constructor(
     private readonly _gpuDask: IGpuDask,
     private readonly _shell: JupyterFrontEnd.IShell,
-    private readonly _baseUrl: string,
-    private readonly _labShell: ILabShell | null = null
+    private readonly _baseUrl: string
   ) {}
 
   async open(dashboard: IDashboard): Promise<void> {
@@ -60,7 +55,7 @@ export class DashboardTabs implements IDashboardViews {
     cluster: ICluster,
     placed: IPlacedDashboard[]
   ): Promise<void> {
-    const notebook = this._widgetOf(cluster.kernel_id);
+    const notebook = this._notebookOf(cluster);
     const isShown = ({ dashboard, mode }: IPlacedDashboard): boolean => {
       const tab = this._find(dashboard);
       return tab?.isVisible || (tab !== undefined && mode.startsWith('tab'));
@@ -83,27 +78,11 @@ export class DashboardTabs implements IDashboardViews {
     }
   }
 
-  keptLayout({ notebooks, kernel_id: id }: ICluster): ILayout | undefined {
-    const kept = this._kept.get(notebooks.at(0) ?? id);
-    return kept && Object.keys(kept).length > 0 ? kept : undefined;
-  }
-
   /** Close all dashboards, and keep how those of each cluster were arranged. */
-  async closeAll(): Promise<void> {
-    const { arrangementOf } = await import('./arrangement');
-    const area = this._labShell?.saveLayout().mainArea?.dock?.main;
+  async closeAll(shell: ILabShell): Promise<void> {
+    const { keepArrangements } = await import('./arrangement');
     const tabs = this.tracker.filter(() => true);
-    for (const { dashboard } of tabs) {
-      const { kernelId, notebooks = [] } = dashboard;
-      const nameOf = (widget: Widget): string | undefined => {
-        const shown = tabs.find(tab => tab === widget)?.dashboard;
-        return shown?.kernelId === kernelId
-          ? plotName(shown.plot?.path ?? 'status')
-          : undefined;
-      };
-      const layout = arrangementOf(area, nameOf, this._widgetOf(kernelId));
-      this._kept.set(notebooks.at(0) ?? kernelId, layout);
-    }
+    keepArrangements(this.kept, tabs, shell);
     tabs.forEach(tab => tab.close());
   }
 
@@ -126,15 +105,12 @@ export class DashboardTabs implements IDashboardViews {
     return tab;
   }
 
-  /** The notebook or console of a kernel. */
-  private _widgetOf(kernelId: string): Widget | undefined {
+  /** The notebook or console of a cluster. */
+  private _notebookOf({ kernel_id: id }: ICluster): Widget | undefined {
     return [...this._shell.widgets('main')].find(widget =>
-      hasKernel(widget, kernelId)
+      hasKernel(widget, id)
     );
   }
-
-  /** By the path of the notebook, whose next cluster may belong to another kernel. */
-  private readonly _kept = new Map<string, ILayout>();
 }
 
 /** Opens dashboards in pages of the browser, for an application that shows one document in a page. */
@@ -152,9 +128,5 @@ export class DashboardPages implements IDashboardViews {
   /** Open the whole dashboard: each plot would be a page of its own. */
   openLayout(cluster: ICluster): void {
     this.open(clusterDashboard(cluster));
-  }
-
-  keptLayout(): undefined {
-    return undefined;
   }
 }

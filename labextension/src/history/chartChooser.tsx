@@ -12,14 +12,15 @@ interface IChartChooserProps {
 export function ChartChooser({ groups }: IChartChooserProps): JSX.Element {
   const { model, trans } = useGpuDask();
   const { settings } = model;
-  const { hiddenCharts } = settings.value;
+  const { hiddenCharts = [] } = settings.value;
   const details = useRef<HTMLDetailsElement>(null);
-  const toggle = (id: string): void =>
-    settings.hideCharts(
-      hiddenCharts.includes(id)
-        ? hiddenCharts.filter(each => each !== id)
-        : [...hiddenCharts, id]
+  const toggle = (id: string): void => {
+    const others = hiddenCharts.filter(each => each !== id);
+    void settings.source?.set(
+      'hiddenCharts',
+      others.length < hiddenCharts.length ? others : [...others, id]
     );
+  };
   const close = (): void => details.current?.removeAttribute('open');
   return (
     <details

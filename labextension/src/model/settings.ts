@@ -37,7 +37,7 @@ export interface ISettings {
   showWorkers: boolean;
   showStatusBar: boolean;
   /** The charts that the history does not show, by group and metric: "gpus-busy". */
-  hiddenCharts: string[];
+  hiddenCharts?: string[];
   autostart: boolean;
   notifications: boolean;
   /** Whether a notification of the desktop is shown for a long cell that ends while the page is hidden. */
@@ -62,7 +62,6 @@ const DEFAULTS: ISettings = {
   showProcesses: true,
   showWorkers: true,
   showStatusBar: true,
-  hiddenCharts: [],
   autostart: false,
   notifications: true,
   desktopNotifications: false,
@@ -85,6 +84,9 @@ interface ISource {
  * The current settings: the defaults until `follow` is called.
  */
 export class Settings {
+  /** Where the settings come from, and can be changed. */
+  source?: ISource;
+
   get value(): ISettings {
     return this._value;
   }
@@ -98,16 +100,9 @@ export class Settings {
     return this._ready.promise;
   }
 
-  /** Change the setting of the user. */
-  hideCharts(hiddenCharts: string[]): void {
-    this._value = { ...this._value, hiddenCharts };
-    this._changed.emit();
-    void this._source?.set('hiddenCharts', hiddenCharts);
-  }
-
   /** Take the settings of the registry, now and when they change. */
   follow(source: ISource): void {
-    this._source = source;
+    this.source = source;
     const update = (): void => {
       this._value = { ...DEFAULTS, ...source.composite };
       this._changed.emit();
@@ -119,6 +114,5 @@ export class Settings {
 
   private _changed = new Signal<this, void>(this);
   private _ready = new PromiseDelegate<void>();
-  private _source?: ISource;
   private _value = DEFAULTS;
 }

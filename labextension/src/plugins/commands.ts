@@ -46,7 +46,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
       );
     };
     const { baseUrl } = serverSettings;
-    const tabs = new DashboardTabs(gpuDask, app.shell, baseUrl, labShell);
+    const tabs = new DashboardTabs(gpuDask, app.shell, baseUrl);
     // Notebook 7 shows one document in a page: it has no tabs.
     const views = labShell ? tabs : new DashboardPages(baseUrl);
     const showLogs = async (cluster: ICluster): Promise<void> => {
@@ -68,7 +68,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
       label: trans.__('Close Dask Plots'),
       describedBy: { args: NO_ARGS },
       isEnabled: () => tabs.tracker.size > 0,
-      execute: () => tabs.closeAll()
+      execute: () => labShell && tabs.closeAll(labShell)
     });
     app.commands.addCommand(CommandIDs.restoreDashboard, {
       describedBy: { args: NO_ARGS },
