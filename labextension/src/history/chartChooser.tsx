@@ -12,11 +12,11 @@ interface IChartChooserProps {
 export function ChartChooser({ groups }: IChartChooserProps): JSX.Element {
   const { model, trans } = useGpuDask();
   const { settings } = model;
-  const { hiddenCharts = [] } = settings.value;
+  const { hiddenCharts } = settings.value;
   const details = useRef<HTMLDetailsElement>(null);
   const toggle = (id: string): void => {
     const others = hiddenCharts.filter(each => each !== id);
-    void settings.source?.set(
+    void settings.source?.set?.(
       'hiddenCharts',
       others.length < hiddenCharts.length ? others : [...others, id]
     );

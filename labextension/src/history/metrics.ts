@@ -67,10 +67,7 @@ export function chartId(group: IGroup, metric: IMetric): string {
 }
 
 /** The groups without these charts, and without the groups of which none is left. */
-export function withoutCharts(
-  groups: IGroup[],
-  hidden: string[] = []
-): IGroup[] {
+export function withoutCharts(groups: IGroup[], hidden: string[]): IGroup[] {
   return groups
     .map(group => ({
       ...group,

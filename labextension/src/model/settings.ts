@@ -37,7 +37,7 @@ export interface ISettings {
   showWorkers: boolean;
   showStatusBar: boolean;
   /** The charts that the history does not show, by group and metric: "gpus-busy". */
-  hiddenCharts?: string[];
+  hiddenCharts: string[];
   autostart: boolean;
   notifications: boolean;
   /** Whether a notification of the desktop is shown for a long cell that ends while the page is hidden. */
@@ -62,6 +62,7 @@ const DEFAULTS: ISettings = {
   showProcesses: true,
   showWorkers: true,
   showStatusBar: true,
+  hiddenCharts: [],
   autostart: false,
   notifications: true,
   desktopNotifications: false,
@@ -77,7 +78,7 @@ const DEFAULTS: ISettings = {
 interface ISource {
   composite: object;
   changed: ISignal<unknown, void>;
-  set(key: string, value: string[]): Promise<void>;
+  set?(key: string, value: string[]): Promise<void>;
 }
 
 /**
