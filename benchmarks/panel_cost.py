@@ -51,7 +51,7 @@ def _jupyter_server_extension_points():
 def _load_jupyter_server_extension(app):
     pass
 add, most = History.add, 0
-def with_past(history, time, gpus, clusters, machine):
+def with_past(history, time, gpus, clusters, machine, pcie):
     global most
     clusters = [cluster for cluster in clusters if cluster.state is not None]
     count = sum(len(cluster.state.workers) for cluster in clusters)
@@ -59,8 +59,8 @@ def with_past(history, time, gpus, clusters, machine):
         most = count
         history._samples.clear()
         for back in range(900, 0, -1):
-            add(history, time - back, gpus, [before(cluster, back) for cluster in clusters], machine)
-    add(history, time, gpus, clusters, machine)
+            add(history, time - back, gpus, [before(cluster, back) for cluster in clusters], machine, pcie)
+    add(history, time, gpus, clusters, machine, pcie)
 def before(cluster, back):
     workers = tuple(
         worker.model_copy(update=dict(

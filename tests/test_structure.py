@@ -66,7 +66,7 @@ ONLY = {
     "cupy": ["comm/device_memory.py", "gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/"],
     "cudf": ["gpu_libraries/", "patches/", "random_numbers/", "inspection/", "fallback/", "worker/preload.py"],
     "rmm": ["worker/allocator.py", "gpu_libraries/free_memory.py"],
-    "pynvml": ["machine/energy.py", "machine/gpus.py", "machine/nvml.py"],
+    "pynvml": ["machine/energy.py", "machine/gpus.py", "machine/nvml.py", "machine/pcie.py"],
     "IPython": ["magics/", "errors.py", "__init__.py"],
 }
 

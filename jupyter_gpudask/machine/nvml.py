@@ -49,9 +49,16 @@ def open_nvml() -> Iterator[Nvml]:
 
 
 class Nvml:
-    """Counts the users of NVML in all threads; a thread closes it when there was none for `_IDLE` seconds."""
+    """Counts the users of NVML in all threads; a thread closes it when there was none for `_IDLE` seconds.
+
+    Attributes
+    ----------
+    openings
+        How often NVML was opened: what NVML gave out before the last time is no longer valid.
+    """
 
     def __init__(self) -> None:
+        self.openings = 0
         self._lock = threading.Lock()
         self._users = 0
         self._is_open = False
@@ -65,6 +72,7 @@ class Nvml:
             if not self._is_open:
                 pynvml.nvmlInit()
                 self._is_open, self._is_stale = True, False
+                self.openings += 1
             self._users += 1
             self._until = time.monotonic() + _IDLE
             if self._closer is None:

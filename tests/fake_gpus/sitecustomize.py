@@ -10,6 +10,8 @@ with the pid and the calling module.
 ``FAKE_TRAFFIC_TYPE`` is NVML's type of these counters (64 bits).
 ``FAKE_TRAFFIC`` is how many bytes a second each sends and receives, over NVLink and over PCIe (0); -1 for GPUs that do
 not tell.
+``FAKE_PCIE`` is how the traffic over PCIe is found out: by a counter (``counter``), by GPM as on an H200 (``gpm``), or
+by measuring for a while (``throughput``).
 ``FAKE_ENERGY`` is how many joules the counter of each adds whenever it is read (none: GPUs without a counter).
 ``FAKE_GPU_NAMES`` is what the GPUs are called, with commas between.
 ``FAKE_GPUS`` is how many GPUs there are (2), ``FAKE_GPU_USED`` the bytes in use on each, ``FAKE_NVML_ERROR`` the name
@@ -17,6 +19,7 @@ of the NVML error that answers every call, ``FAKE_GPU_PACKAGES`` the importable 
 ``FAKE_BROKEN_PACKAGE`` fails when a worker sets it up.
 """
 
+import ctypes
 import importlib.machinery
 import os
 import sys
@@ -34,6 +37,7 @@ USED = int(os.environ.get("FAKE_GPU_USED", str(2**30)))
 LOG = os.environ.get("FAKE_NVML_LOG", "")
 DELAY = float(os.environ.get("FAKE_NVML_DELAY", "0"))
 TRAFFIC = int(os.environ.get("FAKE_TRAFFIC", "0"))
+PCIE = os.environ.get("FAKE_PCIE", "counter")
 ENERGY = int(1000 * float(os.environ.get("FAKE_ENERGY", "0")))
 ERROR = os.environ.get("FAKE_NVML_ERROR", "")
 BROKEN = os.environ.get("FAKE_BROKEN_PACKAGE", "")
@@ -94,9 +98,54 @@ def field_values(_, fields):
         is_nvlink = (number, scope) in ((138, 2**32 - 1), (139, 2**32 - 1))
         is_known = TRAFFIC >= 0 and (is_nvlink or number in (197, 198))
         value.nvmlReturn = pynvml.NVML_SUCCESS if is_known else pynvml.NVML_ERROR_NOT_SUPPORTED
-        value.valueType = VALUE_TYPE
+        is_short = number in (197, 198) and PCIE != "counter"
+        value.valueType = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT if is_short else VALUE_TYPE
         value.value.ullVal = max(0, sent // 1024 if is_nvlink else sent)
     return values
+
+
+class GpmSample:
+    """A sample as a C structure, whose address NVML gets; those that are not freed are in `gpm_samples`."""
+
+    def __init__(self):
+        self.time = ctypes.c_double(0.0)
+        self.pointer = ctypes.cast(ctypes.pointer(self.time), pynvml.c_nvmlGpmSample_t)
+
+
+gpm_samples = {}
+
+
+def address(pointer):
+    return ctypes.cast(pointer, ctypes.c_void_p).value
+
+
+def gpm_alloc():
+    sample = GpmSample()
+    gpm_samples[address(sample.pointer)] = sample
+    return sample.pointer
+
+
+def gpm_get(_, pointer):
+    gpm_samples[address(pointer)].time.value = time.time()
+
+
+def gpm_metrics(request):
+    """The rate between two samples, in MiB/s; the second one must be newer."""
+    before, now = gpm_samples[address(request.sample1)], gpm_samples[address(request.sample2)]
+    if now.time.value <= before.time.value:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    for answer in request.metrics[: request.numMetrics]:
+        is_pcie = TRAFFIC >= 0 and answer.metricId in (20, 21)
+        answer.nvmlReturn = pynvml.NVML_SUCCESS if is_pcie else pynvml.NVML_ERROR_NOT_SUPPORTED
+        answer.value = TRAFFIC / 2 / 2**20
+
+
+def throughput(*_):
+    """KB/s, of 20 ms."""
+    if TRAFFIC < 0 or PCIE != "throughput":
+        return unsupported()
+    time.sleep(0.02)
+    return TRAFFIC // 2 // 1000
 
 
 def unsupported(*_):
@@ -120,6 +169,12 @@ ANSWERS = {
     "nvmlDeviceGetPowerUsage": lambda handle: 191_000,
     "nvmlDeviceGetTotalEnergyConsumption": energy,
     "nvmlDeviceGetFieldValues": field_values,
+    "nvmlDeviceGetPcieThroughput": throughput,
+    "nvmlGpmQueryDeviceSupport": lambda handle: types.SimpleNamespace(isSupportedDevice=int(PCIE == "gpm")),
+    "nvmlGpmSampleAlloc": gpm_alloc,
+    "nvmlGpmSampleGet": gpm_get,
+    "nvmlGpmMetricsGet": gpm_metrics,
+    "nvmlGpmSampleFree": lambda pointer: gpm_samples.pop(address(pointer)),
     "nvmlDeviceGetComputeRunningProcesses": lambda handle: [Process] if handle == 0 else [],
     "nvmlDeviceGetComputeRunningProcesses_v2": lambda handle: [],
     "nvmlDeviceGetMigMode": unsupported,

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from ...protocol.api.stream import GpuMetrics, MachineMetrics, Sample, WorkerMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ...protocol.api.rest import ClusterInfo, GpuInfo, GpuList
     from .machine_reader import MachineState
@@ -36,13 +36,23 @@ class History:
         self._last_machine: MachineState | None = None
         self._last_time = 0.0
 
-    def add(self, time: float, gpus: GpuList, clusters: Iterable[ClusterInfo], machine: MachineState) -> None:
-        """Append a sample."""
+    def add(
+        self,
+        time: float,
+        gpus: GpuList,
+        clusters: Iterable[ClusterInfo],
+        machine: MachineState,
+        pcie: Mapping[str, int] | None = None,
+    ) -> None:
+        """Append a sample; `pcie` has the transfer rates of GPUs without a counter of their traffic over PCIe."""
         seconds = time - self._last_time
         sample = Sample(
             time=time,
             machine=_machine_metrics(machine, self._last_machine, seconds),
-            gpus={gpu.uuid: _metrics(gpu, self._last.get(gpu.uuid), seconds) for gpu in gpus.gpus},
+            gpus={
+                gpu.uuid: _metrics(gpu, self._last.get(gpu.uuid), seconds, (pcie or {}).get(gpu.uuid))
+                for gpu in gpus.gpus
+            },
             workers={
                 cluster.kernel_id: {worker.name: _pick(WorkerMetrics, worker) for worker in cluster.state.workers}
                 for cluster in clusters
@@ -57,13 +67,13 @@ class History:
         return [text for when, text in self._samples if when > time]
 
 
-def _metrics(gpu: GpuInfo, before: GpuInfo | None, seconds: float) -> GpuMetrics:
-    """The metrics of `gpu`; its transfer rates are computed from `before`, its state `seconds` ago."""
+def _metrics(gpu: GpuInfo, before: GpuInfo | None, seconds: float, pcie: int | None) -> GpuMetrics:
+    """The metrics of `gpu`; its transfer rates, except for `pcie`, are computed from `before`, `seconds` ago."""
     rates: dict[str, int | None] = {}
     if before is not None and 0 < seconds <= _LONGEST_GAP:
         rates = {
             "nvlink": _rate(before.nvlink_bytes, gpu.nvlink_bytes, seconds),
-            "pcie": _rate(before.pcie_bytes, gpu.pcie_bytes, seconds),
+            "pcie": _rate(before.pcie_bytes, gpu.pcie_bytes, seconds) if pcie is None else pcie,
         }
     return _pick(GpuMetrics, gpu, **rates)
 

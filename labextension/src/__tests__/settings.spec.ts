@@ -29,9 +29,13 @@ class Source {
   composite: Partial<ISettings> = {};
   changed = new Signal<this, void>(this);
 
-  set(composite: Partial<ISettings>): void {
+  change(composite: Partial<ISettings>): void {
     this.composite = composite;
     this.changed.emit();
+  }
+
+  async set(key: string, value: unknown): Promise<void> {
+    this.change({ ...this.composite, [key]: value });
   }
 }
 
@@ -50,7 +54,7 @@ describe('the settings', () => {
     settings.follow(source);
     await settings.ready;
     expect(settings.value).toMatchObject({ units: 'GB', refresh: 1 });
-    source.set({ refresh: 5 });
+    source.change({ refresh: 5 });
     expect(settings.value).toMatchObject({ units: 'GiB', refresh: 5 });
   });
 
@@ -118,7 +122,7 @@ describe('changed settings', () => {
     expect(count('.jp-GpuDask-sparkline')).toBe(2);
     expect(count('.jp-GpuDask-workers')).toBe(1);
     expect(panel.node.textContent).toContain('46 °C');
-    source.set({
+    source.change({
       showSparklines: false,
       showTemperature: false,
       showWorkers: false,
@@ -132,9 +136,9 @@ describe('changed settings', () => {
   });
 
   it('hide the section of GPUs, and show it again in its place', async () => {
-    source.set({ showGpus: false });
+    source.change({ showGpus: false });
     expect(titles()).toEqual(['Clusters']);
-    source.set({});
+    source.change({});
     expect(titles()).toEqual(['GPUs', 'Clusters']);
   });
 
@@ -142,12 +146,12 @@ describe('changed settings', () => {
     FakeSocket.last.send({ clusters: [cluster()] });
     await rendered();
     expect(count('.jp-GpuDask-card[aria-label^="Cluster of"]')).toBe(1);
-    source.set({ otherClusters: 'hide' });
+    source.change({ otherClusters: 'hide' });
     await rendered();
     expect(count('.jp-GpuDask-card[aria-label^="Cluster of"]')).toBe(0);
-    source.set({ showClusters: false });
+    source.change({ showClusters: false });
     expect(titles()).toEqual(['GPUs']);
-    source.set({});
+    source.change({});
     expect(titles()).toEqual(['GPUs', 'Clusters']);
   });
 
@@ -174,7 +178,7 @@ describe('changed settings', () => {
   });
 
   it('update metrics less often, but changes of state at once', () => {
-    source.set({ refresh: 3 });
+    source.change({ refresh: 3 });
     const times: number[] = [];
     FakeSocket.last.send({ time: 0 });
     let now = 0;

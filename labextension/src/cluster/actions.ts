@@ -10,6 +10,7 @@ import {
 } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
+import { keptKey } from '../dashboard/arrangement';
 import { clusterDashboard, IPlot } from '../dashboard/dashboard';
 import {
   favorites,
@@ -176,9 +177,14 @@ export class ClusterActions {
     );
   }
 
-  /** Open the plots of the setting `defaultLayout`. */
+  /** Open the plots as they were arranged when they were closed, or else those of the setting `defaultLayout`. */
   async openPlots(cluster: ICluster, views: IDashboardViews): Promise<void> {
     await this._withPlots(cluster, plots => {
+      const kept = views.kept?.get(keptKey(cluster));
+      if (kept) {
+        const { dashboards } = placeLayout(kept, cluster, plots);
+        return views.openLayout(cluster, dashboards);
+      }
       const [first] = this._layouts(cluster, plots, views);
       return first.open();
     });

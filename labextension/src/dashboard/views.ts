@@ -1,11 +1,12 @@
 /**
  * How dashboards are opened: in tabs of JupyterLab, or in pages of the browser.
  */
-import { JupyterFrontEnd } from '@jupyterlab/application';
+import { ILabShell, JupyterFrontEnd } from '@jupyterlab/application';
 import { WidgetTracker } from '@jupyterlab/apputils';
 import { DockLayout, Widget } from '@lumino/widgets';
 
 import { ICluster } from '../model/api';
+import { ILayout } from '../model/settings';
 import { hasKernel } from '../notebook/currentKernel';
 import { IGpuDask } from '../tokens';
 import { clusterDashboard, dashboardUrl, IDashboard } from './dashboard';
@@ -20,6 +21,8 @@ export interface IDashboardViews {
   open(dashboard: IDashboard): unknown;
   /** Open dashboards of a cluster where a layout places them. */
   openLayout(cluster: ICluster, placed: IPlacedDashboard[]): unknown;
+  /** How dashboards were arranged when they were closed together, by the path of the notebook. */
+  readonly kept?: Map<string, ILayout>;
 }
 
 /** Where a tab is added. */
@@ -32,6 +35,7 @@ interface IPlace {
 /** Opens dashboards in tabs. */
 export class DashboardTabs implements IDashboardViews {
   readonly hasLayouts = true;
+  readonly kept = new Map<string, ILayout>();
   readonly tracker = new WidgetTracker<DashboardTab>({
     namespace: 'jupyter-gpudask-dashboards'
   });
@@ -72,6 +76,14 @@ export class DashboardTabs implements IDashboardViews {
     if (notebook) {
       this._shell.activateById(notebook.id);
     }
+  }
+
+  /** Close all dashboards, and keep how those of each cluster were arranged. */
+  async closeAll(shell: ILabShell): Promise<void> {
+    const { keepArrangements } = await import('./arrangement');
+    const tabs = this.tracker.filter(() => true);
+    keepArrangements(this.kept, tabs, shell);
+    tabs.forEach(tab => tab.close());
   }
 
   private _find({ kernelId, plot }: IDashboard): DashboardTab | undefined {

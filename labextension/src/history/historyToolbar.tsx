@@ -2,9 +2,13 @@ import React from 'react';
 
 import { useGpuDask } from '../components/context';
 import { TabToolbar } from '../components/tabToolbar';
+import { ChartChooser } from './chartChooser';
 import { formatTime } from './format';
+import { IGroup } from './metrics';
 
 interface IHistoryToolbarProps {
+  /** All groups, also with hidden charts. */
+  groups: IGroup[];
   /** The length of the shown time range, in seconds. */
   span: number;
   isPaused: boolean;
@@ -62,6 +66,7 @@ export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
           : formatTime(props.time)}
       </span>
       <span className="jp-GpuDask-spacer" />
+      <ChartChooser groups={props.groups} />
       <button type="button" className={button} onClick={props.onCsv}>
         {trans.__('Save CSV')}
       </button>

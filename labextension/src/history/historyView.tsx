@@ -10,7 +10,7 @@ import { toCsv } from './csv';
 import { formatRange } from './format';
 import { GroupView } from './groupView';
 import { HistoryToolbar } from './historyToolbar';
-import { metricGroups, IGroup } from './metrics';
+import { metricGroups, IGroup, withoutCharts } from './metrics';
 import { toPng } from './png';
 import { fullName, ISources, sourceNamesKey, sourcesOf } from './sources';
 import { HistoryStore } from './store';
@@ -47,7 +47,8 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
     () => sourcesOf(model, store, trans, current.kernelId),
     [store.generation, sourceNamesKey(model, current.kernelId)]
   );
-  const groups = metricGroups(model, store, sources, trans);
+  const allGroups = metricGroups(model, store, sources, trans);
+  const groups = withoutCharts(allGroups, model.settings.value.hiddenCharts);
   const hidden = useMemo(() => hiddenIn(sources, toggled), [sources, toggled]);
   const styles = useMemo(
     () => lineStyles([...sources.gpus, ...sources.workers, ...sources.machine]),
@@ -59,7 +60,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
   }, []);
 
   const newest = times.at(-1);
-  if (newest === undefined || groups.length === 0) {
+  if (newest === undefined || allGroups.length === 0) {
     return (
       <>
         <ConnectionNotice />
@@ -108,6 +109,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
     <>
       <ConnectionNotice />
       <HistoryToolbar
+        groups={allGroups}
         span={span}
         isPaused={isPaused}
         isZoomed={zoom !== null}
@@ -127,6 +129,11 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
         className="jp-GpuDask-groups"
         data-stale={model.status.kind === 'lost'}
       >
+        {groups.length === 0 && (
+          <p className="jp-GpuDask-secondary">
+            {trans.__('All charts are hidden. Choose some with “Charts”.')}
+          </p>
+        )}
         {groups.map(group => (
           <GroupView
             key={group.id}

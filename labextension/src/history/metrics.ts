@@ -61,6 +61,23 @@ export function metricGroups(
   return groups.filter(group => group.metrics.length > 0);
 }
 
+/** The name of a chart in the setting `hiddenCharts`. */
+export function chartId(group: IGroup, metric: IMetric): string {
+  return `${group.id}-${metric.id}`;
+}
+
+/** The groups without these charts, and without the groups of which none is left. */
+export function withoutCharts(groups: IGroup[], hidden: string[]): IGroup[] {
+  return groups
+    .map(group => ({
+      ...group,
+      metrics: group.metrics.filter(
+        metric => !hidden.includes(chartId(group, metric))
+      )
+    }))
+    .filter(group => group.metrics.length > 0);
+}
+
 function read(
   types: IMetricType[],
   sources: ISource[],

@@ -752,7 +752,8 @@ export type components = {
      *     Attributes
      *     ----------
      *     nvlink, pcie
-     *         Traffic over NVLink, and over PCIe, sent and received, in bytes per second since the previous sample.
+     *         Traffic over NVLink, and over PCIe, sent and received, in bytes per second since the previous sample. On GPUs
+     *         before Hopper whose driver has no 64-bit counter for PCIe, it is that of 20 ms in each direction.
      */
     GpuMetrics: {
       /**

@@ -36,6 +36,8 @@ export interface ISettings {
   showProcesses: boolean;
   showWorkers: boolean;
   showStatusBar: boolean;
+  /** The charts that the history does not show, by group and metric: "gpus-busy". */
+  hiddenCharts: string[];
   autostart: boolean;
   notifications: boolean;
   /** Whether a notification of the desktop is shown for a long cell that ends while the page is hidden. */
@@ -60,6 +62,7 @@ const DEFAULTS: ISettings = {
   showProcesses: true,
   showWorkers: true,
   showStatusBar: true,
+  hiddenCharts: [],
   autostart: false,
   notifications: true,
   desktopNotifications: false,
@@ -75,12 +78,16 @@ const DEFAULTS: ISettings = {
 interface ISource {
   composite: object;
   changed: ISignal<unknown, void>;
+  set?(key: string, value: string[]): Promise<void>;
 }
 
 /**
  * The current settings: the defaults until `follow` is called.
  */
 export class Settings {
+  /** Where the settings come from, and can be changed. */
+  source?: ISource;
+
   get value(): ISettings {
     return this._value;
   }
@@ -96,6 +103,7 @@ export class Settings {
 
   /** Take the settings of the registry, now and when they change. */
   follow(source: ISource): void {
+    this.source = source;
     const update = (): void => {
       this._value = { ...DEFAULTS, ...source.composite };
       this._changed.emit();

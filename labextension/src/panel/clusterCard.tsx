@@ -17,6 +17,7 @@ import { StateLabel } from '../components/stateLabel';
 import { endReason } from '../errors';
 import { formatBytes, sum } from '../format';
 import { ICluster } from '../model/api';
+import { CLIENT_CODE } from '../snippets';
 import { ClusterActions } from './clusterActions';
 import { WorkerList } from './workerList';
 
@@ -46,7 +47,12 @@ export function ClusterCard({
       data-current={isCurrent}
       aria-label={trans.__('Cluster of %1', cluster.name)}
     >
-      <div className="jp-GpuDask-cardHeader">
+      <div
+        className="jp-GpuDask-cardHeader"
+        // In another notebook the code would get another cluster.
+        draggable={isCurrent && cluster.status === 'ready'}
+        onDragStart={dragCode}
+      >
         <h3 title={cluster.notebooks.join('\n') || cluster.name}>
           <span className="jp-GpuDask-name">{cluster.name}</span>
         </h3>
@@ -68,6 +74,12 @@ export function ClusterCard({
       )}
     </Card>
   );
+}
+
+/** Drag the code that gets the Dask client; an editor inserts it where it is dropped. */
+function dragCode({ dataTransfer }: React.DragEvent): void {
+  dataTransfer.effectAllowed = 'copy';
+  dataTransfer.setData('text/plain', CLIENT_CODE);
 }
 
 /** The tasks, spilled bytes and results of a cluster. */

@@ -68,7 +68,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
       label: trans.__('Close Dask Plots'),
       describedBy: { args: NO_ARGS },
       isEnabled: () => tabs.tracker.size > 0,
-      execute: () => tabs.tracker.forEach(tab => tab.close())
+      execute: () => labShell && tabs.closeAll(labShell)
     });
     app.commands.addCommand(CommandIDs.restoreDashboard, {
       describedBy: { args: NO_ARGS },

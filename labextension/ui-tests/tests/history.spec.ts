@@ -2,6 +2,7 @@
  * The history tab, with real metrics of the server and a simulated stream for long histories.
  */
 import { expect, IJupyterLabPageFixture, test } from '@jupyterlab/galata';
+import { Locator } from '@playwright/test';
 import { readFile, writeFile } from 'fs/promises';
 
 import { layoutSaved, runFromPalette } from './helpers';
@@ -56,6 +57,43 @@ test.describe('with 15 minutes of metrics', () => {
     await page.goto();
     await runFromPalette(page, 'Show GPU History');
     await expect(tab(page).getByRole('img')).toHaveCount(13);
+  });
+
+  test('charts are hidden and shown by a list in the toolbar, also after a reload', async ({
+    page
+  }, testInfo) => {
+    const chart = (name: string): Locator =>
+      tab(page).getByRole('img', { name, exact: true });
+    const button = tab(page).getByText('Charts', { exact: true });
+    await button.click();
+    const list = tab(page).getByRole('group', { name: 'GPUs' });
+    await expect(list.getByRole('checkbox', { checked: true })).toHaveCount(4);
+    await page.screenshot({ path: testInfo.outputPath('charts.png') });
+    await list.getByLabel('NVLink').click();
+    await expect(chart('GPUs: NVLink')).toHaveCount(0);
+    await expect(tab(page).getByRole('img')).toHaveCount(12);
+    for (const name of ['CPU', 'Memory', 'Disk', 'Network']) {
+      await tab(page)
+        .getByRole('group', { name: 'Machine' })
+        .getByLabel(name)
+        .click();
+    }
+    await expect(tab(page).getByRole('img')).toHaveCount(8);
+    await page.keyboard.press('Escape');
+    await expect(list).toBeHidden();
+    const [saved] = await Promise.all([
+      page.waitForEvent('download'),
+      tab(page).getByRole('button', { name: 'Save CSV' }).click()
+    ]);
+    const header = (await readFile(await saved.path(), 'utf-8')).split('\n')[0];
+    expect(header).toContain('PCIe');
+    expect(header).not.toContain('NVLink');
+
+    await page.reload({ waitForIsReady: false });
+    await expect(tab(page).getByRole('img')).toHaveCount(8);
+    await button.click();
+    await list.getByLabel('NVLink').click();
+    await expect(chart('GPUs: NVLink')).toBeVisible();
   });
 
   test('all charts share a cursor, and a range can be zoomed and saved', async ({

@@ -189,8 +189,14 @@ test.describe('in JupyterLab', () => {
     await chooseAction(card, 'Close Dask Plots');
     await expect(page.locator('.jp-GpuDask-dashboard')).toHaveCount(0);
     await expect(page.locator('.jp-NotebookPanel')).toBeVisible();
+    // They are opened again as they were.
     await card.getByRole('button', { name: 'Plots: analysis.ipynb' }).click();
-    await boxes(page, 'Task Stream', 'Progress');
+    await expect(async () => {
+      [notebook, cpu, progress] = await boxes(page, 'CPU', 'Progress');
+      expectBelow(cpu, notebook);
+      expectRightOf(progress, notebook);
+    }).toPass();
+    await page.screenshot({ path: testInfo.outputPath('again.png') });
   });
 
   test('the pages of Dask are dark in a dark theme, and light again in a light one', async ({

@@ -104,6 +104,21 @@ def test_an_invalid_start_of_the_history_is_refused(server, since):
         server.socket(f"stream?since={since}")
 
 
+@pytest.mark.parametrize("kind", ["gpm", "throughput"])
+def test_the_history_has_the_traffic_over_pcie_of_gpus_without_a_counter_of_it(own_server, kind):
+    server = own_server(environment=fake_gpu_environment(FAKE_PCIE=kind, FAKE_TRAFFIC="8388608"))
+    stream = server.socket("stream")
+    rates = [set(), set()]
+    while not all(rates):
+        for sample in receive(stream)["history"]:
+            for number, metric in enumerate(("nvlink", "pcie")):
+                rates[number] |= {gpu[metric] for gpu in sample["gpus"].values()} - {None}
+    stream.close()
+    nvlink, pcie = rates
+    assert max(nvlink) == pytest.approx(8388608, rel=0.1)
+    assert pcie == {8388608 if kind == "gpm" else 8388000}
+
+
 def test_gpus_are_listed_with_their_holders_and_processes(own_server):
     environment = fake_gpu_environment(FAKE_GPUS="2")
     server = own_server(environment=environment)

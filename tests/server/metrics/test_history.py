@@ -34,6 +34,14 @@ def test_a_transfer_rate_is_unknown_without_a_counter_after_a_counter_reset_and_
     assert rates((0, 0), (300, 600), times=[1000.0, 1060.0]) == [(None, None), (None, None)]
 
 
+def test_a_rate_over_pcie_that_was_measured_takes_the_place_of_a_counter_but_not_after_a_gap():
+    history = History(900)
+    gpu = GpuInfo(index=0, uuid="GPU-0", name="H200")
+    for when in (1000.0, 1001.0, 1061.0):
+        history.add(when, GpuList(gpus=(gpu,)), [], MACHINE, {"GPU-0": 70})
+    assert [json.loads(text)["gpus"]["GPU-0"]["pcie"] for text in history.since(0)] == [None, 70, None]
+
+
 def test_the_oldest_samples_are_dropped_first():
     history = History(2)
     for when in (1.0, 2.0, 3.0):
