@@ -15,6 +15,7 @@ from ..errors import ClusterLostError, ClusterStartError
 from ..machine.directories import tail
 from ..protocol.cluster.missing_workers import describe_jobs
 from .batch_system import BatchSystem, run_command
+from .worker_names import worker_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,8 +196,7 @@ class JobQueue:
         return set() if scheduler is None else {str(worker.name) for worker in scheduler.workers.values()}
 
     def _workers_of(self, name: str) -> list[str]:
-        suffixes = self._cluster.worker_spec.get(name, {}).get("group", ("",))
-        return [f"{name}{suffix}" for suffix in suffixes]
+        return worker_names(self._cluster, name)
 
     def _ids(self) -> list[str]:
         # Only this private set of Dask has the jobs that are just being submitted.

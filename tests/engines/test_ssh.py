@@ -104,8 +104,12 @@ def test_a_host_can_have_several_workers_and_a_start_may_use_fewer_hosts(kernel)
     kernel.ok("started = %gpudask start --profile pairs --workers 2", timeout=LIMIT)
     names = "sorted(started.client.run(lambda dask_worker: dask_worker.name).values())"
     assert kernel.ok(names).value == "['127.0.0.1-0-0', '127.0.0.1-0-1']"
-    kernel.ok("%gpudask scale 4", timeout=LIMIT)
+    kernel.ok("%gpudask scale 3", timeout=LIMIT)
     assert kernel.ok(f"len({names})").value == "4"
+    kernel.ok("data = started.client.scatter(list(range(8)))\nassert len(started.client.has_what()) == 4")
+    kernel.ok("%gpudask scale 1", timeout=LIMIT)
+    assert kernel.ok(f"len({names})").value == "2"
+    assert kernel.ok("sum(started.client.gather(data))").value == "28"
 
 
 def test_the_number_of_workers_follows_the_work(server, kernel):
