@@ -29,8 +29,9 @@ def gateway_dashboard(address: str | None) -> str:
     address
         The address of the dashboard; `None` or empty if the cluster has none.
     """
-    where = f": open it at {address} there" if address else ""
-    return f"Dask's dashboard is that of the Gateway, which has a login of its own{where}."
+    if not address:
+        return "Dask's dashboard is not shown here: the Gateway gives no address of it."
+    return f"Dask's dashboard is not shown here: open it at {address} instead."
 
 
 def refusal(address: str, action: Action) -> NotOwnedError:

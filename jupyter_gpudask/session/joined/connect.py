@@ -97,7 +97,7 @@ def _describe(target: Target, identity: dict[str, Any], *, on_gpus: bool) -> Joi
 def _dashboard(target: Target, port: object) -> str:
     """The address of the dashboard, at the host of the scheduler; empty without the port that it reported.
 
-    That of dask-gateway has a login of its own, and can be reached by its proxy only.
+    That of dask-gateway can be reached by the Gateway's proxy only.
     """
     if not isinstance(port, int) or target.gateway_cluster:
         return ""
