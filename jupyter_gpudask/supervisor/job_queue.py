@@ -138,8 +138,12 @@ class JobQueue:
         """The last lines of the log of a job, by its id or by the name of one of its workers."""
         ids = [job.job_id for job_name, job in self._cluster.workers.items() if name in self._workers_of(job_name)]
         number = re.compile(rf"(?<!\d){re.escape(next(iter(ids), None) or name)}(?!\d)")
-        folder = Path(self._cluster._job_kwargs["log_directory"])  # noqa: SLF001 - Dask keeps it nowhere else
-        files = sorted(path for path in folder.glob("*") if number.search(path.name))
+        # Dask keeps both nowhere else.
+        folder, cluster_name = Path(self._cluster._job_kwargs["log_directory"]), self._cluster._name  # noqa: SLF001
+        # In the logs of LSF the id comes after the name of the worker, which has a number, too.
+        worker = re.compile(rf"^{re.escape(cluster_name)}-\d+-")
+        # Hidden files are the credentials, whose names end at random.
+        files = sorted(path for path in folder.glob("[!.]*") if number.search(worker.sub("", path.name)))
         return "\n".join(filter(None, (tail(path, lines) for path in files)))
 
     async def _wait(self, opening: asyncio.Task[None], on_progress: Callable[[int, tuple[str, ...]], None]) -> None:

@@ -34,7 +34,7 @@ def begin():
         if state(job) == "waiting" and sum(state(other) == "running" for other in jobs()) < 2:
             own = folder / f"{{job}}"
             script = (own / "script").read_text()
-            place = re.search(r"^#\\S+ -o (.*?)/?([^/]*%J[^/]*)?$", script, re.M)
+            place = re.search(r"^#\\S+ -o (.*?)/?([^/\\n]*%J[^/\\n]*)?$", script, re.M)
             log = Path(place[1]) / (place[2] or "jupyter-gpudask.o%J").replace("%J", str(job))
             run = "bash {{0}}/script; echo $? > {{0}}/ended".format(own)
             process = subprocess.Popen(["bash", "-c", run], stdout=log.open("w"), stderr=subprocess.STDOUT,

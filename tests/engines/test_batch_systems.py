@@ -98,5 +98,6 @@ def test_jobs_are_started_wait_are_scaled_cancelled_and_missed(server, batch, sy
             cancelling = thread.submit(cancel)
             reply = kernel.run(WORK.format(begun=str(begun)), timeout=2 * LIMIT)
             cancelling.result()
-        assert f"No worker is left: job {last} " in reply.error_value
+        assert reply.status == "error"
+        wait_until(lambda: f"No worker is left: job {last} " in str(server.cluster(kernel)["reason"]), LIMIT)
     wait_until(lambda: batch.jobs() == [], 60)
