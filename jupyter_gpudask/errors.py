@@ -11,6 +11,7 @@ from .installation import documentation, pip_install
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Self
 
 
 class GpuDaskError(Exception):
@@ -113,6 +114,19 @@ class GpusHandedOverError(GpuDaskError):
 
 class LimitError(GpuDaskError):
     """The request exceeds a limit that the administrator of the server has set."""
+
+
+class ScaleError(GpuDaskError):
+    """`scale` cannot close workers, because what they hold is not on the others; they stay."""
+
+    @classmethod
+    def cannot_move(cls, workers: int) -> Self:
+        """The error that so many workers stay."""
+        stay = "worker stays, because its" if workers == 1 else "workers stay, because their"
+        return cls(
+            f"{workers} {stay} results or actors cannot be moved to the others.",
+            "Delete some, which %gpudask held lists, or keep more workers.",
+        )
 
 
 class KernelNotFoundError(GpuDaskError):

@@ -77,10 +77,15 @@ class RunningCluster:
         async def scale() -> ClusterState:
             state = await self.process.scale(workers)
             async with asyncio.timeout(self.spec.start_timeout):
-                while (len(state.workers) < workers and not state.jobs) or len(state.workers) > workers:
+                while not has_workers_wanted(state):
                     await asyncio.sleep(_POLL_INTERVAL)
                     state = await self.process.state()
             return state
+
+        def has_workers_wanted(state: ClusterState) -> bool:
+            # More than `workers` where a job or a host has several.
+            wanted = state.workers_wanted or workers
+            return len(state.workers) == wanted or (len(state.workers) < wanted and bool(state.jobs))
 
         try:
             return self.loop.run(scale())

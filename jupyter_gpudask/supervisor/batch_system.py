@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 
 from ..protocol import JobState
+from .batch_queries import ListedJob, query_of_jobs
 
-# Each prints lines of the id, the state, the partition and the reason of a job of the user. Source: squeue(1).
-_JOBS = {"SLURM": ("squeue", "--noheader", "--states=all", "--me", "--format=%i|%T|%P|%r")}
 # Each prints the ids and reasons of the pending jobs of all users in a partition, those of higher priority first.
 _PENDING = {"SLURM": ("squeue", "--noheader", "--states=PENDING", "--sort=-p,i", "--format=%i|%r", "--partition")}
 # A job that is pending for another reason, such as a dependency or a limit, does not stand in line.
@@ -18,19 +16,12 @@ _ENDED = frozenset(
     {
         *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
         *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+        *("DONE", "EXIT"),  # of LSF
     }
 )
 _QUERY_LIMIT = 5.0
 _POSITION_INTERVAL = 10.0
-
-
-@dataclass(frozen=True)
-class _Listed:
-    """A line of the answer."""
-
-    status: str
-    partition: str
-    reason: str
+_LISTED_WITHIN = 30.0
 
 
 class BatchSystem:
@@ -39,13 +30,14 @@ class BatchSystem:
     Parameters
     ----------
     name
-        Its name, such as ``SLURM``; others are not queried.
+        Its name, such as ``SLURM``; one without a query is not asked.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._listed: dict[str, _Listed] = {}
+        self._listed: dict[str, ListedJob] = {}
         self._gone: set[str] = set()
+        self._missing_since: dict[str, float] = {}
         self._positions: dict[str, int] = {}
         self._positions_read = -_POSITION_INTERVAL
 
@@ -54,19 +46,25 @@ class BatchSystem:
 
         Without an answer the states stay, and the places are not known.
         """
-        query = _JOBS.get(self.name)
-        answer = None if query is None else await run_command(query, _QUERY_LIMIT)
-        if answer is None:
+        query = query_of_jobs(self.name)
+        answer = None if query is None else await run_command(query.command, _QUERY_LIMIT)
+        if query is None or answer is None:
             return
-        rows = (line.split("|", 3) for line in answer.splitlines() if line.count("|") >= 3)
-        self._listed = {id_: _Listed(*fields) for id_, *fields in rows}
-        self._gone = ids - self._listed.keys()
+        before, now = self._listed, time.monotonic()
+        self._listed = query.read(answer)
+        # Some batch systems list a job seconds after they have accepted it.
+        self._missing_since = {id_: self._missing_since.get(id_, now) for id_ in ids - self._listed.keys()}
+        self._gone = {
+            id_
+            for id_, since in self._missing_since.items()
+            if id_ in before or id_ in self._gone or now - since > _LISTED_WITHIN
+        }
         await self._read_positions(ids)
 
     async def _read_positions(self, ids: set[str]) -> None:
         listed = [self._listed[id_] for id_ in ids & self._listed.keys()]
         partitions = {job.partition for job in listed if job.reason in _IN_LINE}
-        if not partitions or time.monotonic() - self._positions_read < _POSITION_INTERVAL:
+        if self.name not in _PENDING or not partitions or time.monotonic() - self._positions_read < _POSITION_INTERVAL:
             return
         self._positions = {}
         for partition in partitions:
@@ -78,7 +76,7 @@ class BatchSystem:
 
     def state(self, id_: str, worker: str) -> JobState:
         """The state of a job that runs a worker, or the first of several workers."""
-        listed = self._listed.get(id_, _Listed("", "", ""))
+        listed = self._listed.get(id_, ListedJob("", "", ""))
         return JobState(
             id=id_,
             worker=worker,

@@ -146,7 +146,10 @@ class DaskCluster:
             self._cluster, self._plan, status, self._failures, gpu_metrics=self._request.gpu_metrics
         )
         jobs = () if self._jobs is None else self._jobs.states()
-        return state.model_copy(update={"jobs": jobs, "adaptive_range": self._scaling.range})
+        wanted = state.workers_wanted - self._scaling.leaving
+        return state.model_copy(
+            update={"jobs": jobs, "adaptive_range": self._scaling.range, "workers_wanted": max(0, wanted)}
+        )
 
     async def scale(self, workers: int) -> None:
         """Scale to `workers` workers; see `Scaling.scale`."""
@@ -154,7 +157,7 @@ class DaskCluster:
 
     async def adapt(self, minimum: int, maximum: int) -> None:
         """Scale as the work requires; see `Scaling.adapt`."""
-        self._scaling.adapt(minimum, maximum)
+        await self._scaling.adapt(minimum, maximum)
 
     async def log(self, worker: str, lines: int) -> str:
         """The last lines of the log of a worker, or of a job by its id."""
@@ -208,6 +211,8 @@ class DaskCluster:
 
     async def close(self, grace: float) -> None:
         """Close the cluster; raises if that takes longer than `grace` seconds."""
+        if hasattr(self, "_scaling"):  # it has started
+            self._scaling.close()
         try:
             if self._cluster is not None:
                 async with asyncio.timeout(grace):

@@ -15,6 +15,7 @@ from ..errors import ClusterLostError, ClusterStartError
 from ..machine.directories import tail
 from ..protocol.cluster.missing_workers import describe_jobs
 from .batch_system import BatchSystem, run_command
+from .worker_names import worker_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,8 +138,12 @@ class JobQueue:
         """The last lines of the log of a job, by its id or by the name of one of its workers."""
         ids = [job.job_id for job_name, job in self._cluster.workers.items() if name in self._workers_of(job_name)]
         number = re.compile(rf"(?<!\d){re.escape(next(iter(ids), None) or name)}(?!\d)")
-        folder = Path(self._cluster._job_kwargs["log_directory"])  # noqa: SLF001 - Dask keeps it nowhere else
-        files = sorted(path for path in folder.glob("*") if number.search(path.name))
+        # Dask keeps both nowhere else.
+        folder, cluster_name = Path(self._cluster._job_kwargs["log_directory"]), self._cluster._name  # noqa: SLF001
+        # In the logs of LSF the id comes after the name of the worker, which has a number, too.
+        worker = re.compile(rf"^{re.escape(cluster_name)}-\d+-")
+        # Hidden files are the credentials, whose names end at random.
+        files = sorted(path for path in folder.glob("[!.]*") if number.search(worker.sub("", path.name)))
         return "\n".join(filter(None, (tail(path, lines) for path in files)))
 
     async def _wait(self, opening: asyncio.Task[None], on_progress: Callable[[int, tuple[str, ...]], None]) -> None:
@@ -195,8 +200,7 @@ class JobQueue:
         return set() if scheduler is None else {str(worker.name) for worker in scheduler.workers.values()}
 
     def _workers_of(self, name: str) -> list[str]:
-        suffixes = self._cluster.worker_spec.get(name, {}).get("group", ("",))
-        return [f"{name}{suffix}" for suffix in suffixes]
+        return worker_names(self._cluster, name)
 
     def _ids(self) -> list[str]:
         # Only this private set of Dask has the jobs that are just being submitted.

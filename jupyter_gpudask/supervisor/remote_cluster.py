@@ -17,7 +17,7 @@ from .. import _version
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ..machine.plan import Plan
 from ..protocol import ClusterClass, ClusterState, Progress, Ready, Start, TlsCredentials
-from ..protocol.cluster.limits import GATEWAY_DASHBOARD, REMOTE_DASHBOARD
+from ..protocol.cluster.limits import REMOTE_DASHBOARD, gateway_dashboard
 from ..protocol.cluster.missing_workers import describe_jobs
 from ..scheduler.held_results import release_results
 from ..scheduler.worker_failures import WorkerFailuresPlugin
@@ -78,20 +78,20 @@ class RemoteCluster:
         on_progress(progress)
         limit = self._request.spec.start_timeout
         watching: asyncio.Task[None] | None = None
-        missing = f"{self._class.path} has not started a scheduler that responds"
+        has_scheduler = False
         try:
             async with asyncio.timeout(limit):
                 watching = asyncio.create_task(self._report_pods(on_progress, progress))
                 await self._start()
                 await self._connect()
-                missing = f"none has reached the scheduler that {self._class.path} has started"
+                has_scheduler = True
                 await _awaited(self._cluster.scale(self._wanted))
                 while not (ready := len(await self._on_scheduler(worker_addresses))):
                     await asyncio.sleep(0.1)
         except TimeoutError:
             pods = "; ".join(state.description for state in self._missing)
             raise ClusterStartError(
-                f"No worker was up after {limit:g} s: {pods or missing}.",
+                f"No worker was up after {limit:g} s: {pods or self._what_is_missing(has_scheduler=has_scheduler)}.",
                 "Give more time with --start-timeout, or ask for less.",
             ) from None
         finally:
@@ -111,8 +111,21 @@ class RemoteCluster:
             gpus=(),
             workers=self._wanted,
             pid=os.getpid(),
-            limits={"dashboard": GATEWAY_DASHBOARD if self._class.path == GATEWAY_CLUSTER else REMOTE_DASHBOARD},
+            limits={"dashboard": self._why_no_dashboard()},
         )
+
+    def _what_is_missing(self, *, has_scheduler: bool) -> str:
+        """What a start waits for, with the address of the Gateway, if one starts the cluster."""
+        gateway = getattr(self._cluster, "gateway", None)
+        origin = self._class.path if gateway is None else f"{self._class.path} at {gateway.address}"
+        if has_scheduler:
+            return f"none has reached the scheduler that {origin} has started"
+        return f"{origin} has not started a scheduler that responds"
+
+    def _why_no_dashboard(self) -> str:
+        if self._class.path == GATEWAY_CLUSTER:
+            return gateway_dashboard(self._cluster.dashboard_link)
+        return REMOTE_DASHBOARD
 
     async def _report_pods(self, on_progress: Callable[[Progress], None], progress: Progress) -> None:
         """Report which pods a start waits for, whenever that changes."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import psutil
-from helpers import command_line
+from helpers import command_line, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from servers import NotebookKernel
+
+_START_LIMIT = 30.0  # of starts with a timeout of at most 10 s, with what an import of Dask takes on a busy machine
 
 
 class SilentServer:
@@ -49,6 +54,15 @@ class SilentServer:
     def accepted(self) -> int:
         """How many connections there have been."""
         return len(self._accepted)
+
+    def refusal(self, kernel: NotebookKernel, profile: str) -> str:
+        """What a start with a profile that connects to this server says; in time, and no connection is left."""
+        began = time.monotonic()
+        reply = kernel.run(f"%gpudask start --profile {profile}", timeout=4 * _START_LIMIT)
+        assert time.monotonic() - began < _START_LIMIT
+        assert self.accepted > 0
+        wait_until(lambda: self.clients() == [], 10)
+        return reply.error_value + reply.printed
 
     def stop(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)

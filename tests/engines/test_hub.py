@@ -5,6 +5,7 @@ import re
 import shutil
 import stat
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -120,9 +121,24 @@ def test_each_user_has_an_own_server_and_cluster_and_none_reaches_that_of_the_ot
     assert mine.ok(attack).value == str([True] * 5)
     assert theirs.ok(CELL, timeout=LIMIT).value == "1600.0"
 
-    theirs.disconnect()
-    hub.stop_server_of("bert")
+    # Anna stands in the line, which Bert sees, until he gives his GPU back.
+    def in_line(server):
+        return [(start["user"], start["own"], start["count"]) for start in server.fetch("gpus").body["waiting"]]
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(second.ok, "%gpudask start --gpus 1 --wait", timeout=2 * LIMIT)
+        wait_until(lambda: in_line(bert) or waiting.done(), LIMIT)
+        [(user, is_own, count)] = in_line(bert)
+        assert re.fullmatch(f"user anna {since}", user)
+        assert (is_own, count) == (False, 1)
+        assert in_line(anna) == [(user, True, 1)]
+        assert not waiting.done()
+        theirs.disconnect()
+        hub.stop_server_of("bert")
+        said = str(waiting.result().displayed)
+    assert "Waiting for GPUs at place 1 in line. " in said
     wait_until(lambda: not processes_of("bert"), 60)
-    second.ok("%gpudask start --gpus 1", timeout=LIMIT)
+    assert in_line(anna) == []
+    assert set(anna.cluster(second)["gpus"]) | set(anna.cluster(mine)["gpus"]) == set(held)
     for kernel in (mine, second):
         kernel.disconnect()

@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-import time
 from pathlib import Path
 
 import psutil
@@ -104,8 +103,12 @@ def test_a_host_can_have_several_workers_and_a_start_may_use_fewer_hosts(kernel)
     kernel.ok("started = %gpudask start --profile pairs --workers 2", timeout=LIMIT)
     names = "sorted(started.client.run(lambda dask_worker: dask_worker.name).values())"
     assert kernel.ok(names).value == "['127.0.0.1-0-0', '127.0.0.1-0-1']"
-    kernel.ok("%gpudask scale 4", timeout=LIMIT)
+    kernel.ok("%gpudask scale 3", timeout=LIMIT)
     assert kernel.ok(f"len({names})").value == "4"
+    kernel.ok("data = started.client.scatter(list(range(8)))\nassert len(started.client.has_what()) == 4")
+    kernel.ok("%gpudask scale 1", timeout=LIMIT)
+    assert kernel.ok(f"len({names})").value == "2"
+    assert kernel.ok("sum(started.client.gather(data))").value == "28"
 
 
 def test_the_number_of_workers_follows_the_work(server, kernel):
@@ -143,13 +146,8 @@ def test_a_host_that_cannot_be_used_is_a_sentence(kernel, profile, sentence):
 
 
 def test_a_host_that_never_answers_is_a_sentence_within_the_start_timeout(server, kernel):
-    began = time.monotonic()
-    reply = kernel.run("%gpudask start --profile hangs", timeout=LIMIT)
-    assert time.monotonic() - began < 30  # with what an import of Dask takes on a busy machine
-    said = reply.error_value + reply.printed
+    said = server.silent.refusal(kernel, "hangs")
     assert "The SSH connection to 127.0.0.1 fails: no answer within 5 s." in said
-    assert server.silent.accepted > 0
-    wait_until(lambda: server.silent.clients() == [], 10)
     wait_until(lambda: not remote_workers() and not any(map(is_used, server.supervisors())), 30)
 
 

@@ -1,6 +1,7 @@
 """What a cluster does while it is up: it is scaled and emptied."""
 
 import asyncio
+import collections
 import os
 import sys
 import time
@@ -116,6 +117,40 @@ def test_results_of_workers_that_are_closed_by_scale_are_moved_and_not_computed_
         with_cluster(use, {}, environment=fake_gpu_environment())
     else:
         with_cluster(use, {"engine": "cpu", "workers": 2, "threads": 1})
+
+
+def test_a_worker_with_an_actor_stays_and_scale_says_so_and_idle_workers_are_closed_instead_of_busy_ones(tmp_path):
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready)
+        try:
+            await workers_become(cluster, 2)
+            first, last = await asyncio.to_thread(lambda: list(client.scheduler_info()["workers"]))
+            future = client.submit(collections.Counter, "abc", actor=True, workers=[first])
+            actor = await asyncio.to_thread(future.result)
+            other = client.submit(collections.Counter, "abc", actor=True, workers=[last])
+            await asyncio.to_thread(other.result)
+            with pytest.raises(GpuDaskError, match="1 worker stays, because its results or actors cannot be moved"):
+                await cluster.scale(1)
+            assert [len((await cluster.state()).workers), (await cluster.state()).workers_wanted] == [2, 2]
+            assert await asyncio.to_thread(lambda: actor.total().result()) == 3
+            del other
+            busy = client.submit(wait_for_file, 7, path=str(tmp_path / "file"), workers=[first], pure=False)
+            await asyncio.to_thread(lambda: wait_until(lambda: is_processing(client, busy.key), 20))
+            await workers_become(cluster, 2)
+            await cluster.scale(1)
+            await workers_become(cluster, 1)
+            (tmp_path / "file").touch()
+            assert await asyncio.to_thread(busy.result) == 7
+            assert await asyncio.to_thread(lambda: actor.total().result()) == 3
+            assert list(await asyncio.to_thread(client.has_what)) == [first]
+        finally:
+            await asyncio.to_thread(client.close, 1)
+
+    with_cluster(use, {"engine": "cpu", "workers": 2, "threads": 1})
+
+
+def is_processing(client, key):
+    return any(key in map(str, keys) for keys in client.processing().values())
 
 
 def wait_for_file(number, path):

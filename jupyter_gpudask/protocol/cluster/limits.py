@@ -17,11 +17,21 @@ _OF_OWNER: dict[Action, str] = {
     "stop": "It is not stopped from here.",
 }
 
-GATEWAY_DASHBOARD = "Dask's dashboard is that of the Gateway, which has a login of its own: open it at its address."
-"""Why the dashboard of a cluster of dask-gateway is not shown."""
-
 REMOTE_DASHBOARD = "Dask's dashboard is not shown here, because the scheduler of this cluster runs elsewhere."
 """Why the dashboard of another cluster with a scheduler elsewhere is not shown."""
+
+
+def gateway_dashboard(address: str | None) -> str:
+    """Why the dashboard of a cluster of dask-gateway is not shown.
+
+    Parameters
+    ----------
+    address
+        The address of the dashboard; `None` or empty if the cluster has none.
+    """
+    if not address:
+        return "Dask's dashboard is not shown here: the Gateway gives no address of it."
+    return f"Dask's dashboard is not shown here: open it at {address} instead."
 
 
 def refusal(address: str, action: Action) -> NotOwnedError:

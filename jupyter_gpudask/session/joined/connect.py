@@ -9,7 +9,7 @@ import dask.config
 from ...client.joined_client import connect_joined
 from ...errors import ConnectError
 from ...protocol import Joined
-from ...protocol.cluster.limits import GATEWAY_DASHBOARD, joined_limits
+from ...protocol.cluster.limits import gateway_dashboard, joined_limits
 from ..background_imports import BackgroundImports
 from ..running_cluster import RunningCluster
 from .check import check_scheduler
@@ -76,7 +76,10 @@ def _describe(target: Target, identity: dict[str, Any], *, on_gpus: bool) -> Joi
     dashboard = _dashboard(target, identity["services"].get("dashboard"))
     limits = joined_limits(target.address)
     if not dashboard:
-        limits["dashboard"] = GATEWAY_DASHBOARD if target.gateway_cluster else f"{target.address} has no dashboard."
+        is_gateway = bool(target.gateway_cluster)
+        limits["dashboard"] = (
+            gateway_dashboard(target.dashboard) if is_gateway else f"{target.address} has no dashboard."
+        )
     return Joined(
         engine="cuda" if on_gpus else "cpu",
         stand_in="" if on_gpus else f"The workers of {target.address} have no GPU.",
@@ -94,7 +97,7 @@ def _describe(target: Target, identity: dict[str, Any], *, on_gpus: bool) -> Joi
 def _dashboard(target: Target, port: object) -> str:
     """The address of the dashboard, at the host of the scheduler; empty without the port that it reported.
 
-    That of dask-gateway has a login of its own, and can be reached by its proxy only.
+    That of dask-gateway can be reached by the Gateway's proxy only.
     """
     if not isinstance(port, int) or target.gateway_cluster:
         return ""

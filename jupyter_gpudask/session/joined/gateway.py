@@ -24,7 +24,7 @@ async def locate(target: Target) -> Target:
     Returns
     -------
     Target
-        The same with the address of the scheduler, and the credentials.
+        The same with the addresses of the scheduler and of its dashboard, and the credentials.
 
     Raises
     ------
@@ -66,7 +66,8 @@ async def locate(target: Target) -> Target:
             f"not at {target.address}.",
             "Set gateway.address in Dask's configuration to the Gateway of this cluster.",
         )
-    return replace(target, address=report.scheduler_address, security=report.security, source="the Gateway")
+    found = {"address": report.scheduler_address, "security": report.security, "dashboard": report.dashboard_link or ""}
+    return replace(target, source="the Gateway", **found)
 
 
 def _configured(gateway_class: Any, target: Target) -> Any:

@@ -37,6 +37,8 @@ class Target:
         The id that a scheduler file says the scheduler has; empty without such a file.
     timeout
         Seconds until the connection must be there.
+    dashboard
+        The address of the dashboard of a cluster of dask-gateway; empty if it has none, and for another scheduler.
     """
 
     address: str
@@ -44,6 +46,7 @@ class Target:
     source: str = ""
     scheduler_id: str = ""
     timeout: float = _DEFAULT_TIMEOUT
+    dashboard: str = ""
 
     @property
     def host_and_port(self) -> tuple[str, int]:

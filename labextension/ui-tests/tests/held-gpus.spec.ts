@@ -16,9 +16,10 @@ import {
 async function startCluster(
   request: APIRequestContext,
   kernelId: string,
-  gpus: 'all' | number[]
+  gpus: 'all' | number[],
+  wait = false
 ): Promise<void> {
-  const data = { kernel_id: kernelId, spec: { gpus } };
+  const data = { kernel_id: kernelId, spec: { gpus, wait } };
   const reply = await request.post('/gpudask/api/clusters', { data });
   expect(reply.status()).toBe(202);
 }
@@ -109,5 +110,39 @@ test('a GPU that is taken while the start dialog is open is refused, and the dia
 
   await dialog.getByRole('button', { name: 'Start' }).click();
   await expect(card.getByText('ready')).toBeVisible();
+  await request.delete(`/api/kernels/${id}`);
+});
+
+test('a start that waits is shown in the line until the GPU is free', async ({
+  page,
+  request,
+  tmpPath
+}, testInfo) => {
+  await openAnalysis(page, request, tmpPath);
+  const panel = gpuDaskPanel(page);
+  await panel.getByRole('button', { name: 'Start: analysis.ipynb' }).click();
+  const card = clusterCard(page);
+  await expect(card.getByText('ready')).toBeVisible();
+  const line = panel.getByRole('list', { name: 'In line for GPUs' });
+  await expect(line).toBeHidden();
+
+  const reply = await request.post('/api/kernels', {
+    data: { name: 'python3' }
+  });
+  const { id } = await reply.json();
+  await startCluster(request, id, [0], true);
+  const place = line.getByRole('listitem');
+  await expect(place).toHaveText(/^1\. user \S+ since \d\d:\d\d.*: 1 GPU$/);
+  const waiting = async (): Promise<string> =>
+    (await (await request.get(`/gpudask/api/clusters/${id}`)).json()).status;
+  expect(await waiting()).toBe('starting');
+  await expect(panel).toContainText(
+    /Waiting for GPUs at place 1 in line\. GPU 0 is held by \S*analysis\.ipynb/
+  );
+  await page.screenshot({ path: testInfo.outputPath('line.png') });
+
+  await card.getByRole('button', { name: 'Stop' }).click();
+  await expect(line).toBeHidden();
+  await expect.poll(waiting).toBe('ready');
   await request.delete(`/api/kernels/${id}`);
 });
