@@ -34,6 +34,8 @@ POSSIBLE = (
 _OF_ARGUMENT = re.compile("<class '(cupy|cudf)")
 _GIVEN_ARGUMENTS = ("dask", "numpy", "pandas", "scipy")
 """Packages that refuse an argument by naming its type."""
+_CONVERTING = ("numpy", "pandas", "scipy")
+"""Packages that raise an error of their own for that of a conversion."""
 
 _LIBRARIES = ("cupy", "cupyx", "cudf", "dask_cudf", "pylibcudf")
 _USED_BY_CUDF = ("pyarrow", "ast")
@@ -93,6 +95,9 @@ def words_of_lack(error: BaseException) -> str:
         is_lack = True
     else:
         is_lack = _is_of_input(error, text) or bool(_OF_NUMPY.search(text)) or _is_of_signature(error, text)
+    cause = error.__cause__
+    if not is_lack and cause is not None and _raised_in(error.__traceback__) in _CONVERTING:
+        return words_of_lack(cause)  # as of SciPy's sparse arrays, for what they cannot convert
     return f"{type(error).__name__}: {text}".splitlines()[0][:_LENGTH] if is_lack else ""
 
 

@@ -43,6 +43,18 @@ def test_a_lack_is_told_from_other_errors(function, words):
     assert bool(found) == bool(words) or isinstance(failure.value, ValueError)  # CuPy's own about shapes: tried again
 
 
+def test_an_error_for_a_refused_conversion_is_a_lack_if_a_library_raises_it():
+    refused = raised_in("cupy._core.core", TypeError("Implicit conversion to a NumPy array is not allowed."))
+    for module, cause, is_lack in (
+        ("scipy.sparse._compressed", refused, True),
+        ("scipy.sparse._compressed", ValueError("of the user"), False),
+        ("analysis", refused, False),
+    ):
+        error = ValueError("unrecognized csr_array constructor input")
+        error.__cause__ = cause
+        assert bool(words_of_lack(raised_in(module, error))) == is_lack
+
+
 class UDFError(RuntimeError):
     """Stands for that of cuDF."""
 
