@@ -221,6 +221,12 @@ def test_filters_hold_for_each_row(tmp_path, is_partitioned, read):
     )
 
 
+def test_directories_that_pandas_has_written_are_read(tmp_path):
+    WHOLE.assign(half=WHOLE.amount // 50).to_parquet(tmp_path / "files", partition_cols=["half"])
+    assert_same(lambda: dd.read_parquet(str(tmp_path / "files")))
+    assert_same(lambda: dd.read_parquet(str(tmp_path / "files"), columns=["x", "name"]))
+
+
 def test_an_index_is_filtered(tmp_path):
     path = str(tmp_path / "files")
     dd.from_pandas(WHOLE.set_index("amount"), npartitions=2).to_parquet(path)

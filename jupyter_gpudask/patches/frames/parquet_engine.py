@@ -54,16 +54,33 @@ class PandasIndexEngine(CudfEngine):  # type: ignore[misc]
     ) -> Any:
         """As the method of dask_cudf, with filters for indexes and for columns of directories, too."""
         if not filters:
-            return super()._read_paths(paths, fs, columns=columns, partitions=partitions, **kwargs)
+            return cls._read_rows(paths, fs, columns=columns, partitions=partitions, **kwargs)
         of_directories = {part.name for part in partitions or ()}
         compared = [name for name in columns_of_filters(filters) if name not in of_directories]
         needed = columns and [*columns, *(name for name in compared if name not in columns)]
-        frame = super()._read_paths(paths, fs, columns=needed, partitions=partitions, **kwargs)
+        frame = cls._read_rows(paths, fs, columns=needed, partitions=partitions, **kwargs)
         rows = filtered(frame, filters)
         if not columns:
             return rows
         added = [name for name in compared if name not in columns and name in rows.columns]
         return rows.drop(columns=added) if added else rows
+
+    @classmethod
+    def _read_rows(cls, paths: Any, fs: Any, row_groups: Any = None, **kwargs: Any) -> Any:
+        """As ``_read_paths`` of dask_cudf, also for a file whose metadata numbers the rows of all files.
+
+        pandas writes such files with ``partition_cols``. cuDF numbers the rows by these metadata, and fails, unless it
+        is told which parts of the file to read.
+        """
+        try:
+            return super()._read_paths(paths, fs, row_groups=row_groups, **kwargs)
+        except ValueError as error:
+            are_whole = all(group is None for group in row_groups or ())
+            if not are_whole or not str(error).startswith("Length mismatch"):
+                raise
+        footers = [pyarrow.parquet.read_metadata(path, filesystem=fs) for path in paths]
+        groups = [[*range(footer.num_row_groups)] for footer in footers]
+        return super()._read_paths(paths, fs, row_groups=groups, **kwargs)
 
     @staticmethod
     def write_partition(
