@@ -267,6 +267,8 @@ HOLES = pd.DataFrame(
         lambda f: f[f.y > 3].x.var(),
         lambda f: f[f.y > 3].x.std(),
         lambda f: (f.y > 3).std(),
+        lambda f: f[["x", "y"]].std()["x"] > 2.5,
+        lambda f: f[["x", "y"]].std(),
         lambda f: (f.y > 3) - 0.5,
         lambda f: 127 + (f.y > 3),
         lambda f: (f.y > 3) < 0.5,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
+from dask._collections import new_collection
+from dask.dataframe.dask_expr._expr import Sqrt
 
 from ...fallback.missing import words_behind
 from ...fallback.values import frame_to_gpu as plain_to_gpu
@@ -38,7 +39,7 @@ def call_method(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     if isinstance(kwargs.get("meta"), pd.DataFrame | pd.Series) and args and place_of(args[0]) == "gpu":
         kwargs["meta"] = plain_to_gpu(kwargs["meta"])
     if name == "std" and args and _has_variance(bind(original, args, kwargs).arguments):
-        return np.sqrt(args[0].var(*args[1:], **kwargs))
+        return new_collection(Sqrt(args[0].var(*args[1:], **kwargs).expr))
     if not args or not _may_fall_back(args[0]):
         return original(*args, **kwargs)
 
