@@ -99,6 +99,8 @@ def _to_numpy(block: Any) -> Any:
     """
     if not is_type_of_gpu(type(block)):
         return block
+    if typename(type(block)).startswith("cupyx.scipy.sparse"):  # Dask has no such conversion
+        return block.get()
     on_host = to_numpy_dispatch(block)
     return on_host if on_host.ndim else on_host[()]
 
