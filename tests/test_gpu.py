@@ -5,7 +5,9 @@ import re
 
 import psutil
 import pytest
+from distributed import Client
 from helpers import Kernel, pids_of_session
+from others import DASK, OthersCluster
 
 from jupyter_gpudask.errors import GpuUnavailableError
 from jupyter_gpudask.machine.gpus import list_gpus
@@ -303,6 +305,40 @@ def test_a_cell_of_arrays_and_frames_agrees_on_both(gpu):
     assert "times" in reply.value
     assert "NO" not in reply.value
     assert reply.value.count(" yes ") == 4
+
+
+def gpudask_plugins(dask_scheduler):
+    return sorted(name for name in dask_scheduler.plugins if "gpudask" in name)
+
+
+def test_a_worker_of_dask_cuda_that_the_user_has_started_is_joined_used_and_left(tmp_path):
+    cluster, kernel = OthersCluster(tmp_path), Kernel()
+    try:
+        worker = cluster.run(DASK, "cuda", "worker", cluster.address, "--no-dashboard")
+        with Client(cluster.address, set_as_default=False) as other:
+            other.wait_for_workers(len(list_gpus()), timeout=120)
+            before = other.run_on_scheduler(gpudask_plugins)
+            kernel.ok("%load_ext jupyter_gpudask")
+            connected = kernel.ok(f"connected = %gpudask connect {cluster.address}\nconnected", timeout=120).value
+            assert f"GPU workers at {cluster.address}" in connected.replace("worker at", "workers at"), cluster.logs()
+            kernel.ok(f"%%gpudask\n{RANDOM}result = float(x.max().compute())", timeout=120)
+            reply = kernel.ok("%%gpudask\ntype(x._meta).__module__, bool((x <= result).all().compute())", timeout=120)
+            assert reply.value == "('cupy', True)"
+            assert reply.displayed[-1].startswith("CuPy and cuDF on ")
+            kernel.ok(f"{FRAMES}expected = data.groupby('key').value.mean()")
+            frame = "dd.from_pandas(data, npartitions=4).groupby('key').value.mean().compute()"
+            assert kernel.ok(f"%%gpudask\nbool(({frame} == expected).all())", timeout=120).value == "True"
+            kernel.ok("status = %gpudask status")
+            memory = kernel.ok("[worker.device_memory_total > 2**30 for worker in status.state.workers]").value
+            assert memory == str([True for _ in list_gpus()])
+            assert kernel.ok("%gpudask disconnect").value == f"Disconnected from {cluster.address}."
+            assert other.run_on_scheduler(gpudask_plugins) == before == []
+            assert not any(other.has_what().values())
+            assert other.submit(abs, -1).result(timeout=30) == 1
+        assert worker.poll() is None
+    finally:
+        kernel.shutdown()
+        cluster.close()
 
 
 def test_scripts_switch_too(run_python):
