@@ -58,8 +58,9 @@ class ServerSettings(LoggingConfigurable):
     ).tag(config=True)
     standby = Bool(
         default_value=False,
-        help="""Whether to keep one supervisor process ready, with its imports done, for the next cluster. It uses no
-        GPU. It serves kernels with the interpreter and the environment of the kernel that was started last.""",
+        help="""Whether to keep one supervisor process ready for the next cluster, with its imports and those of the
+        workers done. It uses no GPU. It serves kernels with the interpreter and the environment of the kernel that was
+        started last.""",
     ).tag(config=True)
     max_clusters = Int(
         None,

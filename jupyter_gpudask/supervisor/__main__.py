@@ -8,33 +8,28 @@ import sys
 
 from ..machine.lifeline import end_session, watch_parent
 from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
+from .standby import Standby
 from .supervisor import Supervisor
 
 
 def main() -> int:
     """Run one cluster until the parent closes it, stdin ends, or the parent dies."""
     command_fd, event_fd = _take_stdio()
+    standby = Standby()
     if "--standby" in sys.argv:
         watch_parent(os.getppid())
-        _warm_up()
+        standby.prepare()
     try:
-        asyncio.run(_run(command_fd, event_fd))
+        asyncio.run(_run(command_fd, event_fd, standby))
     finally:
+        standby.close()
         end_session()
     return 0
 
 
-def _warm_up() -> None:
-    """Import the modules that creating a cluster needs, while there is no request for one."""
-    from . import dask_cluster, remote_cluster  # noqa: F401
-    from .engines import warm_up
-
-    warm_up()
-
-
-async def _run(command_fd: int, event_fd: int) -> None:
+async def _run(command_fd: int, event_fd: int, standby: Standby) -> None:
     stream = await MessageStream.from_pipes(command_fd, event_fd, limit=COMMAND_LIMIT)
-    await Supervisor(stream, on_start=watch_parent).run()
+    await Supervisor(stream, watch_parent, standby).run()
 
 
 def _take_stdio() -> tuple[int, int]:

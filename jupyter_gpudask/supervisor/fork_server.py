@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import dask.config
 
 from ..machine.directories import LOGS_VARIABLE
+from ..machine.kernel_variables import is_kernel_variable
 from ..machine.plan import has_usable_gpus
 from . import fork_preload
 
@@ -47,6 +48,7 @@ _VARIABLES = {
 # The defaults of `_PRE_SPAWN`, which are only known after an import of distributed.
 _DEFAULTS = {"MALLOC_TRIM_THRESHOLD_": 65536, "OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
 _PRE_SPAWN = "distributed.nanny.pre-spawn-environ"
+_AFTER_FORK = "distributed.nanny.environ"
 
 
 class ForkServer:
@@ -57,39 +59,37 @@ class ForkServer:
 
     Attributes
     ----------
+    engine
+        The engine for whose workers it imports modules.
     refusal
         Why it is not used; empty if it is.
     """
 
     def __init__(self, engine: str, environment: dict[str, str]) -> None:
         self.refusal = ""
-        self._engine = engine
+        self.engine = engine
         self._environment = environment
         self._pid = 0
         self._pidfd = -1
 
     @classmethod
-    def start(cls, request: Start, directory: ClusterDirectory) -> ForkServer | None:
-        """Start it; `None` if workers of this cluster are not forked.
+    def start(cls, engine: str, environment: Mapping[str, str], directory: ClusterDirectory) -> ForkServer | None:
+        """Start it; `None` if there is no room for its socket.
 
         Call it in the main thread, because the fork server ends with the thread that has started it.
 
         Parameters
         ----------
-        request
-            The options of the cluster.
+        engine
+            The engine of the cluster: `engine_of_forks`.
+        environment
+            The ``--environment`` of the cluster.
         directory
             The directory of the cluster, for its socket.
         """
-        engine = _engine_with_forks(request)
-        if engine is None:
-            if dask.config.get(METHOD, None) == "forkserver":  # Dask would fork them without what is checked here
-                dask.config.set({METHOD: "spawn"})
-            return None
-        spec = request.spec
-        environment = {**os.environ, **spec.environment, LOGS_VARIABLE: str(directory.logs), **_VARIABLES[engine]}
-        configured = dask.config.get(_PRE_SPAWN, {}, config=dask.config.collect(env=environment))
-        server = cls(engine, _environment_of_workers(environment, _DEFAULTS | configured | spec.environment))
+        variables = {**os.environ, **environment, **_VARIABLES[engine]}
+        configured = dask.config.get(_PRE_SPAWN, {}, config=dask.config.collect(env=variables))
+        server = cls(engine, _environment_of_workers(variables, _DEFAULTS | configured | environment))
         # Else `multiprocessing` would create its socket where nobody removes it after this process is killed.
         multiprocessing.current_process()._config["tempdir"] = str(directory.path)  # type: ignore[attr-defined] # noqa: SLF001
         multiprocessing.set_forkserver_preload([fork_preload.__name__])
@@ -101,6 +101,7 @@ class ForkServer:
         except OSError as error:  # such as a path that is too long for a socket
             logger.warning("There is no fork server: %s", error)
             return None
+        server._pid = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined] # noqa: SLF001
         return server
 
     async def check(self, engine: str, limit: float) -> None:
@@ -115,26 +116,27 @@ class ForkServer:
         """
         try:
             async with asyncio.timeout(limit):
-                self._pid, refusal = await asyncio.to_thread(_ask)
+                refusal = await asyncio.to_thread(_ask)
             self._pidfd = os.pidfd_open(self._pid)
         except (OSError, EOFError, TimeoutError) as error:
             refusal = f"it does not answer ({type(error).__name__})"
-        if engine != self._engine:
-            refusal = f"it was started for the engine {self._engine}"
+        if engine != self.engine:
+            refusal = f"it was started for the engine {self.engine}"
         self.refusal = "it was not prepared" if refusal is None else refusal
 
     def use(self) -> None:
         """Let Dask fork the next workers, if that is possible, and spawn them once the fork server has ended."""
         environment = _environment_of_workers(os.environ, dask.config.get(_PRE_SPAWN))
-        if not self.refusal and environment != self._environment:
-            both = environment.items() ^ self._environment.items()
+        both = _imported(environment).items() ^ _imported(self._environment).items()
+        if not self.refusal and both:
             self.refusal = f"environment variables have changed: {', '.join(sorted({name for name, _ in both}))}"
         if self.refusal:
             logger.warning("Workers are not forked from the fork server, because %s", self.refusal)
             dask.config.set({METHOD: "spawn"})
             self.close()
             return
-        dask.config.set({METHOD: "forkserver"})
+        late = {name: value for name, value in environment.items() if _is_late(name)}
+        dask.config.set({METHOD: "forkserver", _AFTER_FORK: late | dask.config.get(_AFTER_FORK)})
         asyncio.get_running_loop().add_reader(self._pidfd, self._on_exit)
 
     def close(self) -> None:
@@ -158,17 +160,44 @@ class ForkServer:
             os.close(pidfd)
 
 
-def _engine_with_forks(request: Start) -> str | None:
-    """The engine of the cluster, if its workers are to be forked."""
+def engine_of_forks(request: Start, *, default: str = "spawn") -> str | None:
+    """The engine of the cluster, if its workers are to be forked; else `None`, and Dask does not fork them either.
+
+    Parameters
+    ----------
+    request
+        The options of the cluster.
+    default
+        Dask's setting of how workers start, if it is not set.
+    """
     spec = request.spec
-    method = dask.config.get(METHOD, None, config=dask.config.collect(env={**os.environ, **spec.environment}))
+    method = dask.config.get(METHOD, default, config=dask.config.collect(env={**os.environ, **spec.environment}))
+    others = request.cluster_class is not None or bool(spec.profile) or spec.protocol == "ucx"
+    # Variables of Python may let it import other modules.
+    own_python = any(name.startswith("PYTHON") for name in spec.environment)
+    if method == "forkserver" and hasattr(os, "pidfd_open") and not others and not own_python:
+        return "cuda" if spec.engine != "cpu" and has_usable_gpus() else "cpu"
+    if dask.config.get(METHOD, None) == "forkserver":  # Dask would fork them without what is checked here
+        dask.config.set({METHOD: "spawn"})
+    return None
+
+
+def engine_of_next_forks() -> str | None:
+    """The engine of the next cluster, if nothing but its options can be a reason not to fork its workers."""
+    method = dask.config.get(METHOD, "forkserver")
     if method != "forkserver" or not hasattr(os, "pidfd_open"):
         return None
-    if request.cluster_class is not None or spec.profile or spec.protocol == "ucx":
-        return None
-    if any(name.startswith("PYTHON") for name in spec.environment):  # these may let it import other modules
-        return None
-    return "cuda" if spec.engine != "cpu" and has_usable_gpus() else "cpu"
+    return "cuda" if has_usable_gpus() else "cpu"
+
+
+def _imported(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the imports of workers may read."""
+    return {name: value for name, value in environment.items() if not _is_late(name)}
+
+
+def _is_late(name: str) -> bool:
+    """Whether a worker can get a variable after the imports."""
+    return name == LOGS_VARIABLE or is_kernel_variable(name)
 
 
 def _environment_of_workers(environment: Mapping[str, str], pre_spawn: Mapping[str, Any]) -> dict[str, str]:
@@ -192,18 +221,18 @@ def _as_own_environment(environment: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _ask() -> tuple[int, str | None]:
-    """The fork server's pid, and why it must not be forked, as a process that was forked from it knows them."""
+def _ask() -> str | None:
+    """Why the fork server must not be forked, as a process that was forked from it knows it."""
     context = multiprocessing.get_context("forkserver")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(sender,), daemon=True)
     with receiver:
         with sender:
             process.start()
-        answer: tuple[int, str | None] = receiver.recv()
+        answer: str | None = receiver.recv()
     process.join()
     return answer
 
 
 def _answer(sender: Connection[Any, Any]) -> None:
-    sender.send((os.getppid(), fork_preload.refusal))
+    sender.send(fork_preload.refusal)

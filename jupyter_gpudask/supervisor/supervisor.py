@@ -11,20 +11,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProtocolError
-from ..machine.directories import ClusterDirectory
 from ..machine.lifeline import end_session, on_forced_exit
 from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport, parse_command
 from ..protocol.messages.dispatch import answer
-from .fork_server import ForkServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..machine.directories import ClusterDirectory
     from ..protocol import ClusterState
     from ..protocol.messages.transport import MessageStream
     from .dask_cluster import DaskCluster
     from .metrics import Status
     from .remote_cluster import RemoteCluster
+    from .standby import Standby
 
 logger = logging.getLogger(__name__)
 
@@ -43,11 +43,14 @@ class Supervisor:
         The pipes to the parent.
     on_start
         Called once with the parent's pid, before the cluster is started.
+    standby
+        What was prepared before the first command.
     """
 
-    def __init__(self, stream: MessageStream, on_start: Callable[[int], None]) -> None:
+    def __init__(self, stream: MessageStream, on_start: Callable[[int], None], standby: Standby) -> None:
         self._stream = stream
         self._on_start = on_start
+        self._standby = standby
         self._directory: ClusterDirectory
         self._cluster: DaskCluster | RemoteCluster
         self._status: Status = "starting"
@@ -67,13 +70,12 @@ class Supervisor:
             os.environ.clear()
             os.environ.update(first.environment)
         try:
-            self._directory = ClusterDirectory()
+            self._directory = self._standby.take_directory()
         except OSError as error:
             reason = f"The directory of the cluster cannot be created: {error}."
             self._fail(ClusterStartError(reason, "Free some space there, or set TMPDIR to another directory."))
             return
-        on_forced_exit(self._directory.remove)
-        self._cluster = _cluster_of(first, self._directory)
+        self._cluster = _cluster_of(first, self._directory, self._standby)
         on_forced_exit(self._clean_up)
         grace = _ORPHAN_GRACE
         starting = asyncio.create_task(self._start())
@@ -215,9 +217,9 @@ class Supervisor:
         self._directory.remove()
 
 
-def _cluster_of(request: Start, directory: ClusterDirectory) -> DaskCluster | RemoteCluster:
+def _cluster_of(request: Start, directory: ClusterDirectory, standby: Standby) -> DaskCluster | RemoteCluster:
     """The cluster of a request, which is not started yet."""
-    fork_server = ForkServer.start(request, directory)
+    fork_server = standby.take_fork_server(request, directory)
     # Imported here, because it takes seconds, in which the fork server imports what workers need.
     from .dask_cluster import DaskCluster
     from .engines.configured import has_remote_scheduler

@@ -223,20 +223,68 @@ def test_workers_are_spawned_if_dask_is_not_configured(monkeypatch):
     assert parent == supervisor
 
 
-@pytest.mark.slow
-def test_a_standby_supervisor_forks_workers():
-    async def use():
-        standby = await start_supervisor(sys.executable, None, "--standby")
-        cluster = await ClusterProcess.start(ClusterSpec.parse(CPU), standby=standby)
+def with_standby(use, options=CPU, *, changed=None):
+    """As `with_cluster`, by a supervisor that was ready before; `changed` are variables of the kernel, later ones."""
+    environment = {**os.environ, "JPY_COLOUR": "green"}
+
+    async def run():
+        standby = await start_supervisor(sys.executable, environment, "--standby")
+        if os.environ.get(VARIABLE) != "spawn":
+            await asyncio.to_thread(wait_until, lambda: len(pids_of_session(standby.pid)) > 1, 20)
+        kernel = environment | (changed or {})
+        cluster = await ClusterProcess.start(ClusterSpec.parse(options), standby=standby, environment=kernel)
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
         try:
-            ((_, parent),) = await workers_of(client, 1)
-            assert parent != cluster.pid
+            return cluster.pid, await use(cluster, client)
         finally:
             await asyncio.to_thread(client.close, 1)
             await cluster.close()
 
-    asyncio.run(use())
+    pid, result = asyncio.run(run())
+    assert pids_of_session(pid) == []
+    assert leftover_directories() == []
+    return pid, result
+
+
+def test_a_standby_supervisor_forks_workers_with_the_log_and_the_variables_of_the_cluster(monkeypatch):
+    monkeypatch.delenv(VARIABLE)
+
+    def look():
+        print("seen in the log")  # noqa: T201
+        return os.environ["JPY_COLOUR"], os.getppid(), "dask.array" in sys.modules
+
+    async def use(cluster, client):
+        seen = await asyncio.to_thread(client.run, look)
+        (worker,) = (await cluster.state()).workers
+        return list(seen.values()), await cluster.worker_log(worker.name, 10), cluster.log()
+
+    supervisor, (((colour, parent, is_imported),), log, own_log) = with_standby(use, changed={"JPY_COLOUR": "blue"})
+    assert (colour, is_imported) == ("blue", True)
+    assert parent != supervisor
+    assert "seen in the log" in log
+    assert "not forked" not in own_log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "method", "reason"),
+    [
+        (CPU, "spawn", ""),
+        (CPU | {"environment": {"COLOUR": "red"}}, None, "environment variables have changed: COLOUR"),
+        (CPU | {"environment": {"PYTHONPATH": "/nonexistent"}}, None, ""),
+    ],
+)
+def test_a_standby_supervisor_spawns_workers_if_they_cannot_be_forked(monkeypatch, options, method, reason):
+    monkeypatch.delenv(VARIABLE)
+    if method:
+        monkeypatch.setenv(VARIABLE, method)
+
+    async def use(cluster, client):
+        return await workers_of(client, 1), cluster.log()
+
+    supervisor, (((_, parent),), log) = with_standby(use, options)
+    assert parent == supervisor
+    assert reason in log if reason else "not forked" not in log
 
 
 def test_workers_are_spawned_if_their_variables_would_be_others():

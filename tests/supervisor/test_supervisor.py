@@ -19,6 +19,7 @@ from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import ClusterLostError, ClusterStartError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.supervisor.standby import Standby
 from jupyter_gpudask.supervisor.supervisor import Supervisor
 
 pytestmark = pytest.mark.cluster
@@ -341,7 +342,7 @@ def test_no_lease_is_given_back_while_a_process_of_the_cluster_may_hold_its_gpu(
             done.append("remove")
 
     monkeypatch.setattr("jupyter_gpudask.supervisor.supervisor.end_session", lambda: done.append("end"))
-    supervisor = Supervisor(Quiet(), lambda parent: None)
+    supervisor = Supervisor(Quiet(), lambda parent: None, Standby())
     supervisor._cluster, supervisor._directory = Cluster(), Quiet()
     asyncio.run(supervisor._close(0.1))
     assert done == ["close", "end", "release", "remove"]

@@ -1,4 +1,7 @@
-"""A supervisor process that has already imported Dask and waits for the next cluster to start."""
+"""A supervisor process that has already imported Dask and waits for the next cluster to start.
+
+It has the directory of that cluster, with the socket of the fork server from which the workers are forked.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from ...errors import GpuDaskError
 from ...launcher.cluster_process import start_supervisor
+from ...machine.directories import remove_stale_directories, temporary_folders
+from ...machine.kernel_variables import without_kernel_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,12 +24,6 @@ if TYPE_CHECKING:
     from .kernels import Interpreter, Kernels
 
 logger = logging.getLogger(__name__)
-
-# Variables that Jupyter and ipykernel set in each kernel; the modules that a supervisor imports do not read them.
-_KERNEL_VARIABLES = frozenset(
-    {"CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "GIT_PAGER", "MPLBACKEND", "PAGER", "PYDEVD_USE_FRAME_EVAL", "TERM"}
-)
-_KERNEL_VARIABLE_PREFIX = "JPY_"
 
 
 class StandbySupervisor:
@@ -86,6 +85,8 @@ class StandbySupervisor:
         process, self._process = self._process, None
         if process is not None:
             await process.kill()
+            assert self._interpreter is not None
+            await asyncio.to_thread(_remove_directory, self._interpreter)
 
     def _matches(self, interpreter: Interpreter, packages: Mapping[Path, int]) -> bool:
         own, process = self._interpreter, self._process
@@ -93,7 +94,15 @@ class StandbySupervisor:
             return False
         if packages != self._packages:  # it may have imported packages that were replaced since
             return False
-        return _program(own) == _program(interpreter) and _variables(own) == _variables(interpreter)
+        return _program(own) == _program(interpreter) and without_kernel_variables(
+            own.environment
+        ) == without_kernel_variables(interpreter.environment)
+
+
+def _remove_directory(interpreter: Interpreter) -> None:
+    """Remove the directory of a killed process."""
+    for folder in temporary_folders(interpreter.environment):
+        remove_stale_directories(folder)
 
 
 def _program(interpreter: Interpreter) -> tuple[Path, str]:
@@ -109,12 +118,3 @@ def _packages(interpreter: Interpreter) -> dict[Path, int]:
         for folder in (folder for place in places for folder in place.glob("lib*/python3*/*-packages")):
             modified[folder] = folder.stat().st_mtime_ns
     return modified
-
-
-def _variables(interpreter: Interpreter) -> dict[str, str]:
-    """The environment variables that can change what a supervisor imports or does."""
-    return {
-        name: value
-        for name, value in interpreter.environment.items()
-        if name not in _KERNEL_VARIABLES and not name.startswith(_KERNEL_VARIABLE_PREFIX)
-    }

@@ -7,7 +7,7 @@ import sys
 
 import psutil
 import pytest
-from helpers import START_ONE, wait_until
+from helpers import START_ONE, leftover_directories, wait_until
 
 from jupyter_gpudask.server.clusters.kernels import Interpreter
 from jupyter_gpudask.server.clusters.standby import StandbySupervisor
@@ -59,6 +59,7 @@ def test_the_standby_supervisor_ends_with_the_server(server, number, gone):
     os.kill(server.pid, number)
     server.process.wait(20)
     gone(pid)
+    assert leftover_directories() == []
     if child.is_running():
         child.kill()
 
@@ -147,6 +148,7 @@ def test_there_is_at_most_one_standby_supervisor_and_none_after_close():
         await standby.prepare("k")
         second = children()
         assert await standby.take(Interpreter(sys.executable, dict(os.environ))) is None
+        await asyncio.to_thread(wait_until, leftover_directories, 20)  # of the process
         await standby.close()
         await standby.prepare("k")
         return first, second, children()
@@ -154,3 +156,4 @@ def test_there_is_at_most_one_standby_supervisor_and_none_after_close():
     first, second, after = asyncio.run(run())
     assert (len(first), len(second), after) == (1, 1, set())
     assert first != second
+    assert leftover_directories() == []

@@ -1,0 +1,72 @@
+"""What a supervisor prepares, with ``--standby`` before its first command: imports, and the fork server of workers."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ..machine.directories import ClusterDirectory
+from ..machine.lifeline import on_forced_exit
+from .fork_server import ForkServer, engine_of_forks, engine_of_next_forks
+
+if TYPE_CHECKING:
+    from ..protocol import Start
+
+
+class Standby:
+    """The directory of the next cluster, and the process from which its workers can be forked."""
+
+    def __init__(self) -> None:
+        self._directory: ClusterDirectory | None = None
+        self._fork_server: ForkServer | None = None
+
+    def prepare(self) -> None:
+        """Do what takes long in the start of a cluster; in the main thread, see `ForkServer.start`."""
+        engine = engine_of_next_forks()
+        with suppress(OSError):  # which the start of the cluster raises, too
+            self._directory = _new_directory()
+            if engine is not None:
+                self._fork_server = ForkServer.start(engine, {}, self._directory)
+        _import_what_clusters_need()
+
+    def take_directory(self) -> ClusterDirectory:
+        """The directory of the cluster; removed if this process is ended by force.
+
+        Raises
+        ------
+        OSError
+            It cannot be created.
+        """
+        directory, self._directory = self._directory, None
+        return directory or _new_directory()
+
+    def take_fork_server(self, request: Start, directory: ClusterDirectory) -> ForkServer | None:
+        """The fork server of a cluster in that directory; `None` if its workers are not forked."""
+        server, self._fork_server = self._fork_server, None
+        if server is not None:
+            if server.engine == engine_of_forks(request, default="forkserver"):
+                return server
+            server.close()
+        engine = engine_of_forks(request)
+        return None if engine is None else ForkServer.start(engine, request.spec.environment, directory)
+
+    def close(self) -> None:
+        """Remove what no cluster has taken."""
+        if self._fork_server is not None:
+            self._fork_server.close()
+        if self._directory is not None:
+            self._directory.remove()
+
+
+def _new_directory() -> ClusterDirectory:
+    directory = ClusterDirectory()
+    on_forced_exit(directory.remove)
+    return directory
+
+
+def _import_what_clusters_need() -> None:
+    """Import the modules that creating a cluster needs, while the fork server imports those of workers."""
+    from . import dask_cluster, remote_cluster  # noqa: F401
+    from .engines import warm_up
+
+    warm_up()
