@@ -66,7 +66,7 @@ def _new_directory() -> ClusterDirectory:
 
 def _import_what_clusters_need() -> None:
     """Import the modules that creating a cluster needs, while the fork server imports those of workers."""
-    from . import dask_cluster, remote_cluster  # noqa: F401
+    from .cluster import dask_cluster, remote_cluster  # noqa: F401
     from .engines import warm_up
 
     warm_up()

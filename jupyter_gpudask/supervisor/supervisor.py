@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ..machine.directories import ClusterDirectory
     from ..protocol import ClusterState
     from ..protocol.messages.transport import MessageStream
-    from .dask_cluster import DaskCluster
-    from .metrics import Status
-    from .remote_cluster import RemoteCluster
+    from .cluster.dask_cluster import DaskCluster
+    from .cluster.metrics import Status
+    from .cluster.remote_cluster import RemoteCluster
     from .standby import Standby
 
 logger = logging.getLogger(__name__)
@@ -221,9 +221,9 @@ def _cluster_of(request: Start, directory: ClusterDirectory, standby: Standby) -
     """The cluster of a request, which is not started yet."""
     fork_server = standby.take_fork_server(request, directory)
     # Imported here, because it takes seconds, in which the fork server imports what workers need.
-    from .dask_cluster import DaskCluster
+    from .cluster.dask_cluster import DaskCluster
+    from .cluster.remote_cluster import RemoteCluster
     from .engines.configured import has_remote_scheduler
-    from .remote_cluster import RemoteCluster
 
     # After the import of distributed, which otherwise leaves its log to this handler, whose lines have no time.
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)

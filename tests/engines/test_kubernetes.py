@@ -12,7 +12,7 @@ from servers import Server, kernel_of
 from jupyter_gpudask.errors import SpecError
 from jupyter_gpudask.protocol.cluster.missing_workers import describe_jobs
 from jupyter_gpudask.supervisor.engines.kubernetes import cluster_resource, kube_options
-from jupyter_gpudask.supervisor.pods import pod_state
+from jupyter_gpudask.supervisor.jobs.pods import pod_state
 
 pytest.importorskip("dask_kubernetes", reason="run make test-engines")
 import jsonschema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from ..protocol import JobState
+from ...protocol import JobState
 from .batch_queries import ListedJob, query_of_jobs
 
 # Each prints the ids and reasons of the pending jobs of all users in a partition, those of higher priority first.

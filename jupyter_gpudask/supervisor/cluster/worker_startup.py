@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from distributed.core import Status
 
-from ..errors import ClusterStartError, GpuDaskError
-from ..machine.directories import tail, worker_log
+from ...errors import ClusterStartError, GpuDaskError
+from ...machine.directories import tail, worker_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from distributed.http.routing import RoutingApplication
 from tornado.httputil import parse_cookie
 from tornado.web import RequestHandler
 
-from ..errors import ClusterStartError
-from ..patches.apply import patches
+from ...errors import ClusterStartError
+from ...patches.apply import patches
 
 SECRET_HEADER = "X-Gpudask-Secret"  # noqa: S105 - the name of the header, not a secret
 """The request header with the secret."""

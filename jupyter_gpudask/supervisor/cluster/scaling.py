@@ -7,15 +7,15 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..errors import GpuDaskError, GpuUnavailableError, LimitError, ScaleError
-from .engines.ssh import check_capacity
-from .worker_names import worker_names
+from ...errors import GpuDaskError, GpuUnavailableError, LimitError, ScaleError
+from ..engines.ssh import check_capacity
+from ..engines.worker_names import worker_names
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from ..machine.plan import Plan
-    from .job_queue import JobQueue
+    from ...machine.plan import Plan
+    from ..jobs.job_queue import JobQueue
 
 logger = logging.getLogger(__name__)
 

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import dask.config
 
-from ..comm.unix import can_listen
-from ..errors import ClusterStartError, ProfileNotFoundError
-from ..machine.directories import LOGS_VARIABLE, ClusterDirectory, tail, worker_log
-from ..machine.leases import HeldLease, LeaseFolder
-from ..machine.plan import Plan, make_plan
-from ..protocol import ClusterState, Progress, Ready, Start, TlsCredentials
-from ..scheduler.held_results import release_results
-from ..scheduler.log_lengths import shorten_logs
+from ...comm.unix import can_listen
+from ...errors import ClusterStartError, ProfileNotFoundError
+from ...machine.directories import LOGS_VARIABLE, ClusterDirectory, tail, worker_log
+from ...machine.leases import HeldLease, LeaseFolder
+from ...machine.plan import Plan, make_plan
+from ...protocol import ClusterState, Progress, Ready, Start, TlsCredentials
+from ...scheduler.held_results import release_results
+from ...scheduler.log_lengths import shorten_logs
+from ..engines import create_cluster
+from ..engines.jobs import is_job_queue
+from ..jobs.job_queue import JobQueue
 from .dashboard import check_guard, guard_by_header, guard_by_token
-from .engines import create_cluster
-from .engines.jobs import is_job_queue
 from .gpu_lease import plan_and_lease
-from .job_queue import JobQueue
 from .metrics import Status, read_state
 from .plugins import register_plugins
 from .reset import reset
@@ -36,8 +36,8 @@ from .worker_startup import wait_for_workers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..scheduler.worker_failures import WorkerFailuresPlugin
-    from .fork_server import ForkServer
+    from ...scheduler.worker_failures import WorkerFailuresPlugin
+    from ..fork_server import ForkServer
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import logging
 import time
 from typing import Any
 
-from ..protocol import JobState
+from ...protocol import JobState
 
 logger = logging.getLogger(__name__)
 

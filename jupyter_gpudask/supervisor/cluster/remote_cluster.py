@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from distributed.deploy.adaptive import Adaptive
 
-from .. import _version
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError
-from ..machine.plan import Plan
-from ..protocol import ClusterClass, ClusterState, Progress, Ready, Start, TlsCredentials
-from ..protocol.cluster.limits import REMOTE_DASHBOARD, gateway_dashboard
-from ..protocol.cluster.missing_workers import describe_jobs
-from ..scheduler.held_results import release_results
-from ..scheduler.worker_failures import WorkerFailuresPlugin
-from .engines.configured import GATEWAY_CLUSTER, import_class, parameters_of
-from .engines.kubernetes import KUBE_CLUSTER, kube_options
+from ... import _version
+from ...errors import ClusterLostError, ClusterStartError, GpuDaskError
+from ...machine.plan import Plan
+from ...protocol import ClusterClass, ClusterState, Progress, Ready, Start, TlsCredentials
+from ...protocol.cluster.limits import REMOTE_DASHBOARD, gateway_dashboard
+from ...protocol.cluster.missing_workers import describe_jobs
+from ...scheduler.held_results import release_results
+from ...scheduler.worker_failures import WorkerFailuresPlugin
+from ..engines.configured import GATEWAY_CLUSTER, import_class, parameters_of
+from ..engines.kubernetes import KUBE_CLUSTER, kube_options
+from ..jobs.pods import Pods
 from .metrics import Status, read_state
 from .plugins import register_plugins
-from .pods import Pods
 from .reset import reset
 from .scaling import check_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..protocol import JobState
+    from ...protocol import JobState
 
 _RESPONSE_TIMEOUT = 10.0
 _WATCH_INTERVAL = 2.0

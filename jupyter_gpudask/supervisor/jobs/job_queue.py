@@ -11,16 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterLostError, ClusterStartError
-from ..machine.directories import tail
-from ..protocol.cluster.missing_workers import describe_jobs
+from ...errors import ClusterLostError, ClusterStartError
+from ...machine.directories import tail
+from ...protocol.cluster.missing_workers import describe_jobs
+from ..engines.worker_names import worker_names
 from .batch_system import BatchSystem, run_command
-from .worker_names import worker_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..protocol import JobState
+    from ...protocol import JobState
 
 # The job was given up by the batch system, and not by a person or by an error of its own.
 _RENEWED = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "TIMEOUT"})

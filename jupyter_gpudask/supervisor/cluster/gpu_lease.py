@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ..errors import ClusterStartError, GpuHeldError
-from ..machine import gpus
-from ..machine.gpu_choice import check_gpus_of_user, wanted_gpus
-from ..machine.leases import LeaseFolder, leases_of_others
-from ..machine.plan import check_pool_fits, make_plan
+from ...errors import ClusterStartError, GpuHeldError
+from ...machine import gpus
+from ...machine.gpu_choice import check_gpus_of_user, wanted_gpus
+from ...machine.leases import LeaseFolder, leases_of_others
+from ...machine.plan import check_pool_fits, make_plan
 from .scaling import check_limit, check_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..machine.leases import HeldLease, Lease
-    from ..machine.leases.waiting_line import Place
-    from ..machine.plan import Plan
-    from ..protocol import ClusterSpec, Start
+    from ...machine.leases import HeldLease, Lease
+    from ...machine.leases.waiting_line import Place
+    from ...machine.plan import Plan
+    from ...protocol import ClusterSpec, Start
 
 _INTERVAL = 0.5
 

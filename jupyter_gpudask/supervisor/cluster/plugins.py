@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from distributed.protocol.pickle import dumps
 
-from ..scheduler.cell_metrics import handle_beginnings
-from ..scheduler.graph_router import GraphRouter
-from ..scheduler.import_path import SchedulerPathPlugin
-from ..scheduler.retention import SpanRetentionPlugin
-from ..scheduler.send_interval import SendIntervalPlugin
-from ..scheduler.worker_failures import WorkerFailuresPlugin
-from ..worker.cell_metrics import CELL_METRICS_PLUGIN, CellMetricsPlugin
-from ..worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
-from ..worker.graphs.materialize import MATERIALIZE, MaterializePlugin
-from ..worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
-from ..worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
-from ..worker.preload import PATH_PLUGIN, PathPlugin
-from ..worker.retention import RETENTION_PLUGIN, MetricsRetentionPlugin
+from ...scheduler.cell_metrics import handle_beginnings
+from ...scheduler.graph_router import GraphRouter
+from ...scheduler.import_path import SchedulerPathPlugin
+from ...scheduler.retention import SpanRetentionPlugin
+from ...scheduler.send_interval import SendIntervalPlugin
+from ...scheduler.worker_failures import WorkerFailuresPlugin
+from ...worker.cell_metrics import CELL_METRICS_PLUGIN, CellMetricsPlugin
+from ...worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
+from ...worker.graphs.materialize import MATERIALIZE, MaterializePlugin
+from ...worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
+from ...worker.patch_plugin import PATCH_PLUGIN, PatchPlugin
+from ...worker.preload import PATH_PLUGIN, PathPlugin
+from ...worker.retention import RETENTION_PLUGIN, MetricsRetentionPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

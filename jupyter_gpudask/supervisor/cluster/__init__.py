@@ -1,0 +1,1 @@
+"""The Dask cluster of a supervisor: its start, plugins, state, scaling, dashboard and end."""

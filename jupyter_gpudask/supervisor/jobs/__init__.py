@@ -1,0 +1,1 @@
+"""Jobs of batch systems and pods of Kubernetes that run workers: their states, logs and ends."""
