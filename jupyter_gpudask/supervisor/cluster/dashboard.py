@@ -26,6 +26,15 @@ _LIMIT = 5.0
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses that an administrator may configure
 
 
+def routes_without_proxy() -> list[str]:
+    """The modules of the scheduler's pages, without the proxy for those of workers, which have none.
+
+    The import of jupyter-server-proxy takes a third of a second.
+    """
+    modules: list[str] = dask.config.get("distributed.scheduler.http.routes")
+    return [name for name in modules if name != "distributed.http.proxy"]
+
+
 def guard_by_header(secret: str) -> None:
     """Let the next scheduler that is created in this process answer 403 to every request without `secret`.
 

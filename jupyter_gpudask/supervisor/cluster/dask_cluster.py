@@ -25,7 +25,7 @@ from ...scheduler.log_lengths import shorten_logs
 from ..engines import create_cluster
 from ..engines.jobs import is_job_queue
 from ..jobs.job_queue import JobQueue
-from .dashboard import check_guard, guard_by_header, guard_by_token
+from .dashboard import check_guard, guard_by_header, guard_by_token, routes_without_proxy
 from .gpu_lease import plan_and_lease
 from .metrics import Status, read_state
 from .plugins import register_plugins
@@ -88,7 +88,11 @@ class DaskCluster:
         os.environ.update(spec.environment)  # Dask prefers these to those of its configuration
         environment = dask.config.get("distributed.nanny.pre-spawn-environ") | spec.environment
         dask.config.set(
-            {"distributed.nanny.pre-spawn-environ": environment, "temporary-directory": str(self._directory.path)}
+            {
+                "distributed.nanny.pre-spawn-environ": environment,
+                "distributed.scheduler.http.routes": routes_without_proxy(),
+                "temporary-directory": str(self._directory.path),
+            }
         )
         shorten_logs()
         self._sockets = self._directory_of_sockets()
