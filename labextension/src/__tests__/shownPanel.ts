@@ -73,9 +73,10 @@ export class ShownPanel {
     jest.spyOn(current, 'kernelId', 'get').mockReturnValue(kernelId);
   }
 
-  texts(selector: string): (string | null)[] {
+  /** The texts of elements, with ordinary spaces. */
+  texts(selector: string): (string | undefined)[] {
     const nodes = this.panel.node.querySelectorAll(selector);
-    return Array.from(nodes, node => node.textContent);
+    return Array.from(nodes, node => node.textContent?.replace(/\u00a0/g, ' '));
   }
 
   names(selector: string): (string | null)[] {

@@ -12,10 +12,9 @@ import { Card } from '../components/card';
 import { CodeText } from '../components/codeText';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
-import { ItemList } from '../components/itemList';
 import { StateLabel } from '../components/stateLabel';
 import { endReason } from '../errors';
-import { formatBytes, sum } from '../format';
+import { formatBytes, joinItems, sum } from '../format';
 import { ICluster } from '../model/api';
 import { CLIENT_CODE } from '../snippets';
 import { ClusterActions } from './clusterActions';
@@ -103,11 +102,7 @@ function TaskStatus({ cluster }: { cluster: ICluster }): JSX.Element {
   if (held > 0) {
     parts.push(trans.__('holds %1 of results', formatBytes(held, units)));
   }
-  return (
-    <span className="jp-GpuDask-secondary">
-      <ItemList items={parts} />
-    </span>
-  );
+  return <span className="jp-GpuDask-secondary">{joinItems(parts)}</span>;
 }
 
 /** What a start waits for, the hosts that are lost, and the jobs without a worker. */

@@ -2,8 +2,7 @@ import React from 'react';
 
 import { spilledBytes } from '../cluster/summary';
 import { useGpuDask } from '../components/context';
-import { ItemList } from '../components/itemList';
-import { formatBytes, formatUsage, percentage } from '../format';
+import { formatBytes, formatUsage, joinItems, percentage } from '../format';
 import { IWorker } from '../model/api';
 import { IGpuDask } from '../tokens';
 
@@ -45,9 +44,7 @@ export const WorkerRow = React.memo(function WorkerRow({
           </strong>
         )}
       </span>
-      <span className="jp-GpuDask-workerMemory">
-        <ItemList items={memory} />
-      </span>
+      <span className="jp-GpuDask-workerMemory">{joinItems(memory)}</span>
     </li>
   );
 });
