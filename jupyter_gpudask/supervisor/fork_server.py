@@ -101,7 +101,7 @@ class ForkServer:
         except OSError as error:  # such as a path that is too long for a socket
             logger.warning("There is no fork server: %s", error)
             return None
-        server._pid = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined] # noqa: SLF001
+        server._pid = _pid_of_fork_server()
         return server
 
     async def check(self, engine: str, limit: float) -> None:
@@ -117,6 +117,7 @@ class ForkServer:
         try:
             async with asyncio.timeout(limit):
                 refusal = await asyncio.to_thread(_ask)
+            self._pid = _pid_of_fork_server()  # if it had ended, `multiprocessing` has started another one
             self._pidfd = os.pidfd_open(self._pid)
         except (OSError, EOFError, TimeoutError) as error:
             refusal = f"it does not answer ({type(error).__name__})"
@@ -219,6 +220,12 @@ def _as_own_environment(environment: Mapping[str, str]) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def _pid_of_fork_server() -> int:
+    """The pid of the fork server that `multiprocessing` uses."""
+    pid: int = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined] # noqa: SLF001
+    return pid
 
 
 def _ask() -> str | None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import dask.config
 import psutil
 import pytest
-from helpers import fake_gpu_environment, leftover_directories, pids_of_session, wait_until
+from helpers import command_line, fake_gpu_environment, leftover_directories, pids_of_session, wait_until
 
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess, start_supervisor
@@ -223,14 +223,20 @@ def test_workers_are_spawned_if_dask_is_not_configured(monkeypatch):
     assert parent == supervisor
 
 
-def with_standby(use, options=CPU, *, changed=None):
-    """As `with_cluster`, by a supervisor that was ready before; `changed` are variables of the kernel, later ones."""
+def fork_servers(supervisor):
+    return [each for each in psutil.Process(supervisor).children() if "forkserver" in " ".join(command_line(each))]
+
+
+def with_standby(use, options=CPU, *, changed=None, before=None):
+    """As `with_cluster`, by a supervisor that was ready before, with the variables of a kernel that have `changed`."""
     environment = {**os.environ, "JPY_COLOUR": "green"}
 
     async def run():
         standby = await start_supervisor(sys.executable, environment, "--standby")
         if os.environ.get(VARIABLE) != "spawn":
-            await asyncio.to_thread(wait_until, lambda: len(pids_of_session(standby.pid)) > 1, 20)
+            await asyncio.to_thread(wait_until, lambda: fork_servers(standby.pid), 20)
+        if before:
+            before(standby.pid)
         kernel = environment | (changed or {})
         cluster = await ClusterProcess.start(ClusterSpec.parse(options), standby=standby, environment=kernel)
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
@@ -285,6 +291,22 @@ def test_a_standby_supervisor_spawns_workers_if_they_cannot_be_forked(monkeypatc
     supervisor, (((_, parent),), log) = with_standby(use, options)
     assert parent == supervisor
     assert reason in log if reason else "not forked" not in log
+
+
+@pytest.mark.slow
+def test_workers_are_spawned_if_the_fork_server_of_a_standby_supervisor_has_ended(monkeypatch):
+    monkeypatch.delenv(VARIABLE)
+
+    def end_fork_server(supervisor):
+        (server,) = fork_servers(supervisor)
+        server.kill()
+
+    async def use(cluster, client):
+        return await workers_of(client, 1), cluster.log()
+
+    supervisor, (((_, parent),), log) = with_standby(use, before=end_fork_server)
+    assert parent == supervisor
+    assert "it was not prepared" in log
 
 
 def test_workers_are_spawned_if_their_variables_would_be_others():
