@@ -5,7 +5,7 @@ import operator
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-from dask.dataframe.dispatch import meta_nonempty
+from dask.dataframe.dispatch import concat_dispatch, meta_nonempty
 from pandas.core import roperator
 
 from jupyter_gpudask.inspection.placement import place_of
@@ -105,6 +105,7 @@ class Categories:
         self.categories = accessor.categories
         self.codes = Series(accessor.codes.astype("Int8").mask(accessor.codes < 0))
         self.set_categories = lambda categories: Series(accessor.set_categories(categories))
+        self.remove_categories = lambda categories: Series(accessor.remove_categories(categories))
 
 
 def as_cudf(result):
@@ -153,6 +154,30 @@ class Frame(pd.DataFrame):
 
     def to_pandas(self, **_):
         return pd.DataFrame(self)
+
+
+@concat_dispatch.register((Series, Frame))
+def concatenate(parts, axis=0, join="outer", *_, **__):
+    """As in dask_cudf, which has no other join."""
+    assert join == "outer"
+    plain = [part.to_pandas() for part in parts]
+    if axis in (0, "index"):
+        plain = with_categories_of_all(plain)
+    return as_stand_in(pd.concat(plain, axis=axis))
+
+
+def with_categories_of_all(parts):
+    frames = [part.to_frame("only") if part.ndim == 1 else part for part in parts]
+    names = {name for frame in frames for name, dtype in frame.dtypes.items() if dtype == "category"}
+    for name in names:
+        known = dict.fromkeys(each for frame in frames if name in frame for each in frame[name].cat.categories)
+        frames = [
+            frame.assign(**{name: frame[name].cat.set_categories(list(known))}) if name in frame else frame
+            for frame in frames
+        ]
+    return [
+        frame["only"].rename(part.name) if part.ndim == 1 else frame for frame, part in zip(frames, parts, strict=True)
+    ]
 
 
 @meta_nonempty.register((Series, Frame))

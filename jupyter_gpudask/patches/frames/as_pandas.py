@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
+from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
 from dask.dataframe.dask_expr._reductions import Max, Min, Mode
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise
@@ -22,6 +23,7 @@ from dask.dataframe.dispatch import meta_nonempty
 from ...inspection.arguments import first_argument
 from ...inspection.placement import place_of_partitions, results_to_host
 from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted
+from .concat import concatenation
 from .differences import columns_of_merge, words_of_difference
 from .groupby import in_order, on_copies, with_meta_on_gpu, with_sums_of_nothing
 from .missing_values import (
@@ -71,8 +73,8 @@ def replaced(expression: Any) -> Any:
         return _with_dtype(expression)
     if type(expression) is _expr.AsType:
         return AsTypeAsPandas(*expression.operands)
-    if type(expression) is Merge:
-        return _with_columns_in_order(expression)
+    if kind := _OF_FRAMES.get(type(expression)):
+        return kind(expression)
     if type(expression).__name__ == "VarCudf":
         return VarianceAsPandas(*expression.operands)
     return in_order(on_copies(_with_function(with_meta_on_gpu(expression))))
@@ -157,6 +159,9 @@ def _with_columns_in_order(expression: Any) -> Any:
     expected, found = columns_of_merge(expression)
     in_another_order = expected != found and len(expected) == len(found) and set(expected) == set(found)
     return _expr.Projection(expression, expected) if in_another_order else expression
+
+
+_OF_FRAMES = {Merge: _with_columns_in_order, Concat: concatenation}
 
 
 def _with_merges(expression: Any) -> Any:

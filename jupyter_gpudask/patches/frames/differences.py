@@ -14,6 +14,7 @@ from dask.dataframe.dask_expr._expr import Expr
 from dask.dataframe.dask_expr._groupby import GroupByBase
 
 from ...inspection.placement import results_to_host
+from .concat import is_outer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -196,7 +197,7 @@ def _merge(expression: Any) -> str:
 
 
 def _concat(expression: Any) -> str:
-    if expression.join != "outer":
+    if not is_outer(expression):
         return "dask_cudf's concat has only join='outer'"
     names = [tuple(frame._meta.index.names) for frame in expression.dependencies()]  # noqa: SLF001
     side_by_side = expression.axis in (1, "columns")
