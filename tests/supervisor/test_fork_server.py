@@ -227,9 +227,9 @@ def fork_servers(supervisor):
     return [each for each in psutil.Process(supervisor).children() if "forkserver" in " ".join(command_line(each))]
 
 
-def with_standby(use, options=CPU, *, changed=None, before=None):
+def with_standby(use, options=CPU, *, environment=None, changed=None, before=None):
     """As `with_cluster`, by a supervisor that was ready before, with the variables of a kernel that have `changed`."""
-    environment = {**os.environ, "JPY_COLOUR": "green"}
+    environment = {**(environment or os.environ), "JPY_COLOUR": "green"}
 
     async def run():
         standby = await start_supervisor(sys.executable, environment, "--standby")
@@ -269,6 +269,17 @@ def test_a_standby_supervisor_forks_workers_with_the_log_and_the_variables_of_th
     assert parent != supervisor
     assert "seen in the log" in log
     assert "not forked" not in own_log
+
+
+def test_a_standby_supervisor_forks_workers_on_gpus():
+    def look():
+        return os.environ["CUDA_VISIBLE_DEVICES"].split(",")[0], os.getppid(), "cudf" in sys.modules
+
+    environment = {name: value for name, value in fake_gpu_environment().items() if name != VARIABLE}
+    supervisor, seen = with_standby(on_workers(look), {}, environment=environment)
+    server = seen[0][1]
+    assert server != supervisor
+    assert sorted(seen) == [(uuid, server, True) for uuid in UUIDS]
 
 
 @pytest.mark.slow
