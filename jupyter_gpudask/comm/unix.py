@@ -23,7 +23,7 @@ from distributed.comm.tcp import MAX_BUFFER_SIZE, TCP, BaseTCPListener, _close_c
 from tornado.iostream import IOStream
 from tornado.tcpserver import TCPServer
 
-from ..protocol.messages.unix_socket import peer_of, pid_scope, short_name
+from ..machine.unix_socket import peer_of, pid_scope, short_name
 from . import device_memory
 from .addresses import address_of, path_of
 from .pinned_segments import FilledSegments

@@ -11,7 +11,7 @@ from jupyter_server.serverapp import ServerApp
 from prometheus_client import REGISTRY
 
 from ..machine.leases.registry import LEASE_DIRECTORY_VARIABLE
-from ..protocol.messages.unix_socket import socket_path
+from ..machine.unix_socket import socket_path
 from .api.dashboard_client import DashboardClient
 from .api.dashboard_proxy import DASHBOARD
 from .api.handlers import HANDLERS

@@ -11,11 +11,11 @@ import os
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
+from ..machine.unix_socket import bind_socket, peer_of
 from ..protocol import Close, Closed, Failed, Keep, Kept, Refused, ReportAutomatic, ReportCell, parse_command
 from ..protocol.messages.attach import Attach, parse_attach
 from ..protocol.messages.dispatch import answer
 from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
-from ..protocol.messages.unix_socket import bind_socket, peer_of
 from .clusters.joined_cluster import JoinedConnection
 from .clusters.kernels import Interpreter
 from .metrics.cluster_info import DASHBOARD_PATH

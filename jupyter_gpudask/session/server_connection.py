@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Self
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoClusterError
 from ..launcher.cluster_process import ClusterProcess
 from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
+from ..machine.unix_socket import connect_socket, socket_path
 from ..protocol import Close, ClusterSpec, Failed, Keep, Kept, ReportAutomatic, ReportCell, parse_event
 from ..protocol.messages.attach import Attach
 from ..protocol.messages.transport import COMMAND_LIMIT, EVENT_LIMIT, MessageStream
-from ..protocol.messages.unix_socket import connect_socket, socket_path
 
 if TYPE_CHECKING:
     import socket

@@ -16,7 +16,6 @@ from ..comm import device_memory
 from ..machine.directories import LOGS_VARIABLE, worker_log
 from ..machine.lifeline import die_with_parent
 from .allocator import pool_metrics
-from .device import first_device
 from .log_file import send_output_to
 from .send_interval import send_sooner
 
@@ -77,8 +76,14 @@ class MetricsPlugin(WorkerPlugin):
 
     def setup(self, worker: Worker) -> None:
         """Add the metrics; called by Dask when the worker starts."""
-        device = None if LOGS_VARIABLE in os.environ else first_device()
+        device = None if LOGS_VARIABLE in os.environ else _device()
         worker.metrics[METRICS] = read_metrics if device is None else partial(_read_with_device, device)
+
+
+def _device() -> dict[str, Any] | None:
+    from .device import first_device  # imports the models of the protocol, which takes a quarter of a second
+
+    return first_device()
 
 
 def read_metrics(worker: Worker) -> dict[str, int | None]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from helpers import ON_GPUS, START_ONE, fake_gpu_environment, wait_until
 
-from jupyter_gpudask.protocol.messages.unix_socket import bind_socket, connect_socket, peer_of, socket_path
+from jupyter_gpudask.machine.unix_socket import bind_socket, connect_socket, peer_of, socket_path
 from jupyter_gpudask.server.kernel_socket import KernelSocket
 
 pytestmark = pytest.mark.cluster

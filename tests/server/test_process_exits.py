@@ -9,7 +9,7 @@ import psutil
 import pytest
 from helpers import ON_GPUS, command_line, fake_gpu_environment, pids_of_session, wait_until
 
-from jupyter_gpudask.protocol.messages.unix_socket import bind_socket, connect_socket, socket_path
+from jupyter_gpudask.machine.unix_socket import bind_socket, connect_socket, socket_path
 
 pytestmark = pytest.mark.cluster
 

@@ -16,9 +16,9 @@ from helpers import wait_until
 from others import OthersCluster
 from servers import NotebookKernel
 
+from jupyter_gpudask.machine.unix_socket import connect_socket, socket_path
 from jupyter_gpudask.protocol import Joined
 from jupyter_gpudask.protocol.messages.attach import Attach
-from jupyter_gpudask.protocol.messages.unix_socket import connect_socket, socket_path
 from jupyter_gpudask.server.clusters.dashboard_address import dashboard_origin, is_plain_path, redirect_target
 
 pytestmark = pytest.mark.cluster
