@@ -62,7 +62,7 @@ def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-_NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|[\d.,]+ (?!of\b)[^\W\d]+|[\d.,]+ %")
+_NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|(?:\d[\d.,]* (?:[^\W\d]+ )?of )?\d[\d.,]* (?!of\b)[^\W\d]+|\d[\d.,]* %")
 _FONT_SIZE = "var(--jp-ui-font-size1, 13px)"
 
 
