@@ -12,6 +12,10 @@ def test_a_quantity_of_a_total_is_not_broken_into_two_lines():
     assert ">pid&nbsp;8 (2&nbsp;GiB), pid&nbsp;9<" in table
 
 
+def test_a_table_is_at_the_left_in_a_widget_too():
+    assert html_table(("memory",), [("1 GiB",)]).startswith('<table style="border-collapse: collapse; margin: 0">')
+
+
 def test_the_name_of_a_check_is_not_broken_at_its_hyphen():
     view = DoctorView([Finding("dask-cuda", "ok", "26.10.00")])
     assert '<span style="white-space: nowrap">dask-cuda</span>' in view.to_html()
