@@ -59,7 +59,10 @@ class SpecError(GpuDaskError):
     def __init__(self, option: str, value: object, allowed: str) -> None:
         self.option = option
         self.value = value
-        super().__init__(f"{option} {value!r} is not allowed:", f"give {allowed}.")
+        # Options that are repeated are lists; they are shown as they are typed.
+        words = [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+        shown = " ".join(words) if words and words == value else value
+        super().__init__(f"{option} {shown!r} is not allowed:", f"give {allowed}.")
 
 
 class OptionConflictError(SpecError):

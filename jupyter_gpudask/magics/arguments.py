@@ -84,11 +84,19 @@ class _Parser(MagicArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         unknown = [word.partition("=")[0] for word in self._words if word.partition("=")[0] not in self._known]
-        meant = next((match for word in unknown for match in get_close_matches(word, self._known, 1, 0.7)), None)
+        meant = next((match for word in unknown if (match := self._nearest(word))), None)
         suggestion = f" Did you mean {meant}?" if meant else ""
         if meant:
             message = message.partition(" (choose from")[0]
         raise usage_error(f"{message[:1].upper()}{message[1:]}.{suggestion} Type {self.prog}? for help.")
+
+    def _nearest(self, word: str) -> str | None:
+        """What a word may stand for: its only completion, or else the most similar one; none for ``help``."""
+        completions = [known for known in self._known if known.startswith(word)]
+        if len(completions) == 1:
+            return completions[0]
+        match = next(iter(get_close_matches(word, ["help", "--help", *self._known], 1, 0.7)), "help")
+        return None if match.endswith("help") else match
 
 
 def parse_line(line: str) -> LineArguments:

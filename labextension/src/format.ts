@@ -34,7 +34,7 @@ export function formatBytes(bytes: number, units: Units = 'GiB'): string {
   return `${inUnit(bytes, exponent, units)} ${UNITS[units].names[exponent]}`;
 }
 
-/** Format used and total bytes, both in the unit of the total: "41 of 140 GiB". */
+/** Format used and total bytes: "41 of 140 GiB", or "8.0 GiB of 1.1 TiB". */
 export function formatUsage(
   used: number,
   total: number,
@@ -44,7 +44,10 @@ export function formatUsage(
   const exponent = exponentOf(total, units);
   return trans.__(
     '%1 of %2',
-    inUnit(used, exponent, units),
+    // In the larger unit, some GiB of a TiB would be none.
+    used && exponentOf(used, units) !== exponent
+      ? formatBytes(used, units)
+      : inUnit(used, exponent, units),
     formatBytes(total, units)
   );
 }

@@ -110,6 +110,7 @@ def test_arguments_that_are_wrong_are_one_sentence(parse, line, sentence):
     ("parse", "line", "meant"),
     [
         (parse_line, "strat", "start"),
+        (parse_line, "stat", "status"),
         (parse_line, "start --gpu 2", "--gpus"),
         (parse_line, "start --gpus=2 --pol=3", "--pool"),
         (parse_cell, "--array cuppy", "cupy"),
@@ -120,6 +121,13 @@ def test_a_word_that_is_nearly_known_is_suggested(parse, line, meant):
     with pytest.raises(UsageError, match=f"Did you mean {meant}\\?") as raised:
         parse(line)
     assert "choose from" not in str(raised.value)
+
+
+@pytest.mark.parametrize("line", ["help", "hepl", "--help"])
+def test_who_asks_for_help_gets_no_other_command(line):
+    with pytest.raises(UsageError, match=r"Type %gpudask\? for help\.") as raised:
+        parse_line(line)
+    assert "Did you mean" not in str(raised.value)
 
 
 @pytest.mark.parametrize("line", ["sing", "start --lines x", "start --nothing 1"])

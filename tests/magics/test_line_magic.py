@@ -32,7 +32,7 @@ pytestmark = pytest.mark.cluster
         ("start --gpus 2", "This machine has no NVIDIA driver."),
         ("start --cpu --gpus 2", "--gpus and --cpu are mutually exclusive. Leave one of them out."),
         ("start --pool 20", "--pool '20' is not allowed"),
-        ("start --resources GPU --cpu", "--resources ['GPU'] is not allowed"),
+        ("start --resources GPU --cpu", "--resources 'GPU' is not allowed"),
     ],
 )
 def test_invalid_arguments_are_one_sentence_and_start_nothing(bare_kernel, line, sentence):
@@ -338,6 +338,7 @@ def test_a_status_in_a_notebook_is_updated_until_the_cluster_is_closed(kernel):
     assert tasks == "Tasks: 0 running, 0 waiting."
     assert f"{taken}</caption>" in shown.html[0]  # what a saved notebook keeps
     assert kernel.ok("'application/vnd.jupyter.widget-view+json' in shown._repr_mimebundle_()").value == "True"
+    assert "jp-RenderedHTMLCommon" in kernel.ok("shown.widget._dom_classes").value, "the theme's style of tables"
     kernel.ok("before = shown.widget.value\nbusy = started.client.submit(time.sleep, 4)\ntime.sleep(2.5)")
     assert kernel.ok("before != shown.widget.value, '>1<' in shown.widget.value").value == "(True, True)"
     over = kernel.ok("%gpudask stop\ntime.sleep(1.5)")

@@ -132,6 +132,17 @@ def test_the_documented_protocol_has_every_field_and_its_example_is_valid():
             assert f"`{name}`" in tables, (model, name)
 
 
+def test_an_option_that_is_repeated_is_shown_as_it_was_typed():
+    with pytest.raises(SpecError, match=r"^--environment 'A=1 FOO' is not allowed"):
+        ClusterSpec.parse({"environment": ["A=1", "FOO"]})
+
+
+def test_that_no_gpu_is_selected_is_said_so():
+    with pytest.raises(SpecError, match=r"^No GPU is selected\.") as raised:
+        ClusterSpec.parse({"gpus": []}, strict=True)
+    assert raised.value.option == "--gpus"
+
+
 def test_every_option_with_an_invalid_value_is_reported():
     with pytest.raises(SpecError) as raised:
         ClusterSpec.parse({"pool": "lots", "threads": "many", "spilling": "dask", "gpus": ""})

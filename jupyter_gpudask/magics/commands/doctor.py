@@ -71,7 +71,7 @@ class DoctorView(View):
 
     def to_html(self) -> str:
         """The table, with each verdict as a word for screen readers."""
-        rows = [(_sign(each), each.subject, _text_and_fix(each)) for each in self.findings]
+        rows = [(_sign(each), _unbroken(each.subject), _text_and_fix(each)) for each in self.findings]
         return html_table(self._heads(), rows, align="left", caption=self._caption)
 
     def _heads(self) -> tuple[str, str, str]:
@@ -87,6 +87,11 @@ class DoctorView(View):
 def _sign(finding: Finding) -> Html:
     verdict = finding.verdict
     return Html(f'<span role="img" title="{verdict}" aria-label="{verdict}">{_SIGNS[verdict]}</span>')
+
+
+def _unbroken(subject: str) -> Html:
+    """A name in one line, also one with a hyphen."""
+    return Html(f'<span style="white-space: nowrap">{escape(subject)}</span>')
 
 
 def _text_and_fix(finding: Finding) -> Html:

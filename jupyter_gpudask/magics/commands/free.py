@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ...quantities import format_bytes
@@ -43,8 +44,8 @@ class FreeView(View):
         return "\n".join(lines)
 
     def to_html(self) -> str:
-        """The lines, preformatted."""
-        return f"<pre>{super().to_html()}</pre>"
+        """The lines, with their indentation."""
+        return f'<div style="white-space: pre-wrap">{escape(str(self))}</div>'
 
 
 def free(session: Session) -> FreeView:

@@ -62,7 +62,7 @@ def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-_NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|[\d.,]+ (?!of\b)[^\W\d]+|[\d.,]+ %")
+_NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|(?:\d[\d.,]* (?:[^\W\d]+ )?of )?\d[\d.,]* (?!of\b)[^\W\d]+|\d[\d.,]* %")
 _FONT_SIZE = "var(--jp-ui-font-size1, 13px)"
 
 
@@ -83,7 +83,7 @@ def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str =
     place = f"caption-side: bottom; text-align: left; line-height: 1.4; {Note.STYLE}"
     below = f'<caption style="{place}">{escape(caption)}</caption>' if caption else ""
     table = f"{below}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<table style="border-collapse: collapse">{table}</table>'
+    return f'<table style="border-collapse: collapse; margin: 0">{table}</table>'
 
 
 def _as_html(cell: str, align: str) -> str:

@@ -62,6 +62,8 @@ class LiveStatusView(StatusView):
 
         if self.widget is None:
             self.widget = ipywidgets.HTML(self.to_html())
+            # The rules and colors that the theme gives to tables of other outputs.
+            self.widget.add_class("jp-RenderedHTMLCommon")
             LiveStatusView._newest = self
             threading.Thread(target=self._refresh, name="gpudask-status", daemon=True).start()
         bundle: dict[str, Any] = self.widget._repr_mimebundle_() or {}

@@ -266,6 +266,8 @@ class ClusterSpec(BaseModel):
 
     @classmethod
     def _spec_error(cls, name: str, options: dict[str, Any]) -> SpecError:
+        if name == "gpus" and options[name] == []:  # from the panel's dialog, with no checkbox selected
+            return OptionConflictError("--gpus", "No GPU is selected.", "Select at least one, or the CPU stand-in.")
         field = cls.model_fields.get(name)
         allowed = f"one of the options {', '.join(sorted(start_options()))}" if field is None else field.description
         return SpecError(flag_of(name), options.get(name), allowed or "another value")

@@ -88,7 +88,7 @@ function Options(props: IOptionsProps): JSX.Element {
             label={trans.__('Workers')}
             name="workers"
             field="workers"
-            placeholder={defaultText(trans.__('based on the number of cores'))}
+            placeholder={defaultText(trans.__('by number of cores'))}
           />
         )}
         {!isCpu && (
@@ -137,7 +137,7 @@ function Options(props: IOptionsProps): JSX.Element {
           field="threads"
           placeholder={defaultText(
             profiles.default.threads?.toString() ??
-              (isCpu ? trans.__('based on the number of cores') : '1')
+              (isCpu ? trans.__('by number of cores') : '1')
           )}
         />
         <TextField

@@ -20,7 +20,8 @@ export function fitSections(
   const fit = (): void => {
     // Not the heights of the sections, which are those before a change of the panel's height.
     const titles = sum(panel.titles.map(each => each.offsetHeight));
-    const total = panel.node.clientHeight - titles;
+    // The handle between the sections counts too: the panel would divide the rest in proportion, and the first would be too low.
+    const total = panel.node.clientHeight - titles - panel.spacing;
     const areBothOpen = panel.widgets.every(each => each.isVisible);
     if (panel.widgets.length === 2 && areBothOpen && total > 0) {
       const size = firstSize(
