@@ -36,7 +36,9 @@ def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     axes = range(a.ndim) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
     reduced = [each % a.ndim for each in axes]
-    a = a.rechunk(dict.fromkeys(reduced, -1))
+    if any(a.numblocks[each] > 1 for each in reduced):
+        # As Dask: blocks that were as long as an axis, and as wide as they are now, may not fit in memory.
+        a = a.rechunk({each: -1 if each in reduced else "auto" for each in range(a.ndim)})
     q = np.asarray(q, a.dtype if isinstance(q, int | float) and _keeps_precision(a) else None)
     kept = [1 if each in reduced else sizes for each, sizes in enumerate(a.chunks) if keepdims or each not in reduced]
     dtype = _dtype_of_quantiles(a.dtype, q.dtype)
