@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-REDUCED_OF_GROUP = 2
+REDUCED_OF_GROUP = 1
 """Programs of a group of differences that are made smaller; the others only add to its number."""
 
 
@@ -125,7 +125,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=300.0, help="for all of it")
     parser.add_argument("--processes", type=int, default=max(1, min(16, os.cpu_count() or 1)), help="pairs of them")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for one run of a program")
-    parser.add_argument("--reduce", type=float, default=30.0, help="seconds to make a program smaller")
+    parser.add_argument("--reduce", type=float, default=15.0, help="seconds to make a program smaller")
     parser.add_argument("--program", type=int, metavar="SEED", help="run one program, and print all of it")
     parser.add_argument(
         "--rows", type=Path, metavar="FILE", help="written as the programs run; one that exists is continued"

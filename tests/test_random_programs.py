@@ -97,6 +97,11 @@ def test_an_error_on_one_side_only_and_a_lost_process_are_differences():
     assert outcome(good, Outcome(np.ones(3, "float32")), good) == (kinds.TYPE, "switch")
     assert outcome(good, Outcome(np.ones(3), facts={}), good) == (kinds.AGREES, "switch")
     assert outcome(Outcome(np.ones(3), facts={"dtype": "f8"}), Outcome(np.ones(3)), good) == (kinds.FACTS, "switch")
+    # Dask announces float32 for percentiles, and computes float64.
+    announced = {"dtype": "float32", "shape": "(3,)"}
+    single = Outcome(np.ones(3, "float32"), facts=announced)
+    assert outcome(replace(good, facts=announced), single, single) == (kinds.AGREES, "switch")
+    assert outcome(replace(good, facts=announced), replace(single, value=single.value * 2), single)[0] == kinds.VALUE
 
 
 def test_the_order_of_rows_counts_unless_a_step_leaves_it_open():

@@ -20,7 +20,7 @@ def _step(*, weight: int = 1, opens_order: bool = False) -> Callable[[Any], Any]
     """Add a function to the operations, to be chosen as often as `weight` says."""
 
     def add(function: Any) -> Any:
-        function.needs_order, function.opens_order = False, opens_order
+        function.needs_order, function.opens_order, function.ends_order = False, opens_order, opens_order
         ARRAY_STEPS.extend([function] * weight)
         return function
 

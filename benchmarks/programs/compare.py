@@ -62,6 +62,7 @@ DOCUMENTED = (
     KnownDifference((VALUE,), r"isdigit\(", "isdigit of a fraction is false, as in Python"),
     KnownDifference((LABELS, FACTS), r"dd\.concat\(", "concat of categories has all columns, as in pandas"),
     KnownDifference((NO_ERROR, VALUE), r"linalg\.(solve|inv|cholesky)", "CuPy does not check singular matrices"),
+    KnownDifference((ORDER,), r"groupby\(", "Dask on the CPU sorts groups in each input partition only"),
     KnownDifference((FAILS,), r"\.columns = \[\[", "a MultiIndex as columns is refused by cuDF"),
 )
 
@@ -174,6 +175,9 @@ def _differ(program: Program, one: Outcome, other: Outcome, *, facts: bool = Tru
         if one.error and other.error:
             return "", ""
         return (FAILS, other.error) if other.error else (NO_ERROR, f"{one.error}; now {other.value!r:.80}")
+    announced = _announced(one, other) if facts else None
+    if announced is not None:
+        one = replace(one, value=one.value.astype(announced))
     rules = replace(STRICT_RULES, row_order="open" if program.opens_order else "fixed")
     comparison = compare(_plain(one.value), _plain(other.value), rules)
     if comparison.agrees is False:
@@ -185,6 +189,13 @@ def _differ(program: Program, one: Outcome, other: Outcome, *, facts: bool = Tru
         if one.facts[name] != other.facts.get(name):
             return FACTS, f"{name}: {one.facts[name]} and {other.facts.get(name)}"[:300]
     return "", ""
+
+
+def _announced(one: Outcome, other: Outcome) -> str | None:
+    """The dtype that Dask announced, if the second run has it and the first one, on the CPU, has another."""
+    announced = one.facts.get("dtype")
+    dtypes = [str(getattr(run.value, "dtype", None)) for run in (one, other)]
+    return announced if announced == dtypes[1] != dtypes[0] else None
 
 
 def _plain(value: Any) -> Any:

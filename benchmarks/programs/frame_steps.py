@@ -34,7 +34,11 @@ _AGGREGATIONS = (
 
 
 def _step(
-    *lists: list[Any], needs_order: bool = False, opens_order: bool = False, weight: int = 1
+    *lists: list[Any],
+    needs_order: bool = False,
+    opens_order: bool = False,
+    order_of_library: bool = False,
+    weight: int = 1,
 ) -> Callable[[Any], Any]:
     """Add a function to lists of operations.
 
@@ -46,12 +50,15 @@ def _step(
         Whether the result depends on the order of rows.
     opens_order
         Whether Dask leaves the order of the result open.
+    order_of_library
+        Whether the order is that of pandas or cuDF: it is compared, and nothing that needs an order follows.
     weight
         How often it is chosen.
     """
 
     def add(function: Any) -> Any:
         function.needs_order, function.opens_order = needs_order, opens_order
+        function.ends_order = opens_order or order_of_library
         for each in lists:
             each.extend([function] * weight)
         return function
@@ -264,7 +271,7 @@ def round_and_clip(rng: random.Random, v: Any, _w: Any) -> str | None:
     )
 
 
-@_step(FRAME_STEPS, weight=5)
+@_step(FRAME_STEPS, order_of_library=True, weight=5)
 def group_and_reduce(rng: random.Random, v: Any, _w: Any) -> str | None:
     keys, column = _keys(rng, v), _pick(rng, _columns(v, "iufb"))
     if keys is None or column is None:
@@ -274,7 +281,7 @@ def group_and_reduce(rng: random.Random, v: Any, _w: Any) -> str | None:
     return f"v = v.groupby({keys}{options}){selected}.{rng.choice(_AGGREGATIONS)}()"
 
 
-@_step(FRAME_STEPS, weight=5)
+@_step(FRAME_STEPS, order_of_library=True, weight=5)
 def group_and_aggregate(rng: random.Random, v: Any, _w: Any) -> str | None:
     keys, names = _keys(rng, v), _columns(v, "iuf")
     if keys is None or not names:
@@ -661,7 +668,7 @@ def series_missing(rng: random.Random, _v: Any, _w: Any) -> str:
     return f"v = v.{rng.choice(['isna', 'notna'])}()"
 
 
-@_step(SERIES_STEPS)
+@_step(SERIES_STEPS, order_of_library=True)
 def series_group(rng: random.Random, v: Any, _w: Any) -> str | None:
     return f"v = v.groupby(v > 1).{rng.choice(['sum', 'count', 'max', 'mean'])}()" if _kind(v) in "if" else None
 

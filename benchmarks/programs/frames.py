@@ -67,7 +67,7 @@ def grown(
                         return (*steps, step)
                     continue
                 space["v"] = trial["v"]
-                order_is_open |= make.opens_order
+                order_is_open |= make.ends_order
                 steps.append(step)
         return tuple(steps)
     finally:
