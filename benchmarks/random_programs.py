@@ -141,7 +141,8 @@ def _has_stand_in() -> bool:
 
 def main() -> None:
     arguments = parsed()
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    # The order of columns that Dask takes from a set is the same in all processes.
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1") | {"PYTHONHASHSEED": "0"})
     if arguments.program is not None:
         show(arguments.program, arguments)
         return

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FRAME_STEPS: list[Any] = []
 SERIES_STEPS: list[Any] = []
 
+_DTYPE = {"s": "str", "M": "datetime64[ns]", "C": "category"}
 _AGGREGATIONS = (
     "sum",
     "mean",
@@ -138,9 +139,9 @@ def _keys(rng: random.Random, frame: Any) -> str | None:
 # Frames
 
 
-@_step(FRAME_STEPS, weight=2)
+@_step(FRAME_STEPS, weight=14)
 def select_column(rng: random.Random, v: Any, _w: Any) -> str | None:
-    column = _column(rng, v, "iufbsMC")
+    column = _column(rng, v, rng.choice(["s", "M", "C", "iufb", "iufb"]))
     return column and f"v = {column}"
 
 
@@ -637,6 +638,18 @@ def series_reduction(rng: random.Random, v: Any, _w: Any) -> str | None:
     method = rng.choice([*of_numbers, *of_order, "count", "nunique"])
     options = rng.choice(["", "", "skipna=False"]) if method in ("sum", "mean", "min", "max", "std") else ""
     return f"v = v.{method}({options})"
+
+
+@_step(FRAME_STEPS, weight=12)
+def assign_method(rng: random.Random, v: Any, _w: Any) -> str | tuple[str, str] | None:
+    kind = rng.choice("sMC")
+    column = _column(rng, v, kind)
+    if column is None:
+        return None
+    made = {"s": series_text, "M": series_times, "C": series_categories}[kind](rng, pd.Series(dtype=_DTYPE[kind]), None)
+    texts = made if isinstance(made, tuple) else (made, made)
+    one, other = (f"v = v.assign(z={text.replace('v = v.', f'{column}.')})" for text in texts)
+    return one, other
 
 
 @_step(SERIES_STEPS)

@@ -24,7 +24,7 @@ ERRORS_KEPT = 0.02
 _DEPENDS_ON_ORDER = re.compile(r"first|last|idxm|drop_duplicates|\.iloc|argm")
 """Of equal rows or values, these take the one that comes first."""
 
-_DTYPES = ("int64", "int32", "float64", "float32", "bool", "str", "datetime64[ns]", "category")
+_DTYPES = ("int64", "int32", "float64", "float32", "bool", "str", "str", "datetime64[ns]", "category")
 
 
 def frame_program(seed: int) -> Program:
@@ -52,7 +52,10 @@ def grown(
                 if len(steps) == length or not choices:
                     break
                 make = rng.choice(choices)
-                made = make(rng, space["v"], space["w"])
+                try:
+                    made = make(rng, space["v"], space["w"])
+                except (AttributeError, IndexError, TypeError, ValueError):  # columns of one name, or no columns
+                    continue
                 if made is None or (order_is_open and make.needs_order):
                     continue
                 if order_is_open and _DEPENDS_ON_ORDER.search(str(made)):
