@@ -180,6 +180,19 @@ def test_no_function_of_cupy_that_reads_beyond_an_empty_array_is_given_one(q):
         np.testing.assert_allclose(result.get(), np.quantile(HOST, q, axis=axis))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_quantiles_of_short_numbers_have_the_precision_of_their_dtype(dtype):
+    host = np.array([1, 2, 4, 7], dtype)
+    q = [0.2, 0.6]
+    with switched_to("cupy", "pandas"):
+        array = da.asarray(host, chunks=4)
+        result, median = dask.compute(da.quantile(array, q, axis=0), da.median(array, axis=0), scheduler="sync")
+    expected = np.quantile(host, q)
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result.get(), expected, rtol=1e-14)
+    assert (median.dtype, float(median)) == (np.dtype(dtype), float(np.median(host)))
+
+
 def test_quantiles_have_the_blocks_that_dask_chooses_so_that_each_fits_in_memory():
     def chunks():
         x = da.ones((4000, 2000), chunks=(500, 2000))

@@ -63,7 +63,8 @@ def median(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if axis is None or call.get("out") is not None or place_of(a) != "gpu":
         return original(*args, **kwargs)
     dtype = np.median(np.zeros(1, a.dtype)).dtype
-    return da.quantile(a, 0.5, axis=axis, keepdims=keepdims).astype(dtype)
+    half = dtype.type(0.5)  # with a Python number, Dask would announce float64, in which blocks are computed
+    return da.quantile(a, half, axis=axis, keepdims=keepdims).astype(dtype)
 
 
 def percentile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -84,11 +85,13 @@ def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
     if not block.size:
         host = np.quantile(np.empty(block.shape, block.dtype), q, **options)
         return np.full_like(block, np.nan, shape=host.shape, dtype=host.dtype)
+    dtype = _dtype_of_quantiles(block.dtype, q.dtype)
+    if block.dtype.kind == "f":  # NumPy interpolates in the dtype of the result
+        block = block.astype(dtype, copy=False)
     quantiles = np.stack([np.quantile(block, float(one), **options) for one in q.ravel()])
     if block.dtype.kind == "f":
         unknown = np.isnan(block).any(axis=options["axis"], keepdims=options["keepdims"])
         quantiles = np.where(unknown, np.nan, quantiles)
-    dtype = _dtype_of_quantiles(block.dtype, q.dtype)
     return quantiles.reshape(q.shape + quantiles.shape[1:]).astype(dtype, copy=False)
 
 
