@@ -69,15 +69,12 @@ class TaskWrapper:
         steps = program.steps
         if self._must_change(program):
             given = [step for step, _ in steps]
-            has_blocks = _has_blocks(program)
             # A value may be a function of the user, which other tasks get as an argument.
             all_of_them = any(has_function_of_user(task.value) for task in given if isinstance(task, DataNode))
             changed = {
                 task.key: self.node(task, task.key)
                 for task in given
-                if isinstance(task, Task)
-                and not (has_blocks and isinstance(task.key, str))
-                and (all_of_them or self._is_to_wrap(task))
+                if isinstance(task, Task) and not _is_delayed(task, program) and (all_of_them or self._is_to_wrap(task))
             }
             steps = [(changed.get(step.key, step), last) for step, last in steps]
         return ProgramWithFallback(steps, program.inputs, self._cell, self._refuse)
@@ -216,8 +213,11 @@ def _wrapped(task: GraphNode, program: Program, wrapper: TaskWrapper) -> Any:
 
 
 def _is_delayed(task: GraphNode, program: Program) -> bool:
-    """Whether a step is a delayed function, which may have side effects."""
-    return isinstance(task.key, str) and _has_blocks(program)
+    """Whether a step is a delayed function, which may have side effects; blocks fused with one have its name."""
+    if not isinstance(task.key, str) or not _has_blocks(program):
+        return False
+    function = getattr(task, "func", None)
+    return not (isinstance(function, Program) and _has_blocks(function))
 
 
 def _after_failure(task: Any, program: Program, wrapper: TaskWrapper, error: Exception) -> Any:

@@ -103,6 +103,19 @@ def test_a_delayed_function_that_is_fused_with_blocks_does_not_run_again():
     assert calls == [cupy.ndarray] * 2
 
 
+def test_blocks_that_are_fused_under_the_name_of_a_delayed_function_fall_back():
+    calls = []
+    before, block, last = ("before", 0), ("block", 0), "finalize"
+    inner = {
+        block: Task(block, counted(np.asarray, calls), TaskRef(before)),
+        last: Task(last, counted(abs, []), TaskRef(block)),
+    }
+    tasks = {before: Task(before, cupy.ones, 2), last: as_one_task(last, inner)}
+    result = run({last: as_one_task(last, tasks)})
+    assert (type(result), result.tolist()) == (cupy.ndarray, [1, 1])
+    assert calls == [cupy.ndarray, np.ndarray]
+
+
 def test_the_steps_fall_back_while_they_are_measured_and_after_a_pickle():
     graph = with_fallback(fused(abs, counted(np.asarray, []), abs))
     (task,) = make_opaque(graph).values()

@@ -171,3 +171,10 @@ def test_they_differ_by_strict_rules(one, other, rules, text):
     comparison = compare(one, other, rules)
     assert comparison.agrees is False
     assert text in comparison.text
+
+
+def test_rows_in_another_order_are_found_beside_times_without_a_warning():
+    frame = pd.DataFrame({"x": [0.5, 1.5], "time": pd.to_datetime(["2024-01-02", "2024-01-01"])})
+    other = frame[::-1].assign(x=[1.5 + 1e-12, 0.5 - 1e-12])  # sorted by x rounded, since it is no longer equal
+    assert compare(frame, other, OPEN).agrees
+    assert compare(frame, other.assign(time=frame.time[0]), OPEN).agrees is False

@@ -180,6 +180,33 @@ def test_no_function_of_cupy_that_reads_beyond_an_empty_array_is_given_one(q):
         np.testing.assert_allclose(result.get(), np.quantile(HOST, q, axis=axis))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_quantiles_of_short_numbers_have_the_precision_of_their_dtype(dtype):
+    host = np.array([1, 2, 4, 7], dtype)
+    q = [0.2, 0.6]
+    with switched_to("cupy", "pandas"):
+        array = da.asarray(host, chunks=4)
+        result, median = dask.compute(da.quantile(array, q, axis=0), da.median(array, axis=0), scheduler="sync")
+    expected = np.quantile(host, q)
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result.get(), expected, rtol=1e-14)
+    assert (median.dtype, float(median)) == (np.dtype(dtype), float(np.median(host)))
+
+
+def test_quantiles_have_the_blocks_that_dask_chooses_so_that_each_fits_in_memory():
+    def chunks():
+        x = da.ones((4000, 2000), chunks=(500, 2000))
+        with dask.config.set({"array.chunk-size": "1MiB"}):
+            quantiles = [da.quantile(x, [0.2, 0.5], axis=0), da.median(x, axis=0), da.quantile(x, 0.5, axis=1)]
+            quantiles.append(da.quantile(x, 0.5, axis=0, keepdims=True))
+        return [quantile.chunks for quantile in quantiles]
+
+    on_cpu = chunks()
+    assert len(on_cpu[0][1]) > 1
+    with switched_to("cupy", "pandas"):
+        assert chunks() == on_cpu
+
+
 def test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses():
     def way(array):
         return "p2p" if any("p2p" in str(key) for key in dict(array.rechunk((1000, 10)).__dask_graph__())) else "tasks"

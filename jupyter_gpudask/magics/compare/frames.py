@@ -126,7 +126,7 @@ def _sorted(frame: pd.DataFrame, decimals: int | None) -> pd.DataFrame:
     keys = frame.set_axis([str(number) for number in range(frame.shape[1])], axis=1).reset_index(drop=True)
     keys = keys.apply(lambda column: column if column.dtype.kind in "biufmM" else column.map(str))
     if decimals is not None:
-        keys = keys.round(decimals)
+        keys = keys.apply(lambda column: column.round(decimals) if column.dtype.kind == "f" else column)
     rows = keys.sort_values(list(keys.columns), kind="stable").index.to_numpy()
     ordered: pd.DataFrame = frame.iloc[rows]
     return ordered

@@ -36,7 +36,9 @@ def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     axes = range(a.ndim) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
     reduced = [each % a.ndim for each in axes]
-    a = a.rechunk(dict.fromkeys(reduced, -1))
+    if any(a.numblocks[each] > 1 for each in reduced):
+        # As Dask: blocks that were as long as an axis, and as wide as they are now, may not fit in memory.
+        a = a.rechunk({each: -1 if each in reduced else "auto" for each in range(a.ndim)})
     q = np.asarray(q, a.dtype if isinstance(q, int | float) and _keeps_precision(a) else None)
     kept = [1 if each in reduced else sizes for each, sizes in enumerate(a.chunks) if keepdims or each not in reduced]
     dtype = _dtype_of_quantiles(a.dtype, q.dtype)
@@ -61,7 +63,8 @@ def median(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if axis is None or call.get("out") is not None or place_of(a) != "gpu":
         return original(*args, **kwargs)
     dtype = np.median(np.zeros(1, a.dtype)).dtype
-    return da.quantile(a, 0.5, axis=axis, keepdims=keepdims).astype(dtype)
+    half = dtype.type(0.5)  # with a Python number, Dask would announce float64, in which blocks are computed
+    return da.quantile(a, half, axis=axis, keepdims=keepdims).astype(dtype)
 
 
 def percentile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -82,11 +85,13 @@ def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
     if not block.size:
         host = np.quantile(np.empty(block.shape, block.dtype), q, **options)
         return np.full_like(block, np.nan, shape=host.shape, dtype=host.dtype)
+    dtype = _dtype_of_quantiles(block.dtype, q.dtype)
+    if block.dtype.kind == "f":  # NumPy interpolates in the dtype of the result
+        block = block.astype(dtype, copy=False)
     quantiles = np.stack([np.quantile(block, float(one), **options) for one in q.ravel()])
     if block.dtype.kind == "f":
         unknown = np.isnan(block).any(axis=options["axis"], keepdims=options["keepdims"])
         quantiles = np.where(unknown, np.nan, quantiles)
-    dtype = _dtype_of_quantiles(block.dtype, q.dtype)
     return quantiles.reshape(q.shape + quantiles.shape[1:]).astype(dtype, copy=False)
 
 

@@ -1,0 +1,1 @@
+"""The parts of benchmarks/random_programs.py: random programs, how they are run, compared and made smaller."""

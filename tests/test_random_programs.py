@@ -1,0 +1,143 @@
+"""benchmarks/random_programs.py: its programs come from their seeds alone, and wrong answers are found and reduced."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+from programs import compare as kinds
+from programs.compare import FINDINGS, Row, judge
+from programs.journal import Journal
+from programs.make import make
+from programs.process import WAYS
+from programs.program import Numbers, Program, Step, Table
+from programs.reduce import reduced
+from programs.report import counts, groups, table
+from programs.run import Backends, Outcome, run
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+ON_CPU = Backends("numpy", "pandas")
+
+
+def outcomes_of(program):
+    return {way: run(program, way, ON_CPU) for ways in WAYS[program.kind] for way in ways}
+
+
+@pytest.mark.parametrize(("kind", "seeds"), [("array", range(30)), ("frame", range(15))])
+def test_programs_agree_with_dask_where_the_backends_are_those_of_the_cpu(kind, seeds):
+    compared = 0
+    for seed in seeds:
+        program = make(seed, [kind])
+        outcomes = outcomes_of(program)
+        row = judge(program, outcomes, on_gpu=False)
+        assert row.outcome not in FINDINGS, f"{row.note}\n{program.source}"
+        compared += not outcomes["dask"].error
+    assert compared > len(seeds) / 2
+
+
+def test_a_program_is_the_same_in_every_process_and_can_be_pasted():
+    code = "from programs.make import make; print(*(make(seed).source for seed in range(12)), sep='')"
+    environment = {"PYTHONPATH": str(BENCHMARKS), "PYTHONHASHSEED": "7"}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout == "".join(make(seed).source for seed in range(12)) + "\n"
+    source = make(4, ["frame"]).source
+    assert compile(source, "pasted", "exec")
+
+
+WRONG = Program(
+    0,
+    "frame",
+    {
+        "v": Table({"x": ("int64", (0, 1, 2, 1)), "y": ("float64", (0.5, None, 1.0, 2.0))}, None, 3),
+        "w": Table({"x": ("int64", (1,))}, None, 1),
+    },
+    (Step("rename", "v = v.rename(columns={'y': 'z'})"), Step("filter", "v = v[v.x > 1]"), Step("sum", "v = v + 1")),
+)
+
+
+def judged_with_a_mistake(program):
+    """As if the switch had computed `>=` for `>`."""
+    steps = tuple(replace(step, text=step.text.replace("> 1", ">= 1")) for step in program.steps)
+    outcomes = outcomes_of(program) | {"switch": run(replace(program, steps=steps), "switch", ON_CPU)}
+    return judge(program, outcomes, on_gpu=False)
+
+
+def test_a_wrong_answer_is_found_and_its_program_is_made_smaller():
+    row = judged_with_a_mistake(WRONG)
+    assert (row.outcome, row.host, row.last) == (kinds.VALUE, "as Dask", "sum")
+    program, row = reduced(WRONG, row, judged_with_a_mistake, seconds=60)
+    assert (row.outcome, row.last, [step.name for step in program.steps]) == (kinds.VALUE, "filter", ["filter"])
+    assert program.data == {"v": Table({"x": ("int64", (1,))}, None, 1)}
+
+
+def test_an_error_on_one_side_only_and_a_lost_process_are_differences():
+    program = Program(0, "array", {"v": Numbers("float64", (3,), ((2, 1),), 0)})
+    good, bad = Outcome(np.ones(3)), Outcome(error="ValueError: no")
+
+    def outcome(dask, switch, optimized, host=good):
+        outcomes = {"host": host, "dask": dask, "switch": switch, "optimized": optimized}
+        row = judge(program, outcomes, on_gpu=True)
+        return row.outcome, row.way
+
+    assert outcome(good, good, good) == (kinds.AGREES, "switch")
+    assert outcome(good, bad, good) == (kinds.FAILS, "switch")
+    assert outcome(good, good, bad) == (kinds.FAILS, "optimized")
+    assert outcome(good, None, None) == (kinds.LOST, "switch")
+    assert outcome(bad, good, good, host=bad) == (kinds.NO_ERROR, "switch")
+    assert outcome(bad, good, good) == (kinds.AS_HOST, "switch")
+    assert outcome(bad, bad, bad) == (kinds.AGREES, "switch")
+    assert outcome(None, good, good) == (kinds.NOT_RUN, "switch")
+    assert outcome(good, Outcome(np.ones(3, "float32")), good) == (kinds.TYPE, "switch")
+    assert outcome(good, Outcome(np.ones(3), facts={}), good) == (kinds.AGREES, "switch")
+    assert outcome(Outcome(np.ones(3), facts={"dtype": "f8"}), Outcome(np.ones(3)), good) == (kinds.FACTS, "switch")
+    # Dask announces float32 for percentiles, and computes float64.
+    announced = {"dtype": "float32", "shape": "(3,)"}
+    single = Outcome(np.ones(3, "float32"), facts=announced)
+    assert outcome(replace(good, facts=announced), single, single) == (kinds.AGREES, "switch")
+    assert outcome(replace(good, facts=announced), replace(single, value=single.value * 2), single)[0] == kinds.VALUE
+
+
+def test_the_order_of_rows_counts_unless_a_step_leaves_it_open():
+    ordered = Program(0, "frame", {}, (Step("filter", ""),))
+    frame = pd.DataFrame({"x": [1, 2, 3]})
+    outcomes = {"dask": Outcome(frame), "switch": Outcome(frame[::-1])}
+    assert judge(ordered, outcomes, on_gpu=True).outcome == kinds.ORDER
+    opened = replace(ordered, steps=(Step("merge", "", opens_order=True), Step("filter", "")))
+    assert judge(opened, outcomes, on_gpu=True).outcome == kinds.AGREES
+
+
+def test_what_the_documentation_lists_is_no_finding_on_a_gpu():
+    program = Program(0, "frame", {}, (Step("convert", "v = v.astype('int64')"),))
+    outcomes = {"dask": Outcome(error="IntCastingNaNError"), "switch": Outcome(pd.Series([1.0, None]))}
+    assert judge(program, outcomes, on_gpu=True).outcome == kinds.KNOWN
+    assert judge(program, outcomes, on_gpu=False).outcome == kinds.NO_ERROR
+
+
+def test_equal_differences_are_one_group_that_shows_its_smallest_program():
+    rows = [
+        Row(1, "frame", kinds.VALUE, "1 and 2", "merge", source="long program"),
+        Row(2, "frame", kinds.VALUE, "1 and 3", "merge", source="program"),
+        Row(3, "frame", kinds.FAILS, "TypeError", "merge", source="other"),
+        Row(4, "frame", kinds.AGREES),
+    ]
+    assert [[row.seed for row in group] for group in groups(rows)] == [[2, 1], [3]]
+    assert counts(rows)[kinds.VALUE] == 2
+    assert "## another value: merge (2)" in table(rows, ["No GPU."])
+
+
+def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
+    file, options = tmp_path / "rows.jsonl", {"array": "cupy"}
+    row = Row(7, "array", kinds.VALUE, "1 and 2", on_cpu={"median": 3})
+    Journal(file, options).add(row)
+    file.write_text(file.read_text() + '{"seed": 8, "outco')
+    assert Journal(file, options).rows == {7: row}
+    assert len([json.loads(line) for line in file.read_text().splitlines()]) == 2
+    with pytest.raises(ValueError, match="Give another file"):
+        Journal(file, {"array": "numpy"})
