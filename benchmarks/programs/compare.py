@@ -75,7 +75,7 @@ def documented(program: Program, outcome: str, note: str, *, on_gpu: bool) -> st
     for known in DOCUMENTED if on_gpu else ():
         if outcome not in known.outcomes or not re.search(known.pattern, text):
             continue
-        if "categor" in known.reason and "categor" not in note + program.setup:
+        if "categories" in known.reason and not re.search("category|categories|categorical", note + program.setup):
             continue
         if "rounded" in known.reason and not re.search(r"\d\.\d+", note):
             continue

@@ -123,7 +123,7 @@ def test_a_word_that_is_nearly_known_is_suggested(parse, line, meant):
     assert "choose from" not in str(raised.value)
 
 
-@pytest.mark.parametrize("line", ["help", "hepl", "--help"])
+@pytest.mark.parametrize("line", ["help", "helpp", "--help"])
 def test_who_asks_for_help_gets_no_other_command(line):
     with pytest.raises(UsageError, match=r"Type %gpudask\? for help\.") as raised:
         parse_line(line)
