@@ -19,6 +19,9 @@ from ..machine.lifeline import die_with_parent
 MODULES_VARIABLE = "JUPYTER_GPUDASK_FORK_PRELOAD"
 """The environment variable with the modules to import, separated by commas; only the fork server has it."""
 
+PARENT_VARIABLE = "__DASK_PARENT_PID"
+"""Dask's environment variable with the pid of the process that starts workers, here the supervisor."""
+
 _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED. Source: CUDA Driver API, CUresult
 # jemalloc, of PyArrow, prepares for a fork, and in the child frees memory without this thread. Source: its
 # background_thread.c, background_thread_postfork_child
@@ -34,6 +37,8 @@ def prepare(modules: list[str]) -> str:
         Their names; one that is not installed is left out.
     """
     die_with_parent()
+    if os.environ.get(PARENT_VARIABLE, str(os.getppid())) != str(os.getppid()):
+        os._exit(0)  # it has ended before that
     for name in modules:
         try:
             importlib.import_module(name)

@@ -206,7 +206,7 @@ def _environment_of_workers(environment: Mapping[str, str], pre_spawn: Mapping[s
     added = {name: environment.get(name, str(value)) for name, value in pre_spawn.items() if value is not None}
     if added.get("PYTHONHASHSEED") in (None, "0"):
         added["PYTHONHASHSEED"] = "6640"
-    return {**environment, **added, "__DASK_PARENT_PID": str(os.getpid())}
+    return {**environment, **added, fork_preload.PARENT_VARIABLE: str(os.getpid())}
 
 
 @contextmanager

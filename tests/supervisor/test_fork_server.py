@@ -383,3 +383,9 @@ def test_an_import_that_fails_is_a_reason_and_a_missing_package_is_none(run_pyth
         # It ends with the thread that starts it, which here is the main thread.
         assert run_python(script, environment | {fork_preload.MODULES_VARIABLE: modules}).strip() == refusal
     assert run_python(script, environment).strip() == "None"
+
+
+def test_a_fork_server_whose_supervisor_has_ended_while_it_started_imports_nothing(run_python):
+    script = "from jupyter_gpudask.supervisor import fork_preload; print('imported')"
+    variables = {fork_preload.MODULES_VARIABLE: "json", fork_preload.PARENT_VARIABLE: "1"}
+    assert run_python(script, os.environ | variables) == ""
