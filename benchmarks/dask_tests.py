@@ -104,10 +104,19 @@ def run_all(arguments: argparse.Namespace, sides: Sequence[Side], deadline: floa
                 journal.add(rows)
                 return rows
 
-            done = pairs.map(run, portions(left, first=arguments.first))
+            all_portions = portions(left, first=arguments.first)
+            number, parts = arguments.part
+            done = pairs.map(run, all_portions[len(all_portions) * (number - 1) // parts :])
             return sorted((row for rows in [known, *done] for row in rows), key=lambda row: row.name)
     finally:
         pairs.close()
+
+
+def _part(text: str) -> tuple[int, int]:
+    number, _, parts = text.partition("/")
+    if not 0 < int(number) <= int(parts):
+        raise ValueError
+    return int(number), int(parts)
 
 
 def parsed() -> argparse.Namespace:
@@ -119,6 +128,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--suites", nargs="+", default=["array", "dataframe", "expressions", "io"], choices=SUITES)
     parser.add_argument("--dask-source", type=Path, metavar="FOLDER", help="Dask's package, if not the installed one")
     parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="of 'SUITE/FILE::TEST'")
+    parser.add_argument(
+        "--part", type=_part, default=(1, 1), metavar="N/M", help="from the beginning of part N of M on"
+    )
     parser.add_argument("--first", nargs="+", default=[], metavar="PREFIX", help="of the tests that are run first")
     parser.add_argument("--processes", type=int, default=max(1, min(16, os.cpu_count() or 1)), help="pairs of them")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for a test")

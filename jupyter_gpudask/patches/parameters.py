@@ -55,6 +55,7 @@ PARAMETERS = {
     "dask.array:insert": "arr obj values axis",
     "dask.array:linspace": "start stop num endpoint retstep chunks dtype",
     "dask.array:median": "a axis keepdims out",
+    "dask.array:nanmedian": "a axis keepdims out",
     "dask.array:meshgrid": "*xi sparse indexing **kwargs",
     "dask.array:modf": "x",
     "dask.array:ones_like": "a dtype order chunks name shape",

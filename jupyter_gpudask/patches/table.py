@@ -434,6 +434,7 @@ PATCHES = (
         (
             _code("dask.array:quantile", "arrays.quantiles:quantile"),
             _code("dask.array:median", "arrays.quantiles:median"),
+            _code("dask.array:nanmedian", "arrays.quantiles:median"),
             _code("dask.array:percentile", "arrays.quantiles:percentile"),
             _code("dask.array:angle", "arrays.numeric:angle"),
             _code("dask.array:sinc", "arrays.numeric:sinc"),
@@ -444,11 +445,12 @@ PATCHES = (
             _attribute("dask.array:Array.__setitem__", "arrays.assignment:assign"),
         ),
         process="kernel",
-        reason="For quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers. It rounds a "
-        "quotient before the floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN, and its "
-        "nanargmax and nanargmin return -1 for a block of NaN. It has no structured arrays, which da.unique needs for "
-        "counts, and da.insert creates a NumPy array. x[da.asarray([7])] = 0 changes elements of other blocks, and "
-        "x[0] = np.ma.masked loses the mask.",
+        reason="For quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers; with infinities, "
+        "quantiles of other rows are NaN, and nanmedian returns 9e307. It rounds a quotient before the floor: "
+        "1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN, and its nanargmax and nanargmin "
+        "return -1 for a block of NaN. It has no structured arrays, which da.unique needs for counts, and da.insert "
+        "creates a NumPy array. x[da.asarray([7])] = 0 changes elements of other blocks, and x[0] = np.ma.masked loses "
+        "the mask.",
         upstream="https://github.com/cupy/cupy/issues/9110",
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         requires=_DASK,

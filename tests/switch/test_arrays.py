@@ -193,6 +193,34 @@ def test_quantiles_of_short_numbers_have_the_precision_of_their_dtype(dtype):
     assert (median.dtype, float(median)) == (np.dtype(dtype), float(np.median(host)))
 
 
+WITH_INFINITIES = np.array([[3, 1, np.inf], [np.inf, np.inf, 2], [-np.inf, 0, np.inf], [np.nan, np.inf, 1]])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("function", [da.median, da.nanmedian])
+def test_medians_of_infinities_are_those_of_numpy(function, axis):
+    host = WITH_INFINITIES
+    with switched_to("cupy", "pandas"):
+        medians = [function(da.asarray(host, chunks=(2, 2)), axis=axis, keepdims=keepdims) for keepdims in (0, 1)]
+        results = dask.compute(*medians, scheduler="sync")
+    for median, result, keepdims in zip(medians, results, (0, 1), strict=True):
+        assert (type(result), median.dtype, median.shape) == (cupy.ndarray, result.dtype, result.shape)
+        with np.errstate(invalid="ignore"):
+            expected = getattr(np, function.__name__)(host, axis=axis, keepdims=keepdims)
+        np.testing.assert_array_equal(result.get(), expected)
+
+
+@pytest.mark.parametrize("method", ["linear", "midpoint", "lower"])
+@pytest.mark.parametrize("q", [0, 0.5, [0.3, 1]])
+def test_quantiles_of_infinities_are_those_of_numpy(q, method):
+    with switched_to("cupy", "pandas"):
+        quantile = da.quantile(da.asarray(WITH_INFINITIES, chunks=(2, -1)), q, axis=1, method=method)
+        result = quantile.compute(scheduler="sync")
+    with np.errstate(invalid="ignore"):
+        expected = np.quantile(WITH_INFINITIES, q, axis=1, method=method)
+    np.testing.assert_array_equal(result.get(), expected)
+
+
 def test_quantiles_have_the_blocks_that_dask_chooses_so_that_each_fits_in_memory():
     def chunks():
         x = da.ones((4000, 2000), chunks=(500, 2000))

@@ -1,12 +1,15 @@
 """Quantiles, medians and percentiles of arrays on GPUs, for inputs where CuPy's results are wrong.
 
 CuPy 14.2 reads past the end of an empty block, or of a block with one row if several quantiles are requested: it
-returns arbitrary data or crashes the process. It sorts NaN after all numbers, where NumPy returns NaN. Its median
-refuses empty blocks. And dask_cudf 26.10 registers itself in `percentile_lookup` for CuPy arrays.
+returns arbitrary data or crashes the process. It sorts NaN after all numbers, where NumPy returns NaN, and for the last
+value of a row it reads the first one of the next row: if that is infinite, the result is NaN. Its median refuses empty
+blocks, and its nanmedian takes NaN for a number that is less than infinity. And dask_cudf 26.10 registers itself in
+`percentile_lookup` for CuPy arrays.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _UNUSUAL = ("out", "weights", "interpolation")
+_INTERPOLATED = ("linear", "midpoint")
+"""Methods for which CuPy reads the value after the one at the position of the quantile."""
 
 
 def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -34,11 +39,7 @@ def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     unusual = unusual or (axis is None and getattr(a, "npartitions", 1) > 1)
     if unusual or place_of(a) != "gpu" or place_of(q) == "gpu":
         return original(*args, **kwargs)
-    axes = range(a.ndim) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
-    reduced = [each % a.ndim for each in axes]
-    if any(a.numblocks[each] > 1 for each in reduced):
-        # As Dask: blocks that were as long as an axis, and as wide as they are now, may not fit in memory.
-        a = a.rechunk({each: -1 if each in reduced else "auto" for each in range(a.ndim)})
+    a, reduced = _with_whole_axes(a, range(a.ndim) if axis is None else axis)
     q = np.asarray(q, a.dtype if isinstance(q, int | float) and _keeps_precision(a) else None)
     kept = [1 if each in reduced else sizes for each, sizes in enumerate(a.chunks) if keepdims or each not in reduced]
     dtype = _dtype_of_quantiles(a.dtype, q.dtype)
@@ -56,15 +57,24 @@ def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def median(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.median`; on GPUs it is the quantile 0.5."""
+    """As `dask.array.median` and `dask.array.nanmedian`; on GPUs each block is computed by `median_of_block`."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs).arguments
     a, axis, keepdims = call["a"], call.get("axis"), call.get("keepdims", False)
     if axis is None or call.get("out") is not None or place_of(a) != "gpu":
         return original(*args, **kwargs)
+    a, reduced = _with_whole_axes(a, axis)
     dtype = np.median(np.zeros(1, a.dtype)).dtype
-    half = dtype.type(0.5)  # with a Python number, Dask would announce float64, in which blocks are computed
-    return da.quantile(a, half, axis=axis, keepdims=keepdims).astype(dtype)
+    kept = [1 if each in reduced else sizes for each, sizes in enumerate(a.chunks) if keepdims or each not in reduced]
+    return a.map_blocks(
+        median_of_block,
+        axis=tuple(reduced),
+        keepdims=keepdims,
+        skip_nan=original.__name__ == "nanmedian",
+        drop_axis=None if keepdims else reduced,
+        chunks=kept,
+        meta=np.zeros_like(a._meta, shape=(0,) * len(kept), dtype=dtype),  # noqa: SLF001
+    )
 
 
 def percentile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -81,18 +91,80 @@ def percentile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
 
 
 def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
-    """`numpy.quantile` of one block, computed separately for each quantile."""
+    """`numpy.quantile` of one block; of several quantiles, the first axes of the result are those of `q`."""
     if not block.size:
         host = np.quantile(np.empty(block.shape, block.dtype), q, **options)
         return np.full_like(block, np.nan, shape=host.shape, dtype=host.dtype)
     dtype = _dtype_of_quantiles(block.dtype, q.dtype)
     if block.dtype.kind == "f":  # NumPy interpolates in the dtype of the result
         block = block.astype(dtype, copy=False)
-    quantiles = np.stack([np.quantile(block, float(one), **options) for one in q.ravel()])
+    method, shape = options["method"], _shape_of_result(block, options["axis"], keepdims=options["keepdims"])
+    if method in _INTERPOLATED and block.dtype.kind in "iuf":
+        rows = _sorted_rows(block, options["axis"])
+        if q.ndim == 0 and method == "linear" and q in (0, 1):  # as NumPy, without infinity minus infinity
+            quantiles = rows[..., -int(q)].reshape((1, *shape))
+        else:
+            quantiles = np.stack([_interpolated(rows, float(one), method).reshape(shape) for one in q.ravel()])
+    else:
+        quantiles = np.stack([np.quantile(block, float(one), **options) for one in q.ravel()])
     if block.dtype.kind == "f":
         unknown = np.isnan(block).any(axis=options["axis"], keepdims=options["keepdims"])
         quantiles = np.where(unknown, np.nan, quantiles)
     return quantiles.reshape(q.shape + quantiles.shape[1:]).astype(dtype, copy=False)
+
+
+def median_of_block(block: Any, *, axis: tuple[int, ...], keepdims: bool, skip_nan: bool) -> Any:
+    """`numpy.median` of one block, or `numpy.nanmedian`."""
+    dtype, shape = np.median(np.zeros(1, block.dtype)).dtype, _shape_of_result(block, axis, keepdims=keepdims)
+    if not block.size:
+        return np.full_like(block, np.nan, shape=shape, dtype=dtype)
+    rows = _sorted_rows(block, axis)
+    length = rows.shape[-1]
+    if skip_nan and block.dtype.kind in "fc":
+        numbers = length - np.isnan(rows).sum(axis=-1, keepdims=True)
+        positions = (np.maximum(numbers - 1, 0) // 2, np.minimum(numbers // 2, length - 1))
+        middle = np.concatenate([np.take_along_axis(rows, position, axis=-1) for position in positions], axis=-1)
+        medians = middle.mean(axis=-1)  # of NaN alone, if there is no number
+    else:
+        medians = rows[..., (length - 1) // 2 : length // 2 + 1].mean(axis=-1)
+        if block.dtype.kind in "fc":
+            medians = np.where(np.isnan(rows[..., -1]), np.nan, medians)  # NaN is sorted after all numbers
+    return medians.reshape(shape).astype(dtype, copy=False)
+
+
+def _with_whole_axes(array: da.Array, axis: Any) -> tuple[da.Array, list[int]]:
+    """The array with one block along the axes that are reduced, and these axes."""
+    axes = axis if isinstance(axis, Iterable) else [axis]
+    reduced = [each % array.ndim for each in axes]
+    if any(array.numblocks[each] > 1 for each in reduced):
+        # As Dask: blocks that were as long as an axis, and as wide as they are now, may not fit in memory.
+        array = array.rechunk({each: -1 if each in reduced else "auto" for each in range(array.ndim)})
+    return array, reduced
+
+
+def _shape_of_result(block: Any, axis: tuple[int, ...], *, keepdims: bool) -> tuple[int, ...]:
+    sizes = enumerate(block.shape)
+    return tuple(1 if each in axis else size for each, size in sizes if keepdims or each not in axis)
+
+
+def _sorted_rows(block: Any, axis: tuple[int, ...]) -> Any:
+    """The values along these axes, sorted, as the last axis; the axes that are kept come before it, in their order."""
+    kept = [each for each in range(block.ndim) if each not in axis]
+    rows = block.transpose([*kept, *axis])
+    return np.sort(rows.reshape([*rows.shape[: len(kept)], -1]), axis=-1)
+
+
+def _interpolated(rows: Any, q: float, method: str) -> Any:
+    """The quantile of each row, by the formula of NumPy."""
+    last = rows.shape[-1] - 1
+    position = q * last
+    if method == "midpoint":
+        position = 0.5 * (np.floor(position) + np.ceil(position))
+    below = int(position)
+    weight = position - below
+    low, high = rows[..., below], rows[..., min(below + 1, last)]
+    with np.errstate(invalid="ignore"):  # of infinities, it is NaN
+        return low + (high - low) * weight if weight < 0.5 else high - (high - low) * (1 - weight)
 
 
 def _keeps_precision(array: da.Array) -> bool:

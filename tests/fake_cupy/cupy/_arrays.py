@@ -78,7 +78,10 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         if function.__name__ in _QUANTILES and _reads_beyond(*args, **kwargs):
             _broken.append("cudaErrorIllegalAddress: an illegal memory access was encountered")
         if function.__name__ in _QUANTILES | {"median"} and args[0].dtype.kind == "f":
-            args = (wrap(np.nan_to_num(unwrap(args[0]), nan=np.inf)), *args[1:])  # CuPy sorts NaN behind all numbers
+            args = (
+                wrap(np.nan_to_num(unwrap(args[0]), nan=np.inf, posinf=np.inf, neginf=-np.inf)),
+                *args[1:],
+            )  # CuPy sorts NaN behind all numbers
         if function is np.angle and args[0].dtype.kind == "f":  # CuPy takes NaN for negative
             return wrap(np.where(unwrap(args[0]) >= 0, 0.0, np.pi))
         if function.__name__ in _WITHOUT_NAN:
