@@ -78,6 +78,7 @@ PARAMETERS = {
     "dask.config:refresh": "config defaults paths env | config defaults **kwargs",
     "dask.config:update": "old new priority defaults",
     "dask.dataframe.dask_expr._categorical:CategoricalAccessor.as_known": "self **kwargs",
+    "dask.dataframe.dask_expr._categorical:CategoricalAccessor.remove_unused_categories": "self",
     "dask.dataframe.dask_expr._categorical:CategoricalAccessor.categories": "",
     "dask.dataframe.dask_expr._collection:map_partitions": (
         "func *args meta enforce_metadata transform_divisions clear_divisions align_dataframes parent_meta "

@@ -400,7 +400,13 @@ PATCHES = (
                 _attribute(f"dask_cudf._expr.collection:DataFrame.{name}", "frames.methods:call_method")
                 for name in ("set_index", "sort_values")
             ),
-            _attribute("dask.dataframe.dask_expr._categorical:CategoricalAccessor.as_known", "frames.methods:as_known"),
+            *(
+                _attribute(
+                    f"dask.dataframe.dask_expr._categorical:CategoricalAccessor.{name}",
+                    "frames.methods:with_categories",
+                )
+                for name in ("as_known", "remove_unused_categories")
+            ),
             Change("dask.dataframe.dask_expr:FrameBase.values", f"{_HERE}.frames.methods:values", how="value"),
             Change(
                 "dask.dataframe.dask_expr._categorical:CategoricalAccessor.categories",
@@ -445,12 +451,12 @@ PATCHES = (
             _attribute("dask.array:Array.__setitem__", "arrays.assignment:assign"),
         ),
         process="kernel",
-        reason="For quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers; with infinities, "
-        "quantiles of other rows are NaN, and nanmedian returns 9e307. It rounds a quotient before the floor: "
-        "1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN, and its nanargmax and nanargmin "
-        "return -1 for a block of NaN. It has no structured arrays, which da.unique needs for counts, and da.insert "
-        "creates a NumPy array. x[da.asarray([7])] = 0 changes elements of other blocks, and x[0] = np.ma.masked loses "
-        "the mask.",
+        reason="For quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers; with "
+        "infinities, quantiles of other rows are NaN, and nanmedian returns 9e307. It rounds a quotient "
+        "before the floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN, and its "
+        "nanargmax and nanargmin return -1 for a block of NaN. It has no structured arrays, which da.unique "
+        "needs for counts, and da.insert creates a NumPy array. x[da.asarray([7])] = 0 changes elements of "
+        "other blocks, and x[0] = np.ma.masked loses the mask.",
         upstream="https://github.com/cupy/cupy/issues/9110",
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         requires=_DASK,

@@ -1,6 +1,7 @@
 """Subclasses of dataframes of pandas that compare, convert and merge as those of cuDF."""
 
 import operator
+from types import SimpleNamespace
 
 import dask.dataframe as dd
 import numpy as np
@@ -71,6 +72,16 @@ class Series(pd.Series):
     def between(self, left, right, inclusive="both"):
         return Series(with_missing(self.to_pandas().between(left, right, inclusive), self))
 
+    def where(self, cond, other=np.nan, **_):
+        result = pd.Series(self).where(cond, other)
+        return Series(result.astype(float) if self.dtype.kind == "i" and pd.isna(other) else result)
+
+    def mask(self, cond, other=np.nan, **_):
+        return self.where(~cond, other)
+
+    def rolling(self, window, **_):
+        return Windows(self, window)
+
     def to_pandas(self, **_):
         return pd.Series(self)
 
@@ -113,6 +124,19 @@ def as_cudf(result):
     return Series(result.astype(kinds.get(result.dtype.kind, result.dtype)))
 
 
+class Windows:
+    """Its windows, in which infinities are numbers."""
+
+    def __init__(self, series, window):
+        self._series, self._window = series, window
+
+    def max(self):
+        numbers = self._series.to_numpy()
+        before = [numbers[max(0, end - self._window) : end] for end in range(1, len(numbers) + 1)]
+        greatest = [np.max(each) if len(each) == self._window else np.nan for each in before]
+        return Series(greatest, index=self._series.index, name=self._series.name, dtype=float)
+
+
 class Frame(pd.DataFrame):
     """Stands for `cudf.DataFrame`."""
 
@@ -144,6 +168,16 @@ class Frame(pd.DataFrame):
             result = pd.Series(getattr(ufunc, method)(*operands, **options))
             columns[name] = (result.astype("boolean") if result.dtype == bool else result).mask(missing)
         return Frame(columns)
+
+    def where(self, cond, other=np.nan, **_):
+        return Frame({name: column.where(cond[name], other) for name, column in self.items()})
+
+    def mask(self, cond, other=np.nan, **_):
+        return self.where(~cond, other)
+
+    def rolling(self, window, **_):
+        windows = {name: Windows(column, window) for name, column in self.items()}
+        return SimpleNamespace(max=lambda: Frame({name: each.max() for name, each in windows.items()}))
 
     def query(self, text, **options):
         return Frame(self.dropna(subset=["x"]).to_pandas().query(text, **options))

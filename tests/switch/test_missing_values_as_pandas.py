@@ -197,3 +197,45 @@ def test_texts_that_compare_missing_values_run_on_the_host(monkeypatch, compute,
         result = compute(frame.map_partitions(Frame, meta=Frame(frame._meta))).compute()
     assert result.tolist() == compute(FRAME).tolist()
     assert [place.operation for place in fallback_log.blocks_since(before)] == on_host
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.k.where(frame.k >= 0),
+        lambda frame: frame.k.mask(frame.k > 3),
+        lambda frame: frame[["k"]].mask(frame[["k"]] > 99),
+        lambda frame: frame[["k", "x"]].where(frame[["k", "x"]] != 3),
+        lambda frame: frame.k.where(frame.k != 3, -1),
+    ],
+)
+def test_integers_in_which_nothing_is_replaced_remain_integers(compute):
+    expected, result = on_both(compute)
+    assert type(result) in (Frame, Series)
+    (pd.testing.assert_frame_equal if expected.ndim > 1 else pd.testing.assert_series_equal)(
+        result.to_pandas(), expected
+    )
+
+
+@pytest.mark.parametrize("name", ["x", "k"])
+def test_a_column_that_is_selected_after_fillna_is_filled(name):
+    values = {"x": -5.0, "k": 7}
+    _, result = on_both(lambda frame: frame.fillna(values)[name])
+    assert result.tolist() == FRAME.fillna(values)[name].tolist()
+    _, several = on_both(lambda frame: frame.fillna(values)[["k", "x"]])
+    assert several.x.tolist() == FRAME.fillna(values).x.tolist()
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: (frame.k / (frame.k - 3)).rolling(2).max(),
+        lambda frame: frame[["k"]].assign(z=frame.k / (frame.k - 3)).rolling(2).max(),
+    ],
+)
+def test_infinities_are_missing_in_windows(compute):
+    expected, result = on_both(compute)
+    assert type(result) in (Frame, Series)
+    (pd.testing.assert_frame_equal if expected.ndim > 1 else pd.testing.assert_series_equal)(
+        result.to_pandas(), expected
+    )

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from cudf_stand_in import FRAME, Frame, Series
 from dask._collections import new_collection
+from dask.dataframe.dask_expr._expr import Expr
 
 from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.patches.frames.as_pandas import replaced
@@ -126,6 +127,20 @@ def test_the_variance_of_dask_cudf_is_replaced():
     result = new_collection(replaced(variance))
     assert type(result.expr) is VarianceAsPandas
     pd.testing.assert_series_equal(result.compute(), NUMBERS.var())
+
+
+def test_the_standard_deviation_of_a_description_is_that_of_pandas(monkeypatch):
+    class VarCudf(VarianceAsPandas):
+        """As that of dask_cudf, which has no variance if a partition has no numbers."""
+
+        @classmethod
+        def reduction_aggregate(cls, parts, *, ddof=1):
+            return np.nan if any(not n for n, _, _ in parts) else super().reduction_aggregate(parts, ddof=ddof)
+
+    monkeypatch.setattr(Expr, "var", lambda self, **_: VarCudf(self))  # as dask_cudf does it
+    series = dd.from_pandas(NUMBERS.a.where(NUMBERS.b > 4), npartitions=5)
+    assert np.isnan(series.describe().compute()["std"])
+    assert new_collection(replaced(series.describe().expr)).compute()["std"] == series.compute().std()
 
 
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummin", "cummax"])

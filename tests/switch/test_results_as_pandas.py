@@ -148,11 +148,22 @@ def test_categories_become_known_in_the_order_of_pandas(monkeypatch):
     assert place_of(on_gpu) == "gpu"
     assert not on_gpu.cat.known
     monkeypatch.setattr(methods, "to_host", lambda series: unknown if series is on_gpu else series)
-    of_cudf = lambda accessor: accessor._series.cat.set_categories(["cc", "b", "a"])  # noqa: E731 - a hash table's
+
+    def as_known(accessor):
+        return accessor._series.cat.set_categories(["cc", "b", "a"])  # a hash table's
+
+    def remove_unused_categories(accessor):
+        raise TypeError(f"Implicit conversion of {type(accessor._series._meta)} to a host NumPy array")
+
     with switched_to("numpy", "pandas", CellRecord(fallback="host")):
-        known = methods.as_known(of_cudf, SimpleNamespace(_series=on_gpu))
+        known = methods.with_categories(as_known, SimpleNamespace(_series=on_gpu))
+        expected = list(unknown.cat.as_known().cat.categories)
+        unknown = unknown.cat.set_categories(["b", "?", "a", "cc"])
+        used = methods.with_categories(remove_unused_categories, SimpleNamespace(_series=on_gpu))
+    assert list(used.compute().dtype.categories) == ["b", "a", "cc"]
+    assert place_of(used) == "gpu"
     assert place_of(known) == "gpu"
-    assert list(known.compute().dtype.categories) == list(unknown.cat.as_known().cat.categories) != ["cc", "b", "a"]
+    assert list(known.compute().dtype.categories) == expected != ["cc", "b", "a"]
 
 
 @pytest.mark.parametrize("compute", [lambda frame: frame.x != 1, lambda frame: frame.name.str.len()])

@@ -132,7 +132,7 @@ def median_of_block(block: Any, *, axis: tuple[int, ...], keepdims: bool, skip_n
     return medians.reshape(shape).astype(dtype, copy=False)
 
 
-def _with_whole_axes(array: da.Array, axis: Any) -> tuple[da.Array, list[int]]:
+def _with_whole_axes(array: Any, axis: Any) -> tuple[Any, list[int]]:
     """The array with one block along the axes that are reduced, and these axes."""
     axes = axis if isinstance(axis, Iterable) else [axis]
     reduced = [each % array.ndim for each in axes]

@@ -15,8 +15,10 @@ import pandas as pd
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
 from dask.dataframe.dask_expr._concat import Concat
+from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
 from dask.dataframe.dask_expr._reductions import Max, Min, Mode
+from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise
 from dask.dataframe.dispatch import meta_nonempty
 
@@ -32,10 +34,16 @@ from .missing_values import (
     Comparison,
     EvalAsPandas,
     Logical,
+    MaskAlignAsPandas,
+    MaskAsPandas,
     OfColumns,
     QueryAsPandas,
+    WhereAlignAsPandas,
+    WhereAsPandas,
+    filled,
+    rolling,
 )
-from .reductions import CUMULATIVE, MaxAsPandas, MinAsPandas, ModeAsPandas, VarianceAsPandas
+from .reductions import CUMULATIVE, DescribeAsPandas, MaxAsPandas, MinAsPandas, ModeAsPandas, VarianceAsPandas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,6 +149,11 @@ _KINDS = {
     Max: MaxAsPandas,
     Min: MinAsPandas,
     Mode: ModeAsPandas,
+    DescribeNumeric: DescribeAsPandas,
+    _expr.Mask: MaskAsPandas,
+    _expr.MaskAlign: MaskAlignAsPandas,
+    _expr.Where: WhereAsPandas,
+    _expr.WhereAlign: WhereAlignAsPandas,
     _expr.OpAlignPartitions: AlignedAsPandas,
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,
     _expr.Eval: EvalAsPandas,
@@ -161,7 +174,12 @@ def _with_columns_in_order(expression: Any) -> Any:
     return _expr.Projection(expression, expected) if in_another_order else expression
 
 
-_OF_FRAMES = {Merge: _with_columns_in_order, Concat: concatenation}
+_OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
+    Merge: _with_columns_in_order,
+    Concat: concatenation,
+    _expr.Fillna: filled,
+    **dict.fromkeys(RollingReduction.__subclasses__(), rolling),
+}
 
 
 def _with_merges(expression: Any) -> Any:

@@ -51,23 +51,22 @@ def call_method(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     return _computed(name, args[0], lambda: original(*args, **kwargs), on_host, words)
 
 
-def as_known(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``cat.as_known``, likewise; the categories are computed on the host, in the order in which they appear.
+def with_categories(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``cat.as_known`` and ``cat.remove_unused_categories``, likewise; the categories are computed on the host.
 
-    cuDF has the order of a hash table, and no array of strings, for which Dask asks it.
+    There they are in the order of pandas. cuDF has the order of a hash table, and no index that pandas can read.
     """
     __tracebackhide__ = True
+    name = original.__name__
     series: Any = getattr(first_argument(original, args, kwargs), "_series", None)
-    if not _may_fall_back(series):
-        return original(*args, **kwargs)
-    if series.cat.known:
+    if not _may_fall_back(series) or (name == "as_known" and series.cat.known):
         return original(*args, **kwargs)
     record = current_record()
     if record is not None and record.fallback == "strict":
-        return _computed("as_known", series, lambda: original(*args, **kwargs), to_host(series).cat.as_known)
-    note_on_host("as_known", "cuDF has categories in the order of a hash table", series.npartitions)
-    known = to_host(series).cat.as_known(**kwargs)
-    return _computed("as_known", series, lambda: series.cat.set_categories(known.cat.categories), lambda: known)
+        return _computed(name, series, lambda: original(*args, **kwargs), getattr(to_host(series).cat, name))
+    note_on_host(name, "cuDF has categories in the order of a hash table", series.npartitions)
+    known = getattr(to_host(series).cat, name)(**kwargs)
+    return _computed(name, series, lambda: series.cat.set_categories(known.cat.categories), lambda: known)
 
 
 def categories(original: property) -> property:

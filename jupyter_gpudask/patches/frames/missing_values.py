@@ -1,7 +1,8 @@
 """Comparisons, logical operators and queries of dataframes on GPUs with missing values: their results are of pandas.
 
 In cuDF 26.10 the result is missing where an operand is; in pandas NaN is a number that is not equal to any other. A
-query of cuDF leaves out each row in which one of its columns is missing.
+query of cuDF leaves out each row in which one of its columns is missing. Integers in which nothing was replaced by NaN
+become floats, and rolling windows have infinities, which pandas takes for NaN.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from dask.base import normalize_token
+from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._expr import Eval, Query
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise
 from dask.utils import funcname
@@ -21,6 +23,8 @@ from ...inspection.placement import is_type_of_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from dask.dataframe.dask_expr._rolling import RollingReduction
 
 
 class Comparison:
@@ -219,3 +223,100 @@ class EvalAsPandas(Eval):
     """An expression that runs on the host where cuDF has missing values and pandas has not."""
 
     operation = staticmethod(evaluate)
+
+
+class MaskAsPandas(_expr.Mask):
+    """Values replaced where a condition is true; integers remain integers if none was replaced by NaN."""
+
+    @staticmethod
+    def operation(frame: Any, cond: Any, other: Any = np.nan) -> Any:
+        """The result for one partition."""
+        return _with_integers(frame.mask(cond, other), frame, other)
+
+
+class WhereAsPandas(_expr.Where):
+    """Values replaced where a condition is false, likewise."""
+
+    @staticmethod
+    def operation(frame: Any, cond: Any, other: Any = np.nan) -> Any:
+        """The result for one partition."""
+        return _with_integers(frame.where(cond, other), frame, other)
+
+
+class MaskAlignAsPandas(_expr.MaskAlign):
+    """The same with a condition that Dask aligns first."""
+
+    _expr_cls = MaskAsPandas
+
+
+class WhereAlignAsPandas(_expr.WhereAlign):
+    """The same with a condition that Dask aligns first."""
+
+    _expr_cls = WhereAsPandas
+
+
+def _with_integers(result: Any, frame: Any, other: Any) -> Any:
+    if not (isinstance(other, float) and np.isnan(other)):
+        return result
+    if frame.ndim == 1:
+        return result.astype(frame.dtype) if _is_of_integers(frame, result) else result
+    names = [name for name in frame.columns if _is_of_integers(frame[name], result[name])]
+    return result.astype({name: frame[name].dtype for name in names}) if names else result
+
+
+def _is_of_integers(given: Any, result: Any) -> bool:
+    """Whether integers became floats, and none is missing."""
+    kinds = (getattr(given.dtype, "kind", "O"), getattr(result.dtype, "kind", "O"))
+    return kinds in (("i", "f"), ("u", "f")) and not result.isna().any()
+
+
+class FillnaAsPandas(_expr.Fillna):
+    """Missing values replaced by one for each column; Dask 2026.7 loses them if one column of the result is selected.
+
+    It selects the column first, and for a Series the keys of a dictionary are those of the index.
+    """
+
+    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
+        if not isinstance(parent, _expr.Projection):
+            return super()._simplify_up(parent, dependents)
+        wanted = _expr.determine_column_projection(self, parent, dependents)
+        wanted = wanted if isinstance(wanted, list) else [wanted]
+        columns = [name for name in self.frame.columns if name in wanted]
+        if columns == self.frame.columns or not columns:
+            return None
+        return type(parent)(type(self)(self.frame[columns], *self.operands[1:]), *parent.operands[1:])
+
+
+def filled(expression: _expr.Fillna) -> Any:
+    """An expression with missing values filled, the same for all columns or not."""
+    return FillnaAsPandas(*expression.operands) if isinstance(expression.value, dict) else expression
+
+
+class WithoutInfinities(_expr.Elemwise):
+    """A dataframe or Series with NaN instead of infinities, except in some columns."""
+
+    _parameters = ["frame", "except_for"]  # noqa: RUF012 - as in Dask
+    _defaults = {"except_for": ()}  # noqa: RUF012
+
+    @staticmethod
+    def operation(frame: Any, except_for: Any = ()) -> Any:
+        """The result for one partition."""
+        if frame.ndim == 1:
+            return frame.where(frame.abs() < np.inf)
+        names = [name for name in frame.columns if frame[name].dtype.kind == "f" and name not in except_for]
+        frame = frame.copy(deep=False)
+        for name in names:
+            frame[name] = frame[name].where(frame[name].abs() < np.inf)
+        return frame
+
+
+def rolling(expression: RollingReduction) -> Any:
+    """A reduction of windows, in which infinities are NaN; a number of values has them."""
+    frame = expression.frame
+    by = (expression.groupby_kwargs or {}).get("by", [])
+    dtypes = [frame._meta.dtype] if frame.ndim == 1 else list(frame._meta.dtypes)  # noqa: SLF001
+    if expression.how == "count" or not any(getattr(dtype, "kind", "O") == "f" for dtype in dtypes):
+        return expression
+    return type(expression)(
+        WithoutInfinities(frame, tuple(by if isinstance(by, list) else [by])), *expression.operands[1:]
+    )

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.dataframe.dask_expr import _cumulative
+from dask.dataframe.dask_expr._describe import DescribeNumeric
+from dask.dataframe.dask_expr._expr import Sqrt
 from dask.dataframe.dask_expr._reductions import Max, Min, Mode, Reduction
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 
@@ -96,6 +98,20 @@ def _zero_for_none(numbers: Any, n: Any) -> Any:
 
 def _at_least_one(numbers: Any) -> Any:
     return numbers.clip(lower=1) if getattr(numbers, "ndim", 0) else max(numbers, 1)
+
+
+class DescribeAsPandas(DescribeNumeric):
+    """The description of a column of numbers, with the standard deviation of `VarianceAsPandas`."""
+
+    def _lower(self) -> Any:
+        made = super()._lower()
+        return type(made)(*map(_with_variance, made.operands))
+
+
+def _with_variance(operand: Any) -> Any:
+    if isinstance(operand, Sqrt) and type(operand.frame).__name__ == "VarCudf":
+        return Sqrt(VarianceAsPandas(*operand.frame.operands))
+    return operand
 
 
 class MaxAsPandas(Max):
