@@ -16,10 +16,11 @@ from dask.dataframe.dask_expr import _backends
 
 from ..fallback.missing import words_behind
 from ..inspection.arguments import calling_frame, signature_of
-from ..inspection.placement import can_move, place_of, results_to_host, to_gpu
+from ..inspection.placement import can_move, place_of, results_to_host
 from ..overlay.config_overlay import current_record
 from .arrays.marks import mark_frame
 from .arrays.operand_placement import placed
+from .frames.from_pandas import to_gpu
 from .frames.readers import options_for_cudf, path_for_cudf, read_as_pandas, words_about, words_of_reader
 from .host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
 
@@ -117,7 +118,7 @@ def _frame_to_gpu(frame: Any) -> Any:
     """The dataframe on the GPUs; with the fallback to the host, as it is if cuDF lacks one of its dtypes."""
     __tracebackhide__ = True
     record = current_record()
-    return frame_to_gpu(frame) if record is not None and record.fallback == "host" else to_gpu(frame)
+    return frame_to_gpu(frame, to_gpu) if record is not None and record.fallback == "host" else to_gpu(frame)
 
 
 def _is_to_be_moved(arguments: list[Any]) -> bool:

@@ -199,14 +199,22 @@ def place_of_inputs(expression: Any) -> str | None:
     return "gpu" if "gpu" in places else "host" if "host" in places else None
 
 
-def frame_to_gpu(collection: Any) -> Any:
-    """A collection on the GPU, unless cuDF cannot hold it; anything else, such as a number, as it is."""
+def frame_to_gpu(collection: Any, move: Callable[[Any], Any] | None = None) -> Any:
+    """A collection on the GPU, unless cuDF cannot hold it; anything else, such as a number, as it is.
+
+    Parameters
+    ----------
+    collection
+        The collection.
+    move
+        How it is moved, if not by `to_gpu`.
+    """
     if not is_dask_collection(collection) or place_of(collection) != "host":
         return collection
     if hasattr(collection, "expr") and place_of_partitions(collection.expr) is None:
         return collection
     try:
-        moved = to_gpu(collection)
+        moved = (move or to_gpu)(collection)
         _check_metadata(moved, collection)
     except Exception as error:
         if not words_behind(error):
