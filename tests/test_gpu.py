@@ -307,11 +307,10 @@ def test_a_cell_of_arrays_and_frames_agrees_on_both(gpu):
     assert reply.value.count(" yes ") == 4
 
 
-def gpudask_plugins(dask_scheduler):
-    return sorted(name for name in dask_scheduler.plugins if "gpudask" in name)
-
-
 def test_a_worker_of_dask_cuda_that_the_user_has_started_is_joined_used_and_left(tmp_path):
+    def gpudask_plugins(dask_scheduler):
+        return sorted(name for name in dask_scheduler.plugins if "gpudask" in name)
+
     cluster, kernel = OthersCluster(tmp_path), Kernel()
     try:
         worker = cluster.run(DASK, "cuda", "worker", cluster.address, "--no-dashboard")
