@@ -7,9 +7,7 @@ import os
 import sys
 
 from ..machine.lifeline import end_session, watch_parent
-from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
 from .standby import Standby
-from .supervisor import Supervisor
 
 
 def main() -> int:
@@ -19,6 +17,8 @@ def main() -> int:
     if "--standby" in sys.argv:
         watch_parent(os.getppid())
         standby.prepare()
+    else:
+        standby.prepare_gpu_workers()
     try:
         asyncio.run(_run(command_fd, event_fd, standby))
     finally:
@@ -28,6 +28,10 @@ def main() -> int:
 
 
 async def _run(command_fd: int, event_fd: int, standby: Standby) -> None:
+    # Imported here, because the fork server imports other modules meanwhile.
+    from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
+    from .supervisor import Supervisor
+
     stream = await MessageStream.from_pipes(command_fd, event_fd, limit=COMMAND_LIMIT)
     await Supervisor(stream, watch_parent, standby).run()
 

@@ -1,7 +1,8 @@
 """A process that imports what workers need at the same time as the supervisor, and from which workers are forked.
 
 It is the fork server of `multiprocessing`, which Dask uses with ``distributed.worker.multiprocessing-method:
-forkserver``. Otherwise each worker imports the same again, after the supervisor has done so.
+forkserver``, and this package by default for workers with GPUs. Otherwise each worker imports the same again, after the
+supervisor has done so.
 """
 
 from __future__ import annotations
@@ -104,6 +105,10 @@ class ForkServer:
         server._pid = _pid_of_fork_server()
         return server
 
+    def suits(self, engine: str | None, environment: Mapping[str, str]) -> bool:
+        """Whether workers of that engine can be forked, with these variables besides those of this process."""
+        return engine == self.engine and not _imported(environment)
+
     async def check(self, engine: str, limit: float) -> None:
         """Wait until it has imported the modules, and find out whether it can be forked.
 
@@ -145,8 +150,10 @@ class ForkServer:
         self._stop_watching()
         pid, self._pid = self._pid, 0
         if pid:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
+                # `multiprocessing` takes one that is still ending for one that runs, and reads its status itself.
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
     def _on_exit(self) -> None:
         logger.warning("The fork server has ended, and its workers with it; they are started again without it")

@@ -1,4 +1,4 @@
-"""What a supervisor prepares, with ``--standby`` before its first command: imports, and the fork server of workers."""
+"""What a supervisor prepares before its first command: the fork server of workers, with ``--standby`` also imports."""
 
 from __future__ import annotations
 
@@ -25,12 +25,16 @@ class Standby:
 
     def prepare(self) -> None:
         """Do what takes long in the start of a cluster; in the main thread, see `ForkServer.start`."""
-        engine = engine_of_next_forks()
-        with suppress(OSError):  # which the start of the cluster raises, too
-            self._directory = _new_directory()
-            if engine is not None:
-                self._fork_server = ForkServer.start(engine, {}, self._directory)
+        self._start_fork_server(engine_of_next_forks())
         _import_what_clusters_need()
+
+    def prepare_gpu_workers(self) -> None:
+        """Let the fork server import cuDF and others now, if there are GPUs; in the main thread, likewise.
+
+        On the CPU workers import little, and are forked only if Dask is configured so.
+        """
+        engine = engine_of_next_forks()
+        self._start_fork_server(engine if engine == "cuda" else None)
 
     def take_directory(self) -> ClusterDirectory:
         """The directory of the cluster; removed if this process is ended by force.
@@ -47,7 +51,7 @@ class Standby:
         """The fork server of a cluster in that directory; `None` if its workers are not forked."""
         server, self._fork_server = self._fork_server, None
         if server is not None:
-            if server.engine == engine_of_forks(request, default="forkserver"):
+            if server.suits(engine_of_forks(request, default="forkserver"), request.spec.environment):
                 return server
             server.close()
         engine = engine_of_forks(request)
@@ -59,6 +63,13 @@ class Standby:
             self._fork_server.close()
         if self._directory is not None:
             self._directory.remove()
+
+    def _start_fork_server(self, engine: str | None) -> None:
+        if engine is None:
+            return
+        with suppress(OSError):  # which the start of the cluster raises, too
+            self._directory = _new_directory()
+            self._fork_server = ForkServer.start(engine, {}, self._directory)
 
 
 def _new_directory() -> ClusterDirectory:
