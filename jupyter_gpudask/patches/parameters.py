@@ -94,6 +94,7 @@ PARAMETERS = {
     "dask.dataframe.dask_expr._shuffle:shuffle_group_2": "df cols ignore_index nparts",
     "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",
     "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine": "engine meta",
+    "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available": "self parent dependents",
     "dask.dataframe.dask_expr.io.io:FromPandas._get_lengths": "self",
     "dask.dataframe.dask_expr.io.records:to_records": "df",
     "dask.dataframe.dask_expr:FrameBase.__array__": "self dtype **kwargs",

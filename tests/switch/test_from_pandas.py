@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from cudf_stand_in import FRAME, Frame, Series, as_stand_in
 from dask._collections import new_collection
+from dask.dataframe.dask_expr._expr import ToBackend
 
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.patches.frames import from_pandas
@@ -73,3 +74,26 @@ def test_what_is_no_dataframe_of_pandas_is_moved_as_by_dask(monkeypatch):
     monkeypatch.setattr(from_pandas.placement, "to_gpu", moved.append)
     to_gpu(dd.from_pandas(FRAME, npartitions=2).k + 1)
     assert len(moved) == 1
+
+
+def test_a_dataframe_is_filtered_by_a_condition_that_is_a_conversion(frame):
+    for each in (frame, dd.from_pandas(FRAME, npartitions=5)):
+        result = each[(each.k % 2).astype(bool)].compute()
+        assert pd.DataFrame(result).equals(FRAME[FRAME.k % 2 == 1])
+        result = each.k[(each.k % 2).astype(bool)].compute()
+        assert result.tolist() == FRAME.k[FRAME.k % 2 == 1].tolist()
+
+
+@pytest.mark.usefixtures("frame")
+def test_a_dataframe_is_filtered_by_a_condition_that_ran_on_the_host(frame):
+    texts = frame.name.to_backend("pandas")
+    condition = (texts == "b").map_partitions(as_stand_in, meta=Series([], dtype=bool, name="name"))
+    moved = new_collection(Moved(condition.expr, {}))
+    assert pd.DataFrame(frame[moved].compute()).equals(FRAME[FRAME.name == "b"])
+    assert frame.k[moved].compute().tolist() == FRAME.k[FRAME.name == "b"].tolist()
+
+
+class Moved(ToBackend):
+    """As dask_cudf's expression of a dataframe that is moved to the GPU."""
+
+    operation = staticmethod(lambda frame, _: frame)

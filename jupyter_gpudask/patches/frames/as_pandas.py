@@ -22,7 +22,7 @@ from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import CatBlockwise
 from dask.dataframe.dispatch import meta_nonempty
 
-from ...inspection.arguments import first_argument
+from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import place_of_partitions, results_to_host
 from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted
 from .concat import concatenation
@@ -65,6 +65,18 @@ def as_pandas(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
 def lengths(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As ``FromPandas._get_lengths``, which keeps the lengths of all partitions when some of them are selected."""
     first_argument(original, args, kwargs)._pd_length_stats = None  # noqa: SLF001
+    return original(*args, **kwargs)
+
+
+def filters_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``Expr._filter_passthrough_available``, which takes the condition of a filter for what is filtered.
+
+    Dask then filters the condition itself: ``df[df.x.astype(bool)]`` is ``df.x.astype(bool)``.
+    """
+    call = bind(original, args, kwargs).arguments
+    parent = call["parent"]
+    if isinstance(parent, _expr.Filter) and parent.frame._name != call["self"]._name:  # noqa: SLF001
+        return False
     return original(*args, **kwargs)
 
 
