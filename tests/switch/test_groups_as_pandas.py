@@ -175,3 +175,32 @@ def test_results_of_groups_have_the_names_that_they_are_given(wrapper, compute):
     expected = compute(data.groupby("k"), plain)
     result = compute(dd.from_pandas(data, npartitions=3).groupby("k"), by_wrapper)
     pd.testing.assert_frame_equal(result.compute().sort_index(), expected, check_dtype=False)
+
+
+@pytest.mark.parametrize("split_out", [1, 2])
+@pytest.mark.parametrize("choose", [lambda groups: groups, lambda groups: groups.x])
+def test_sizes_of_groups_have_a_name_while_they_are_shuffled(choose, split_out):
+    expected, result = on_both(lambda frame: choose(frame.groupby("k")).size(split_out=split_out))
+    assert result.name == expected.name
+    assert result.to_dict() == expected.to_dict()
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    expression = replaced(frame.groupby("k").size(split_out=split_out).expr)
+    chunks = [part for part in expression.lower_completely().walk() if part._name.startswith("chunk")]
+    assert {part._meta.name for part in chunks} == {"__size__"}
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda groups: groups.x[groups.x > 1],
+        lambda groups: groups.loc[groups.x > 1],
+        lambda groups: groups.loc[groups.x > 1, ["x"]],
+        lambda groups: groups.loc[groups.x > 1, "x"],
+        lambda groups: groups.loc[:, ["x"]],
+        lambda groups: groups.x.loc[groups.x > 1],
+    ],
+)
+def test_an_index_of_several_levels_is_filtered_by_conditions(compute):
+    expected, result = on_both(lambda frame: compute(frame.groupby(["k", "name"])[["x", "k"]].count()))
+    assert place_of(result) == "gpu"
+    assert result.to_dict() == expected.to_dict()

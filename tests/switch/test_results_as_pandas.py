@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from cudf_stand_in import FRAME, Frame, Series, on_both
 from dask._collections import new_collection
+from dask.dataframe.dask_expr._accessor import FunctionMap
 
 from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.inspection.placement import place_of
@@ -207,3 +208,20 @@ def test_the_text_of_an_expression_with_metadata_of_the_gpu_can_be_shown():
     frame = dd.from_pandas(FRAME, npartitions=3)
     on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
     assert "Map" in repr(on_gpu.x.map({1.0: 2.0}, meta=Series(dtype=float)))
+
+
+def test_elements_of_lists_of_a_partition_without_rows_are_texts():
+    class Lists(Series):
+        """As cuDF's Series of no lists, which has no accessor of texts."""
+
+        @property
+        def str(self):
+            raise AttributeError("Can only use .str accessor with string values")
+
+    frame = dd.from_pandas(FRAME, npartitions=1)
+    expression = replaced(frame.map_partitions(Frame, meta=Frame(frame._meta)).name.str[0].expr)
+    nothing = Lists([], index=pd.Index([], dtype=int), name="name", dtype=object)
+    with pytest.raises(KeyError):
+        FunctionMap.operation(nothing, "str", "__getitem__", (0,), {})
+    result = type(expression).operation(nothing, "str", "__getitem__", (0,), {})
+    assert (len(result), result.name, result.dtype) == (0, "name", "str")

@@ -27,7 +27,7 @@ from ...inspection.placement import place_of_partitions, results_to_host
 from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted
 from .concat import concatenation
 from .differences import columns_of_merge, words_of_difference
-from .groupby import in_order, on_copies, with_meta_on_gpu, with_sums_of_nothing
+from .groupby import in_order, on_copies, selected, with_meta_on_gpu, with_name, with_sums_of_nothing
 from .missing_values import (
     COMPARED_BY_UFUNC,
     CatBlockwiseAsPandas,
@@ -97,7 +97,7 @@ def replaced(expression: Any) -> Any:
         return kind(expression)
     if type(expression).__name__ == "VarCudf":
         return VarianceAsPandas(*expression.operands)
-    return in_order(on_copies(_with_function(with_meta_on_gpu(expression))))
+    return in_order(with_name(on_copies(_with_function(with_meta_on_gpu(expression)))))
 
 
 def _with_function(expression: Any) -> Any:
@@ -190,6 +190,7 @@ _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
     Merge: _with_columns_in_order,
     Concat: concatenation,
     _expr.Fillna: filled,
+    _expr.Filter: selected,
     **dict.fromkeys(RollingReduction.__subclasses__(), rolling),
 }
 
@@ -238,6 +239,17 @@ class FunctionMapAsPandas(FunctionMap):
         return with_dtype(FunctionMap.operation(*operands[:-1]), operands[-1])
 
 
+class ElementAsPandas(FunctionMap):
+    """The elements of lists, such as ``s.str.split().str[0]``; of a partition without rows, cuDF has no accessor."""
+
+    @staticmethod
+    def operation(series: Any, accessor: str, *operands: Any) -> Any:
+        """The result for one partition."""
+        if not len(series) and not hasattr(series, accessor):
+            return type(series)([], index=series.index, name=series.name, dtype="str")
+        return FunctionMap.operation(series, accessor, *operands)
+
+
 class PropertyMapAsPandas(PropertyMap):
     """A property of an accessor, likewise."""
 
@@ -266,6 +278,9 @@ _MAPPING = {
 }
 
 
+_OF_LISTS = {("str", "__getitem__"), ("str", "get")}
+
+
 def with_dtype(result: Any, dtype: Any) -> Any:
     """A Series or index of the dtype."""
     return result if result.dtype == dtype else result.astype(dtype)
@@ -273,6 +288,8 @@ def with_dtype(result: Any, dtype: Any) -> Any:
 
 def _with_dtype(expression: Any) -> Any:
     """The expression with the dtype of pandas, if that is another number or boolean."""
+    if type(expression) is FunctionMap and (expression.accessor, expression.attr) in _OF_LISTS:
+        return ElementAsPandas(*expression.operands)
     try:
         found = getattr(expression._meta, "dtype", None)  # noqa: SLF001
         is_array = not hasattr(expression._meta, "name")  # noqa: SLF001 - of booleans, of an index

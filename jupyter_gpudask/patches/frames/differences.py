@@ -172,7 +172,7 @@ def _grouped(expression: Any) -> str:
         return "cuDF's idxmin and idxmax of groups return any of several equal values"
     columns = expression.frame.columns if expression.frame.ndim > 1 else ()
     same = any(isinstance(key, Expr) and set(key.columns) & set(columns) for key in expression.by)
-    is_kept = type(expression).__name__ in _WITH_ALL_COLUMNS
+    is_kept = type(expression).__name__.removesuffix("AsPandas") in _WITH_ALL_COLUMNS
     return "cuDF drops a column whose name is that of a computed key" if same and not is_kept else ""
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Expr
+from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Expr, Filter
 from dask.dataframe.dask_expr._groupby import (
     GroupbyAggregation,
     GroupByApply,
@@ -20,6 +20,7 @@ from dask.dataframe.dask_expr._groupby import (
     Head,
     Prod,
     SeriesGroupBy,
+    Size,
     Sum,
 )
 from dask.dataframe.dask_expr._repartition import Repartition
@@ -175,6 +176,51 @@ def with_meta_on_gpu(expression: Any) -> Any:
     if not isinstance(meta, pd.DataFrame | pd.Series):
         return expression
     return expression.substitute_parameters({"meta": frame_to_gpu(meta.iloc[:0])})
+
+
+_SIZE = "__size__"
+
+
+def named_sizes(groups: Any) -> Any:
+    """The numbers of rows, with a name."""
+    sizes = groups.size()
+    return sizes.rename(_SIZE) if sizes.name is None else sizes
+
+
+def total_sizes(groups: Any) -> Any:
+    """The sums of the numbers of rows of several partitions, without the name that `named_sizes` gave them."""
+    sizes = groups.sum()
+    return sizes.rename(None) if sizes.name == _SIZE else sizes
+
+
+class SizeAsPandas(Size):
+    """The numbers of rows of groups; without a name cuDF cannot shuffle them, as with ``split_out``."""
+
+    groupby_chunk = staticmethod(named_sizes)
+    groupby_aggregate = staticmethod(total_sizes)
+
+
+def with_name(expression: Any) -> Any:
+    """The numbers of rows of groups that have a name until they are added; any other expression as it is."""
+    return SizeAsPandas(*expression.operands) if type(expression) is Size else expression
+
+
+class SelectedFromSeries(Filter):
+    """The rows of a Series with an index of several levels, for which cuDF refuses a condition."""
+
+    @staticmethod
+    def operation(series: Any, condition: Any) -> Any:  # type: ignore[override]
+        """The result for one partition."""
+        if getattr(series.index, "nlevels", 1) == 1:
+            return series[condition]
+        return series.to_frame(_SIZE)[condition][_SIZE].rename(series.name)
+
+
+def selected(expression: Filter) -> Any:
+    """A filter that cuDF can do."""
+    frame = expression.frame
+    has_levels = frame.ndim == 1 and getattr(getattr(frame._meta, "index", None), "nlevels", 1) > 1  # noqa: SLF001
+    return SelectedFromSeries(*expression.operands) if has_levels else expression
 
 
 def in_order(expression: Any) -> Any:

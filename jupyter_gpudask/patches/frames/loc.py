@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask.array import Array
 from dask.dataframe.indexing import _maybe_partial_time_string
+from pandas.api.types import is_bool_dtype
 
 from ...inspection.arguments import bind
 from ...inspection.placement import place_of, results_to_host, to_gpu
@@ -38,13 +39,32 @@ def loc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def columns_of_loc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``.loc[rows, columns]``; on GPUs several columns are replaced by a list of them."""
+    """As ``.loc[rows, columns]``; on GPUs several columns are replaced by a list of them.
+
+    A dataframe with an index of several levels is indexed by columns and rows in turn, because cuDF refuses both.
+    """
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
     frame: Any = getattr(call.arguments["self"], "obj", None)
-    key = call.arguments["key"]
-    if isinstance(key, tuple) and len(key) == 2 and getattr(frame, "ndim", 1) > 1 and place_of(frame) == "gpu":
+    rows = key = call.arguments["key"]
+    if place_of(frame) != "gpu":
+        return original(*args, **kwargs)
+    if isinstance(key, tuple) and len(key) == 2 and frame.ndim > 1:
         rows, columns = key
         chosen = results_to_host(frame._meta).loc[:, columns]  # noqa: SLF001
-        call.arguments["key"] = (rows, list(chosen.columns) if chosen.ndim > 1 else columns)
+        columns = list(chosen.columns) if chosen.ndim > 1 else columns
+        call.arguments["key"] = (rows, columns)
+        if _has_levels(frame):
+            frame = frame[columns]
+            return frame if _is_everything(rows) else frame.loc[rows]
+    if _has_levels(frame) and getattr(rows, "ndim", 0) == 1 and is_bool_dtype(rows.dtype):
+        return frame[rows]
     return original(*call.args, **call.kwargs)
+
+
+def _has_levels(frame: Any) -> bool:
+    return bool(getattr(frame._meta.index, "nlevels", 1) > 1)  # noqa: SLF001
+
+
+def _is_everything(rows: Any) -> bool:
+    return isinstance(rows, slice) and rows == slice(None)
