@@ -12,9 +12,12 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..machine.lifeline import die_with_parent
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 MODULES_VARIABLE = "JUPYTER_GPUDASK_FORK_PRELOAD"
 """The environment variable with the modules to import, separated by commas; only the fork server has it."""
@@ -93,6 +96,11 @@ def _target(link: Path) -> str:
         return str(link.readlink())
     except OSError:
         return ""
+
+
+def send_refusal(sender: Connection[Any, Any]) -> None:
+    """Send what `prepare` returned; run in a fork, which has imported this module."""
+    sender.send(refusal)
 
 
 refusal: str | None = None

@@ -25,7 +25,6 @@ from . import fork_preload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from multiprocessing.connection import Connection
 
     from ..machine.directories import ClusterDirectory
     from ..protocol import Start
@@ -239,14 +238,10 @@ def _ask() -> str | None:
     """Why the fork server must not be forked, as a process that was forked from it knows it."""
     context = multiprocessing.get_context("forkserver")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_answer, args=(sender,), daemon=True)
+    process = context.Process(target=fork_preload.send_refusal, args=(sender,), daemon=True)
     with receiver:
         with sender:
             process.start()
         answer: str | None = receiver.recv()
     process.join()
     return answer
-
-
-def _answer(sender: Connection[Any, Any]) -> None:
-    sender.send(fork_preload.refusal)

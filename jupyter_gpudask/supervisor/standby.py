@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING
-
-import dask.config
 
 from ..machine.directories import ClusterDirectory
 from ..machine.lifeline import on_forced_exit
-from .fork_server import METHOD, ForkServer, engine_of_forks, engine_of_next_forks
+from .fork_server import ForkServer, engine_of_forks, engine_of_next_forks
 
 if TYPE_CHECKING:
     from ..protocol import Start
@@ -26,7 +23,11 @@ class Standby:
     def prepare(self) -> None:
         """Do what takes long in the start of a cluster; in the main thread, see `ForkServer.start`."""
         self._start_fork_server(engine_of_next_forks())
-        _import_what_clusters_need()
+        # Imported here, because it takes seconds, in which the fork server imports what workers need.
+        from .cluster import dask_cluster, remote_cluster  # noqa: F401
+        from .cluster.imports import import_what_clusters_need
+
+        import_what_clusters_need(dashboard=True)
 
     def prepare_gpu_workers(self) -> None:
         """Let the fork server import cuDF and others now, if there are GPUs; in the main thread, likewise.
@@ -76,18 +77,3 @@ def _new_directory() -> ClusterDirectory:
     directory = ClusterDirectory()
     on_forced_exit(directory.remove)
     return directory
-
-
-def _import_what_clusters_need() -> None:
-    """Import the modules that creating a cluster needs, while the fork server imports those of workers."""
-    from .cluster import dask_cluster, remote_cluster  # noqa: F401
-    from .cluster.dashboard import routes_without_proxy
-    from .engines import warm_up
-
-    warm_up()
-    for name in (*routes_without_proxy(), "distributed.dashboard.scheduler"):
-        import_module(name)
-    from distributed.utils import get_mp_context
-
-    with dask.config.set({METHOD: "forkserver"}):
-        get_mp_context()  # imports pandas and others the first time

@@ -27,6 +27,7 @@ from ..engines.jobs import is_job_queue
 from ..jobs.job_queue import JobQueue
 from .dashboard import check_guard, guard_by_header, guard_by_token, routes_without_proxy
 from .gpu_lease import plan_and_lease
+from .imports import import_what_clusters_need
 from .metrics import Status, read_state
 from .plugins import register_plugins
 from .reset import reset
@@ -102,7 +103,10 @@ class DaskCluster:
             self._security = Security.temporary()
         token = self._protect_dashboard()
         if self._fork_server is not None:
-            await self._fork_server.check(plan.engine, spec.start_timeout / 2)
+            checking = asyncio.create_task(self._fork_server.check(plan.engine, spec.start_timeout / 2))
+            await asyncio.sleep(0)  # a thread waits for the fork server
+            import_what_clusters_need(dashboard=self._has_dashboard)
+            await checking
         opening = asyncio.create_task(self._open())
         await asyncio.sleep(0)
         if self._cluster is None:
