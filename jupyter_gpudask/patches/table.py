@@ -426,6 +426,7 @@ PATCHES = (
             _attribute("dask.array:Array.__new__", "arrays.block_meta:make_array"),
             _code("dask.array.utils:compute_meta", "arrays.block_meta:compute_meta"),
             _code("dask.array:coarsen", "arrays.block_meta:coarsen"),
+            _code("dask.array:histogram", "arrays.block_meta:histogram"),
         ),
         process="kernel",
         reason="Dask sets NumPy metadata for arrays whose metadata it cannot infer (a histogram, an FFT, x[x > 0]), "

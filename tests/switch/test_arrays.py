@@ -193,6 +193,19 @@ def test_quantiles_of_short_numbers_have_the_precision_of_their_dtype(dtype):
     assert (median.dtype, float(median)) == (np.dtype(dtype), float(np.median(host)))
 
 
+@pytest.mark.parametrize("density", [None, False, True])
+@pytest.mark.parametrize("limits", [lambda x: [x.min(), x.max()], lambda x: (0, x.max()), lambda _: (0, 20)])
+def test_histograms_of_a_range_that_is_computed_are_those_of_numpy(limits, density):
+    with switched_to("cupy", "pandas"):
+        x = da.asarray(HOST, chunks=(2, 4))
+        collections = da.histogram(x, bins=5, range=limits(x), density=density)
+        results = dask.compute(*collections, scheduler="sync")
+    expected = np.histogram(HOST, bins=5, range=[float(limit) for limit in limits(HOST)], density=density)
+    for found, wanted in zip(results, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(found.get() if hasattr(found, "get") else found), wanted)
+    assert type(collections[0]._meta) is cupy.ndarray
+
+
 WITH_INFINITIES = np.array([[3, 1, np.inf], [np.inf, np.inf, 2], [-np.inf, 0, np.inf], [np.nan, np.inf, 1]])
 
 
