@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from .csv_dtypes import with_texts
 from .csv_options import without_what_changes_nothing, words_of_csv
 
 if TYPE_CHECKING:
@@ -46,11 +47,11 @@ def path_for_cudf(path: Any) -> Any:
 
 
 def read_as_pandas(reader: str, options: Mapping[str, Any], frame: Any) -> Any:
-    """A dataframe of cuDF's reader with the column names of pandas: numbers, if the file has none."""
+    """A dataframe of cuDF's reader with the columns of pandas: numbers as names, if the file has none, and texts."""
     has_numbers = reader == "read_csv" and options.get("header", "") is None and options.get("names") is None
     if has_numbers and all(str(name).isdigit() for name in frame.columns):
         frame.columns = [int(name) for name in frame.columns]
-    return frame
+    return with_texts(frame) if reader == "read_csv" else frame
 
 
 def words_about(reader: str, options: Mapping[str, Any], frame: Any) -> str:
