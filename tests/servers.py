@@ -20,7 +20,6 @@ import websocket
 from helpers import ONE_WORKER, Kernel, command_line, wait_until
 from jupyter_client import BlockingKernelClient
 
-
 # The other extensions of this environment, which are not tested here, and start more slowly than the server.
 EXTENSIONS = {"jupyter_gpudask": True} | dict.fromkeys(
     ["jupyter_lsp", "jupyter_server_terminals", "jupyterlab", "notebook", "notebook_shim"], False
