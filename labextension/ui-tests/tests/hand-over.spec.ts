@@ -7,7 +7,7 @@ import { clusterCard, expectIdleKernel, uploadNotebook } from './helpers';
 import { JupyterServer } from './jupyterServer';
 
 const server = new JupyterServer('/user/ada/', [
-  '--GpuDask.hand_over_after=10'
+  '--GpuDask.hand_over_after=5'
 ]);
 
 test.afterEach(async () => server.stop());
