@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 from jupyter_client.manager import KernelManager
+from jupyter_core.utils import ensure_event_loop
 
 FAKE_GPUS = Path(__file__).parent / "fake_gpus"
 FAKE_CUPY = Path(__file__).parent / "fake_cupy"
@@ -197,6 +199,19 @@ class Kernel:
             _SUPERVISORS.extend(psutil.Process(self.pid).children() if self.manager.is_alive() else [])
         self.manager.shutdown_kernel(now=True)
         self.manager.cleanup_resources()
+
+
+@contextmanager
+def thread_for_cells():
+    """An executor with one thread, in which cells run while the test goes on.
+
+    jupyter_client makes an event loop for each thread that it is used in, and nobody else would close this one.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            yield thread
+        finally:
+            thread.submit(lambda: ensure_event_loop().close()).result()
 
 
 @contextmanager

@@ -20,6 +20,11 @@ import websocket
 from helpers import ONE_WORKER, Kernel, command_line, wait_until
 from jupyter_client import BlockingKernelClient
 
+# The other extensions of this environment, which are not tested here, and start more slowly than the server.
+EXTENSIONS = {"jupyter_gpudask": True} | dict.fromkeys(
+    ["jupyter_lsp", "jupyter_server_terminals", "jupyterlab", "notebook", "notebook_shim"], False
+)
+
 
 @dataclass
 class Answer:
@@ -89,7 +94,7 @@ class Server:
                     f"--ServerApp.base_url={self.base}",
                     f"--IdentityProvider.token={self.token}",
                     f"--ServerApp.root_dir={self.root}",
-                    "--ServerApp.jpserver_extensions={'jupyter_gpudask': True}",
+                    f"--ServerApp.jpserver_extensions={EXTENSIONS}",
                     "--ServerApp.allow_unauthenticated_access=False",
                     *options,
                 ],

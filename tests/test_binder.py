@@ -12,11 +12,13 @@ import time
 import tomllib
 import urllib.request
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 pytestmark = pytest.mark.cluster
 
@@ -115,6 +117,9 @@ def binder(request, tmp_path_factory):
         "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
     }
     environment = BinderEnvironment(checkout, prefix, variables)
+    if request.param == "wheel":
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        link_packages([*packages_of_environment(), *project["dependencies"]], prefix)
     environment.run("python", "-m", "pip", "install", *packages_of_environment())
     environment.run(checkout / "binder" / "postBuild")
     return environment
@@ -133,6 +138,53 @@ def copy_checkout(target):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             (target / name).write_bytes((ROOT / name).read_bytes())
             (target / name).chmod((ROOT / name).stat().st_mode)
+
+
+def link_packages(requirements, prefix):
+    """Link what these require, and nothing else, from the environment of the tests to the one at `prefix`.
+
+    pip takes what it finds there and installs the rest, as it would all of it, which takes a minute or more.
+    """
+    (packages,) = prefix.glob("lib/python3*/site-packages")
+    for distribution in required_distributions(requirements):
+        for file in distribution.files or ():
+            source, target = Path(file.locate()), Path(os.path.normpath(packages / file))
+            if target.exists() or not source.is_file():
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if target.is_relative_to(packages):
+                link(source, target)
+            else:  # programs, which name their Python, and files that may be changed
+                content = source.read_bytes().replace(f"#!{sys.prefix}/".encode(), f"#!{prefix}/".encode(), 1)
+                target.write_bytes(content)
+                target.chmod(source.stat().st_mode)
+
+
+def link(source, target):
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
+
+
+def required_distributions(requirements):
+    """The distributions of this environment that `pip install` of these requirements installs."""
+    found, waiting, seen = {}, [Requirement(line) for line in requirements], set()
+    while waiting:
+        requirement = waiting.pop()
+        name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        if (name, extras) in seen:
+            continue
+        seen.add((name, extras))
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.distribution(name)
+            needed = map(Requirement, found[name].requires or ())
+            waiting += [each for each in needed if is_needed(each, extras)]
+    return found.values()
+
+
+def is_needed(requirement, extras):
+    return requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras))
 
 
 def packages_of_environment():

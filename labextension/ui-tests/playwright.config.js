@@ -3,7 +3,7 @@ const path = require('path');
 
 const baseConfig = require('@jupyterlab/galata/lib/playwright-config');
 
-const WORKERS = 2;
+const WORKERS = 3;
 
 // The workers read this file too, and inherit the ports.
 process.env.GPUDASK_TEST_PORTS ??= freePorts(WORKERS);

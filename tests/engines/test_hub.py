@@ -5,12 +5,11 @@ import re
 import shutil
 import stat
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
-from helpers import command_line, wait_until
+from helpers import command_line, thread_for_cells, wait_until
 from hub import PROGRAMS, USERS, Hub
 
 from jupyter_gpudask.comm.addresses import path_of
@@ -125,7 +124,7 @@ def test_each_user_has_an_own_server_and_cluster_and_none_reaches_that_of_the_ot
     def in_line(server):
         return [(start["user"], start["own"], start["count"]) for start in server.fetch("gpus").body["waiting"]]
 
-    with ThreadPoolExecutor(1) as thread:
+    with thread_for_cells() as thread:
         waiting = thread.submit(second.ok, "%gpudask start --gpus 1 --wait", timeout=2 * LIMIT)
         wait_until(lambda: in_line(bert) or waiting.done(), LIMIT)
         [(user, is_own, count)] = in_line(bert)

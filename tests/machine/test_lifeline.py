@@ -13,8 +13,9 @@ _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 LEADER = """
 import subprocess, sys, time
 from jupyter_gpudask.machine.lifeline import end_session
-grandparent = "import subprocess, sys; c = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);" \\
-    "print(c.pid, flush=True); c.wait()"
+grandparent = "import signal, subprocess, sys;" \\
+    "c = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);" \\
+    "print(c.pid, flush=True); signal.pause()"  # and does not reap it
 child = subprocess.Popen([sys.executable, "-c", grandparent], stdout=subprocess.PIPE, text=True)
 grandchild = int(child.stdout.readline())
 began = time.monotonic()

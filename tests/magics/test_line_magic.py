@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from helpers import fake_gpu_environment, pids_of_session, wait_until
+from helpers import Kernel, fake_gpu_environment, pids_of_session, wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -44,10 +44,31 @@ def test_invalid_arguments_are_one_sentence_and_start_nothing(bare_kernel, line,
 
 @pytest.fixture(scope="module")
 def bare_kernel():
-    from helpers import Kernel
-
     kernel = Kernel(fake_gpu_environment(FAKE_NVML_ERROR="LIBRARY_NOT_FOUND"))
     kernel.ok("%load_ext jupyter_gpudask")
+    yield kernel
+    kernel.shutdown()
+
+
+@pytest.fixture(scope="module")
+def shared_kernel():
+    kernel = Kernel()
+    yield kernel
+    kernel.shutdown()
+
+
+@pytest.fixture
+def kernel(shared_kernel):
+    """A kernel without a cluster, which is shared: most of the time of a start is that of its imports."""
+    shared_kernel.ok("%load_ext jupyter_gpudask")
+    shared_kernel.ok("%gpudask stop")
+    return shared_kernel
+
+
+@pytest.fixture
+def own_kernel():
+    """A kernel for one test, which ends it or changes more than its cluster."""
+    kernel = Kernel()
     yield kernel
     kernel.shutdown()
 
@@ -103,13 +124,13 @@ def test_a_cluster_from_start_to_stop(kernel):
     assert pids_of_session(supervisor) == []
 
 
-def test_a_cell_starts_a_cluster_and_says_once_that_it_is_a_stand_in(kernel):
-    kernel.ok("%load_ext jupyter_gpudask")
-    first = kernel.ok("%%gpudask\nimport dask.array as da\ntype(da.ones(3).compute()).__module__")
+def test_a_cell_starts_a_cluster_and_says_once_that_it_is_a_stand_in(own_kernel):
+    own_kernel.ok("%load_ext jupyter_gpudask")
+    first = own_kernel.ok("%%gpudask\nimport dask.array as da\ntype(da.ones(3).compute()).__module__")
     notes = [text for text in first.displayed if "stand-in, with NumPy and pandas" in text]
     assert len(notes) == 1
     assert first.value == "'numpy'"
-    second = kernel.ok("%%gpudask\nda.ones(3).sum().compute()")
+    second = own_kernel.ok("%%gpudask\nda.ones(3).sum().compute()")
     assert len(second.displayed) == 1
     assert second.displayed[0].startswith("NumPy and pandas on the CPU stand-in, ")
     assert "3.0" in second.value
@@ -224,30 +245,30 @@ def test_a_supervisor_that_dies_is_reported_and_the_next_cell_starts_another(ker
 
 
 @pytest.mark.parametrize("end", ["shutdown", "kill", "restart"])
-def test_the_cluster_is_closed_with_its_kernel(kernel, end):
-    kernel.ok("%load_ext jupyter_gpudask")
-    kernel.ok("%gpudask start --cpu 1")
-    supervisor = kernel.supervisor()
+def test_the_cluster_is_closed_with_its_kernel(own_kernel, end):
+    own_kernel.ok("%load_ext jupyter_gpudask")
+    own_kernel.ok("%gpudask start --cpu 1")
+    supervisor = own_kernel.supervisor()
     if end == "shutdown":
-        kernel.manager.shutdown_kernel()
+        own_kernel.manager.shutdown_kernel()
     elif end == "kill":
-        kernel.manager.signal_kernel(9)
+        own_kernel.manager.signal_kernel(9)
     else:
-        kernel.manager.restart_kernel(now=True)
+        own_kernel.manager.restart_kernel(now=True)
     wait_until(lambda: not pids_of_session(supervisor), 3)
 
 
-def test_unloading_closes_the_cluster_and_removes_the_magics(kernel):
-    kernel.ok("%load_ext jupyter_gpudask")
-    kernel.ok("%load_ext jupyter_gpudask")
-    kernel.ok("%gpudask start --cpu 1")
-    supervisor = kernel.supervisor()
-    kernel.ok("%unload_ext jupyter_gpudask")
+def test_unloading_closes_the_cluster_and_removes_the_magics(own_kernel):
+    own_kernel.ok("%load_ext jupyter_gpudask")
+    own_kernel.ok("%load_ext jupyter_gpudask")
+    own_kernel.ok("%gpudask start --cpu 1")
+    supervisor = own_kernel.supervisor()
+    own_kernel.ok("%unload_ext jupyter_gpudask")
     assert pids_of_session(supervisor) == []
-    assert "not found" in kernel.run("%gpudask status").printed
-    assert "not found" in kernel.run("%%gpudask\n1").printed
-    kernel.ok("%load_ext jupyter_gpudask")
-    assert "no cluster" in kernel.run("%gpudask status").printed
+    assert "not found" in own_kernel.run("%gpudask status").printed
+    assert "not found" in own_kernel.run("%%gpudask\n1").printed
+    own_kernel.ok("%load_ext jupyter_gpudask")
+    assert "no cluster" in own_kernel.run("%gpudask status").printed
 
 
 SCRIPT = """
@@ -270,16 +291,16 @@ def test_it_works_in_plain_ipython_in_a_terminal(tmp_path):
     assert "total 10.0" in done.stdout
 
 
-def test_modules_beside_the_notebook_and_on_its_path_reach_the_workers_in_its_order(kernel, tmp_path):
+def test_modules_beside_the_notebook_and_on_its_path_reach_the_workers_in_its_order(own_kernel, tmp_path):
     (tmp_path / "tripling.py").write_text("def triple(number): return 3 * number\n")
     for name in ("random", "queue", "signal"):  # the kernel has its own of these already
         (tmp_path / f"{name}.py").write_text("raise ImportError('a file of the user was taken for a module')\n")
-    kernel.ok("%load_ext jupyter_gpudask")
-    kernel.ok(f"import os, sys; os.chdir({str(tmp_path)!r}); sys.path.insert(0, '')\nimport tripling")
-    kernel.ok("started = %gpudask start --cpu 1")
-    assert kernel.ok("started.client.submit(tripling.triple, 2).result()").value == "6"
+    own_kernel.ok("%load_ext jupyter_gpudask")
+    own_kernel.ok(f"import os, sys; os.chdir({str(tmp_path)!r}); sys.path.insert(0, '')\nimport tripling")
+    own_kernel.ok("started = %gpudask start --cpu 1")
+    assert own_kernel.ok("started.client.submit(tripling.triple, 2).result()").value == "6"
     where = "started.client.run(lambda: __import__('sys').path[0])"
-    assert kernel.ok(f"set({where}.values())").value == repr({str(tmp_path)})
+    assert own_kernel.ok(f"set({where}.values())").value == repr({str(tmp_path)})
 
 
 @pytest.mark.parametrize(

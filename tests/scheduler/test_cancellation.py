@@ -127,8 +127,14 @@ def worker(module_worker):
     return module_worker
 
 
-@pytest.mark.parametrize("kind", ["python", "sleep", "numpy"])
-@pytest.mark.parametrize("depth", [0, 25, 60, 400])
+@pytest.mark.parametrize(
+    ("kind", "depth"),
+    [
+        *(("python", depth) for depth in (0, 25, 60, 400)),
+        *((kind, depth) for kind in ("sleep", "numpy") for depth in (0, 400)),
+        *(pytest.param(kind, depth, marks=pytest.mark.slow) for kind in ("sleep", "numpy") for depth in (25, 60)),
+    ],
+)
 def test_a_worker_computes_on_after_interrupts_at_any_depth(worker, kind, depth):
     pid = worker.pid()
     for tenth in range(4):
@@ -145,7 +151,7 @@ def test_a_task_that_ends_while_it_is_interrupted_is_no_trouble(worker):
     def submit():
         return worker.client.map(at_depth, [25] * 40, kind="sleep", seconds=0.004, pure=False)
 
-    for number in range(30):
+    for number in range(0, 30, 2):
         assert worker.interrupt(submit, 0.03 + number / 1000) == []
     assert worker.works()
     assert "KeyError" not in worker.log()

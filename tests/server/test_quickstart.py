@@ -5,7 +5,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 NOTEBOOK = Path(__file__).parents[2] / "binder" / "quickstart.ipynb"
 

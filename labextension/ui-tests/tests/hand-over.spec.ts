@@ -6,9 +6,7 @@ import { expect, test } from '@playwright/test';
 import { clusterCard, expectIdleKernel, uploadNotebook } from './helpers';
 import { JupyterServer } from './jupyterServer';
 
-const server = new JupyterServer('/user/ada/', [
-  '--GpuDask.hand_over_after=10'
-]);
+const server = new JupyterServer('/user/ada/', ['--GpuDask.hand_over_after=5']);
 
 test.afterEach(async () => server.stop());
 

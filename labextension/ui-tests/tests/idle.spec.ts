@@ -6,7 +6,7 @@ import { expect, test } from '@playwright/test';
 import { JupyterServer } from './jupyterServer';
 import { expectIdleKernel, uploadNotebook } from './helpers';
 
-const server = new JupyterServer('/user/ada/', ['--GpuDask.idle_timeout=15']);
+const server = new JupyterServer('/user/ada/', ['--GpuDask.idle_timeout=8']);
 
 test.afterEach(async () => server.stop());
 
@@ -32,7 +32,7 @@ test('a notification reports that an idle cluster was closed, with a button that
     .locator('.Toastify__toast')
     .filter({ hasText: 'idle.ipynb' });
   await expect(toast).toContainText(
-    'The cluster was closed after 15 seconds without work'
+    'The cluster was closed after 8 seconds without work'
   );
   await page.screenshot({ path: testInfo.outputPath('idle.png') });
   await toast.getByRole('button', { name: 'Start again' }).click();

@@ -56,6 +56,10 @@ test('a cluster is started, scaled, used and listed in the tab Running', async (
   await page.screenshot({ path: testInfo.outputPath('inserted.png') });
 
   await page.goto('/tree');
+  // The list of a tab that is opened before it is drawn for the first time stays as it was until a cluster changes.
+  await expect(page.locator('.jp-DirListing-content')).toContainText(
+    'analysis.ipynb'
+  );
   await page.getByRole('tab', { name: 'Running' }).click();
   const item = page
     .locator('.jp-RunningSessions-section')
