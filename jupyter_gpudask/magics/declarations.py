@@ -92,7 +92,7 @@ COMMANDS = {
         "check the driver, the GPUs, packages, settings and workers", value="has the lines as `findings`"
     ),
     "logs": Command(
-        "show the last N lines (1 to 10,000; default 20) of the logs of the supervisor and of each worker",
+        "show the last N lines (1 to 10,000; default 20) of the logs of the scheduler and of each worker",
         "[--lines N]",
         "has the texts as `logs`, by name",
     ),

@@ -123,10 +123,10 @@ class RunningCluster:
         return self.loop.run(self.process.keep())
 
     def log(self, lines: int) -> dict[str, str]:
-        """The last `lines` lines of the logs of the supervisor or the scheduler, and of each worker, by GPU or name."""
+        """The last `lines` lines of the logs of the scheduler's process and of each worker, by their titles."""
         from ..protocol.cluster.worker_names import names_of
 
-        logs = {"supervisor" if self.is_owned else "scheduler": self.process.log(lines)}
+        logs = {"Scheduler": self.process.log(lines)}
         state = self.state()
         titles = {worker.name: title for worker, title in zip(state.workers, names_of(state.workers), strict=True)}
         for name in state.logged:

@@ -87,7 +87,7 @@ def test_the_peak_is_that_of_the_cell_alone(kernel):
 
 def test_logs_are_headed_by_the_gpus_of_the_workers(kernel):
     logs = kernel.ok("logs = %gpudask logs\nlist(logs.logs)").value
-    assert logs == "['supervisor', 'GPU 0', 'GPU 1']"
+    assert logs == "['Scheduler', 'GPU 0', 'GPU 1']"
 
 
 def test_a_cell_leaves_nothing_in_the_logs(kernel):

@@ -42,6 +42,13 @@ def test_invalid_arguments_are_one_sentence_and_start_nothing(bare_kernel, line,
     assert bare_kernel.run("%gpudask status").error == "UsageError"
 
 
+def test_the_gpus_of_a_machine_without_a_driver_are_a_sentence_and_no_error(bare_kernel):
+    assert (
+        bare_kernel.ok("%gpudask gpus").value
+        == "This machine has no NVIDIA driver. Install one, or use the CPU stand-in."
+    )
+
+
 @pytest.fixture(scope="module")
 def bare_kernel():
     kernel = Kernel(fake_gpu_environment(FAKE_NVML_ERROR="LIBRARY_NOT_FOUND"))

@@ -49,7 +49,7 @@ def test_the_magic_uses_the_cluster_that_the_browser_started(server, kernel):
     assert "10" in cell.value
     path = kernel.ok(f"started = {START_ONE}\nset(started.client.run(lambda: sys.path[0]).values())").value
     assert path == "{'/a/folder'}"
-    assert "supervisor" in kernel.ok("%gpudask logs").value
+    assert "Scheduler" in kernel.ok("%gpudask logs").value
     ready = "get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster.ready"
     assert kernel.ok(f"{ready}.price_per_gpu_hour, {ready}.currency").value == "(3.0, 'EUR')"
     assert server.supervisors() == [pid]

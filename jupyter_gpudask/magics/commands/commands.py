@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ...errors import GpuUnavailableError
 from ..cell.automatic import describe_on
 from ..views.base import Note, View, show_note
 from ..views.cluster import ClusterView
@@ -104,7 +105,11 @@ class Commands:
 
         cluster = self._session.cluster
         supervisor = None if cluster is None else cluster.ready.pid
-        return GpusView(list_gpus(), holders_of(LeaseFolder().read(), own=(os.getpid(), supervisor)))
+        try:
+            gpus = list_gpus()
+        except GpuUnavailableError as error:  # an answer, which does not end "Run all"
+            return Note(str(error))
+        return GpusView(gpus, holders_of(LeaseFolder().read(), own=(os.getpid(), supervisor)))
 
     def _doctor(self, _: LineArguments) -> View:
         from .doctor import examine

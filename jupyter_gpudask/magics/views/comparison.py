@@ -23,7 +23,7 @@ class ComparisonView(View):
         The comparison of each result, by name.
     """
 
-    _HEADS = ("result", "agrees", "")
+    _HEADS = ("result", "agrees", "details")
 
     def __init__(self, cpu: Run, gpu: Run, comparisons: dict[str, Comparison]) -> None:
         self.seconds = cpu.seconds, gpu.seconds

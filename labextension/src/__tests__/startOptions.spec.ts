@@ -118,7 +118,7 @@ describe('the line for a notebook', () => {
     [{}, '', '%gpudask start'],
     [{ engine: 'cpu', workers: 2 }, '', '%gpudask start --cpu 2'],
     [{ engine: 'cuda' }, '', '%gpudask start --engine cuda'],
-    [{ gpus: [] }, '', '%gpudask start'],
+    [{ gpus: [] }, '', null],
     [{ gpus: ['GPU-1'] }, '', '%gpudask start --gpus 1,'],
     [{ gpus: ['GPU-0', 'GPU-1'] }, '', '%gpudask start --gpus 0,1'],
     [

@@ -36,6 +36,7 @@ export function GpuField({
   return (
     <fieldset
       className="jp-GpuDask-field"
+      data-invalid={own !== null}
       aria-describedby={own ? `${id}-problem` : undefined}
     >
       <legend>{trans.__('GPUs')}</legend>

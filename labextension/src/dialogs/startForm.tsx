@@ -188,7 +188,7 @@ function Options(props: IOptionsProps): JSX.Element {
   );
 }
 
-/** The line that starts the same cluster in a notebook. */
+/** The line that starts the same cluster in a notebook, or why there is none. */
 function MagicLine(props: IStartFormProps): JSX.Element {
   const { options, gpus, profiles, trans } = props;
   const spec = toSpec(options, gpus, profiles);
@@ -196,13 +196,20 @@ function MagicLine(props: IStartFormProps): JSX.Element {
   return (
     <div className="jp-GpuDask-magic">
       <span className="jp-GpuDask-secondary">{trans.__('In a notebook:')}</span>
-      <code className="jp-GpuDask-magicLine">{line}</code>
+      {line === null ? (
+        <span className="jp-GpuDask-magicLine jp-GpuDask-secondary">
+          {trans.__('no line, because no GPU is selected')}
+        </span>
+      ) : (
+        <code className="jp-GpuDask-magicLine">{line}</code>
+      )}
       <button
         type="button"
         className="jp-GpuDask-button jp-mod-icon"
         aria-label={trans.__('Copy the line')}
         title={trans.__('Copy the line')}
-        onClick={() => Clipboard.copyToSystem(line)}
+        disabled={line === null}
+        onClick={() => line !== null && Clipboard.copyToSystem(line)}
       >
         <copyIcon.react tag="span" aria-hidden="true" />
       </button>

@@ -174,16 +174,20 @@ function parseNumber(text: string): number | string {
  * @param spec - the options of the request
  * @param profile - the name of the profile, or empty
  * @param gpus - the GPUs of the machine, whose indices are shorter than their UUIDs
+ * @returns null if there is none, because no GPU is selected
  */
 export function toMagic(
   spec: SpecRequest,
   profile: string,
   gpus: IGpu[]
-): string {
+): string | null {
   const indexOf = (name: unknown): unknown =>
     gpus.find(gpu => gpu.uuid === name)?.index ?? name;
   const words = ['%gpudask start'];
   const { engine, workers, gpus: chosen, share, ...others } = spec;
+  if (Array.isArray(chosen) && chosen.length === 0) {
+    return null;
+  }
   if (profile) {
     words.push(`--profile ${profile}`);
   }
@@ -195,9 +199,7 @@ export function toMagic(
   if (Array.isArray(chosen)) {
     // A single number would be a count.
     const list = chosen.map(indexOf).join(',');
-    if (list) {
-      words.push(`--gpus ${chosen.length === 1 ? `${list},` : list}`);
-    }
+    words.push(`--gpus ${chosen.length === 1 ? `${list},` : list}`);
   } else if (chosen) {
     words.push(`--gpus ${chosen}`);
   }
