@@ -300,7 +300,7 @@ def test_the_commands_that_watch_say_what_there_is(start):
     assert run.value("held.total") == pytest.approx(8 * 5_000**2, abs=100)  # a sum may be released a moment later
     assert "Deleted: x." in run.replies["release"].value
     assert re.fullmatch(r"\[\d+\]", run.replies["values"].value)
-    assert run.replies["gpus"].error == (None if run.on_gpus else "UsageError")
+    assert run.on_gpus or "This machine has no NVIDIA driver." in run.shown("gpus")
     assert run.on_gpus or "1 problem found" in run.shown("doctor")
     assert re.search(r"The kernel and (1 worker|\d+ workers) have the same versions\.", run.shown("doctor"))
     wait_until(lambda: "Hello, GPU" in run.kernel.ok("%gpudask logs --lines 3").value, 60)

@@ -127,7 +127,7 @@ def test_status_groups_by_host_and_tells_own_tasks_from_those_of_others(joined, 
 def test_commands_that_need_no_supervisor_work(joined):
     joined.ok("client.run(lambda dask_worker: __import__('logging').getLogger('distributed.worker').error('a mark'))")
     logs = joined.ok("logs = %gpudask logs\nlogs.logs").value
-    assert all(f"'{name}'" in logs for name in ("scheduler", "GPU 0", "GPU 1"))
+    assert all(f"'{name}'" in logs for name in ("Scheduler", "GPU 0", "GPU 1"))
     assert logs.count("a mark") == 2
     assert "127.0.0.1 GPU 0" in joined.ok("freed = %gpudask free\nfreed.freed").value
     versions = joined.ok("report = %gpudask doctor\n[f for f in report.findings if f.subject == 'versions']").value

@@ -27,7 +27,8 @@ test('with a base URL, the panel reports a lost server, and reconnects', async (
 }) => {
   await server.start();
   await server.open(page, 'lab?reset');
-  await page.locator('#jp-main-dock-panel').waitFor();
+  // It opens when the layout is restored; before, the panel would be hidden again.
+  await page.getByRole('tab', { name: 'Launcher' }).waitFor();
   await runFromPalette(page, 'Show GPU Dask Panel');
   const panel = gpuDaskPanel(page);
   const meter = panel.getByRole('meter', { name: 'GPU 0 busy' });

@@ -23,6 +23,14 @@ async def until(condition, limit=60.0):
             await asyncio.sleep(0.02)
 
 
+async def until_idle(kernel, client):
+    """Until the manager has seen an answer; it does not see those before its subscription reaches the kernel."""
+    async with asyncio.timeout(60):
+        while kernel.execution_state != "idle":
+            client.kernel_info()
+            await asyncio.sleep(0.5)
+
+
 def with_kernel(use):
     async def run():
         manager = AsyncMappingKernelManager(connection_dir=os.environ["JUPYTER_RUNTIME_DIR"])
@@ -33,8 +41,7 @@ def with_kernel(use):
         client.load_connection_file(manager.get_kernel(kernel_id).connection_file)
         client.start_channels(hb=False)
         try:
-            client.kernel_info()
-            await until(lambda: manager.get_kernel(kernel_id).execution_state == "idle")
+            await until_idle(manager.get_kernel(kernel_id), client)
             await use(manager, kernels, kernel_id, client)
         finally:
             client.stop_channels()
