@@ -24,10 +24,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+from journal import NOT_RUN, Journal
 from report import header, publish
 from suites.files import SUITES, Portion, copy_tests, full_name, may_have, portions
-from suites.journal import Journal
-from suites.judge import AGREES, LEFT_OUT, NOT_RUN, Row, judge
+from suites.judge import AGREES, LEFT_OUT, Row, judge
 from suites.process import TestProcess
 from suites.report import counts, table
 from suites.session import Side
@@ -80,7 +80,7 @@ def run_portion(pair: Sequence[TestProcess], portion: Portion, limit: float) -> 
     return rows
 
 
-def run_all(arguments: argparse.Namespace, sides: Sequence[Side], deadline: float, journal: Journal) -> list[Row]:
+def run_all(arguments: argparse.Namespace, sides: Sequence[Side], deadline: float, journal: Journal[Row]) -> list[Row]:
     """The rows of all tests that are asked for, of those in the journal too."""
     pairs = Pairs(arguments.processes, sides, deadline)
     try:
@@ -101,7 +101,7 @@ def run_all(arguments: argparse.Namespace, sides: Sequence[Side], deadline: floa
 
             def run(pair: Sequence[TestProcess], portion: Portion) -> list[Row]:
                 rows = run_portion(pair, portion, arguments.limit)
-                journal.add(rows)
+                journal.add(*rows)
                 return rows
 
             all_portions = portions(left, first=arguments.first)
@@ -152,7 +152,7 @@ def main() -> None:
     options = {name: getattr(arguments, name) for name in ("array", "dataframe", "fallback", "results")}
     began = time.monotonic()
     try:
-        journal = Journal(arguments.rows, options)
+        journal = Journal(arguments.rows, options, Row)
     except ValueError as error:
         sys.exit(str(error))
     sides = Side(switched=False), Side(switched=True, **options)

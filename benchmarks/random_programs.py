@@ -25,8 +25,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from journal import Journal
 from programs.compare import FINDINGS, Row
-from programs.journal import Journal
 from programs.process import Pair
 from programs.reduce import reduced
 from programs.report import counts, groups, summary, table
@@ -44,7 +44,7 @@ REDUCED_OF_GROUP = 1
 class Search:
     """Runs the programs of many seeds in several pairs of processes at once."""
 
-    def __init__(self, arguments: argparse.Namespace, journal: Journal) -> None:
+    def __init__(self, arguments: argparse.Namespace, journal: Journal[Row]) -> None:
         self._arguments, self._journal = arguments, journal
         self._backends = Backends(arguments.array, arguments.dataframe)
         self._seeds = self._wanted()
@@ -149,7 +149,7 @@ def main() -> None:
     options = {name: getattr(arguments, name) for name in ("array", "dataframe", "kind")}
     began = time.monotonic()
     try:
-        journal = Journal(arguments.rows, options)
+        journal = Journal(arguments.rows, options, Row)
     except ValueError as error:
         sys.exit(str(error))
     Search(arguments, journal).run()

@@ -7,9 +7,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+from journal import Journal
 from suites import judge as kinds
 from suites.files import PACKAGE, copy_tests, full_name, may_have, portions
-from suites.journal import Journal
 from suites.judge import Failure, Outcome, Row, judge, kind
 from suites.process import TestProcess
 from suites.report import counts, table
@@ -165,15 +165,15 @@ def test_outcomes_are_counted_and_shown_by_function():
 
 def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
     file, options = tmp_path / "rows.jsonl", {"array": "cupy"}
-    rows = [Row("a", kinds.VALUE, "1 | 2", seconds=(0.5, 1.0), on_cpu={"median": 3}), Row("b", kinds.NOT_RUN)]
-    Journal(file, options).add(rows)
+    rows = [Row("a", kinds.VALUE, "1 | 2", seconds=[0.5, 1.0], on_cpu={"median": 3}), Row("b", kinds.NOT_RUN)]
+    Journal(file, options, Row).add(*rows)
     file.write_text(file.read_text() + '{"name": "c", "outco')
-    journal = Journal(file, options)
+    journal = Journal(file, options, Row)
     assert journal.rows == {"a": rows[0]}
-    journal.add([Row("d", kinds.AGREES)])
-    assert list(Journal(file, options).rows) == ["a", "d"]
+    journal.add(Row("d", kinds.AGREES))
+    assert list(Journal(file, options, Row).rows) == ["a", "d"]
     with pytest.raises(ValueError, match="Give another file"):
-        Journal(file, {"array": "numpy"})
+        Journal(file, {"array": "numpy"}, Row)
 
 
 def test_after_the_deadline_no_test_is_run(tmp_path):

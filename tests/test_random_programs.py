@@ -12,9 +12,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+from journal import Journal
 from programs import compare as kinds
 from programs.compare import FINDINGS, Row, judge
-from programs.journal import Journal
 from programs.make import make
 from programs.process import WAYS
 from programs.program import Numbers, Program, Step, Table
@@ -135,9 +135,9 @@ def test_equal_differences_are_one_group_that_shows_its_smallest_program():
 def test_a_run_goes_on_where_it_was_cut_off(tmp_path):
     file, options = tmp_path / "rows.jsonl", {"array": "cupy"}
     row = Row(7, "array", kinds.VALUE, "1 and 2", on_cpu={"median": 3})
-    Journal(file, options).add(row)
+    Journal(file, options, Row).add(row)
     file.write_text(file.read_text() + '{"seed": 8, "outco')
-    assert Journal(file, options).rows == {7: row}
+    assert Journal(file, options, Row).rows == {7: row}
     assert len([json.loads(line) for line in file.read_text().splitlines()]) == 2
     with pytest.raises(ValueError, match="Give another file"):
-        Journal(file, {"array": "numpy"})
+        Journal(file, {"array": "numpy"}, Row)

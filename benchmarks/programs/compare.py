@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from journal import NOT_RUN
 
 from jupyter_gpudask.magics.compare.rules import STRICT_RULES
 from jupyter_gpudask.magics.compare.values import compare
@@ -29,7 +30,6 @@ FACTS = "other metadata"
 FAILS = "fails"
 NO_ERROR = "no error"
 LOST = "process lost"
-NOT_RUN = "not run"
 
 FINDINGS = (VALUE, TYPE, LABELS, ORDER, FACTS, FAILS, NO_ERROR, LOST)
 """The outcomes that need an explanation."""
@@ -122,6 +122,11 @@ class Row:
     unlike_host: bool = False
     source: str = ""
     on_cpu: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> int:
+        """Its seed."""
+        return self.seed
 
     @property
     def group(self) -> tuple[str, str, str]:

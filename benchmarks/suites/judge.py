@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from journal import NOT_RUN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 AGREES = "agrees"
 VALUE = "another value"
@@ -15,7 +21,6 @@ FAILS = "fails"
 LOST = "process lost"
 SKIPPED = "skipped under the switch"
 LEFT_OUT = "left out"
-NOT_RUN = "not run"
 
 COMPARED = (AGREES, VALUE, DTYPE, TYPES, GRAPH, RAISES, FAILS, LOST, SKIPPED)
 """The outcomes of tests that pass on the CPU and that ran a second time."""
@@ -111,9 +116,14 @@ class Row:
     outcome: str
     note: str = ""
     line: str = ""
-    seconds: tuple[float, float] = (0.0, 0.0)
+    seconds: Sequence[float] = (0.0, 0.0)
     on_gpu: bool = False
     on_cpu: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return self.name
 
 
 def judge(name: str, first: Outcome, second: Outcome | None) -> Row:

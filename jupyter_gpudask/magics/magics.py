@@ -21,7 +21,7 @@ from .cell.context_stack import CellContextStack
 from .cell.transform import CellTransformer, restore_source
 from .cluster_access import ClusterAccess
 from .commands.commands import Commands
-from .compare.run import compare_runs
+from .compare.both_runs import compare_runs
 from .completion import make_matcher
 from .help import cell_help, commands_help, start_help
 from .settings import MagicsSettings

@@ -253,7 +253,7 @@ PATCHES = (
     ),
     Patch(
         "Parquet row numbers",
-        (Change("dask_cudf.io.parquet:CudfEngine", f"{_HERE}.frames.parquet:pandas_index_engine", how="value"),),
+        (Change("dask_cudf.io.parquet:CudfEngine", f"{_HERE}.frames.readers:pandas_index_engine", how="value"),),
         process="kernel",
         reason="dask_cudf reads several small files as one partition, and numbers its rows consecutively across files; "
         "pandas numbers the rows of each file.",

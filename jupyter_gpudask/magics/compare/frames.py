@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .arrays import compare_arrays
 from .rules import Comparison, Rules, agree, differ
-from .values import compare_arrays
 
 
 def compare_frames(cpu: Any, gpu: Any, rules: Rules) -> Comparison:

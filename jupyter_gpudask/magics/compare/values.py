@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from .arrays import compare_arrays
+from .frames import compare_frames
 from .rules import COMPARE_RULES, Comparison, Rules, agree, differ, not_compared
-
-if TYPE_CHECKING:
-    Values = np.ndarray[Any, Any]
 
 _MAX_LENGTH = 1000
 _MAX_DEPTH = 20
@@ -32,8 +31,6 @@ def compare(cpu: Any, gpu: Any, rules: Rules = COMPARE_RULES, depth: int = 0) ->
         How many containers the results are nested in.
     """
     if isinstance(cpu, _FRAMES):
-        from .frames import compare_frames
-
         return compare_frames(cpu, gpu, rules)
     if isinstance(cpu, _ARRAYS) and isinstance(gpu, _ARRAYS):
         return compare_arrays(np.asanyarray(cpu), np.asanyarray(gpu), rules)
@@ -45,34 +42,6 @@ def compare(cpu: Any, gpu: Any, rules: Rules = COMPARE_RULES, depth: int = 0) ->
         same = cpu == gpu or (isinstance(gpu, type(cpu)) and not rules.compare_values)
         return agree("equal") if same else differ(f"{cpu!r:.60} and {gpu!r:.60}")
     return not_compared(f"of type {type(cpu).__name__}, which cannot be compared")
-
-
-def compare_arrays(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
-    """Compare two arrays of NumPy; masked arrays, structured arrays and scalars included."""
-    if cpu.ndim != gpu.ndim or (rules.compare_shapes and cpu.shape != gpu.shape):
-        return differ(f"of shape {cpu.shape} on the CPU, {gpu.shape} on the GPUs")
-    if rules.dtypes and cpu.dtype != gpu.dtype and not (cpu.ndim == 0 and cpu.dtype.kind == gpu.dtype.kind):
-        return differ(f"of dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPUs")
-    if not rules.compare_values:
-        return agree("of the same dtype and number of dimensions")
-    if cpu.shape != gpu.shape:
-        return differ(f"of shape {cpu.shape} on the CPU, {gpu.shape} on the GPUs")
-    comparison = (_compare_fields if cpu.dtype.names else _compare_elements)(cpu, gpu, rules)
-    if comparison.agrees or rules.row_order != "open" or cpu.ndim != 1 or cpu.dtype.names:
-        return comparison
-    ordered = _compare_elements(np.sort(cpu), np.sort(gpu), rules)
-    return ordered if ordered.agrees else comparison
-
-
-def _compare_fields(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
-    """Compare structured arrays of equal shape, field by field."""
-    if cpu.dtype.names != gpu.dtype.names:
-        return differ(f"of dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPUs")
-    for name in cpu.dtype.names or ():
-        comparison = compare_arrays(np.asanyarray(cpu[name]), np.asanyarray(gpu[name]), rules)
-        if comparison.agrees is False:
-            return differ(f"field {name}: {comparison.text}")
-    return agree("all fields agree")
 
 
 def _compare_containers(cpu: Any, gpu: Any, rules: Rules, depth: int) -> Comparison:
@@ -92,60 +61,6 @@ def _compare_containers(cpu: Any, gpu: Any, rules: Rules, depth: int) -> Compari
             return differ(f"at [{key!r}]: {comparison.text}")
         unknown = unknown or (comparison if comparison.agrees is None else None)
     return unknown or agree(f"all {len(cpu)} agree")
-
-
-def _compare_elements(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
-    masks = np.ma.getmaskarray(cpu), np.ma.getmaskarray(gpu)
-    if (masks[0] != masks[1]).any():
-        return differ("other elements are masked")
-    cpu, gpu = (np.atleast_1d(np.ma.getdata(array)[~masks[0]]) if masks[0].any() else array for array in (cpu, gpu))
-    cpu, gpu = np.asarray(cpu), np.asarray(gpu)
-    kinds = {cpu.dtype.kind, gpu.dtype.kind}
-    if "O" in kinds:
-        pairs = zip(cpu.ravel().tolist(), gpu.ravel().tolist(), strict=True)
-        differs = np.array([not _is_same(a, b, rules) for a, b in pairs], dtype=bool).reshape(cpu.shape)
-    elif kinds & set("fc") and kinds <= set("biufc"):
-        return _compare_floats(cpu, gpu, rules)
-    else:
-        differs = np.asarray(cpu != gpu)
-        if kinds <= set("mM"):
-            differs &= ~(np.isnat(cpu) & np.isnat(gpu))
-    return _describe(np.broadcast_to(differs, cpu.shape), cpu, gpu, "equal")
-
-
-def _compare_floats(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
-    relative, absolute = rules.tolerance(cpu, gpu)
-    close = np.isclose(cpu, gpu, rtol=relative, atol=absolute, equal_nan=True)
-    comparison = _describe(~np.asarray(close), cpu, gpu, f"equal to {relative:g}")
-    if comparison.agrees and cpu.dtype != gpu.dtype:
-        return agree(f"{comparison.text}; {cpu.dtype} on the CPU, {gpu.dtype} on the GPUs")
-    return comparison
-
-
-def _is_same(cpu: Any, gpu: Any, rules: Rules) -> bool:
-    """Whether two elements of object arrays are equal; missing values equal each other."""
-    if isinstance(cpu, list | tuple | np.ndarray) or isinstance(gpu, list | tuple | np.ndarray):
-        return bool(compare(list(np.ravel(cpu)), list(np.ravel(gpu)), rules).agrees)
-    if pd.isna(cpu) or pd.isna(gpu):
-        return bool(pd.isna(cpu) and pd.isna(gpu))
-    if isinstance(cpu, float) and isinstance(gpu, float):
-        return bool(_compare_floats(np.asarray(cpu), np.asarray(gpu), rules).agrees)
-    try:
-        return bool(cpu == gpu)
-    except Exception:  # noqa: BLE001 - of any class: objects of two libraries that cannot be compared are not equal
-        return False
-
-
-def _describe(differs: Values, cpu: Values, gpu: Values, equal: str) -> Comparison:
-    count = int(differs.sum())
-    if not count:
-        return agree(equal)
-    first = tuple(int(index) for index in np.argwhere(differs)[0])
-    where = "" if cpu.ndim == 0 else f" at {list(first)}"
-    values = [array[()] if array.ndim == 0 else array[first] for array in (cpu, gpu)]
-    texts = [repr(value.item() if isinstance(value, np.number | np.bool_ | np.str_) else value) for value in values]
-    many = "" if cpu.ndim == 0 else f"{count:,} of {cpu.size:,} elements differ, the first"
-    return differ(f"{many}{where}: {texts[0]:.60} and {texts[1]:.60}".removeprefix(": "))
 
 
 def _types(cpu: Any, gpu: Any) -> str:

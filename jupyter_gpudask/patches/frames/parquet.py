@@ -15,13 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def pandas_index_engine(_: Any) -> Any:
-    """The Parquet engine that numbers rows as pandas does; it replaces the engine of dask_cudf."""
-    from .parquet_engine import PandasIndexEngine
-
-    return PandasIndexEngine
-
-
 def numbered_as_pandas(
     frame: Any, ranges: Callable[[], Sequence[range]], *, concatenated: Callable[[Sequence[range]], Any]
 ) -> Any:

@@ -142,3 +142,10 @@ _OF_READERS: dict[str, Callable[[Any, Mapping[str, Any]], str]] = {
     "read_json": _json,
     "read_parquet": _parquet,
 }
+
+
+def pandas_index_engine(_: Any) -> Any:
+    """The Parquet engine that numbers rows as pandas does; it replaces the engine of dask_cudf."""
+    from .parquet_engine import PandasIndexEngine
+
+    return PandasIndexEngine

@@ -1,21 +1,35 @@
-"""The rows of the tests that have run, in a file that grows with them: a run that is cut short can be continued."""
+"""The rows of a long run, in a file that grows with them: a run that is cut short can be continued."""
 
 from __future__ import annotations
 
 import json
 import threading
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
-
-from .judge import NOT_RUN, Row
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+NOT_RUN = "not run"
+"""The outcome of what has not run; the journal does not keep it."""
 
-class Journal:
-    """A file with one JSON object a line: the options of the run, and then one row for each test.
+
+class AnyRow(Protocol):
+    """A data class."""
+
+    outcome: str
+
+    @property
+    def key(self) -> Any:
+        """What distinguishes it from the other rows."""
+
+
+R = TypeVar("R", bound=AnyRow)
+
+
+class Journal(Generic[R]):
+    """A file with one JSON object a line: the options of the run, and then one row for each part of it.
 
     Parameters
     ----------
@@ -23,11 +37,13 @@ class Journal:
         The file; one that exists is continued. Without a file the rows are kept in memory only.
     options
         What the rows depend on, such as the backends.
+    row
+        Makes a row of the fields that were read.
 
     Attributes
     ----------
     rows
-        The rows by the names of the tests, without tests that have not run.
+        The rows by their keys, without those that have not run.
 
     Raises
     ------
@@ -35,8 +51,8 @@ class Journal:
         The file has rows of a run with other options.
     """
 
-    def __init__(self, file: Path | None, options: Mapping[str, Any]) -> None:
-        self.rows: dict[str, Row] = {}
+    def __init__(self, file: Path | None, options: Mapping[str, Any], row: Callable[..., R]) -> None:
+        self.rows: dict[Any, R] = {}
         self._file = file
         self._lock = threading.Lock()
         if file is None:
@@ -46,12 +62,12 @@ class Journal:
         first, *lines = map(json.loads, whole.splitlines())
         if first != dict(options):
             raise ValueError(f"{file} is of a run with {first}. Give another file: --rows FILE")
-        self.rows = {line["name"]: Row(**{**line, "seconds": tuple(line["seconds"])}) for line in lines}
+        self.rows = {found.key: found for found in (row(**line) for line in lines)}
         file.write_text(whole)
 
-    def add(self, rows: Iterable[Row]) -> None:
-        """Keep the rows of tests that have run, and write them to the file."""
-        new = {row.name: row for row in rows if row.outcome != NOT_RUN}
+    def add(self, *rows: R) -> None:
+        """Keep the rows, and write them to the file."""
+        new = {row.key: row for row in rows if row.outcome != NOT_RUN}
         with self._lock:
             self.rows |= new
             if self._file is not None:
