@@ -88,6 +88,12 @@ SIDE_BY_SIDE = (
         "benchmarks/start.py --methods spawn,forkserver --rounds 4 --out {out}/start_methods.json",
         alone=False,
     ),
+    Check(
+        "random_programs",
+        300,
+        "benchmarks/random_programs.py --processes 4 --seconds 240 --rows {out}/random_programs.jsonl "
+        "--out {out}/random_programs.json --table {out}/random_programs.md",
+    ),
     Check("cells", 300, "benchmarks/cells.py --out {out}/cells.json"),
     Check("profiling_cost", 240, "benchmarks/profiling_cost.py --engine cuda --out {out}/profiling_cost.json"),
     Check("fallback_cost", 240, "benchmarks/fallback_cost.py --engine cuda --out {out}/fallback_cost.json"),
