@@ -199,6 +199,57 @@ describe('scaling a cluster', () => {
   });
 });
 
+describe('the options dialog, by keyboard', () => {
+  const OFFER = JSON.stringify({ profiles: [], default: cluster().spec });
+
+  /** Press a key where the focus is; whether the browser does with it what it always does. */
+  const press = (key: string, shiftKey = false): boolean =>
+    document.activeElement?.dispatchEvent(
+      new KeyboardEvent('keydown', {
+        key,
+        shiftKey,
+        bubbles: true,
+        cancelable: true
+      })
+    ) ?? false;
+
+  let starting: Promise<void>;
+
+  beforeEach(async () => {
+    starting = actionsOn(() => new Response(OFFER)).startWithOptions(
+      'kernel-1',
+      'analysis.ipynb'
+    );
+    await waitForDialog();
+    await rendered();
+  });
+
+  afterEach(async () => {
+    await dismissDialog();
+    await starting;
+  });
+
+  it('goes round the fields and the buttons', () => {
+    const first = document.querySelector('.jp-Dialog select');
+    const last = document.querySelector<HTMLElement>(
+      '.jp-Dialog .jp-mod-accept'
+    );
+    last?.focus();
+    press('Tab');
+    expect(document.activeElement).toBe(first);
+    press('Tab', true);
+    expect(document.activeElement).toBe(last);
+  });
+
+  it('copies the line with Enter', () => {
+    document
+      .querySelector<HTMLElement>('[aria-label="Copy the line"]')
+      ?.focus();
+    expect(press('Enter')).toBe(true);
+    expect(requests).toEqual(['GET']);
+  });
+});
+
 describe('a refused start', () => {
   const OFFER = JSON.stringify({ profiles: [], default: cluster().spec });
   const refusal = (field: string): string =>

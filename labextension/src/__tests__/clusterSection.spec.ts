@@ -304,6 +304,23 @@ describe('the section of clusters', () => {
     document.querySelector('.jp-GpuDask-menu')?.remove();
   });
 
+  it('gives the focus back to the button when its menu closes', async () => {
+    shown.show();
+    await shown.receive({ gpus: gpuList(), clusters: [cluster()] });
+    const button =
+      shown.panel.node.querySelector<HTMLButtonElement>('.jp-GpuDask-more');
+    button?.focus();
+    button?.click();
+    await rendered();
+    expect(document.activeElement?.classList).toContain('jp-GpuDask-menu');
+    document.activeElement?.dispatchEvent(
+      new KeyboardEvent('keydown', { key: 'Escape', keyCode: 27 })
+    );
+    await rendered();
+    expect(document.querySelector('.jp-GpuDask-menu')).toBeNull();
+    expect(document.activeElement).toBe(button);
+  });
+
   it('shows the cluster of the current notebook first', async () => {
     shown.show();
     shown.openNotebook('kernel-2');

@@ -29,7 +29,7 @@ class Renderer extends MenuSvg.Renderer {
 }
 
 /**
- * Open a menu below an element.
+ * Open a menu below an element; when it closes, the focus moves back to where it was.
  *
  * @param commands - the application's commands
  * @param groups - the commands, with a separator between two groups; those that are disabled are left out, unless the
@@ -60,6 +60,17 @@ export function openClusterMenu(
     shown.forEach(command => menu.addItem({ command, args }));
   }
   const { left = 0, bottom = 0 } = anchor?.getBoundingClientRect() ?? {};
-  menu.aboutToClose.connect(() => requestAnimationFrame(() => menu.dispose()));
+  const focused = document.activeElement;
+  menu.aboutToClose.connect(() =>
+    requestAnimationFrame(() => {
+      menu.dispose();
+      if (
+        document.activeElement === document.body &&
+        focused instanceof HTMLElement
+      ) {
+        focused.focus();
+      }
+    })
+  );
   menu.open(left, bottom);
 }

@@ -12,6 +12,9 @@ import '../../style/dialogs.css';
 import { toProblem } from '../errors';
 import { IProblem } from '../model/api';
 
+/** The elements of a dialog that Tab reaches. */
+const FOCUSABLE = 'select:enabled, input:enabled, button:enabled';
+
 /** The body of the dialog. */
 export interface IDialogForm extends Widget {
   /** Show why the request was refused. */
@@ -58,6 +61,29 @@ export class SubmitDialog extends Dialog<void> {
     } else if (!this._isPending) {
       void this._trySubmit(index);
     }
+  }
+
+  /** Let Enter press a button of the form, and Tab and Shift+Tab go round the whole dialog. */
+  protected override _evtKeydown(event: KeyboardEvent): void {
+    const focused = document.activeElement;
+    const isButton = focused instanceof HTMLButtonElement;
+    const isInForm = this._form.node.contains(focused);
+    if (event.key === 'Enter' && isButton && isInForm) {
+      return;
+    }
+    // The form is rendered after JupyterLab has looked for the first element.
+    const [first, ...others] = [
+      ...this.node.querySelectorAll<HTMLElement>(FOCUSABLE)
+    ];
+    const last = others.at(-1);
+    const [end, start] = event.shiftKey ? [first, last] : [last, first];
+    if (event.key === 'Tab' && focused === end && start) {
+      event.stopPropagation();
+      event.preventDefault();
+      start.focus();
+      return;
+    }
+    super._evtKeydown(event);
   }
 
   private async _trySubmit(index: number): Promise<void> {
