@@ -214,20 +214,43 @@ describe('the options dialog, by keyboard', () => {
     ) ?? false;
 
   let starting: Promise<void>;
+  let panel: HTMLElement;
+  let button: HTMLElement;
 
   beforeEach(async () => {
-    starting = actionsOn(() => new Response(OFFER)).startWithOptions(
-      'kernel-1',
-      'analysis.ipynb'
-    );
+    panel = document.body.appendChild(document.createElement('div'));
+    panel.tabIndex = 0;
+    button = panel.appendChild(document.createElement('button'));
+    button.focus();
+    starting = actionsOn(
+      ({ method }) =>
+        new Response(method === 'GET' ? OFFER : JSON.stringify(cluster()))
+    ).startWithOptions('kernel-1', 'analysis.ipynb');
     await waitForDialog();
     await rendered();
   });
 
   afterEach(async () => {
-    await dismissDialog();
+    if (document.querySelector('.jp-Dialog')) {
+      await dismissDialog();
+    }
     await starting;
+    panel.remove();
   });
+
+  it.each([true, false])(
+    'gives the focus back, also if the button is gone: %s',
+    async isGone => {
+      if (isGone) {
+        button.remove();
+      }
+      document.querySelector<HTMLElement>('.jp-Dialog .jp-mod-accept')?.focus();
+      press('Enter');
+      await starting;
+      expect(requests).toEqual(['GET', 'POST']);
+      expect(document.activeElement).toBe(isGone ? panel : button);
+    }
+  );
 
   it('goes round the fields and the buttons', () => {
     const first = document.querySelector('.jp-Dialog select');

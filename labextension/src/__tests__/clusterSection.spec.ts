@@ -321,6 +321,26 @@ describe('the section of clusters', () => {
     expect(document.activeElement).toBe(button);
   });
 
+  it.each(['Stop: ', 'More actions: '])(
+    'takes the focus of a button that goes: %s',
+    async label => {
+      shown.show();
+      await shown.receive({ gpus: gpuList(), clusters: [cluster()] });
+      const button = shown.panel.node.querySelector<HTMLButtonElement>(
+        `[aria-label^="${label}"]`
+      );
+      const section = button?.closest('.jp-GpuDask-section');
+      button?.focus();
+      // A command that is not possible any more keeps the focus on its button.
+      await shown.receive({ clusters: [cluster({ status: 'closing' })] });
+      expect(document.activeElement).not.toBe(document.body);
+      await shown.receive({ clusters: [] });
+      await rendered();
+      expect(button?.isConnected).toBe(false);
+      expect(document.activeElement).toBe(section);
+    }
+  );
+
   it('shows the cluster of the current notebook first', async () => {
     shown.show();
     shown.openNotebook('kernel-2');

@@ -6,6 +6,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyJSONObject } from '@lumino/coreutils';
 import { Menu } from '@lumino/widgets';
 
+import { rememberFocus } from '../components/focus';
 import { ICluster } from '../model/api';
 import { limitOf } from './offered';
 
@@ -60,16 +61,11 @@ export function openClusterMenu(
     shown.forEach(command => menu.addItem({ command, args }));
   }
   const { left = 0, bottom = 0 } = anchor?.getBoundingClientRect() ?? {};
-  const focused = document.activeElement;
+  const giveFocusBack = rememberFocus();
   menu.aboutToClose.connect(() =>
     requestAnimationFrame(() => {
       menu.dispose();
-      if (
-        document.activeElement === document.body &&
-        focused instanceof HTMLElement
-      ) {
-        focused.focus();
-      }
+      giveFocusBack();
     })
   );
   menu.open(left, bottom);

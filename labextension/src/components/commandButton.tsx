@@ -3,6 +3,7 @@ import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import React, { useCallback, useSyncExternalStore } from 'react';
 
 import { useGpuDask } from './context';
+import { useKeptFocus } from './focus';
 
 interface ICommandButtonProps {
   command: string;
@@ -29,19 +30,26 @@ export function CommandButton({
 }: ICommandButtonProps): JSX.Element | null {
   const { commands } = useGpuDask();
   const state = useCommandState(command, args);
+  const ref = useKeptFocus();
   if (state === 'hidden') {
     return null;
   }
+  const isDisabled = state === 'disabled' && !limit;
+  const isFocused =
+    ref.current !== null && ref.current === document.activeElement;
   return (
     <button
+      ref={ref}
       type="button"
       className={`jp-GpuDask-button jp-mod-${variant}`}
       aria-label={target ? `${label}: ${target}` : label}
       title={limit || label}
-      // It keeps the focus, so that the keyboard finds the reason.
-      aria-disabled={limit ? true : undefined}
-      disabled={state === 'disabled' && !limit}
-      onClick={() => limit || void commands.execute(command, args)}
+      // It keeps the focus, so that the keyboard finds the reason, and what comes next.
+      aria-disabled={limit || (isDisabled && isFocused) ? true : undefined}
+      disabled={isDisabled && !isFocused}
+      onClick={() =>
+        limit || isDisabled || void commands.execute(command, args)
+      }
     >
       {icon && <icon.react tag="span" aria-hidden="true" />}
       {variant === 'text' && <span>{label}</span>}

@@ -7,6 +7,8 @@ import { CommandRegistry } from '@lumino/commands';
 import { Message } from '@lumino/messaging';
 import { CommandPalette, Widget } from '@lumino/widgets';
 
+import { rememberFocus } from '../components/focus';
+
 export interface IPaletteEntry {
   label: string;
   open: () => unknown;
@@ -61,17 +63,11 @@ export function openPlotPalette(
 class DisposedPalette extends ModalCommandPalette {
   protected override onAfterHide(message: Message): void {
     super.onAfterHide(message);
-    const focused = this._focused;
     requestAnimationFrame(() => {
       this.dispose();
-      if (
-        document.activeElement === document.body &&
-        focused instanceof HTMLElement
-      ) {
-        focused.focus();
-      }
+      this._giveFocusBack();
     });
   }
 
-  private readonly _focused = document.activeElement;
+  private readonly _giveFocusBack = rememberFocus();
 }

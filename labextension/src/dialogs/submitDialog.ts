@@ -3,12 +3,14 @@
  */
 import { Dialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
+import { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
 import '../../style/views.css';
 import '../../style/buttons.css';
 import '../../style/dialogs.css';
 
+import { rememberFocus } from '../components/focus';
 import { toProblem } from '../errors';
 import { IProblem } from '../model/api';
 
@@ -63,6 +65,16 @@ export class SubmitDialog extends Dialog<void> {
     }
   }
 
+  protected override onBeforeAttach(message: Message): void {
+    this._giveFocusBack = rememberFocus();
+    super.onBeforeAttach(message);
+  }
+
+  protected override onAfterDetach(message: Message): void {
+    super.onAfterDetach(message);
+    this._giveFocusBack();
+  }
+
   /** Let Enter press a button of the form, and Tab and Shift+Tab go round the whole dialog. */
   protected override _evtKeydown(event: KeyboardEvent): void {
     const focused = document.activeElement;
@@ -101,5 +113,6 @@ export class SubmitDialog extends Dialog<void> {
   private readonly _form: IDialogForm;
   private readonly _submit: () => Promise<void>;
   private readonly _trans: TranslationBundle;
+  private _giveFocusBack = (): void => undefined;
   private _isPending = false;
 }

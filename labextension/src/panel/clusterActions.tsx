@@ -13,6 +13,7 @@ import { limitOf } from '../cluster/offered';
 import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
+import { useKeptFocus } from '../components/focus';
 import { areOptionsRefused, canStartOnFree, endReason } from '../errors';
 import { plotsIcon } from '../icons';
 import { ICluster } from '../model/api';
@@ -100,8 +101,10 @@ function ActionButtons({ cluster }: IActionsProps): JSX.Element {
 /** A button that opens a menu of the other commands. */
 function MoreButton({ cluster }: IActionsProps): JSX.Element {
   const { commands, trans } = useGpuDask();
+  const ref = useKeptFocus();
   return (
     <button
+      ref={ref}
       type="button"
       className="jp-GpuDask-button jp-mod-icon jp-GpuDask-more"
       aria-haspopup="menu"

@@ -1,0 +1,38 @@
+import React, { useLayoutEffect, useRef } from 'react';
+
+/**
+ * Remember what has the focus, for when a menu or dialog closes.
+ *
+ * @returns gives the focus back, unless something else has it by then; if the element was removed, to what contained it
+ */
+export function rememberFocus(): () => void {
+  const path: HTMLElement[] = [];
+  let node = document.activeElement as HTMLElement | null;
+  for (; node; node = node.parentElement) {
+    path.push(node);
+  }
+  return () => {
+    if (document.activeElement === document.body) {
+      path
+        .find(
+          (each, depth) =>
+            each.isConnected && (depth === 0 || each.tabIndex >= 0)
+        )
+        ?.focus();
+    }
+  };
+}
+
+/** A ref of a button; if it is removed while it has the focus, what contained it gets the focus. */
+export function useKeptFocus(): React.RefObject<HTMLButtonElement> {
+  const button = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(() => {
+    const node = button.current;
+    return () => {
+      if (node && node === document.activeElement) {
+        requestAnimationFrame(rememberFocus());
+      }
+    };
+  }, []);
+  return button;
+}
