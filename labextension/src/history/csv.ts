@@ -1,8 +1,8 @@
 /**
  * Export of the metrics of the history as CSV.
  */
-import { IRange } from './charts/plot';
 import { IGroup } from './metrics';
+import { IRange } from './range';
 import { fullName } from './sources';
 
 const UNITS = { percent: '%', bytes: 'bytes', speed: 'bytes/s', rate: '1/s' };

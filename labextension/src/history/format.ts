@@ -4,8 +4,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { formatBytes, Units } from '../format';
-import { IRange } from './charts/plot';
 import { IMetric } from './metrics';
+import { IRange } from './range';
 
 /** Format a time of day with seconds. */
 export function formatTime(time: number): string {

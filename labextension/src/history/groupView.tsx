@@ -3,10 +3,10 @@ import React from 'react';
 import { useGpuDask } from '../components/context';
 import { Chart, IChart } from './charts/chart';
 import { ILineStyle, lineStyle } from './charts/lineStyles';
-import { IRange } from './charts/plot';
 import { formatValue } from './format';
 import { IGroup } from './metrics';
 import { MetricsTable } from './metricsTable';
+import { IRange } from './range';
 
 interface IGroupViewProps {
   group: IGroup;

@@ -5,13 +5,13 @@ import { useGpuDask } from '../components/context';
 import { download } from '../components/download';
 import { IChart } from './charts/chart';
 import { lineStyle, lineStyles } from './charts/lineStyles';
-import { IRange } from './charts/plot';
 import { toCsv } from './csv';
 import { formatRange } from './format';
 import { GroupView } from './groupView';
 import { HistoryToolbar } from './historyToolbar';
 import { metricGroups, IGroup, withoutCharts } from './metrics';
 import { toPng } from './png';
+import { IRange } from './range';
 import { fullName, ISources, sourceNamesKey, sourcesOf } from './sources';
 import { HistoryStore } from './store';
 

@@ -1,8 +1,9 @@
 import React, { useEffect, useRef, useState } from 'react';
 import uPlot from 'uplot';
 
+import { IRange } from '../range';
 import { Series } from '../store';
-import { createPlot, IPlotOptions, IRange } from './plot';
+import { createPlot, IPlotOptions } from './plot';
 import { useThemeName } from './theme';
 
 /** A rendered chart. */

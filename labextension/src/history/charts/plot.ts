@@ -6,15 +6,10 @@ import uPlot from 'uplot';
 import { Units } from '../../format';
 import { formatTimes } from '../format';
 import { IMetric } from '../metrics';
+import { IRange } from '../range';
 import { linePath } from './linePath';
 import { ILineStyle } from './lineStyles';
 import { themeValue } from './theme';
-
-/** A time range, in seconds since the epoch. */
-export interface IRange {
-  min: number;
-  max: number;
-}
 
 export interface IPlotOptions {
   unit: IMetric['unit'];
