@@ -1,4 +1,14 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+
 import { filterRecords, parseLog } from '../logs/records';
+import { LogsTab } from '../logs/tab';
+import { Connection } from '../model/connection';
+import { GpuDaskModel } from '../model/model';
+import { RestClient } from '../model/rest';
+import { CurrentKernel } from '../notebook/currentKernel';
+import { startApp } from './app';
+import { cluster, rendered, FakeSocket, settingsOf } from './fakeServer';
 
 const LOG = `2026-11-22 08:00:00,123 - distributed.worker - INFO - Starting
 a line that a task has printed
@@ -41,5 +51,36 @@ describe('the records of a log', () => {
   it('are searched in any case, also in further lines', () => {
     expect(texts(null, 'VALUEERROR')).toHaveLength(1);
     expect(texts(null, 'nowhere')).toEqual([]);
+  });
+});
+
+describe('the tab with the logs', () => {
+  it('follows the name of the notebook', async () => {
+    FakeSocket.all = [];
+    const rest = new RestClient(settingsOf(() => new Response('{}')));
+    const app = startApp(rest.settings);
+    const model = new GpuDaskModel(new Connection(rest));
+    const current = new CurrentKernel(app.shell);
+    const commands = new CommandRegistry();
+    const trans = nullTranslator.load('jupyter_gpudask');
+    const tab = new LogsTab(
+      { model, current, commands, trans },
+      rest,
+      cluster()
+    );
+    expect(tab.title.label).toBe('Logs: analysis.ipynb');
+
+    model.subscribe();
+    FakeSocket.last.send({ clusters: [cluster({ name: 'renamed.ipynb' })] });
+    await rendered();
+    expect(tab.title.label).toBe('Logs: renamed.ipynb');
+
+    FakeSocket.last.send({ clusters: [] });
+    await rendered();
+    expect(tab.title.label).toBe('Logs: renamed.ipynb');
+    tab.dispose();
+    model.dispose();
+    current.dispose();
+    app.shell.dispose();
   });
 });
