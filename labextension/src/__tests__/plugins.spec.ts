@@ -126,6 +126,10 @@ describe('jupyter-gpudask:launcher', () => {
     });
     expect(items).toHaveLength(1);
     expect(items[0].command).toBe(CommandIDs.showPanel);
+    // The card never moves the focus back to a document.
+    expect(app.commands.caption(CommandIDs.showPanel, items[0].args)).toBe(
+      'Show GPU Dask Panel'
+    );
     expect(app.commands.label(items[0].command, items[0].args)).toBe(
       'GPU Dask'
     );

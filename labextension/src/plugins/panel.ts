@@ -36,9 +36,12 @@ export const panel: JupyterFrontEndPlugin<void> = {
         args.isLauncher
           ? trans.__('GPU Dask')
           : trans.__('Show GPU Dask Panel'),
-      caption: trans.__(
-        'Move the focus to the GPU Dask panel in the left sidebar, or back to the document'
-      ),
+      caption: args =>
+        args.isLauncher
+          ? trans.__('Show GPU Dask Panel')
+          : trans.__(
+              'Move the focus to the GPU Dask panel in the left sidebar, or back to the document'
+            ),
       icon: gpuDaskIcon,
       describedBy: {
         args: {
