@@ -73,6 +73,9 @@ class _Chosen:
         if self._wanted is not None:
             items[:] = [item for item in items if _name(item) in self._wanted]
 
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.option.verbose = 0  # read by failed assertions in pytest 8.0, and declared by the terminal's plugin
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._names += [_name(item) for item in session.items]
 

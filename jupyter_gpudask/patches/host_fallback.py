@@ -184,13 +184,13 @@ def expression_on_host(expression: Any, make_collection: Callable[..., Any]) -> 
     """
     if place_of_inputs(expression) != "gpu":
         return None
-    operands = [
-        to_host(make_collection(operand)).expr
-        if isinstance(operand, Expr) and place_of_partitions(operand) == "gpu"
-        else results_to_host(operand)
-        for operand in expression.operands
-    ]
-    return type(expression)(*operands)
+
+    def moved(operand: Any) -> Any:
+        if not isinstance(operand, Expr):
+            return results_to_host(operand)
+        return to_host(make_collection(operand)).expr if place_of_partitions(operand) == "gpu" else operand
+
+    return type(expression)(*map(moved, expression.operands))
 
 
 def place_of_inputs(expression: Any) -> str | None:
