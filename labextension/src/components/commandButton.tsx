@@ -19,22 +19,26 @@ interface ICommandButtonProps {
 }
 
 /** A button that runs a command. */
-export function CommandButton({
+export function CommandButton(props: ICommandButtonProps): JSX.Element | null {
+  const state = useCommandState(props.command, props.args ?? {});
+  return state === 'hidden' ? null : (
+    <ShownButton {...props} isEnabled={state === 'enabled'} />
+  );
+}
+
+function ShownButton({
   command,
   args = {},
   label,
   target = '',
   icon,
   variant = 'text',
-  limit
-}: ICommandButtonProps): JSX.Element | null {
+  limit,
+  isEnabled
+}: ICommandButtonProps & { isEnabled: boolean }): JSX.Element {
   const { commands } = useGpuDask();
-  const state = useCommandState(command, args);
   const ref = useKeptFocus();
-  if (state === 'hidden') {
-    return null;
-  }
-  const isDisabled = state === 'disabled' && !limit;
+  const isDisabled = !isEnabled && !limit;
   const isFocused =
     ref.current !== null && ref.current === document.activeElement;
   return (
