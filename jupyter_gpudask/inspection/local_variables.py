@@ -21,7 +21,7 @@ def local_variables(frame: FrameType) -> dict[str, Any]:
     in `dask.array.core.unify_chunks`; on these versions such variables are left out.
     """
     variables = frame.f_locals
-    if not _READING_MAY_CRASH:
+    if not _READING_MAY_CRASH or isinstance(variables, dict):  # those of a module, which other threads may change
         return dict(variables)
     unsafe = _shared_with_comprehensions(frame.f_code)
     return {name: variables[name] for name in variables if name not in unsafe}
