@@ -41,7 +41,7 @@ describe('the section of clusters', () => {
     shown.openNotebook('kernel-9');
     await shown.receive({ gpus: gpuList() });
     expect(shown.texts('.jp-GpuDask-noticeTitle')).toEqual([
-      'mine.ipynb has no cluster yet.'
+      'mine.ipynb has no cluster.'
     ]);
     expect(shown.names(buttons)).toEqual([
       'Start: mine.ipynb',
@@ -57,7 +57,7 @@ describe('the section of clusters', () => {
     const other = cluster({ name: 'mine.ipynb', notebooks: ['a/mine.ipynb'] });
     await shown.receive({ gpus: gpuList(), clusters: [other] });
     expect(shown.texts('.jp-GpuDask-noticeTitle')).toEqual([
-      'b/mine.ipynb has no cluster yet.'
+      'b/mine.ipynb has no cluster.'
     ]);
   });
 
@@ -71,7 +71,7 @@ describe('the section of clusters', () => {
     await shown.receive({ gpus: gpuList() });
     expect(shown.names(buttons)).toEqual([]);
     expect(shown.texts('.jp-GpuDask-notice p')).toEqual([
-      'mine.ipynb has no cluster yet.',
+      'mine.ipynb has no cluster.',
       'Run a %%gpudask cell in the notebook.'
     ]);
   });

@@ -100,7 +100,7 @@ function NoCluster({ isOnly }: { isOnly: boolean }): JSX.Element | null {
   }
   return (
     <Notice
-      title={trans.__('%1 has no cluster yet.', name)}
+      title={trans.__('%1 has no cluster.', name)}
       hint={
         model.settings.value.allowStart
           ? trans.__(

@@ -68,7 +68,7 @@ test('a cluster on the CPU is started with options, monitored and stopped', asyn
   await dialog.getByRole('button', { name: 'Stop' }).click();
   await expect(card).toBeHidden();
   await expect(
-    panel.getByText('analysis.ipynb has no cluster yet.')
+    panel.getByText('analysis.ipynb has no cluster.')
   ).toBeVisible();
   await expect(button).toBeHidden();
 });
@@ -123,7 +123,7 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   ).toBeVisible();
 
   await panel.getByRole('button', { name: 'Stop' }).click();
-  await expect(panel.getByText('has no cluster yet.')).toBeVisible();
+  await expect(panel.getByText('has no cluster.')).toBeVisible();
   // What is left of the plot is a picture of the past, and said to be.
   const notice = page.getByText('The cluster of analysis.ipynb is closed.');
   await expect(notice.filter({ visible: true })).toBeVisible();

@@ -250,7 +250,7 @@ connected = %gpudask connect ${address()}`,
   expect(layouts.join()).not.toContain(secret);
   await page.getByRole('tab', { name: 'analysis.ipynb' }).first().click();
   await runCell(page, 2);
-  await expect(gpuDaskPanel(page)).toContainText('has no cluster yet');
+  await expect(gpuDaskPanel(page)).toContainText('has no cluster');
   const gone = `${server.url}gpudask/joined/${secret}/status`;
   expect((await request.get(gone)).status()).toBe(404);
   await request.dispose();

@@ -44,7 +44,7 @@ test.describe('in a Notebook 7 notebook', () => {
 
     await expectBothSections(page);
     await expect(
-      gpuDaskPanel(page).getByText(`${NOTEBOOK} has no cluster yet.`)
+      gpuDaskPanel(page).getByText(`${NOTEBOOK} has no cluster.`)
     ).toBeVisible();
   });
 

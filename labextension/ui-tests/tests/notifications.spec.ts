@@ -62,7 +62,7 @@ test('notifications report killed workers and clusters, with actions', async ({
 
   // There is no notification for actions of the user.
   await clusterCard(page).getByRole('button', { name: 'Stop' }).click();
-  await expect(gpuDaskPanel(page)).toContainText('has no cluster yet');
+  await expect(gpuDaskPanel(page)).toContainText('has no cluster');
   await expect(toast).toBeHidden();
 });
 

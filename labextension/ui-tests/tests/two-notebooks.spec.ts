@@ -35,7 +35,7 @@ test('each notebook has its own card, whose buttons do not affect the other clus
   // The cluster of the notebook in front is the first; without one, it is offered one.
   await page.activity.activateTab('other.ipynb');
   await expect(gpuDaskPanel(page)).toContainText(
-    'other.ipynb has no cluster yet.'
+    'other.ipynb has no cluster.'
   );
   await startOnCpu(page, 'other.ipynb', 1);
   await expect(cards).toHaveCount(2);
@@ -103,5 +103,5 @@ test('if no notebook is open, a button creates one', async ({ page }) => {
     .click();
   const dialog = page.getByRole('dialog');
   await dialog.getByRole('button', { name: 'Select' }).click();
-  await expect(gpuDaskPanel(page)).toContainText('has no cluster yet.');
+  await expect(gpuDaskPanel(page)).toContainText('has no cluster.');
 });
