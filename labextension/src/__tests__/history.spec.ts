@@ -9,6 +9,7 @@ import { axisTop } from '../history/charts/plot';
 import { toCsv } from '../history/csv';
 import { formatValue } from '../history/format';
 import { metricGroups, IGroup } from '../history/metrics';
+import { rangeAfterKey } from '../history/range';
 import { sourcesOf } from '../history/sources';
 import { HistoryStore, TaskRate } from '../history/store';
 import { HistoryTab } from '../history/tab';
@@ -255,6 +256,46 @@ describe('the history', () => {
       `1970-01-01T00:16:41.000Z,78,${41 * GIB}`,
       ''
     ]);
+  });
+});
+
+describe('the range of the history', () => {
+  const all = { min: 0, max: 900 };
+  const after = (
+    keys: string,
+    range = all,
+    span = 900
+  ): ReturnType<typeof rangeAfterKey> =>
+    keys
+      .split(' ')
+      .reduce<ReturnType<typeof rangeAfterKey>>(
+        (last, key) => rangeAfterKey(key, last ?? all, all, span),
+        range
+      );
+
+  it('is zoomed around its center, and not below 10 seconds', () => {
+    expect(after('+')).toEqual({ min: 225, max: 675 });
+    expect(after('+ -')).toBeNull();
+    expect(after('+ + -')).toEqual({ min: 225, max: 675 });
+    expect(after('+', { min: 100, max: 112 })).toEqual({ min: 101, max: 111 });
+    expect(after('+', { min: 101, max: 111 })).toBeUndefined();
+  });
+
+  it('is moved, also when it is zoomed out, within the times that are kept', () => {
+    expect(after('+ ArrowRight')).toEqual({ min: 337.5, max: 787.5 });
+    expect(after('+ ArrowLeft ArrowLeft ArrowLeft')).toBeUndefined();
+    expect(after('ArrowLeft', { min: 840, max: 900 }, 60)).toEqual({
+      min: 825,
+      max: 885
+    });
+    expect(after('-', { min: 0, max: 300 })).toEqual({ min: 0, max: 600 });
+    expect(after('ArrowLeft')).toBeUndefined();
+  });
+
+  it('is reset by 0 and Escape, and other keys do not change it', () => {
+    expect(after('+ 0')).toBeNull();
+    expect(after('+ Escape')).toBeNull();
+    expect(after('Tab')).toBeUndefined();
   });
 });
 

@@ -3,7 +3,7 @@ import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import React, { useCallback, useSyncExternalStore } from 'react';
 
 import { useGpuDask } from './context';
-import { useKeptFocus } from './focus';
+import { disabledProps, useKeptFocus } from './focus';
 
 interface ICommandButtonProps {
   command: string;
@@ -39,8 +39,6 @@ function ShownButton({
   const { commands } = useGpuDask();
   const ref = useKeptFocus();
   const isDisabled = !isEnabled && !limit;
-  const isFocused =
-    ref.current !== null && ref.current === document.activeElement;
   return (
     <button
       ref={ref}
@@ -48,9 +46,7 @@ function ShownButton({
       className={`jp-GpuDask-button jp-mod-${variant}`}
       aria-label={target ? `${label}: ${target}` : label}
       title={limit || label}
-      // It keeps the focus, so that the keyboard finds the reason, and what comes next.
-      aria-disabled={limit || (isDisabled && isFocused) ? true : undefined}
-      disabled={isDisabled && !isFocused}
+      {...(limit ? { 'aria-disabled': true } : disabledProps(ref, isDisabled))}
       onClick={() =>
         limit || isDisabled || void commands.execute(command, args)
       }

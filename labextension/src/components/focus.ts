@@ -23,6 +23,22 @@ export function rememberFocus(): () => void {
   };
 }
 
+/**
+ * What disables a button. One that has the focus keeps it, so that the keyboard finds the reason, and what comes next.
+ *
+ * @param button - the button, whose `onClick` must do nothing while it is disabled
+ */
+export function disabledProps(
+  button: React.RefObject<HTMLButtonElement>,
+  isDisabled: boolean
+): { disabled: boolean; 'aria-disabled'?: true } {
+  const isFocused =
+    button.current !== null && button.current === document.activeElement;
+  return isDisabled && isFocused
+    ? { disabled: false, 'aria-disabled': true }
+    : { disabled: isDisabled };
+}
+
 /** A ref of a button; if it is removed while it has the focus, what contained it gets the focus. */
 export function useKeptFocus(): React.RefObject<HTMLButtonElement> {
   const button = useRef<HTMLButtonElement>(null);

@@ -22,6 +22,8 @@ interface IGroupViewProps {
   charts: Map<string, IChart>;
   onToggle: (keys: string[], isShown: boolean) => void;
   onZoom: (range: IRange) => void;
+  /** Called when a key is pressed in a chart. */
+  onKeyDown: React.KeyboardEventHandler;
   onCursor: (index: number | null) => void;
 }
 
@@ -57,6 +59,7 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
                 chart ? charts.set(title, chart) : charts.delete(title)
               }
               onZoom={props.onZoom}
+              onKeyDown={props.onKeyDown}
               onCursor={props.onCursor}
             />
           );

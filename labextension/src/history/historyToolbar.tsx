@@ -1,6 +1,7 @@
-import React from 'react';
+import React, { useRef } from 'react';
 
 import { useGpuDask } from '../components/context';
+import { disabledProps } from '../components/focus';
 import { TabToolbar } from '../components/tabToolbar';
 import { ChartChooser } from './chartChooser';
 import { formatTime } from './format';
@@ -30,6 +31,7 @@ const MINUTES = [15, 5, 1];
 export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
   const { trans } = useGpuDask();
   const button = 'jp-GpuDask-button jp-mod-text';
+  const reset = useRef<HTMLButtonElement>(null);
   return (
     <TabToolbar label={trans.__('History')}>
       <select
@@ -52,10 +54,11 @@ export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
         {trans.__('Pause')}
       </button>
       <button
+        ref={reset}
         type="button"
         className={button}
-        title={trans.__('Drag in a chart to zoom')}
-        disabled={!props.isZoomed}
+        title={trans.__('Drag in a chart to zoom, or press + in it')}
+        {...disabledProps(reset, !props.isZoomed)}
         onClick={props.onResetZoom}
       >
         {trans.__('Reset zoom')}

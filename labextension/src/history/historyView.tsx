@@ -11,7 +11,7 @@ import { GroupView } from './groupView';
 import { HistoryToolbar } from './historyToolbar';
 import { metricGroups, IGroup, withoutCharts } from './metrics';
 import { toPng } from './png';
-import { IRange } from './range';
+import { IRange, rangeAfterKey } from './range';
 import { fullName, ISources, sourceNamesKey, sourcesOf } from './sources';
 import { HistoryStore } from './store';
 
@@ -69,6 +69,17 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
     );
   }
   const range = zoom ?? { min: newest - span, max: newest };
+  const zoomByKey = (event: React.KeyboardEvent): void => {
+    if (event.ctrlKey || event.altKey || event.metaKey) {
+      return;
+    }
+    const all = { min: newest - HISTORY_SECONDS, max: newest };
+    const next = rangeAfterKey(event.key, range, all, span);
+    if (next !== undefined) {
+      event.preventDefault();
+      setZoom(next);
+    }
+  };
   const title = trans.__('GPU history: %1', formatRange(range));
   // The tables show the end of the range, unless the cursor is in a chart.
   const after = times.findIndex(time => time > range.max);
@@ -146,6 +157,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
             charts={charts.current}
             onToggle={toggle}
             onZoom={setZoom}
+            onKeyDown={zoomByKey}
             onCursor={setCursor}
           />
         ))}

@@ -149,6 +149,42 @@ test.describe('with 15 minutes of metrics', () => {
     await expect(reset).toBeDisabled();
   });
 
+  test('charts are zoomed and moved by keyboard, which keeps its place', async ({
+    page
+  }, testInfo) => {
+    await tab(page).getByRole('button', { name: 'Pause' }).click();
+    const title = tab(page).getByRole('heading', { name: 'GPU history: ' });
+    const whole = await title.textContent();
+    const reset = tab(page).getByRole('button', { name: 'Reset zoom' });
+    const chart = tab(page).getByRole('img', { name: 'GPUs: Busy' });
+    await expect(chart).toHaveAccessibleDescription(/^Plus and minus zoom/);
+    await chart.focus();
+    await page.keyboard.press('+');
+    await expect(reset).toBeEnabled();
+    const zoomed = await title.textContent();
+    expect(zoomed).not.toBe(whole);
+    await page.keyboard.press('ArrowLeft');
+    await expect(title).not.toHaveText(zoomed!);
+    await page.screenshot({ path: testInfo.outputPath('zoomed.png') });
+    await page.keyboard.press('ArrowRight');
+    await expect(title).toHaveText(zoomed!);
+    await page.keyboard.press('Escape');
+    await expect(title).toHaveText(whole!);
+    await expect(chart).toBeFocused();
+
+    // The button keeps the focus when there is nothing to reset.
+    await page.keyboard.press('+');
+    await reset.focus();
+    await page.keyboard.press('Enter');
+    await expect(title).toHaveText(whole!);
+    await expect(reset).toBeDisabled();
+    await expect(reset).toBeFocused();
+    const line = tab(page).getByRole('checkbox', { name: 'GPU 0' }).first();
+    await line.focus();
+    await expect(line).toHaveCSS('outline-style', 'solid');
+    await page.screenshot({ path: testInfo.outputPath('checkbox.png') });
+  });
+
   test('a narrow tab has two charts in a row, and a tall tab higher charts', async ({
     page
   }, testInfo) => {

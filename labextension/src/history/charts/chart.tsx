@@ -1,7 +1,8 @@
 import React, { useEffect, useRef, useState } from 'react';
 import uPlot from 'uplot';
 
-import { IRange } from '../range';
+import { useGpuDask } from '../../components/context';
+import { IRange, RANGE_KEYS } from '../range';
 import { Series } from '../store';
 import { createPlot, IPlotOptions } from './plot';
 import { useThemeName } from './theme';
@@ -19,6 +20,7 @@ interface IChartProps extends IPlotOptions {
   /** The values of each line. */
   series: Series[];
   range: IRange;
+  onKeyDown: React.KeyboardEventHandler;
   /** Called with the chart when it is created, and with null when it is removed. */
   chartRef: (chart: IChart | null) => void;
 }
@@ -33,6 +35,7 @@ interface IDrawn {
 /** A chart of a metric over time. Its values are also in the table below, for screen readers. */
 export function Chart(props: IChartProps): JSX.Element {
   const { title, lines, units, times, series, range, chartRef } = props;
+  const { trans } = useGpuDask();
   const theme = useThemeName();
   const node = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
@@ -84,7 +87,17 @@ export function Chart(props: IChartProps): JSX.Element {
   return (
     <figure className="jp-GpuDask-chart">
       <figcaption>{title}</figcaption>
-      <div ref={node} role="img" aria-label={title} />
+      <div
+        ref={node}
+        role="img"
+        tabIndex={0}
+        aria-label={title}
+        aria-description={trans.__(
+          'Plus and minus zoom all charts, the arrow keys move the range, and 0 or Escape resets the zoom.'
+        )}
+        aria-keyshortcuts={RANGE_KEYS}
+        onKeyDown={props.onKeyDown}
+      />
     </figure>
   );
 }
