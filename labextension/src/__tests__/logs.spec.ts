@@ -20,6 +20,9 @@ ValueError: no
 ERROR:jupyter_gpudask.supervisor:lost
 `;
 
+const FRAMES = `  File "a.py", line 1
+ValueError: no`;
+
 const texts = (level: 'INFO' | 'WARNING' | 'ERROR' | null, text = '') =>
   filterRecords(parseLog(LOG), { level, text }).map(
     record => record.text.split('\n')[0]
@@ -37,6 +40,54 @@ describe('the records of a log', () => {
     expect(records[2].text).toContain('Compute Failed\nKey: x-1\nTraceback ');
     expect(records[2].text).toMatch(/ValueError: no$/);
     expect(parseLog('')).toEqual([]);
+  });
+
+  it('end with their traceback; what a task prints then is no part of them', () => {
+    const records = parseLog(`${FRAMES}
+${LOG}line 1
+line 2
+  of a table
+Traceback (most recent call last):
+${FRAMES}
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+${FRAMES}
+epoch: 3
+2026-11-22 08:00:02,000 - distributed.core - ERROR - refused
+Traceback (most recent call last):
+${FRAMES}
+loss 0.3`);
+    expect(
+      records.map(({ level, text }) => [level, text.split('\n').length])
+    ).toEqual([
+      ['ERROR', 2],
+      ['INFO', 1],
+      [null, 1],
+      ['WARNING', 5],
+      ['ERROR', 1],
+      [null, 1],
+      [null, 2],
+      ['ERROR', 9],
+      [null, 1],
+      ['ERROR', 4],
+      [null, 1]
+    ]);
+    expect(filterRecords(records, { level: 'ERROR', text: '' })).toHaveLength(
+      4
+    );
+  });
+
+  it('have all details of a failed task, whose arguments have lines of their own', () => {
+    const failure = `2026-11-22 08:00:01,000 - distributed.worker - ERROR - Compute Failed
+Key:       x-1
+Task:  <Task 'x-1' f(   a
+0  1)>
+Exception: 'ValueError("no")'
+Traceback: '  File "a.py", line 1'`;
+    const records = parseLog(`${failure}\nnext: 1`);
+    expect(records.map(({ text }) => text)).toEqual([failure, 'next: 1']);
   });
 
   it('are filtered by level', () => {

@@ -81,7 +81,7 @@ export function LogsView(props: ILogsViewProps): JSX.Element {
 interface ILogProps {
   title: string;
   records: IRecord[];
-  /** The number of records without a filter. */
+  /** The number of records without a filter; users read of entries. */
   count: number;
   isFollowed: boolean;
   isWrapped: boolean;
@@ -104,7 +104,7 @@ function Log(props: ILogProps): JSX.Element {
         {title}
         {records.length < count && (
           <span className="jp-GpuDask-secondary">
-            {trans.__('%1 of %2', records.length, count)}
+            {trans.__('%1 of %2 entries', records.length, count)}
           </span>
         )}
       </h3>
