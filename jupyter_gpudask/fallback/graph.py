@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 def with_fallback(graph: Mapping[Any, Any], *, cell: str = "", refuse: bool = False) -> dict[Any, GraphNode]:
     """The same graph, in which the functions of blocks and partitions fall back to the host.
 
-    Tasks of `dask.delayed` and of futures, whose keys are strings, stay as they are: their functions may have side
-    effects. Those of SciPy, which `dask.array.stats` calls, have none, and fall back. Dask may fuse the only block of
-    an array with a task of `dask.delayed`; then the functions of the block fall back.
+    Of the tasks of `dask.delayed` and of futures, whose keys are strings, the user's functions stay as they are: they
+    may have side effects. Those of installed packages, which libraries such as `dask.array.stats` and dask-image call
+    there, fall back. Dask may fuse the only block of an array with a task of `dask.delayed`; then the functions of the
+    block fall back.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ def with_fallback(graph: Mapping[Any, Any], *, cell: str = "", refuse: bool = Fa
     wrapper = TaskWrapper(cell, refuse=refuse)
     nodes = convert_legacy_graph(dict(graph))
     return {
-        key: wrapper.node(node, key) if isinstance(key, tuple) or _has_blocks(node) or _is_of_scipy(node) else node
+        key: wrapper.node(node, key) if isinstance(key, tuple) or _has_blocks(node) else wrapper.delayed(node, key)
         for key, node in nodes.items()
     }
 
@@ -40,12 +41,6 @@ def with_fallback(graph: Mapping[Any, Any], *, cell: str = "", refuse: bool = Fa
 def _has_blocks(node: GraphNode) -> bool:
     """Whether tasks of blocks are fused in a task."""
     return any(isinstance(key, tuple) for key in _fused_tasks(node) or ())
-
-
-def _is_of_scipy(node: GraphNode) -> bool:
-    """Whether a task calls a function of SciPy, as those of `dask.array.stats` do."""
-    function = getattr(node, "func", None)
-    return str(getattr(function, "__module__", "")).startswith("scipy.")
 
 
 def _fused_tasks(node: Any) -> Mapping[Any, GraphNode] | None:

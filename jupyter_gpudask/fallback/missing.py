@@ -57,7 +57,8 @@ _OF_NUMPY = re.compile(
     r"|operand type\(s\) all returned NotImplemented from __array_ufunc__"
     r"|(Argument '.*' has incorrect type|unexpected keyword|does not support|Unsupported).*cupy"
     r"|cannot concatenate object of type '<class 'cudf"
-    r"|cannot determine Numba type of <class '(cupy|cudf)"
+    r"|[Cc]annot determine Numba type of <class '(cupy|cudf)"
+    r"|requires .*\bnp\.ndarray\b.* got ndarray"  # of pandas, which accepts that of NumPy
 )
 _OF_SIGNATURE = re.compile(
     r"^(\w+)(\.\w+)?\(\) (got an unexpected keyword argument|takes .*positional argument|missing \d+ required)"

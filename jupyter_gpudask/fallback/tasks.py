@@ -6,17 +6,25 @@ import re
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from dask._task_spec import Alias, DataNode, NestedContainer, Task, TaskRef, _execute_subgraph, _identity_cast
+from dask._task_spec import (
+    Alias,
+    DataNode,
+    GraphNode,
+    NestedContainer,
+    Task,
+    TaskRef,
+    _execute_subgraph,
+    _identity_cast,
+)
 
 from ..graph.program import Program, evaluated
 from .host_call import HostFallback, lacking
 from .missing import words_of_lack
+from .origin import is_of_installed_package
 from .values import has_function_of_user, is_of_linear_algebra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    from dask._task_spec import GraphNode
 
     RunStep = Callable[[GraphNode, Mapping[Any, Any]], Any]
 
@@ -39,6 +47,15 @@ class TaskWrapper:
         # Plugins of the scheduler read the tasks of distributed, such as the barrier of a shuffle.
         is_of_scheduler = type(node).__module__.startswith("distributed")
         return self._task(node, key) if isinstance(node, Task) and not is_of_scheduler else node
+
+    def delayed(self, node: Any, key: Any) -> Any:
+        """A task of `dask.delayed` or of a future; those of installed packages fall back, those of the user do not."""
+        if getattr(node, "func", None) is _execute_subgraph:
+            changed = _copied(node)
+            inner, *others = node.args
+            changed.args = ({name: self.delayed(task, name) for name, task in inner.items()}, *others)
+            return changed
+        return self.node(node, key) if _is_of_package(node) else node
 
     def _task(self, task: Any, key: Any) -> Any:
         changed = _copied(task)
@@ -108,7 +125,8 @@ class TaskWrapper:
         """The tasks inside a fused one. Where some are named by blocks, a string is the name of a delayed function."""
         has_blocks = any(isinstance(key, tuple) for key in tasks)
         return {
-            key: task if has_blocks and isinstance(key, str) else self.node(task, key) for key, task in tasks.items()
+            key: self.delayed(task, key) if has_blocks and isinstance(key, str) else self.node(task, key)
+            for key, task in tasks.items()
         }
 
     def _function(self, function: Any, layer: str) -> HostFallback:
@@ -213,11 +231,24 @@ def _wrapped(task: GraphNode, program: Program, wrapper: TaskWrapper) -> Any:
 
 
 def _is_delayed(task: GraphNode, program: Program) -> bool:
-    """Whether a step is a delayed function, which may have side effects; blocks fused with one have its name."""
-    if not isinstance(task.key, str) or not _has_blocks(program):
+    """Whether a step is a delayed function of the user, which may have side effects.
+
+    Blocks that are fused with one have its name.
+    """
+    if not isinstance(task.key, str) or not _has_blocks(program) or _is_of_package(task):
         return False
     function = getattr(task, "func", None)
     return not (isinstance(function, Program) and _has_blocks(function))
+
+
+def _is_of_package(task: GraphNode) -> bool:
+    """Whether a task calls a function of an installed package, and passes none of the user to it."""
+    if not isinstance(task, Task) or task.func is _execute_subgraph or isinstance(task.func, Program):
+        return False
+    return is_of_installed_package(task.func) and not any(
+        callable(argument) and not isinstance(argument, GraphNode) and not is_of_installed_package(argument)
+        for argument in task.args
+    )
 
 
 def _after_failure(task: Any, program: Program, wrapper: TaskWrapper, error: Exception) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,7 +121,13 @@ def copied(value: Any) -> Any:
 
 
 def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with host copies of the GPU data that it holds: arguments of a `functools.partial`, or self."""
+    """The function with host copies of the GPU data that it holds: arguments of a `functools.partial`, or self.
+
+    Of a function of ``cupyx.scipy``, that of SciPy; an object with a method ``on_host`` is replaced by its result.
+    """
+    if hasattr(type(function), "on_host"):
+        inside: Callable[..., Any] = function.on_host()  # type: ignore[attr-defined]
+        return inside
     if isinstance(function, functools.partial):
         return functools.partial(
             on_host(function.func), *results_to_host(function.args), **results_to_host(function.keywords)
@@ -128,7 +136,16 @@ def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
     if owner is not None and is_type_of_gpu(type(owner)):
         method: Callable[..., Any] = getattr(results_to_host(owner), function.__name__)
         return method
-    return function
+    return _of_scipy(function)
+
+
+def _of_scipy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of SciPy with the place and name of a function of ``cupyx.scipy``; any other as it is."""
+    package, name = str(getattr(function, "__module__", "")).split(".")[:3], getattr(function, "__name__", "")
+    if package[:2] != ["cupyx", "scipy"] or getattr(sys.modules.get(".".join(package)), name, None) is not function:
+        return function
+    found: Callable[..., Any] = getattr(import_module(".".join(package[1:])), name, function)
+    return found
 
 
 def to_gpu(result: Any, kinds: Collection[str]) -> Any:

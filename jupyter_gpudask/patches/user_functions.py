@@ -20,7 +20,7 @@ from dask.sizeof import sizeof
 from dask.utils import funcname
 
 from ..fallback.twins import with_twin
-from ..fallback.values import frame_to_gpu
+from ..fallback.values import frame_to_gpu, on_host
 from ..inspection.arguments import bind, calling_frame
 from ..inspection.placement import can_move, place_of, to_host
 from ..inspection.transfers import TO_GPU, TO_HOST, transfer
@@ -56,6 +56,10 @@ class ResultsAt:
         """The result of the function, on the device."""
         result = self.function(*args, **kwargs)
         return tuple(map(self._moved, result)) if type(result) is tuple else self._moved(result)
+
+    def on_host(self) -> ResultsAt:
+        """The same with the function that the fallback calls with host copies."""
+        return ResultsAt(on_host(self.function), self.place)
 
     def _moved(self, result: Any) -> Any:
         if self.place is None or place_of(result) in (self.place, None):

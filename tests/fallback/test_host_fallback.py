@@ -1,6 +1,7 @@
 """What CuPy lacks is computed on the host, block by block, and nothing else is."""
 
 import functools
+import operator
 import re
 import threading
 import types
@@ -19,6 +20,7 @@ from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.graph import with_fallback
 from jupyter_gpudask.fallback.host_call import HostFallback
 from jupyter_gpudask.fallback.log import fallback_log
+from jupyter_gpudask.fallback.origin import is_of_installed_package
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.switch.context import switched_to
@@ -271,3 +273,32 @@ def test_functions_of_scipy_in_delayed_tasks_fall_back_and_those_of_the_user_do_
     assert on_host() == {"square_of_host": 1}
     with pytest.raises(TypeError, match="Implicit conversion"):
         dask.delayed(square_of_host)(total).compute()
+
+
+def test_functions_of_installed_packages_in_delayed_tasks_fall_back_alone_and_fused_with_others(cell):
+    on_host = cell()
+    block = array().to_delayed()[0, 0]
+    values = dask.delayed(np.ma.masked_invalid)(block)  # NumPy's function converts the block
+    assert (values.compute() == NUMBERS[:2, :2]).all()
+    assert (da.from_delayed(values * 2, (2, 2), float).compute() == NUMBERS[:2, :2] * 2).all()
+    assert on_host()["masked_invalid"] == 2
+
+
+@pytest.mark.parametrize(
+    ("function", "is_installed"),
+    [
+        (np.asarray, True),
+        (np.sin, True),
+        (len, True),
+        (operator.methodcaller("sum"), True),
+        (functools.partial(np.sum, axis=0), True),
+        (square_of_scipy, True),
+        (square_of_host, False),
+        (functools.partial(square_of_host), False),
+        (functools.partial(np.apply_along_axis, square_of_host), False),
+        (functools.wraps(np.sum)(lambda values: values), False),
+        (functools.lru_cache(square_of_host), False),
+    ],
+)
+def test_what_a_function_of_an_installed_package_is(function, is_installed):
+    assert is_of_installed_package(function) == is_installed

@@ -12,7 +12,9 @@ from device import MARKS, cupy
 
 from jupyter_gpudask.fallback.missing import words_of_lack
 from jupyter_gpudask.fallback.twins import PACKAGES, Twins, with_twin
+from jupyter_gpudask.fallback.values import on_host
 from jupyter_gpudask.overlay.cell_record import DEFAULT_FALLBACK
+from jupyter_gpudask.patches.user_functions import ResultsAt
 
 pytestmark = MARKS
 
@@ -164,8 +166,9 @@ def test_an_error_of_numba_about_a_gpu_array_is_a_lack():
     class TypingError(Exception):
         __module__ = "numba.core.errors"
 
-    lack = TypingError("non-precise type\ncannot determine Numba type of <class 'cupy.ndarray'>")
-    assert words_of_lack(raised_in("numba.core", lack))
+    for word in ("cannot", "Cannot"):  # Numba 0.57; 0.58 and newer
+        lack = TypingError(f"non-precise type\n{word} determine Numba type of <class 'cupy.ndarray'>")
+        assert words_of_lack(raised_in("numba.core", lack))
     assert words_of_lack(raised_in("numba.core", TypingError("cannot unify array and int64"))) == ""
 
 
@@ -242,3 +245,26 @@ def test_a_function_of_scipy_uses_its_twin_for_blocks_on_the_gpu(monkeypatch):
     assert with_twin(other) is other
     assert with_twin(zoom) is zoom, "another default gives another result"
     assert with_twin(len) is len
+
+
+def test_a_function_of_cupyx_is_that_of_scipy_on_the_host(monkeypatch):
+    def gaussian_filter(image):
+        raise NotImplementedError(type(image))
+
+    gaussian_filter.__module__ = "cupyx.scipy.ndimage._filters"
+    cupyx = types.SimpleNamespace(gaussian_filter=gaussian_filter)
+    scipy = types.SimpleNamespace(gaussian_filter=lambda image: image + 1)
+    monkeypatch.setitem(sys.modules, "cupyx.scipy.ndimage", cupyx)
+    monkeypatch.setitem(sys.modules, "scipy.ndimage", scipy)
+    for function in (gaussian_filter, ResultsAt(gaussian_filter), functools.partial(gaussian_filter)):
+        assert on_host(function)(np.ones(2)).tolist() == [2, 2]
+    cupyx.gaussian_filter = None
+    assert on_host(gaussian_filter) is gaussian_filter, "of another module"
+
+
+def test_an_array_that_is_not_one_of_numpy_is_a_lack_of_pandas():
+    lack = TypeError(
+        "factorize requires a Series, Index, ExtensionArray, np.ndarray or NumpyExtensionArray got ndarray."
+    )
+    assert words_of_lack(raised_in("pandas.core", lack))
+    assert not words_of_lack(raised_in("pandas.core", TypeError(str(lack).replace("got ndarray", "got int"))))
