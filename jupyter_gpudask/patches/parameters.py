@@ -9,6 +9,7 @@ PARAMETERS = {
     "dask.array.blockwise:blockwise": (
         "func out_ind *args name token dtype adjust_chunks new_axes align_arrays concatenate meta **kwargs"
     ),
+    "dask.array.core:_write_dask_to_existing_zarr": "url arr region zarr_mem_store_types compute return_stored",
     "dask.array.core:apply_infer_dtype": "func args kwargs funcname suggest_dtype nout",
     "dask.array.core:concatenate": "seq axis allow_unknown_chunksizes",
     "dask.array.core:elemwise": "op *args out where dtype name **kwargs",
@@ -66,6 +67,7 @@ PARAMETERS = {
     "dask.array:rechunk": "x chunks threshold block_size_limit balance method",
     "dask.array:sinc": "*args **kwargs",
     "dask.array:stack": "seq axis allow_unknown_chunksizes",
+    "dask.array:store": "sources targets lock regions compute return_stored load_stored **kwargs",
     "dask.array:tile": "A reps",
     "dask.array:tri": "N M k dtype chunks like",
     "dask.array:tril_indices": "n k m chunks",

@@ -263,32 +263,22 @@ PATCHES = (
         needed=_CUDF,
     ),
     Patch(
-        "partial time strings",
+        "labels of rows",
         (
             _attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.loc:loc"),
             _attribute(
                 "dask.dataframe.dask_expr._indexing:LocIndexer.__getitem__",
                 "frames.loc:columns_of_loc",
             ),
-        ),
-        process="kernel",
-        reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day. For metadata of "
-        "cuDF, Dask does not list the columns of a slice: df.loc[df.x > 1, :] has only x.",
-        upstream="https://github.com/NVIDIA/cudf/pull/22736",
-        test="switch/test_frames_as_pandas.py::test_times_are_located_by_texts",
-        requires=_DASK,
-        needed=_CUDF,
-    ),
-    Patch(
-        "idxmin and idxmax",
-        (
             _attribute("dask.dataframe.dask_expr._expr:Expr.idxmin", "frames.idxmin:idxmin"),
             _attribute("dask.dataframe.dask_expr._expr:Expr.idxmax", "frames.idxmin:idxmax"),
         ),
         process="kernel",
-        reason="cuDF implements neither.",
-        upstream="https://github.com/NVIDIA/cudf/issues/9602",
-        test="switch/test_frames_as_pandas.py::test_labels_of_extremes_are_found",
+        reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day. For metadata of "
+        "cuDF, Dask does not list the columns of a slice: df.loc[df.x > 1, :] has only x. cuDF has neither idxmin nor "
+        "idxmax.",
+        upstream="https://github.com/NVIDIA/cudf/pull/22736, https://github.com/NVIDIA/cudf/issues/9602",
+        test="switch/test_frames_as_pandas.py::test_times_are_located_by_texts",
         requires=_DASK,
         needed=_CUDF,
     ),
@@ -542,6 +532,22 @@ PATCHES = (
         "dask.persist'.",
         test="switch/test_computing.py::test_what_does_not_fit_is_refused_with_its_size_and_nothing_of_it_stays",
         requires=_DASK,
+    ),
+    Patch(
+        "storing of arrays",
+        (
+            _code("dask.array:store", "arrays.storing:store"),
+            _attribute("dask.array.core:_write_dask_to_existing_zarr", "arrays.storing:to_existing_zarr"),
+            _code("dask.array:from_array", "arrays.storing:read_hdf5"),
+        ),
+        process="kernel",
+        reason="da.store(x, target) sends copies of the target to the workers: into a NumPy array, or a Zarr array in "
+        "memory, nothing is stored, without an error. An open HDF5 file cannot be sent at all, to read or to write.",
+        upstream="To file with Dask: 'da.store into a NumPy array stores nothing with a distributed cluster': "
+        "target = np.zeros(3); da.ones(3).store(target) leaves zeros.",
+        test="switch/test_storing.py::test_targets_in_memory_get_the_values",
+        requires=_DASK,
+        on_cpu=True,
     ),
     Patch(
         "interruption of tasks",
