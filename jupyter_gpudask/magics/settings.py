@@ -42,7 +42,7 @@ class MagicsSettings(Configurable):
     ).tag(config=True)
     optimize = Bool(
         default_value=True,
-        help="Whether to optimize graphs of arrays beyond what Dask does: fewer, larger tasks, with the same results.",
+        help="Whether to optimize graphs beyond what Dask does: fewer, larger tasks, with the same results.",
     ).tag(config=True)
     lease_directory = Unicode(
         default_value="",

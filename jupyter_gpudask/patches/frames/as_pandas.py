@@ -27,6 +27,7 @@ from ...inspection.placement import place_of_partitions, results_to_host
 from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted
 from .concat import concatenation
 from .differences import columns_of_merge, words_of_difference
+from .fewer_partitions import IN_FEWER
 from .groupby import in_order, on_copies, selected, with_meta_on_gpu, with_name, with_sums_of_nothing
 from .missing_values import (
     COMPARED_BY_UFUNC,
@@ -158,6 +159,7 @@ class AlignedMethodAsPandas(_expr.MethodOperatorAlign):
 _KINDS = {
     **_COMPARING,
     **CUMULATIVE,
+    **IN_FEWER,
     Max: MaxAsPandas,
     Min: MinAsPandas,
     Mode: ModeAsPandas,

@@ -1,0 +1,98 @@
+"""Distinct values and their counts, on GPUs, in fewer partitions where nobody sees the partitions.
+
+For ``value_counts``, ``drop_duplicates`` and ``unique`` Dask shuffles the results of all partitions into as many
+partitions, which takes a GPU many times as long as to compute them: each small table costs as much as a large one. If
+the result becomes one partition anyway, as in ``compute()``, or is reduced to one, as in ``nunique()``, an output
+partition here combines eight input partitions, as many as a step of Dask's trees of reductions does. Up to eight input
+partitions are not shuffled at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dask._expr import FinalizeCompute
+from dask.dataframe.dask_expr._expr import ToBackend
+from dask.dataframe.dask_expr._reductions import CustomReduction, DropDuplicates, Reduction, Unique, ValueCounts
+from dask.dataframe.dask_expr._repartition import Repartition
+from distributed import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from weakref import ref
+
+_COMBINED = 8
+"""Partitions whose results one task combines; the default of ``split_every`` of Dask's `TreeReduce`."""
+
+
+class _InFewer:
+    """An expression whose ``split_out=True`` means as many partitions as the input has, unless nobody sees them."""
+
+    _original: Any
+    """The class of Dask."""
+
+    def _simplify_up(self: Any, parent: Any, dependents: Mapping[str, Sequence[ref[Any]]]) -> Any:
+        if self.operand("split_out") is True and _is_seen_as_one(self, dependents) and _is_optimized():
+            return parent.substitute(self, self.in_fewer())
+        return super()._simplify_up(parent, dependents)  # type: ignore[misc]
+
+    def _lower(self: Any) -> Any:
+        return self._original(*self.operands)
+
+    def in_fewer(self: Any) -> Any:
+        """Dask's expression, with fewer output partitions."""
+        fewer = max(1, self.frame.npartitions // _COMBINED)
+        return self._original(*self.operands).substitute_parameters({"split_out": fewer})
+
+
+class UniqueInFewer(_InFewer, Unique):
+    """As `Unique`."""
+
+    _original = Unique
+
+
+class DropDuplicatesInFewer(_InFewer, DropDuplicates):
+    """As `DropDuplicates`."""
+
+    _original = DropDuplicates
+
+
+class ValueCountsInFewer(_InFewer, ValueCounts):
+    """As `ValueCounts`; the counts of one partition are sorted, as with ``split_out=1``."""
+
+    _original = ValueCounts
+
+    def in_fewer(self) -> Any:
+        """Dask's expression, with fewer output partitions."""
+        fewer = super().in_fewer()
+        is_sorted = fewer.split_out == 1 and self.sort is None
+        return fewer.substitute_parameters({"sort": True}) if is_sorted else fewer
+
+
+IN_FEWER = {kind._original: kind for kind in (UniqueInFewer, DropDuplicatesInFewer, ValueCountsInFewer)}  # noqa: SLF001
+"""By the class of Dask."""
+
+
+def _is_seen_as_one(expression: Any, dependents: Mapping[str, Sequence[ref[Any]]]) -> bool:
+    """Whether all that is made of the expression has one partition, and no function of the user among it."""
+    made = [each for each in (found() for found in dependents[expression._name]) if each is not None]  # noqa: SLF001
+    return bool(made) and all(
+        _is_seen_as_one(each, dependents) if isinstance(each, ToBackend) else _is_one(each) for each in made
+    )
+
+
+def _is_one(expression: Any) -> bool:
+    if isinstance(expression, FinalizeCompute):
+        return True
+    if isinstance(expression, Repartition):
+        return bool(expression.operand("new_partitions") == 1)
+    is_reduction = isinstance(expression, Reduction) and not isinstance(expression, CustomReduction)
+    return is_reduction and expression.npartitions == 1
+
+
+def _is_optimized() -> bool:
+    """Whether ``GpuDask.optimize`` is on, which the kernel's client knows."""
+    try:
+        return getattr(Client.current(), "optimizes", True)
+    except ValueError:  # none
+        return True

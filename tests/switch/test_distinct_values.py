@@ -1,0 +1,94 @@
+"""Distinct values are not shuffled where their partitions become one. Here cuDF is a subclass of pandas."""
+
+from types import SimpleNamespace
+
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from cudf_stand_in import Frame
+from dask._expr import FinalizeCompute
+from distributed import Client
+
+pytestmark = pytest.mark.usefixtures("cudf_stand_in")
+
+NUMBERS = np.random.default_rng(0).integers(0, 50, 1000)
+DATA = pd.DataFrame({"k": NUMBERS, "s": NUMBERS.astype(str), "x": np.arange(1000.0)})
+
+
+def on_gpu(partitions):
+    frame = dd.from_pandas(DATA, npartitions=partitions)
+    return frame.map_partitions(Frame, meta=Frame(frame._meta))
+
+
+def in_order(result):
+    result = pd.Series(result) if isinstance(result, np.ndarray) else result
+    return sorted(map(str, result.reset_index().to_numpy().tolist()))
+
+
+CALLS = {
+    "value_counts": lambda frame: frame.s.value_counts(),
+    "normalized": lambda frame: frame.s.value_counts(normalize=True),
+    "ascending": lambda frame: frame.k.value_counts(ascending=True),
+    "drop_duplicates": lambda frame: frame.k.drop_duplicates(),
+    "of a dataframe": lambda frame: frame[["k", "s"]].drop_duplicates(),
+    "of a column": lambda frame: frame.drop_duplicates(subset=["k"]),
+    "nunique": lambda frame: frame.s.nunique(),
+    "length": lambda frame: frame.s.drop_duplicates().size,
+    "largest": lambda frame: frame.k.value_counts().nlargest(3),
+}
+
+
+def tasks_of(collection):
+    return len(FinalizeCompute(collection.expr).optimize().__dask_graph__())
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 16, 40])
+@pytest.mark.parametrize("name", CALLS)
+def test_they_are_those_of_pandas_with_fewer_tasks(name, partitions):
+    collection = CALLS[name](on_gpu(partitions))
+    plain = CALLS[name](dd.from_pandas(DATA, npartitions=partitions).map_partitions(lambda part: part))
+    expected = CALLS[name](DATA)
+    result = collection.compute()
+    if np.ndim(expected):
+        assert in_order(pd.Series(result) if result.ndim == 1 else pd.DataFrame(result)) == in_order(expected)
+    else:
+        assert result == expected
+    assert tasks_of(collection) < tasks_of(plain) or partitions == 1
+    assert collection.npartitions == plain.npartitions
+
+
+def test_the_counts_of_up_to_eight_partitions_are_sorted():
+    counts = on_gpu(8).s.value_counts().compute()
+    assert list(counts) == sorted(counts, reverse=True)
+
+
+def test_who_sees_the_partitions_gets_as_many_as_from_dask():
+    distinct = on_gpu(16).k.drop_duplicates()
+    assert distinct.npartitions == distinct.persist().npartitions == 16
+    lengths = distinct.map_partitions(len).compute()
+    assert len(lengths) == 16
+    assert sum(lengths) == 50
+
+
+def test_they_are_computed_once_beside_something_that_sees_the_partitions():
+    distinct = on_gpu(16).k.drop_duplicates()
+    graph = dask.base.collections_to_expr([distinct, distinct.partitions[0]]).optimize().__dask_graph__()
+    assert sum(key[0].startswith("drop_duplicates-") for key in graph) == 16
+    whole, first = dask.compute(distinct, distinct.partitions[0])
+    assert set(first) <= set(whole)
+    assert len(whole) == 50
+
+
+def test_a_number_of_partitions_of_the_user_stays():
+    counts = on_gpu(16).s.value_counts(split_out=4)
+    assert counts.npartitions == 4
+    assert tasks_of(counts) > tasks_of(on_gpu(16).s.value_counts())
+
+
+def test_with_optimize_false_they_are_shuffled(monkeypatch):
+    collection = CALLS["nunique"](on_gpu(16))
+    fewer = tasks_of(collection)
+    monkeypatch.setattr(Client, "current", lambda: SimpleNamespace(optimizes=False))
+    assert tasks_of(CALLS["nunique"](on_gpu(16))) > 2 * fewer
