@@ -2,7 +2,10 @@
 
 from jupyter_gpudask.magics.commands.doctor import DoctorView, Finding
 from jupyter_gpudask.magics.commands.free import FreeView
-from jupyter_gpudask.magics.views.base import html_table
+from jupyter_gpudask.magics.views.base import FONT_SIZE, format_time, html_table
+from jupyter_gpudask.magics.views.cell import CellSummary
+from jupyter_gpudask.magics.views.tables import StatusView
+from jupyter_gpudask.protocol import ClusterState
 
 
 def test_a_quantity_of_a_total_is_not_broken_into_two_lines():
@@ -25,3 +28,26 @@ def test_freed_memory_is_shown_in_the_font_of_other_outputs():
     html = FreeView({"GPU 0": 2**20, "kernel": 0}, (), pool=False).to_html()
     assert "<pre" not in html
     assert ">1.0 MiB of device memory freed.\n  GPU 0: 1.0 MiB<" in html
+
+
+def test_the_notes_of_a_status_are_as_large_in_a_saved_notebook_as_in_its_widget():
+    html = StatusView(ClusterState(engine="cpu", status="ready", time=0)).to_html()
+    assert f'<div style="font-size: {FONT_SIZE}; line-height: 1.4">Tasks: 0 running, 0 waiting.</div>' in html
+
+
+def test_the_line_under_a_cell_ends_with_the_time_in_a_notebook():
+    summary = CellSummary(
+        libraries=("NumPy",),
+        cluster="the CPU stand-in, 1 worker",
+        seconds=1.5,
+        tasks=12,
+        peak=None,
+        peak_gpu=None,
+        spilled=0,
+        energy=None,
+        cost=None,
+        on_host=(),
+        ended=1e9,
+    )
+    assert str(summary) == "NumPy on the CPU stand-in, 1 worker · 1.5 s · 12 tasks"
+    assert f"· 12 tasks · {format_time(1e9)}</div>" in summary.to_html()

@@ -63,7 +63,7 @@ def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 _NUMBER = re.compile(r"\b(?:GPU|Worker|pid) \d+|(?:\d[\d.,]* (?:[^\W\d]+ )?of )?\d[\d.,]* (?!of\b)[^\W\d]+|\d[\d.,]* %")
-_FONT_SIZE = "var(--jp-ui-font-size1, 13px)"
+FONT_SIZE = "var(--jp-ui-font-size1, 13px)"
 
 
 class Html(str):
@@ -75,7 +75,7 @@ class Html(str):
 def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "right", *, caption: str = "") -> str:
     """A table as HTML, with a caption below it; cells are text, except those that are `Html`."""
     # All that would differ between a widget and saved HTML.
-    style = f'style="text-align: {align}; padding: 0.1em 0.4em; line-height: 1.4; font-size: {_FONT_SIZE}"'
+    style = f'style="text-align: {align}; padding: 0.1em 0.4em; line-height: 1.4; font-size: {FONT_SIZE}"'
     head = "".join(f'<th scope="col" {style}>{escape(cell)}</th>' for cell in heads)
     body = "".join(
         "<tr>" + "".join(f"<td {style}>{_as_html(cell, align)}</td>" for cell in row) + "</tr>" for row in rows
@@ -96,4 +96,9 @@ def _as_html(cell: str, align: str) -> str:
 
 def state_at(when: float) -> str:
     """The caption of a table with the state at a time in seconds since the epoch; a saved notebook keeps it."""
-    return time.strftime("State at %Y-%m-%d %H:%M:%S %Z", time.localtime(when))
+    return f"State at {format_time(when)}"
+
+
+def format_time(when: float) -> str:
+    """Format a time in seconds since the epoch, with its date and time zone."""
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(when))

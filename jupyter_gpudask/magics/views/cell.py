@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
 from ...quantities import format_bytes
-from .base import Note, View
+from .base import Note, View, format_time
 
 if TYPE_CHECKING:
     from ...protocol import ClusterState, WorkerState
@@ -79,6 +80,8 @@ class CellSummary(View):
         Operations that the GPU libraries lack: name, line number, and number of blocks that were computed on the CPU.
     lost_hosts
         The hosts that stopped responding while the cell ran.
+    ended
+        When the cell ended, in seconds since the epoch; only the HTML has it, which a saved notebook shows.
     """
 
     libraries: tuple[str, ...]
@@ -94,6 +97,7 @@ class CellSummary(View):
     fallbacks: tuple[tuple[str, int, int], ...] = ()
     cancelled: int = 0
     lost_hosts: tuple[str, ...] = ()
+    ended: float = field(default_factory=time.time)
 
     def __str__(self) -> str:
         parts = [
@@ -126,8 +130,8 @@ class CellSummary(View):
         return f"{done:,} of {format_count(self.tasks, 'task')}, {self.cancelled:,} cancelled"
 
     def to_html(self) -> str:
-        """The line, formatted like a `Note`."""
-        return Note(str(self)).to_html()
+        """The line with the time, formatted like a `Note`."""
+        return Note(f"{self} · {format_time(self.ended)}").to_html()
 
 
 def format_count(number: int, unit: str) -> str:

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from ...quantities import format_bytes
-from .base import View, format_table, html_table, state_at
+from .base import FONT_SIZE, View, format_table, html_table, state_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +42,9 @@ class StatusView(View):
     def to_html(self) -> str:
         """The table."""
         table = html_table(*self._table(), caption=state_at(self.state.time))
-        return table + "".join(f"<div>{escape(note)}</div>" for note in self._notes())
+        # As large in saved HTML as in a widget.
+        style = f'style="font-size: {FONT_SIZE}; line-height: 1.4"'
+        return table + "".join(f"<div {style}>{escape(note)}</div>" for note in self._notes())
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """The heads and the rows."""
