@@ -172,6 +172,42 @@ describe('the section of clusters', () => {
     expect(shown.texts('[role=alert]')).toEqual([]);
   });
 
+  it('has names that show the notebook, or open it', async () => {
+    shown.show();
+    const name = (): HTMLElement | null =>
+      shown.panel.node.querySelector('.jp-GpuDask-name');
+    const [open, activate] = [jest.fn(), jest.fn()];
+    const { commands, current } = shown.gpuDask;
+    const isOpen = jest.spyOn(current, 'isOpen').mockReturnValue(true);
+    jest.spyOn(current, 'activate').mockImplementation(activate);
+    const notebooks = ['work/analysis.ipynb'];
+    await shown.receive({
+      gpus: gpuList(),
+      clusters: [cluster({ notebooks })]
+    });
+    name()?.click();
+    expect(activate).toHaveBeenCalledWith('kernel-1');
+
+    isOpen.mockReturnValue(false);
+    commands.addCommand('docmanager:open', {
+      describedBy: { args: null },
+      execute: open
+    });
+    await shown.receive({ clusters: [cluster({ notebooks })] });
+    expect(name()?.title).toBe('Show work/analysis.ipynb');
+    name()?.click();
+    expect(open).toHaveBeenCalledWith({ path: notebooks[0] });
+    expect(activate).toHaveBeenCalledTimes(1);
+
+    // A console has no file.
+    const tab = { name: 'Console 1', notebooks: ['work/Console 1'] };
+    await shown.receive({ clusters: [cluster(tab)] });
+    expect([name()?.tagName, name()?.title]).toEqual([
+      'SPAN',
+      'work/Console 1'
+    ]);
+  });
+
   it('groups workers by host if there are several', async () => {
     shown.show();
     const { state } = cluster();

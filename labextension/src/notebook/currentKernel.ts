@@ -47,9 +47,15 @@ export class CurrentKernel implements IDisposable {
 
   /** Whether the notebook or console of a kernel is open in this page. */
   isOpen(kernelId: string): boolean {
-    return [...this._shell.widgets('main')].some(widget =>
-      hasKernel(widget, kernelId)
-    );
+    return this._find(kernelId) !== undefined;
+  }
+
+  /** Activate the notebook or console of a kernel, if it is open in this page: the current one of several. */
+  activate(kernelId: string): void {
+    const id = this._find(kernelId)?.id;
+    if (id) {
+      this._shell.activateById(id);
+    }
   }
 
   get isDisposed(): boolean {
@@ -61,6 +67,13 @@ export class CurrentKernel implements IDisposable {
       this._isDisposed = true;
       Signal.clearData(this);
     }
+  }
+
+  private _find(kernelId: string): Widget | undefined {
+    return [this._widget, ...this._shell.widgets('main')].find(
+      (widget): widget is Widget =>
+        widget !== null && hasKernel(widget, kernelId)
+    );
   }
 
   private _onCurrent(): void {

@@ -12,10 +12,12 @@ import { Card } from '../components/card';
 import { CodeText } from '../components/codeText';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
+import { useKeptFocus } from '../components/focus';
 import { StateLabel } from '../components/stateLabel';
 import { endReason } from '../errors';
 import { formatBytes, joinItems, sum } from '../format';
 import { ICluster } from '../model/api';
+import { notebookOpener } from '../notebook/notebookOpener';
 import { CLIENT_CODE } from '../snippets';
 import { ClusterActions } from './clusterActions';
 import { WorkerList } from './workerList';
@@ -52,8 +54,8 @@ export function ClusterCard({
         draggable={isCurrent && cluster.status === 'ready'}
         onDragStart={dragCode}
       >
-        <h3 title={cluster.notebooks.join('\n') || cluster.name}>
-          <span className="jp-GpuDask-name">{cluster.name}</span>
+        <h3>
+          <NotebookName cluster={cluster} />
         </h3>
         <span className="jp-GpuDask-details">{summary.engine}</span>
       </div>
@@ -72,6 +74,29 @@ export function ClusterCard({
         />
       )}
     </Card>
+  );
+}
+
+/** The name of the notebook: a button that shows it, if it can be shown. */
+function NotebookName({ cluster }: { cluster: ICluster }): JSX.Element {
+  const gpuDask = useGpuDask();
+  const ref = useKeptFocus();
+  const show = notebookOpener(gpuDask, cluster);
+  const paths = cluster.notebooks.join('\n') || cluster.name;
+  return show ? (
+    <button
+      ref={ref}
+      type="button"
+      className="jp-GpuDask-name jp-GpuDask-link"
+      title={gpuDask.trans.__('Show %1', paths)}
+      onClick={show}
+    >
+      {cluster.name}
+    </button>
+  ) : (
+    <span className="jp-GpuDask-name" title={paths}>
+      {cluster.name}
+    </span>
   );
 }
 

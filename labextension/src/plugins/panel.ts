@@ -8,6 +8,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../commandIDs';
 import { gpuDaskIcon } from '../icons';
+import { keepOpen } from '../panel/keepOpen';
 import { createPanel } from '../panel/panel';
 import { IGpuDask } from '../tokens';
 
@@ -29,7 +30,11 @@ export const panel: JupyterFrontEndPlugin<void> = {
     const sidePanel = createPanel(gpuDask, translator ?? nullTranslator);
 
     app.shell.add(sidePanel, 'left', { rank: 600, type: 'GPU Dask' });
-    restorer?.add(sidePanel, sidePanel.id);
+    if (restorer) {
+      restorer.add(sidePanel, sidePanel.id);
+    } else {
+      keepOpen(sidePanel, app);
+    }
 
     app.commands.addCommand(CommandIDs.showPanel, {
       label: args =>

@@ -67,9 +67,7 @@ test('a cluster on the CPU is started with options, monitored and stopped', asyn
   await expect(dialog).toContainText('9 tasks are not finished');
   await dialog.getByRole('button', { name: 'Stop' }).click();
   await expect(card).toBeHidden();
-  await expect(
-    panel.getByText('analysis.ipynb has no cluster.')
-  ).toBeVisible();
+  await expect(panel.getByText('analysis.ipynb has no cluster.')).toBeVisible();
   await expect(button).toBeHidden();
 });
 

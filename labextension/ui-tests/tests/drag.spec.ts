@@ -12,10 +12,13 @@ test('the code for the Dask client can be dragged from the card into a cell, whe
 }) => {
   await openAnalysis(page, request, tmpPath);
   await startOnCpu(page);
-  const header = clusterCard(page).locator('.jp-GpuDask-cardHeader');
+  const name = clusterCard(page).getByRole('button', {
+    name: 'analysis.ipynb',
+    exact: true
+  });
   const cells = page.locator('.jp-NotebookPanel .jp-Cell');
   const editor = cells.first().locator('.cm-content');
-  await header.dragTo(editor);
+  await name.dragTo(editor);
   await expect(editor).toHaveText(
     /^%load_ext jupyter_gpudask\s*cluster = %gpudask start\s*client = cluster.client$/
   );

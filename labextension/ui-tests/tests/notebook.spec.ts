@@ -2,12 +2,14 @@ import { expect, test } from '@playwright/test';
 
 import {
   chooseTheme,
+  clusterCard,
   expectBothSections,
   expectIdleKernel,
   gpuDaskPanel,
   runFromPalette,
   uploadNotebook
 } from './helpers';
+import { playScene } from './mockStream';
 
 const NOTEBOOK = 'gpudask-panel.ipynb';
 
@@ -31,6 +33,25 @@ test.describe('in a Notebook 7 notebook', () => {
 
     await expectBothSections(page);
     await page.screenshot({ path: testInfo.outputPath('notebook.png') });
+  });
+
+  test('the panel stays open or closed when the page is reloaded, and leaves the focus alone', async ({
+    page
+  }) => {
+    await runFromPalette(page, 'Show GPU Dask Panel');
+    await expectBothSections(page);
+    await page.reload();
+    await expectBothSections(page);
+    await expectIdleKernel(page);
+    await expect(gpuDaskPanel(page).locator(':focus')).toHaveCount(0);
+
+    await page
+      .getByRole('button', { name: 'Collapse left side panel' })
+      .click();
+    await expect(gpuDaskPanel(page)).toBeHidden();
+    await page.reload();
+    await expectIdleKernel(page);
+    await expect(gpuDaskPanel(page)).toBeHidden();
   });
 
   test('the toolbar has the button of the notebook’s cluster', async ({
@@ -86,6 +107,22 @@ test.describe('in a Notebook 7 notebook', () => {
       await expect.poll(colours).toEqual(light);
     }
   });
+});
+
+test('the name of a cluster opens its notebook in a new tab', async ({
+  page,
+  request
+}) => {
+  await uploadNotebook(request, 'train.ipynb');
+  await playScene(page, { gpus: 2, workers: 2 });
+  await page.goto('/tree');
+  await runFromPalette(page, 'Show GPU Dask Panel');
+  const opened = page.waitForEvent('popup');
+  await clusterCard(page, 'train.ipynb')
+    .getByRole('button', { name: 'train.ipynb', exact: true })
+    .press('Enter');
+  expect((await opened).url()).toContain('/notebooks/train.ipynb');
+  await request.delete('/api/contents/train.ipynb');
 });
 
 test('the panel opens from the palette of the Notebook 7 tree', async ({

@@ -34,9 +34,7 @@ test('each notebook has its own card, whose buttons do not affect the other clus
 
   // The cluster of the notebook in front is the first; without one, it is offered one.
   await page.activity.activateTab('other.ipynb');
-  await expect(gpuDaskPanel(page)).toContainText(
-    'other.ipynb has no cluster.'
-  );
+  await expect(gpuDaskPanel(page)).toContainText('other.ipynb has no cluster.');
   await startOnCpu(page, 'other.ipynb', 1);
   await expect(cards).toHaveCount(2);
   await expect(cards.first()).toHaveAccessibleName('Cluster of other.ipynb');
@@ -49,7 +47,20 @@ test('each notebook has its own card, whose buttons do not affect the other clus
 
   await ours.getByRole('button', { name: 'Logs' }).click();
   await expect(logsTab(page)).toContainText('Scheduler');
-  await page.activity.activateTab('analysis.ipynb');
+  // The name of a cluster shows its notebook, also one that was closed.
+  const shows = async (name: string): Promise<void> => {
+    await clusterCard(page, name)
+      .getByRole('button', { name, exact: true })
+      .press('Enter');
+    await expect(
+      page.getByRole('main').getByRole('tab', { name, exact: true })
+    ).toHaveClass(/jp-mod-current/);
+  };
+  await shows('analysis.ipynb');
+  await page.activity.closePanel('other.ipynb');
+  await shows('other.ipynb');
+  await expect(cards.first()).toHaveAccessibleName('Cluster of other.ipynb');
+  await shows('analysis.ipynb');
   const dialog = page.getByRole('dialog');
 
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
