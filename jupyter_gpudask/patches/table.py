@@ -100,6 +100,23 @@ FRAME_METHODS = (
 """Methods of dataframes and series that dask_cudf or cuDF may refuse before there is an expression, or that return
 something else; see `frames.differences`."""
 
+CLIENT_METHODS = (
+    "compute",
+    "gather",
+    "get",
+    "get_dataset",
+    "list_datasets",
+    "map",
+    "persist",
+    "publish_dataset",
+    "run",
+    "scatter",
+    "submit",
+    "unpublish_dataset",
+    "upload_file",
+)
+"""Methods of `distributed.Client` by which tasks and their results get to its cluster and back."""
+
 _OTHER_FRAME_FUNCTIONS = (
     "dask.datasets:timeseries",
     "dask.dataframe.io.demo:make_timeseries",
@@ -296,19 +313,6 @@ PATCHES = (
         test="switch/test_frames_as_pandas.py::test_groups_are_made_by_what_is_computed_of_columns",
         requires=_ALL_OF_RAPIDS,
         needed=_CUDF,
-    ),
-    Patch(
-        "NumPy conversion",
-        (
-            _attribute("dask.array:Array.__array__", "numpy_conversion:to_numpy"),
-            _attribute("dask.dataframe.dask_expr:FrameBase.__array__", "numpy_conversion:to_numpy"),
-        ),
-        process="kernel",
-        reason="np.asarray(x) computes x, and CuPy and cuDF refuse to convert the result. The patch converts each "
-        "block on its worker.",
-        upstream="https://github.com/dask/dask/issues/5714",
-        test="switch/test_user_functions.py::test_numpy_gets_a_numpy_array",
-        requires=_DASK,
     ),
     Patch(
         "shuffle by tasks",
@@ -523,13 +527,16 @@ PATCHES = (
         (
             _code("dask.base:compute", "computation:compute"),
             _code("dask.base:collections_to_expr", "computation:collections_to_expr"),
+            _attribute("dask.array:Array.__array__", "numpy_conversion:to_numpy"),
+            _attribute("dask.dataframe.dask_expr:FrameBase.__array__", "numpy_conversion:to_numpy"),
         ),
         process="kernel",
         reason="A Client receives the graph of a computation, not its collections. Whether a result fits in the memory "
         "of the kernel's GPU, and the conversion of results to the host, must be decided before the graph is built. "
-        "The other changes are in the client class KernelClient.",
+        "The other changes are in the client class KernelClient. np.asarray(x) computes x, and CuPy and cuDF refuse to "
+        "convert the result; each block is converted on its worker.",
         upstream="To file with Dask: 'let a Client see the collections of dask.compute, as it does those of "
-        "dask.persist'.",
+        "dask.persist'; https://github.com/dask/dask/issues/5714.",
         test="switch/test_computing.py::test_what_does_not_fit_is_refused_with_its_size_and_nothing_of_it_stays",
         requires=_DASK,
     ),
@@ -546,6 +553,21 @@ PATCHES = (
         upstream="To file with Dask: 'da.store into a NumPy array stores nothing with a distributed cluster': "
         "target = np.zeros(3); da.ones(3).store(target) leaves zeros.",
         test="switch/test_storing.py::test_targets_in_memory_get_the_values",
+        requires=_DASK,
+        on_cpu=True,
+    ),
+    Patch(
+        "clients of local clusters",
+        tuple(
+            Change(f"distributed:Client.{method}", "jupyter_gpudask.switch.local_clients:on_cluster_of_cell")
+            for method in CLIENT_METHODS
+        ),
+        process="kernel",
+        reason="A notebook that begins with client = Client() has a cluster of its own, and results on it that the "
+        "collections of a cell, which compute on the kernel's cluster, cannot use.",
+        upstream="To file with distributed: 'use futures of a client of another cluster': with two clusters, a "
+        "collection that one has persisted cannot be computed on the other.",
+        test="switch/test_default_client.py::test_a_client_of_a_local_cluster_computes_on_the_cluster_of_the_cell",
         requires=_DASK,
         on_cpu=True,
     ),

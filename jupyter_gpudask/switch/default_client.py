@@ -50,6 +50,11 @@ class DefaultClient:
                 elif is_counted:
                     self._give_back(client)
 
+    def current(self) -> Client | None:
+        """The client of the last cell that has begun and still runs."""
+        with self._lock:
+            return self._users[-1][0] if self._users else None
+
     def _take(self, client: Client) -> None:
         if distributed_client._get_global_client() is not client:  # noqa: SLF001
             distributed_client._set_global_client(client)  # noqa: SLF001

@@ -1,11 +1,14 @@
 """Which client is Dask's default during a cell, and what it leaves behind."""
 
+import dask.array as da
 import dask.config
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, futures_of
 from distributed import client as distributed_client
 
-from jupyter_gpudask.switch.default_client import DefaultClient
+from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.switch.context import switched_to
+from jupyter_gpudask.switch.default_client import DefaultClient, default_client
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +85,28 @@ def test_a_client_that_the_cell_made_the_default_stays_that(mine, cluster):
         third = Client(cluster)
     assert default()[0] is third
     third.close()
+
+
+def test_a_client_of_a_local_cluster_computes_on_the_cluster_of_the_cell(mine):
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client:
+        before = client.submit(abs, -5)
+        assert before.client is client
+        with default_client.computing_on(mine), switched_to("numpy", "pandas", CellRecord(results="host")):
+            x = client.persist(da.ones(6, chunks=3))
+            assert {future.client for future in futures_of(x)} == {mine}
+            assert float((x + 1).sum().compute()) == 12
+            assert client.gather(client.compute([x.sum(), x.max()])) == [6, 1]
+            assert client.gather(client.map(abs, [-1, -2])) == [1, 2]
+            assert client.submit(sum, client.scatter([1, 2])).result() == 3
+            assert client.gather(before) == client.submit(abs, before).result() == 5, "it stays where it is"
+            assert float(x.sum().compute(scheduler=client)) == 6
+        assert client.submit(abs, -1).client is client
+
+
+def test_a_client_that_was_given_an_address_computes_there(mine, cluster):
+    with (
+        Client(cluster.scheduler_address, set_as_default=False) as client,
+        default_client.computing_on(mine),
+        switched_to("numpy", "pandas", CellRecord()),
+    ):
+        assert client.submit(abs, -1).client is client

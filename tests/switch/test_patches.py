@@ -158,7 +158,12 @@ for _ in range(2):
     assert not patches.applied
 with switched_to("numpy", "pandas"):
     assert float(da.linspace(0, 1, 5).sum().compute(scheduler="sync")) == 2.5
-assert patches.applied == ("configuration per cell", "context of threads", "storing of arrays")
+assert patches.applied == (
+    "configuration per cell",
+    "context of threads",
+    "storing of arrays",
+    "clients of local clusters",
+)
 """
 
 
