@@ -52,3 +52,20 @@ test('the panel opens from the palette, and is restored after a reload', async (
   await expect(gpuDaskPanel(page)).toBeVisible();
   await expectBothSections(page);
 });
+
+test('the icon is inverted in the selected line of the palette', async ({
+  page
+}, testInfo) => {
+  await page.theme.setLightTheme();
+  await page.keyboard.press('Control+Shift+C');
+  await page
+    .getByPlaceholder('SEARCH', { exact: true })
+    .fill('Show GPU Dask Panel');
+  const line = page.locator('.lm-CommandPalette-item.lm-mod-active');
+  await expect(line).toContainText('Show GPU Dask Panel');
+  await page.screenshot({ path: testInfo.outputPath('palette.png') });
+  await expect(line.locator('svg [fill]').first()).toHaveCSS(
+    'fill',
+    'rgb(255, 255, 255)'
+  );
+});
