@@ -26,6 +26,8 @@ _HOST = (np.ndarray, pd.DataFrame, pd.Series, pd.Index)
 _NOT_PLAIN = (np.ma.MaskedArray, np.matrix)
 """CuPy would drop the mask, and multiply element by element."""
 _NUMBERS = "biufc"
+_WITHOUT_PARTS = {bool, bytes, complex, float, int, str, type(None)}
+"""Classes of elements of arrays of objects that are no arrays and contain none."""
 _EXTENDED = "gG"
 """The characters of `numpy.longdouble` and `numpy.clongdouble`."""
 
@@ -106,8 +108,18 @@ def _to_numpy(block: Any) -> Any:
 
 
 def results_to_host(result: Any) -> Any:
-    """A result as NumPy and pandas, including the contents of nested tuples, lists, sets and dicts."""
-    return in_containers(to_host, result)
+    """A result as NumPy and pandas, with the contents of nested tuples, lists, sets, dicts and arrays of objects."""
+    return in_containers(_with_objects_on_host, result)
+
+
+def _with_objects_on_host(value: Any) -> Any:
+    value = to_host(value)
+    if type(value) is not np.ndarray or value.dtype != object or set(map(type, value.flat)) <= _WITHOUT_PARTS:
+        return value
+    on_host = np.empty_like(value)
+    for place, part in np.ndenumerate(value):
+        on_host[place] = results_to_host(part)
+    return on_host
 
 
 def in_containers(function: Callable[[Any], Any], value: Any) -> Any:

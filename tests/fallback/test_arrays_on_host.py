@@ -150,3 +150,20 @@ def test_with_strict_counts_of_unique_values_are_refused(cell):
     with pytest.raises(NotOnGpuError, match="unique"):
         da.unique(da.from_array(NUMBERS, chunks=2), return_counts=True)
     assert da.unique(da.from_array(NUMBERS, chunks=2)).compute().get().tolist() == [1, 2, 3]
+
+
+def extremes_of(block):
+    return np.array([[{"least": block.min(), "all": [block.max()]}]], dtype=object)
+
+
+def test_blocks_of_a_dtype_that_cupy_lacks_come_of_a_function_that_has_no_value_for_empty_blocks(cell):
+    cell()
+    x = da.arange(16.0).reshape(4, 4).rechunk(2)
+    result = x.map_blocks(extremes_of, dtype=object, chunks=(1, 1)).compute()
+    assert result.shape == (2, 2)
+    found = results_to_host(result)[1, 0]
+    assert found == {"least": 8, "all": [13]}
+    assert (type(found["least"]), type(found["all"][0])) == (np.float64, np.float64)
+    texts = x.map_blocks(lambda block: np.array([[f"{float(block.max()):.0f}"]]), dtype="U3", chunks=(1, 1))
+    assert texts.dtype == "U3"
+    assert texts.compute().tolist() == [["5", "7"], ["13", "15"]]

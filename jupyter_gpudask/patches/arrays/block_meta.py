@@ -14,7 +14,7 @@ from dask.base import is_dask_collection
 from dask.highlevelgraph import HighLevelGraph
 
 from ...inspection.arguments import bind, first_argument
-from ...inspection.placement import can_move, place_of
+from ...inspection.placement import can_move, place_of, to_host
 from .marks import has_mark, mark
 
 if TYPE_CHECKING:
@@ -34,7 +34,14 @@ def compute_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
         first_argument(original, args, kwargs) in _NEVER_EMPTY or any(map(_is_delayed, [*args[1:], *kwargs.values()]))
     ):
         return None
-    return original(*args, **kwargs)
+    try:
+        return original(*args, **kwargs)
+    except (TypeError, ValueError):
+        dtype = args[1] if len(args) > 1 else None
+        if dtype is None or can_move(np.empty(0, dtype)):
+            raise
+    # Dask has tried to convert metadata of CuPy to this dtype, which CuPy lacks.
+    return original(*args[:2], *map(to_host, args[2:]), **kwargs)
 
 
 def _is_delayed(value: Any) -> bool:
