@@ -164,6 +164,6 @@ def test_blocks_of_a_dtype_that_cupy_lacks_come_of_a_function_that_has_no_value_
     found = results_to_host(result)[1, 0]
     assert found == {"least": 8, "all": [13]}
     assert (type(found["least"]), type(found["all"][0])) == (np.float64, np.float64)
-    texts = x.map_blocks(lambda block: np.array([[f"{float(block.max()):.0f}"]]), dtype="U3", chunks=(1, 1))
+    texts = x.map_blocks(lambda block: np.array([[f"{float(block.max()):.0f}"]], "U3"), dtype="U3", chunks=(1, 1))
     assert texts.dtype == "U3"
     assert texts.compute().tolist() == [["5", "7"], ["13", "15"]]
