@@ -222,3 +222,15 @@ da.count_nonzero(x % 2, axis=0).compute(), da.isin(x, [1.0, 5.0]).any().compute(
 
 # %% shapes
 x.reshape(2, 2, 6).transpose(2, 0, 1).shape, da.squeeze(x[None]).shape, da.moveaxis(x, 0, 1).compute()
+
+# %% statistics of blocks as objects
+def extremes(block):
+    return np.array([[{"least": block.min(), "greatest": block.max()}]], dtype=object)
+
+
+found = x.map_blocks(extremes, dtype=object, chunks=(1, 1)).compute()
+[(name, float(value)) for block in found.ravel() for name, value in block.items()]
+
+# %% a library's function in delayed tasks
+saved = [dask.delayed(np.ma.masked_greater)(block, 10) for block in x.to_delayed().ravel()]
+[float(part.sum()) for part in dask.compute(*saved)]

@@ -186,3 +186,13 @@ client.submit(fibonacci, 5).result()
 with client.get_executor() as pool:
     results = list(pool.map(lambda n: n + 1, range(4)))
 results
+
+# %% a client of the notebook's own
+from dask.distributed import Client
+
+_own = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None)
+x = _own.persist(da.arange(20, chunks=5) * 2)
+results = [int(x.sum().compute()), *map(int, _own.gather(_own.compute([x.min(), x.max()])))]
+results += [_own.submit(sum, _own.scatter([1, 2])).result(), *_own.gather(_own.map(abs, [-1, -2]))]
+_own.close()
+results
