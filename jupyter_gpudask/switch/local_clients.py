@@ -23,9 +23,11 @@ def on_cluster_of_cell(original: Callable[..., Any], /, *args: Any, **kwargs: An
     What has results of the local cluster among its arguments stays there, and so does an asynchronous client.
     """
     __tracebackhide__ = True
-    client, *others = args
     cell = _client_of_cell()
-    if cell is None or client is cell or not isinstance(client.cluster, LocalCluster) or client.asynchronous:
+    if cell is None or not args:
+        return original(*args, **kwargs)
+    client, *others = args
+    if client is cell or not isinstance(client.cluster, LocalCluster) or client.asynchronous:
         return original(*args, **kwargs)
     if any(future.client is client for future in futures_of([others, kwargs])):
         return original(*args, **kwargs)

@@ -39,6 +39,8 @@ def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     sources, targets, regions = given["sources"], given["targets"], given["regions"]
     if isinstance(sources, Array):
         sources, targets = [sources], [targets]
+    if not isinstance(sources, list | tuple):
+        return original(*args, **kwargs)
     if regions is None or isinstance(regions, tuple):
         regions = [regions] * len(sources)
     client = _client_of(sources, given["kwargs"].get("scheduler"))
@@ -61,7 +63,7 @@ def to_existing_zarr(original: Callable[..., Any], /, *args: Any, **kwargs: Any)
     """As the function behind `dask.array.to_zarr`, which refuses Zarr arrays in memory if there is a cluster."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs)
-    if current_overlay() is not None and call.arguments["compute"]:
+    if current_overlay() is not None and _is_in_memory(call.arguments["url"]) and call.arguments["compute"]:
         call.arguments["zarr_mem_store_types"] = ()
     return original(*call.args, **call.kwargs)
 
