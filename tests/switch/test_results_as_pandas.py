@@ -5,17 +5,20 @@ from types import SimpleNamespace
 
 import dask.array as da
 import dask.dataframe as dd
+import numpy as np
 import pandas as pd
 import pytest
 from cudf_stand_in import FRAME, Frame, Series, on_both
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._accessor import FunctionMap
+from dask.dataframe.dask_expr._groupby import groupby_slice_transform
 
 from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.patches.frames import groupby, methods
 from jupyter_gpudask.patches.frames import loc as loc_module
-from jupyter_gpudask.patches.frames import methods
+from jupyter_gpudask.patches.frames.arithmetic import WithFloats, with_floats
 from jupyter_gpudask.patches.frames.as_pandas import (
     _MAPPING,
     FunctionMapAsPandas,
@@ -23,6 +26,7 @@ from jupyter_gpudask.patches.frames.as_pandas import (
     PropertyMapAsPandas,
     replaced,
 )
+from jupyter_gpudask.patches.frames.groupby import of_no_number, transformed
 from jupyter_gpudask.patches.frames.loc import columns_of_loc, loc
 from jupyter_gpudask.switch.context import switched_to
 
@@ -225,3 +229,105 @@ def test_elements_of_lists_of_a_partition_without_rows_are_texts():
         FunctionMap.operation(nothing, "str", "__getitem__", (0,), {})
     result = type(expression).operation(nothing, "str", "__getitem__", (0,), {})
     assert (len(result), result.name, result.dtype) == (0, "name", "str")
+
+
+def test_elements_of_lists_are_taken_by_the_accessor_of_lists():
+    class Lists(Series):
+        """As cuDF's Series of lists."""
+
+        dtype = SimpleNamespace(name="list")
+
+        @property
+        def str(self):
+            raise AttributeError("Can only use .str accessor with string values, not object")
+
+        @property
+        def list(self):
+            return SimpleNamespace(get=lambda position: pd.Series([one[position] for one in self.to_numpy()]))
+
+    frame = dd.from_pandas(FRAME, npartitions=1)
+    kind = type(replaced(frame.map_partitions(Frame, meta=Frame(frame._meta)).name.str[0].expr))
+    lists = Lists([["a", "b"], ["c", "d"]], dtype=object)
+    assert list(kind.operation(lists, "str", "__getitem__", (0,), {})) == ["a", "c"]
+    assert list(kind.operation(lists, "str", "get", (), {"i": -1})) == ["b", "d"]
+    with pytest.raises(AttributeError, match="accessor"):  # and no row of the Series
+        kind.operation(lists, "str", "__getitem__", (slice(1),), {})
+
+
+def test_nan_as_text_is_missing():
+    class Texts(Series):
+        """As cuDF's Series of numbers, whose NaN is a text."""
+
+        def astype(self, dtype, **options):
+            return Series([str(one).replace("nan", "NaN") for one in self.to_pandas()])
+
+    frame = dd.from_pandas(FRAME, npartitions=1)
+    kind = type(replaced(frame.map_partitions(Frame, meta=Frame(frame._meta)).x.astype("str").expr))
+    numbers = Texts([1.5, None])
+    assert list(numbers.astype(str)) == ["1.5", "NaN"]
+    for dtype in (str, "str", "string"):
+        result = kind.operation(numbers, dtype)
+        assert list(result.isna()) == [False, True]
+        assert result[0] == "1.5"
+
+
+@pytest.mark.parametrize(
+    "call", [lambda frame: frame.shift(1), lambda frame: frame.diff(), lambda frame: frame.k.shift(-1)]
+)
+def test_shifted_integers_are_floats(call):
+    frame = dd.from_pandas(pd.DataFrame({"k": [3, 1, 2], "x": [1.5, 2, 3]}), npartitions=1)
+    expression = call(frame).expr
+
+    class OfIntegers(type(expression)):
+        """As with metadata of cuDF, which has integers; 26.10 also has integers in the rows."""
+
+        func = type(expression).func
+
+        @property
+        def _meta(self):
+            meta = super()._meta
+            return meta.astype({"k": "int64"} if meta.ndim > 1 else "int64")
+
+    found = with_floats(OfIntegers(*expression.operands))
+    assert type(found) is WithFloats
+    rows = pd.DataFrame({"k": pd.array([None, 1, 2], "Int64"), "x": [1.5, 2, 3]})
+    result = found.operation(*((rows if expression.ndim > 1 else rows.k), *found.operands[1:]))
+    dtypes = [result.dtype] if result.ndim == 1 else list(result.dtypes)
+    assert {str(dtype).lower() for dtype in dtypes} == {"float64"}
+    assert list(found.operation(rows[["x"]], {"k": "float64"}).columns) == ["x"]  # Dask selects columns below it
+    assert with_floats(expression) is expression  # of pandas
+
+
+@pytest.mark.parametrize("func", ["sum", "prod"])
+def test_the_sum_of_its_group_for_each_row_is_0_where_all_are_missing(func, monkeypatch):
+    data = pd.DataFrame({"k": [1, 1, 2, np.nan], "x": [np.nan, np.nan, 3, 4]})
+    expected = data.groupby("k").x.transform(func)
+
+    class Groups:
+        """As those of cuDF, whose sum of no number is missing."""
+
+        def __init__(self, groups):
+            self.groups = groups
+
+        def __getitem__(self, name):
+            return Groups(self.groups[name])
+
+        def transform(self, name):
+            result = self.groups.transform(name)
+            return result if name == "count" else result.mask(self.groups.transform("count") == 0)
+
+    class Grouped(pd.DataFrame):
+        def groupby(self, *args, **options):
+            return Groups(pd.DataFrame(self).groupby(*args, **options))
+
+    rows = Grouped(data)
+    assert groupby_slice_transform(rows, ["k"], "x", func, ()).isna().sum() == 3
+    pd.testing.assert_series_equal(transformed(rows, ["k"], "x", (), func=func), expected)
+
+    monkeypatch.setattr(groupby, "with_meta_on_gpu", lambda expression: expression)
+    frame = dd.from_pandas(data, npartitions=1)
+    found = of_no_number(frame.groupby("k").x.transform(func, meta=pd.Series(dtype=float, name="x")).expr)
+    assert type(found).__name__ == "TransformAsPandas"
+    pd.testing.assert_series_equal(new_collection(found).compute(), expected)
+    others = frame.groupby("k").x.transform("max", meta=pd.Series(dtype=float, name="x")).expr
+    assert of_no_number(others) is others

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from dask.base import normalize_token
+from dask.dataframe.dask_expr._expr import Elemwise
+from dask.dataframe.dispatch import meta_nonempty
 from dask.utils import funcname
 
-from ...inspection.placement import is_type_of_gpu
+from ...inspection.placement import is_type_of_gpu, results_to_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,6 +86,39 @@ def with_numbers(operand: Any, kind: str = "float64", *, small: bool = False) ->
     if not chosen:
         return operand
     return operand.astype(chosen if operand.ndim > 1 else next(iter(chosen.values())))
+
+
+class WithFloats(Elemwise):
+    """Columns as floating-point numbers, where pandas makes these of integers."""
+
+    _parameters = ["frame", "dtypes"]  # noqa: RUF012 - as in Dask
+    _projection_passthrough = True
+    _preserves_partitioning_information = True
+
+    @staticmethod
+    def operation(frame: Any, dtypes: Any) -> Any:
+        """The result for one partition; `dtypes` are those of columns, or is that of a Series."""
+        if frame.ndim == 1:
+            return frame.astype(dtypes.get(frame.name, frame.dtype) if isinstance(dtypes, dict) else dtypes)
+        return frame.astype({name: dtype for name, dtype in dtypes.items() if name in frame.columns})
+
+
+def with_floats(expression: Any) -> Any:
+    """A shift, or the difference from another row; in cuDF it has integers, of which some are missing."""
+    try:
+        block = meta_nonempty(results_to_host(expression.frame._meta))  # noqa: SLF001
+        expected = dict(_dtypes(type(expression).func(block, **expression.kwargs)))
+        found = dict(_dtypes(expression._meta))  # noqa: SLF001
+    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
+        return expression
+    changed = {
+        name: str(expected[name])
+        for name in found.keys() & expected.keys()
+        if getattr(found[name], "kind", "O") in "iu" and getattr(expected[name], "kind", "O") == "f"
+    }
+    if not changed:
+        return expression
+    return WithFloats(expression, changed if expression.ndim > 1 else next(iter(changed.values())))
 
 
 def _dtypes(operand: Any) -> Iterator[tuple[Any, Any]]:

@@ -16,6 +16,7 @@ from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._describe import DescribeNumeric
+from dask.dataframe.dask_expr._groupby import GroupByTransform
 from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
 from dask.dataframe.dask_expr._reductions import Max, Min, Mode
 from dask.dataframe.dask_expr._rolling import RollingReduction
@@ -24,11 +25,11 @@ from dask.dataframe.dispatch import meta_nonempty
 
 from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import place_of_partitions, results_to_host
-from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted
+from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats
 from .concat import concatenation
 from .differences import columns_of_merge, words_of_difference
 from .fewer_partitions import IN_FEWER
-from .groupby import in_order, on_copies, selected, with_meta_on_gpu, with_name, with_sums_of_nothing
+from .groupby import in_order, of_no_number, on_copies, selected, with_meta_on_gpu, with_name, with_sums_of_nothing
 from .missing_values import (
     COMPARED_BY_UFUNC,
     CatBlockwiseAsPandas,
@@ -193,6 +194,9 @@ _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
     Concat: concatenation,
     _expr.Fillna: filled,
     _expr.Filter: selected,
+    _expr.Diff: with_floats,
+    _expr.Shift: with_floats,
+    GroupByTransform: of_no_number,
     **dict.fromkeys(RollingReduction.__subclasses__(), rolling),
 }
 
@@ -208,7 +212,10 @@ def _with_merges(expression: Any) -> Any:
 
 
 class AsTypeAsPandas(_expr.AsType):
-    """A conversion in which NaN is true, as in pandas; in cuDF it stays missing, and rows that it selects are lost."""
+    """A conversion in which NaN is true, and no text, as in pandas.
+
+    In cuDF it is missing beside booleans, so that rows that it selects are lost, and the text "NaN".
+    """
 
     @staticmethod
     def operation(frame: Any, dtypes: Any) -> Any:
@@ -216,15 +223,17 @@ class AsTypeAsPandas(_expr.AsType):
         result = frame.astype(dtypes)
         given = {frame.name: frame.dtype} if frame.ndim == 1 else dict(frame.dtypes.items())
         wanted = dtypes if isinstance(dtypes, dict) else dict.fromkeys(given, dtypes)
-        names = [name for name in given.keys() & wanted.keys() if _is_nan_true(given[name], wanted[name])]
-        if not names:
-            return result
-        return result.fillna(value=True if frame.ndim == 1 else dict.fromkeys(names, True))
-
-
-def _is_nan_true(given: Any, wanted: Any) -> bool:
-    is_float = isinstance(given, np.dtype) and given.kind == "f"
-    return is_float and str(pd.api.types.pandas_dtype(wanted)) == "bool"
+        floats = [name for name in given.keys() & wanted.keys() if getattr(given[name], "kind", "O") == "f"]
+        kinds = {name: pd.api.types.pandas_dtype(wanted[name]) for name in floats}
+        booleans = [name for name, kind in kinds.items() if str(kind) == "bool" and isinstance(given[name], np.dtype)]
+        if booleans:
+            result = result.fillna(value=True if frame.ndim == 1 else dict.fromkeys(booleans, True))
+        for name in (name for name, kind in kinds.items() if isinstance(kind, pd.StringDtype)):
+            if frame.ndim == 1:
+                result = result.where(frame.notna())
+            else:
+                result[name] = result[name].where(frame[name].notna())
+        return result
 
 
 # Methods and properties of .str, .dt and .cat
@@ -242,14 +251,18 @@ class FunctionMapAsPandas(FunctionMap):
 
 
 class ElementAsPandas(FunctionMap):
-    """The elements of lists, such as ``s.str.split().str[0]``; of a partition without rows, cuDF has no accessor."""
+    """The elements of lists, such as ``s.str.split().str[0]``, for which cuDF has another accessor."""
 
     @staticmethod
-    def operation(series: Any, accessor: str, *operands: Any) -> Any:
-        """The result for one partition."""
+    def operation(series: Any, accessor: str, name: str, args: Any, kwargs: Any) -> Any:
+        """The result for one partition; of one without rows cuDF may not know that it has texts."""
+        position = next(iter([*args, *kwargs.values()]), None)
+        if str(getattr(series.dtype, "name", "")) == "list" and isinstance(position, int):
+            return series.list.get(position)
         if not len(series) and not hasattr(series, accessor):
             return type(series)([], index=series.index, name=series.name, dtype="str")
-        return FunctionMap.operation(series, accessor, *operands)
+        # Not by Dask's function, which takes an element of the Series if it has not the accessor.
+        return getattr(getattr(series, accessor), name)(*args, **kwargs)
 
 
 class PropertyMapAsPandas(PropertyMap):

@@ -145,7 +145,11 @@ def _has_fractions(operand: Any) -> bool:
 
 
 def _dropna(expression: Any) -> str:
-    return "cuDF's dropna ignores thresh=None" if expression.thresh is None else ""
+    if expression.thresh is None:
+        return "cuDF's dropna ignores thresh=None"
+    columns = expression.subset if isinstance(expression.subset, list | tuple) else expression.frame.columns
+    too_many = isinstance(expression.thresh, int) and expression.thresh > len(columns)
+    return "cuDF's dropna ignores a thresh of more values than there are columns" if too_many else ""
 
 
 def _power(expression: Any) -> str:

@@ -17,11 +17,13 @@ from dask.dataframe.dask_expr._groupby import (
     GroupbyAggregation,
     GroupByApply,
     GroupByBase,
+    GroupByTransform,
     Head,
     Prod,
     SeriesGroupBy,
     Size,
     Sum,
+    groupby_slice_transform,
 )
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
@@ -154,6 +156,36 @@ def with_sums_of_nothing(expression: Any) -> Any:
     functions = {name: _function(expression, name) for name in numeric}
     values = {name: _OF_NO_NUMBER[function] for name, function in functions.items() if function in _OF_NO_NUMBER}
     return FilledSums(expression, values) if values else expression
+
+
+class TransformAsPandas(GroupByTransform):
+    """The sum or product of its group for each row; that of no number is 0 or 1, as in pandas."""
+
+    @property
+    def grp_func(self) -> Any:
+        """The function of one partition."""
+        return partial(transformed, func=self.func)
+
+
+def transformed(df: Any, grouper: Any, key: Any, args: Any, *, func: str, **kwargs: Any) -> Any:
+    """The sum or product for each row of one partition, with the operands of Dask's function."""
+    result, numbers = (groupby_slice_transform(df, grouper, key, name, args, **kwargs) for name in (func, "count"))
+    return result.mask((numbers == 0).fillna(value=False), _OF_NO_NUMBER[func])
+
+
+def of_no_number(expression: GroupByTransform) -> Any:
+    """A function for each row of groups, by `TransformAsPandas` if it is the sum or product of numbers."""
+    expression = with_meta_on_gpu(expression)
+    func = expression.operand("func")
+    if not isinstance(func, str) or func not in _OF_NO_NUMBER:
+        return expression
+    try:
+        meta = expression._meta  # noqa: SLF001
+    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
+        return expression
+    dtypes = [meta.dtype] if meta.ndim == 1 else list(meta.dtypes)
+    are_numbers = all(getattr(dtype, "kind", "O") in "iuf" for dtype in dtypes)
+    return TransformAsPandas(*expression.operands) if are_numbers else expression
 
 
 def _function(expression: Any, column: Any) -> str:
