@@ -70,12 +70,20 @@ def to_host(value: Any) -> Any:
     if place_of(value) != "gpu":
         return value
     if not is_dask_collection(value):
-        return _to_numpy(value) if typename(type(value)).startswith("cupy") else value.to_pandas()
+        return _to_numpy(value) if typename(type(value)).startswith("cupy") else _to_pandas(value)
     if hasattr(value, "expr") and not _place_of_data(value._meta):  # noqa: SLF001 - a scalar is one already
         return value
     if kind_of(value) == "dataframe":
-        return value.to_backend("pandas")
+        from .to_pandas import collection_to_pandas
+
+        return collection_to_pandas(value)
     return _array_to_host(value)
+
+
+def _to_pandas(frame: Any) -> Any:
+    from .to_pandas import with_lists
+
+    return with_lists(frame.to_pandas(), frame)
 
 
 def _array_to_host(array: Any) -> Array:

@@ -11,6 +11,7 @@ from dask.dataframe.dask_expr._expr import Fused
 
 from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
 from jupyter_gpudask.fallback.log import Place, fallback_log
+from jupyter_gpudask.inspection import to_pandas
 from jupyter_gpudask.inspection.placement import place_of, place_of_partitions
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.overlay.config_overlay import Overlay
@@ -132,7 +133,8 @@ def new_collection(expr):
 
 
 @pytest.fixture
-def cell():
+def cell(monkeypatch):
+    monkeypatch.setattr(to_pandas, "collection_to_pandas", lambda collection: collection.to_backend("pandas"))
     overlays = []
 
     def enter(fallback):

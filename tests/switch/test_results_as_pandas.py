@@ -7,6 +7,7 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from cudf_stand_in import FRAME, Frame, Series, on_both
 from dask._collections import new_collection
@@ -15,6 +16,7 @@ from dask.dataframe.dask_expr._groupby import groupby_slice_transform
 
 from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.inspection.to_pandas import with_lists
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.patches.frames import groupby, methods
 from jupyter_gpudask.patches.frames import loc as loc_module
@@ -26,6 +28,7 @@ from jupyter_gpudask.patches.frames.as_pandas import (
     PropertyMapAsPandas,
     replaced,
 )
+from jupyter_gpudask.patches.frames.differences import words_of_difference
 from jupyter_gpudask.patches.frames.groupby import of_no_number, transformed
 from jupyter_gpudask.patches.frames.loc import columns_of_loc, loc
 from jupyter_gpudask.switch.context import switched_to
@@ -254,21 +257,74 @@ def test_elements_of_lists_are_taken_by_the_accessor_of_lists():
         kind.operation(lists, "str", "__getitem__", (slice(1),), {})
 
 
-def test_nan_as_text_is_missing():
-    class Texts(Series):
-        """As cuDF's Series of numbers, whose NaN is a text."""
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda frame: frame.x.astype(str),
+        lambda frame: frame.astype({"x": "str"}),
+        lambda frame: frame[["x", "k"]].astype("string"),
+    ],
+)
+def test_numbers_with_a_fraction_are_written_on_the_host(convert):
+    frame = dd.from_pandas(FRAME, npartitions=1)
+    assert words_of_difference(convert(frame).expr) == "cuDF writes nine digits of a number"
 
-        def astype(self, dtype, **options):
-            return Series([str(one).replace("nan", "NaN") for one in self.to_pandas()])
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda frame: frame.k.astype(str),
+        lambda frame: frame.x.astype("int64"),
+        lambda frame: frame.astype({"k": "str", "x": "float32"}),
+    ],
+)
+def test_other_conversions_are_not(convert):
+    assert not words_of_difference(convert(dd.from_pandas(FRAME, npartitions=1)).expr)
+
+
+def test_lists_come_to_the_host_as_lists():
+    class Lists(Series):
+        """As cuDF's Series of lists, of which its `to_pandas` makes arrays."""
+
+        dtype = SimpleNamespace(name="list")
+
+        def to_arrow(self):
+            return pa.array(list(self.to_numpy()))
+
+        def to_pandas(self):
+            return pd.Series([None if one is None else np.array(one) for one in self.to_numpy()], name=self.name)
+
+    given = Lists([["a", "b"], None, ["c"]], dtype=object, name="t")
+    found = with_lists(given.to_pandas(), given)
+    assert list(found) == [["a", "b"], None, ["c"]]
+    assert list(found.str.len().dropna()) == [2, 1]
+    assert (found.name, list(found.index)) == ("t", [0, 1, 2])
+
+    class Rows:
+        """As a dataframe of cuDF."""
+
+        dtypes = pd.Series({"t": given.dtype, "k": np.dtype("int64")})
+
+        def __getitem__(self, name):
+            return given
+
+    frame = with_lists(pd.DataFrame({"t": given.to_pandas(), "k": [1, 2, 3]}), Rows())
+    assert list(frame.t) == [["a", "b"], None, ["c"]]
+    assert list(frame.k) == [1, 2, 3]
+
+
+def test_the_metadata_of_elements_of_lists_are_texts():
+    class Lists(SimpleNamespace):
+        """As cuDF's Series of lists."""
+
+        def __init__(self, values, **options):
+            super().__init__(values=values, **options)
 
     frame = dd.from_pandas(FRAME, npartitions=1)
-    kind = type(replaced(frame.map_partitions(Frame, meta=Frame(frame._meta)).x.astype("str").expr))
-    numbers = Texts([1.5, None])
-    assert list(numbers.astype(str)) == ["1.5", "NaN"]
-    for dtype in (str, "str", "string"):
-        result = kind.operation(numbers, dtype)
-        assert list(result.isna()) == [False, True]
-        assert result[0] == "1.5"
+    kind = type(replaced(frame.map_partitions(Frame, meta=Frame(frame._meta)).name.str[0].expr))
+    lists = Lists([], name="t", index=[], dtype=SimpleNamespace(name="list", element_type="str"))
+    meta = kind._meta.func(SimpleNamespace(frame=SimpleNamespace(_meta=lists)))
+    assert meta == Lists([], name="t", index=[], dtype="str")
 
 
 @pytest.mark.parametrize(

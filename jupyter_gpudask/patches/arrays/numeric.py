@@ -123,9 +123,11 @@ def angle(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def sinc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.sinc`, with NumPy's results for NaN."""
+    """As `dask.array.sinc`, with NumPy's results for NaN, and its dtype for integers."""
     __tracebackhide__ = True
-    result = original(*args, **kwargs)
     x = first_argument(original, args, kwargs)
+    if place_of(x) == "gpu" and not hasattr(x, "expr") and x.dtype.kind in "biu":
+        return original(x.astype(float))
+    result = original(*args, **kwargs)
     is_array = place_of(x) == "gpu" and not hasattr(x, "expr")
     return da.where(da.isnan(x), x, result) if is_array and x.dtype.kind in "fc" else result

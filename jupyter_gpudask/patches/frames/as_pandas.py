@@ -8,6 +8,7 @@ Dask; it has the same tasks, and the same result on the CPU.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -212,10 +213,7 @@ def _with_merges(expression: Any) -> Any:
 
 
 class AsTypeAsPandas(_expr.AsType):
-    """A conversion in which NaN is true, and no text, as in pandas.
-
-    In cuDF it is missing beside booleans, so that rows that it selects are lost, and the text "NaN".
-    """
+    """A conversion in which NaN is true, as in pandas; in cuDF it stays missing, and rows that it selects are lost."""
 
     @staticmethod
     def operation(frame: Any, dtypes: Any) -> Any:
@@ -223,17 +221,15 @@ class AsTypeAsPandas(_expr.AsType):
         result = frame.astype(dtypes)
         given = {frame.name: frame.dtype} if frame.ndim == 1 else dict(frame.dtypes.items())
         wanted = dtypes if isinstance(dtypes, dict) else dict.fromkeys(given, dtypes)
-        floats = [name for name in given.keys() & wanted.keys() if getattr(given[name], "kind", "O") == "f"]
-        kinds = {name: pd.api.types.pandas_dtype(wanted[name]) for name in floats}
-        booleans = [name for name, kind in kinds.items() if str(kind) == "bool" and isinstance(given[name], np.dtype)]
-        if booleans:
-            result = result.fillna(value=True if frame.ndim == 1 else dict.fromkeys(booleans, True))
-        for name in (name for name, kind in kinds.items() if isinstance(kind, pd.StringDtype)):
-            if frame.ndim == 1:
-                result = result.where(frame.notna())
-            else:
-                result[name] = result[name].where(frame[name].notna())
-        return result
+        names = [name for name in given.keys() & wanted.keys() if _is_nan_true(given[name], wanted[name])]
+        if not names:
+            return result
+        return result.fillna(value=True if frame.ndim == 1 else dict.fromkeys(names, True))
+
+
+def _is_nan_true(given: Any, wanted: Any) -> bool:
+    is_float = isinstance(given, np.dtype) and given.kind == "f"
+    return is_float and str(pd.api.types.pandas_dtype(wanted)) == "bool"
 
 
 # Methods and properties of .str, .dt and .cat
@@ -253,11 +249,19 @@ class FunctionMapAsPandas(FunctionMap):
 class ElementAsPandas(FunctionMap):
     """The elements of lists, such as ``s.str.split().str[0]``, for which cuDF has another accessor."""
 
+    @functools.cached_property
+    def _meta(self) -> Any:
+        meta = self.frame._meta  # noqa: SLF001
+        if not _has_lists(meta):
+            return super()._meta
+        # Not by Dask's example of it: that of dask_cudf 26.10 has lists of lists, which cuDF refuses to make.
+        return type(meta)([], index=meta.index, name=meta.name, dtype=meta.dtype.element_type)
+
     @staticmethod
     def operation(series: Any, accessor: str, name: str, args: Any, kwargs: Any) -> Any:
         """The result for one partition; of one without rows cuDF may not know that it has texts."""
         position = next(iter([*args, *kwargs.values()]), None)
-        if str(getattr(series.dtype, "name", "")) == "list" and isinstance(position, int):
+        if _has_lists(series) and isinstance(position, int):
             return series.list.get(position)
         if not len(series) and not hasattr(series, accessor):
             return type(series)([], index=series.index, name=series.name, dtype="str")
@@ -294,6 +298,10 @@ _MAPPING = {
 
 
 _OF_LISTS = {("str", "__getitem__"), ("str", "get")}
+
+
+def _has_lists(series: Any) -> bool:
+    return str(getattr(series.dtype, "name", "")) == "list"
 
 
 def with_dtype(result: Any, dtype: Any) -> Any:

@@ -81,6 +81,23 @@ def _arguments(expression: Any) -> list[Any]:
     return [*expression.args, *expression.kwargs.values()] if "kwargs" in names else []
 
 
+def _as_text(expression: Any) -> str:
+    given = expression.frame._meta  # noqa: SLF001
+    dtypes = {given.name: given.dtype} if given.ndim == 1 else dict(given.dtypes.items())
+    wanted = expression.operand("dtypes")
+    wanted = wanted if isinstance(wanted, dict) else dict.fromkeys(dtypes, wanted)
+    texts = [name for name in wanted.keys() & dtypes.keys() if isinstance(_dtype(wanted[name]), pd.StringDtype)]
+    is_rounded = any(getattr(dtypes[name], "kind", "O") == "f" for name in texts)
+    return "cuDF writes nine digits of a number" if is_rounded else ""
+
+
+def _dtype(wanted: Any) -> Any:
+    try:
+        return pd.api.types.pandas_dtype(wanted)
+    except TypeError:
+        return None
+
+
 def _cat(expression: Any) -> str:
     others = expression.operands[len(expression._parameters) :]  # noqa: SLF001
     is_plain = any(isinstance(other, pd.Series | pd.Index) for other in others)
@@ -291,6 +308,7 @@ def _is_missing(value: Any) -> bool:
 
 _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     **dict.fromkeys(_ACCESSORS, _accessor),
+    "AsType": _as_text,
     "CatBlockwise": _cat,
     "Concat": _concat,
     "DropnaFrame": _dropna,

@@ -126,7 +126,8 @@ class FilledSums(Elemwise):
     def operation(groups: Any, values: Any) -> Any:
         """The result for one partition; `values` has a number for each column, or is one for a Series."""
         if groups.ndim == 1:
-            return groups.fillna(values[groups.name] if isinstance(values, dict) else values)
+            value = values.get(groups.name) if isinstance(values, dict) else values
+            return groups if value is None else groups.fillna(value)
         filled = groups.copy(deep=False)
         for name, value in values.items():
             if name in filled.columns:
@@ -237,13 +238,13 @@ def with_name(expression: Any) -> Any:
     return SizeAsPandas(*expression.operands) if type(expression) is Size else expression
 
 
-class SelectedFromSeries(Filter):
-    """The rows of a Series with an index of several levels, for which cuDF refuses a condition."""
+class SelectedByLevels(Filter):
+    """Rows with an index of several levels; of a Series, which Dask may select below it, cuDF refuses a condition."""
 
     @staticmethod
     def operation(series: Any, condition: Any) -> Any:  # type: ignore[override]
         """The result for one partition."""
-        if getattr(series.index, "nlevels", 1) == 1:
+        if series.ndim > 1 or getattr(series.index, "nlevels", 1) == 1:
             return series[condition]
         return series.to_frame(_SIZE)[condition][_SIZE].rename(series.name)
 
@@ -251,8 +252,8 @@ class SelectedFromSeries(Filter):
 def selected(expression: Filter) -> Any:
     """A filter that cuDF can do."""
     frame = expression.frame
-    has_levels = frame.ndim == 1 and getattr(getattr(frame._meta, "index", None), "nlevels", 1) > 1  # noqa: SLF001
-    return SelectedFromSeries(*expression.operands) if has_levels else expression
+    has_levels = getattr(getattr(frame._meta, "index", None), "nlevels", 1) > 1  # noqa: SLF001
+    return SelectedByLevels(*expression.operands) if has_levels else expression
 
 
 def in_order(expression: Any) -> Any:
