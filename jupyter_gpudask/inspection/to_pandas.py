@@ -38,16 +38,18 @@ def with_lists(converted: Any, given: Any) -> Any:
         The same of cuDF.
     """
     if isinstance(converted, pd.Series):
-        return _lists(given, converted.index) if _has_lists(given.dtype) else converted
+        return _lists(given, converted.index) if has_lists(given.dtype) else converted
     if isinstance(converted, pd.DataFrame) and not isinstance(given, pd.DataFrame):
         for name, dtype in given.dtypes.items():
-            if _has_lists(dtype):
+            if has_lists(dtype):
                 converted[name] = _lists(given[name], converted.index)
     return converted
 
 
-def _has_lists(dtype: Any) -> bool:
-    return str(getattr(dtype, "name", "")) == "list"
+def has_lists(dtype: Any) -> bool:
+    """Whether it is a dtype of lists, of cuDF or of Arrow."""
+    name = str(getattr(dtype, "name", ""))
+    return name == "list" or name.startswith("list<")
 
 
 def _lists(series: Any, index: pd.Index) -> pd.Series:

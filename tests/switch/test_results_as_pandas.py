@@ -234,11 +234,29 @@ def test_elements_of_lists_of_a_partition_without_rows_are_texts():
     assert (len(result), result.name, result.dtype) == (0, "name", "str")
 
 
-def test_elements_of_lists_are_taken_by_the_accessor_of_lists():
+class ListDtype:
+    """As that of cuDF."""
+
+    name = "list"
+
+    def __repr__(self):
+        return "ListDtype(str)"
+
+    def __str__(self):
+        return self.name
+
+
+LISTS = pytest.mark.parametrize("dtype", [ListDtype(), pd.ArrowDtype(pa.list_(pa.string()))], ids=["cuDF", "Arrow"])
+
+
+@LISTS
+def test_elements_of_lists_are_taken_by_the_accessor_of_lists(dtype):
     class Lists(Series):
         """As cuDF's Series of lists."""
 
-        dtype = SimpleNamespace(name="list")
+        @property
+        def dtype(self):
+            return dtype
 
         @property
         def str(self):
@@ -282,11 +300,14 @@ def test_other_conversions_are_not(convert):
     assert not words_of_difference(convert(dd.from_pandas(FRAME, npartitions=1)).expr)
 
 
-def test_lists_come_to_the_host_as_lists():
+@LISTS
+def test_lists_come_to_the_host_as_lists(dtype):
     class Lists(Series):
         """As cuDF's Series of lists, of which its `to_pandas` makes arrays."""
 
-        dtype = SimpleNamespace(name="list")
+        @property
+        def dtype(self):
+            return dtype
 
         def to_arrow(self):
             return pa.array(list(self.to_numpy()))
@@ -303,7 +324,7 @@ def test_lists_come_to_the_host_as_lists():
     class Rows:
         """As a dataframe of cuDF."""
 
-        dtypes = pd.Series({"t": given.dtype, "k": np.dtype("int64")})
+        dtypes = pd.Series({"t": dtype, "k": np.dtype("int64")}, dtype=object)
 
         def __getitem__(self, name):
             return given
@@ -313,7 +334,8 @@ def test_lists_come_to_the_host_as_lists():
     assert list(frame.k) == [1, 2, 3]
 
 
-def test_the_metadata_of_elements_of_lists_are_texts():
+@LISTS
+def test_the_metadata_of_elements_of_lists_are_texts(dtype):
     class Lists(SimpleNamespace):
         """As cuDF's Series of lists."""
 
@@ -322,7 +344,7 @@ def test_the_metadata_of_elements_of_lists_are_texts():
 
     frame = dd.from_pandas(FRAME, npartitions=1)
     kind = type(replaced(frame.map_partitions(Frame, meta=Frame(frame._meta)).name.str[0].expr))
-    lists = Lists([], name="t", index=[], dtype=SimpleNamespace(name="list", element_type="str"))
+    lists = Lists([], name="t", index=[], dtype=dtype)
     meta = kind._meta.func(SimpleNamespace(frame=SimpleNamespace(_meta=lists)))
     assert meta == Lists([], name="t", index=[], dtype="str")
 

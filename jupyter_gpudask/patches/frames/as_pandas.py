@@ -26,6 +26,7 @@ from dask.dataframe.dispatch import meta_nonempty
 
 from ...inspection.arguments import bind, first_argument
 from ...inspection.placement import place_of_partitions, results_to_host
+from ...inspection.to_pandas import has_lists
 from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats
 from .concat import concatenation
 from .differences import columns_of_merge, words_of_difference
@@ -252,17 +253,17 @@ class ElementAsPandas(FunctionMap):
     @functools.cached_property
     def _meta(self) -> Any:
         meta = self.frame._meta  # noqa: SLF001
-        if not _has_lists(meta):
+        if not _is_of_split(meta):
             return super()._meta
         # Not by Dask's example of it: that of dask_cudf 26.10 has lists of lists, which cuDF refuses to make.
-        return type(meta)([], index=meta.index, name=meta.name, dtype=meta.dtype.element_type)
+        return type(meta)([], index=meta.index, name=meta.name, dtype="str")
 
     @staticmethod
     def operation(series: Any, accessor: str, name: str, args: Any, kwargs: Any) -> Any:
         """The result for one partition; of one without rows cuDF may not know that it has texts."""
         position = next(iter([*args, *kwargs.values()]), None)
-        if _has_lists(series) and isinstance(position, int):
-            return series.list.get(position)
+        if _is_of_split(series) and isinstance(position, int):
+            return series.list.get(position).astype("str")
         if not len(series) and not hasattr(series, accessor):
             return type(series)([], index=series.index, name=series.name, dtype="str")
         # Not by Dask's function, which takes an element of the Series if it has not the accessor.
@@ -300,8 +301,9 @@ _MAPPING = {
 _OF_LISTS = {("str", "__getitem__"), ("str", "get")}
 
 
-def _has_lists(series: Any) -> bool:
-    return str(getattr(series.dtype, "name", "")) == "list"
+def _is_of_split(series: Any) -> bool:
+    """Whether it has lists of texts, as a dtype of cuDF, or one of Arrow, for which there is no accessor of texts."""
+    return has_lists(series.dtype) and "str" in repr(series.dtype)
 
 
 def with_dtype(result: Any, dtype: Any) -> Any:
