@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from device import MARKS, cupy
 
+from jupyter_gpudask.patches.arrays import extremes
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = [*MARKS, pytest.mark.filterwarnings("ignore")]
@@ -235,3 +236,26 @@ def compare(operation, numbers):
         size = np.abs(np.asarray(other, float))
         known = (size == 0) | (size > 1e-12)
         np.testing.assert_array_equal(np.signbit(one)[known], np.signbit(other)[known])
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -2])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_the_place_of_several_nan_is_that_of_the_first(name, axis, monkeypatch):
+    values = np.array([[0, np.nan, 3, 1.5], [np.nan, 1, np.nan, 0.5], [1.5, np.nan, np.nan, 1]])
+    compare(lambda x: getattr(da, name)(x, axis=axis), values)
+    compare(lambda x: getattr(da, name)(x, axis=axis), np.nan_to_num(values).astype(int))
+
+    function, original = getattr(extremes, name), getattr(extremes.chunk, name)
+
+    def last_nan(block, axis=None, **options):
+        """As CuPy's, which return the place of any NaN."""
+        if block.dtype == bool:
+            return original(block, axis, **options)
+        missing = np.flip(np.isnan(block), axis)
+        length = block.size if axis is None else block.shape[axis]
+        return np.where(np.isnan(block).any(axis), length - 1 - missing.argmax(axis), original(block, axis, **options))
+
+    expected = getattr(np, name)(values, axis=axis)
+    monkeypatch.setattr(extremes.chunk, name, last_nan)
+    assert not np.array_equal(last_nan(values, axis), expected)
+    assert np.array_equal(function(values, axis), expected)

@@ -13,6 +13,7 @@ from cudf_stand_in import FRAME, Frame, Series, on_both
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._accessor import FunctionMap
 from dask.dataframe.dask_expr._groupby import groupby_slice_transform
+from dask.dataframe.dask_expr._str_accessor import Cat
 
 from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.inspection.placement import place_of
@@ -22,6 +23,7 @@ from jupyter_gpudask.patches.frames import groupby, methods
 from jupyter_gpudask.patches.frames import loc as loc_module
 from jupyter_gpudask.patches.frames.arithmetic import WithFloats, with_floats
 from jupyter_gpudask.patches.frames.as_pandas import (
+    _KINDS,
     _MAPPING,
     FunctionMapAsPandas,
     FunctionMapIndexAsPandas,
@@ -286,6 +288,37 @@ def test_elements_of_lists_are_taken_by_the_accessor_of_lists(dtype):
 def test_numbers_with_a_fraction_are_written_on_the_host(convert):
     frame = dd.from_pandas(FRAME, npartitions=1)
     assert words_of_difference(convert(frame).expr) == "cuDF writes nine digits of a number"
+
+
+@pytest.mark.parametrize("dtype", ["datetime64[ns]", "timedelta64[s]"])
+def test_times_are_written_on_the_host(dtype):
+    times = dd.from_pandas(pd.Series([1, 2]).astype(dtype), npartitions=1)
+    assert words_of_difference(times.astype(str).expr) == "cuDF writes times in another format"
+
+
+def test_texts_are_joined_without_missing_ones():
+    class Texts(Series):
+        """As those of cuDF, which has a separator for a missing text, too."""
+
+        @property
+        def _constructor(self):
+            return Texts
+
+        @property
+        def str(self):
+            return SimpleNamespace(
+                cat=lambda sep, na_rep: sep.join("" if one is None else one for one in self.astype(object))
+            )
+
+    kind = _KINDS[Cat]
+    texts = Texts(["x", None, "b"], dtype=object)
+    assert texts.str.cat(sep="-", na_rep=None) == "x--b"
+    assert kind.reduction_chunk(texts, sep="-", na_rep=None) == "x-b"
+    assert kind.reduction_chunk(texts[1:2], sep="-", na_rep=None) == ""
+    assert kind.reduction_chunk(Series(["x", None, "b"]), sep="-", na_rep="?") == "x-?-b"
+    data = pd.Series(["x", None, None, "b"])
+    joined = new_collection(kind(dd.from_pandas(data, npartitions=2).expr, "-", None))
+    assert joined.compute() == data.str.cat(sep="-")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Places of extremes among NaN, on GPUs: `nanargmax` and `nanargmin`.
+"""Places of extremes among NaN, on GPUs.
 
-For a block of NaN, CuPy 14.2 returns -1, where NumPy raises an error, which Dask expects. Beside infinities NumPy may
-return the place of a NaN; so do the functions of this module.
+`numpy.argmax` and `numpy.argmin` return the place of the first NaN, those of CuPy 14.2 that of any. For the nanargmax
+and nanargmin of a block of NaN, CuPy returns -1, where NumPy raises an error, which Dask expects. Beside infinities
+NumPy may return the place of a NaN; so do the functions of this module.
 """
 
 from __future__ import annotations
@@ -19,6 +20,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def argmax(block: Any, axis: int | None, **options: Any) -> Any:
+    """As `numpy.argmax`, also among several NaN."""
+    return _first_nan(block, axis, chunk.argmax(block, axis, **options), options)
+
+
+def argmin(block: Any, axis: int | None, **options: Any) -> Any:
+    """As `numpy.argmin`, also among several NaN."""
+    return _first_nan(block, axis, chunk.argmin(block, axis, **options), options)
+
+
+def _first_nan(block: Any, axis: int | None, found: Any, options: dict[str, Any]) -> Any:
+    if block.dtype.kind not in "fc":
+        return found
+    missing = np.isnan(block)
+    return np.where(chunk.any(missing, axis, **options), chunk.argmax(missing, axis, **options), found)
+
+
 def nanargmax(block: Any, axis: int | None, **options: Any) -> Any:
     """As `numpy.nanargmax`; of nothing but NaN the place of the first one."""
     return chunk.argmax(_without_nan(block, -np.inf), axis, **options)
@@ -33,7 +51,12 @@ def _without_nan(block: Any, number: float) -> Any:
     return np.where(np.isnan(block), number, block) if block.dtype.kind in "fc" else block
 
 
-_MENDED = {reductions._nanargmax: nanargmax, reductions._nanargmin: nanargmin}  # noqa: SLF001
+_MENDED = {
+    chunk.argmax: argmax,
+    chunk.argmin: argmin,
+    reductions._nanargmax: nanargmax,  # noqa: SLF001
+    reductions._nanargmin: nanargmin,  # noqa: SLF001
+}
 
 
 def arg_reduction(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

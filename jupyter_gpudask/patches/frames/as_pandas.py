@@ -21,7 +21,7 @@ from dask.dataframe.dask_expr._groupby import GroupByTransform
 from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
 from dask.dataframe.dask_expr._reductions import Max, Min, Mode
 from dask.dataframe.dask_expr._rolling import RollingReduction
-from dask.dataframe.dask_expr._str_accessor import CatBlockwise
+from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise
 from dask.dataframe.dispatch import meta_nonempty
 
 from ...inspection.arguments import bind, first_argument
@@ -34,6 +34,7 @@ from .fewer_partitions import IN_FEWER
 from .groupby import in_order, of_no_number, on_copies, selected, with_meta_on_gpu, with_name, with_sums_of_nothing
 from .missing_values import (
     COMPARED_BY_UFUNC,
+    CatAsPandas,
     CatBlockwiseAsPandas,
     Comparison,
     EvalAsPandas,
@@ -175,6 +176,7 @@ _KINDS = {
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,
     _expr.Eval: EvalAsPandas,
     _expr.Query: QueryAsPandas,
+    Cat: CatAsPandas,
     CatBlockwise: CatBlockwiseAsPandas,
     _expr.Or: _with_operation(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
     _expr.And: _with_operation(_expr.And, Logical(_expr.And.operation, deciding=False)),

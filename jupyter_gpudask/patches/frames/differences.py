@@ -87,8 +87,10 @@ def _as_text(expression: Any) -> str:
     wanted = expression.operand("dtypes")
     wanted = wanted if isinstance(wanted, dict) else dict.fromkeys(dtypes, wanted)
     texts = [name for name in wanted.keys() & dtypes.keys() if isinstance(_dtype(wanted[name]), pd.StringDtype)]
-    is_rounded = any(getattr(dtypes[name], "kind", "O") == "f" for name in texts)
-    return "cuDF writes nine digits of a number" if is_rounded else ""
+    kinds = {getattr(dtypes[name], "kind", "O") for name in texts}
+    if kinds & set("mM"):
+        return "cuDF writes times in another format"
+    return "cuDF writes nine digits of a number" if "f" in kinds else ""
 
 
 def _dtype(wanted: Any) -> Any:

@@ -15,7 +15,7 @@ import pandas as pd
 from dask.base import normalize_token
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._expr import Eval, Query
-from dask.dataframe.dask_expr._str_accessor import CatBlockwise
+from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise
 from dask.utils import funcname
 
 from ...fallback.missing import DifferentResultError
@@ -217,6 +217,16 @@ class CatBlockwiseAsPandas(CatBlockwise):
     """``.str.cat`` with other columns, which runs on the host where cuDF has a text and pandas has none."""
 
     operation = staticmethod(concatenated)  # type: ignore[assignment]
+
+
+class CatAsPandas(Cat):
+    """``.str.cat`` of all texts, without the missing ones; cuDF has a separator for them, too."""
+
+    @staticmethod
+    def reduction_chunk(ser: Any, *args: Any, **kwargs: Any) -> Any:
+        """The texts of one partition."""
+        texts = ser.dropna() if kwargs.get("na_rep") is None else ser
+        return Cat.reduction_chunk(texts, *args, **kwargs) if len(texts) else ""
 
 
 class EvalAsPandas(Eval):
