@@ -315,7 +315,7 @@ def test_texts_are_joined_without_missing_ones():
     assert texts.str.cat(sep="-", na_rep=None) == "x--b"
     assert kind.reduction_chunk(texts, sep="-", na_rep=None) == "x-b"
     assert kind.reduction_chunk(texts[1:2], sep="-", na_rep=None) == ""
-    assert kind.reduction_chunk(Series(["x", None, "b"]), sep="-", na_rep="?") == "x-?-b"
+    assert kind.reduction_chunk(pd.Series(["x", None, "b"]), sep="-", na_rep="?") == "x-?-b"
     data = pd.Series(["x", None, None, "b"])
     joined = new_collection(kind(dd.from_pandas(data, npartitions=2).expr, "-", None))
     assert joined.compute() == data.str.cat(sep="-")
