@@ -96,11 +96,15 @@ def test_a_client_of_a_local_cluster_computes_on_the_cluster_of_the_cell(mine):
             assert {future.client for future in futures_of(x)} == {mine}
             assert float((x + 1).sum().compute()) == 12
             assert client.gather(client.compute([x.sum(), x.max()])) == [6, 1]
-            assert client.gather(client.map(abs, [-1, -2])) == [1, 2]
+            kept = client.map(abs, [-1, -2])
+            assert client.gather(kept) == [1, 2]
             assert client.submit(sum, client.scatter([1, 2])).result() == 3
             assert client.gather(before) == client.submit(abs, before).result() == 5, "it stays where it is"
             assert float(x.sum().compute(scheduler=client)) == 6
         assert client.submit(abs, -1).client is client
+        assert client.gather(kept) == [1, 2], "an ordinary cell gets what it has begun"
+        assert client.submit(sum, kept).result() == 3
+        assert client.gather([before]) == [5]
 
 
 def test_a_client_that_was_given_an_address_computes_there(mine, cluster):
