@@ -20,8 +20,8 @@ from ..inspection.placement import can_move, place_of, results_to_host
 from ..overlay.config_overlay import current_record
 from .arrays.marks import mark_frame
 from .arrays.operand_placement import placed
+from .frames.files.readers import options_for_cudf, path_for_cudf, read_as_pandas, words_about, words_of_reader
 from .frames.from_pandas import to_gpu
-from .frames.readers import options_for_cudf, path_for_cudf, read_as_pandas, words_about, words_of_reader
 from .host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
 
 if TYPE_CHECKING:

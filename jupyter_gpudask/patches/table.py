@@ -238,9 +238,9 @@ PATCHES = (
             _attribute("dask.dataframe:DataFrame.iterrows", "frames.conversions:rows_from_host"),
             _attribute("dask.dataframe:DataFrame.itertuples", "frames.conversions:rows_from_host"),
             _attribute("dask.dataframe:Series.__iter__", "frames.conversions:rows_from_host"),
-            _code("dask.dataframe.io.csv:to_csv", "frames.conversions:write_by_pandas"),
-            _code("dask.dataframe.io.hdf:to_hdf", "frames.conversions:write_by_pandas"),
-            _code("dask.dataframe.io.sql:to_sql", "frames.conversions:write_by_pandas"),
+            _code("dask.dataframe.io.csv:to_csv", "frames.files.writers:write_by_pandas"),
+            _code("dask.dataframe.io.hdf:to_hdf", "frames.files.writers:write_by_pandas"),
+            _code("dask.dataframe.io.sql:to_sql", "frames.files.writers:write_by_pandas"),
         ),
         process="kernel",
         reason="From partitions of cuDF Dask creates a bag of None, no records, and no rows for Python; a Series of "
@@ -256,9 +256,9 @@ PATCHES = (
         "Parquet engine by dataframe",
         (
             _attribute(
-                "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine", "frames.conversions:choose_parquet_engine"
+                "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine", "frames.files.writers:choose_parquet_engine"
             ),
-            _code("dask.dataframe:to_parquet", "frames.conversions:write_parquet"),
+            _code("dask.dataframe:to_parquet", "frames.files.writers:write_parquet"),
         ),
         process="kernel",
         reason="to_parquet uses the engine of the current backend, cuDF, for a pandas dataframe too, and pyarrow for "
@@ -270,7 +270,7 @@ PATCHES = (
     ),
     Patch(
         "Parquet row numbers",
-        (Change("dask_cudf.io.parquet:CudfEngine", f"{_HERE}.frames.readers:pandas_index_engine", how="value"),),
+        (Change("dask_cudf.io.parquet:CudfEngine", f"{_HERE}.frames.files.readers:pandas_index_engine", how="value"),),
         process="kernel",
         reason="dask_cudf reads several small files as one partition, and numbers its rows consecutively across files; "
         "pandas numbers the rows of each file.",

@@ -17,8 +17,8 @@ from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.overlay.config_overlay import Overlay
 from jupyter_gpudask.patches import creation
 from jupyter_gpudask.patches.frames import conversions
+from jupyter_gpudask.patches.frames.files.parquet import with_categories
 from jupyter_gpudask.patches.frames.methods import categories
-from jupyter_gpudask.patches.frames.parquet import with_categories
 
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, with pandas 3.1
 

@@ -13,7 +13,7 @@ from jupyter_gpudask.inspection.arguments import CODE_FILE
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.patches.arrays import numeric
-from jupyter_gpudask.patches.frames.readers import read_as_pandas
+from jupyter_gpudask.patches.frames.files.readers import read_as_pandas
 from jupyter_gpudask.patches.interception import intercept
 from jupyter_gpudask.patches.table import FRAME_FUNCTIONS
 from jupyter_gpudask.switch.context import switched_to

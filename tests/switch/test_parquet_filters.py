@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from jupyter_gpudask.patches.frames.parquet import columns_of_filters, filtered
+from jupyter_gpudask.patches.frames.files.parquet import columns_of_filters, filtered
 
 DATA = pd.DataFrame(
     {

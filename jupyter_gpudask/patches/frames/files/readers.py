@@ -1,4 +1,4 @@
-"""Arguments of readers and writers that cuDF 26.10 ignores, or lacks, or handles otherwise than pandas.
+"""Arguments of readers that cuDF 26.10 ignores, or lacks, or handles otherwise than pandas.
 
 A reader that is called with one of them reads on the host. Arguments that change nothing in the result, such as
 ``engine="c"``, are left out instead, so that the file is read on the GPU.
@@ -62,44 +62,6 @@ def words_about(reader: str, options: Mapping[str, Any], frame: Any) -> str:
     if reader == "read_json" and is_of_lines and any(map(_is_name_of_date, frame.columns)):
         return "cuDF's read_json makes no times of columns such as 'date' and 'timestamp'"
     return ""
-
-
-def words_of_parquet_writer(frame: Any, options: Mapping[str, Any]) -> str:
-    """As `words_of_reader`, for ``to_parquet`` of a dataframe on GPUs.
-
-    Parameters
-    ----------
-    frame
-        The dataframe.
-    options
-        The other arguments, by name.
-    """
-    if options.get("compression", "snappy") != "snappy":
-        return "dask_cudf writes Parquet files with compression='snappy' only"
-    if options.get("custom_metadata"):
-        return "dask_cudf writes no custom_metadata"
-    if not (isinstance(options.get("schema", "infer"), str) and options.get("schema", "infer") == "infer"):
-        return "dask_cudf's to_parquet ignores schema"
-    unknown = sorted(set(options.get("kwargs", ())) - _OF_CUDF_WRITER)
-    if unknown:
-        return f"dask_cudf's to_parquet ignores {unknown[0]}"
-    return _words_of_categories(frame)
-
-
-def _words_of_categories(frame: Any) -> str:
-    meta = frame._meta  # noqa: SLF001
-    has_categories = any(str(dtype) == "category" for dtype in [*meta.dtypes, getattr(meta.index, "dtype", None)])
-    return "cuDF writes no categories to Parquet files" if has_categories else ""
-
-
-_OF_CUDF_WRITER = {
-    "int96_timestamps",
-    "max_page_size_bytes",
-    "max_page_size_rows",
-    "row_group_size_bytes",
-    "row_group_size_rows",
-    "statistics",
-}
 
 
 def _json(_path: Any, options: Mapping[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""Files that cuDF reads and writes otherwise than pandas, or not at all."""

@@ -1,0 +1,128 @@
+"""Files that are written of dataframes on GPUs: by pandas, where cuDF lacks the writer or ignores an argument."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dask.utils import typename
+
+from ....inspection.arguments import bind
+from ....inspection.placement import name_of, place_of, to_host
+from ....overlay.config_overlay import current_record
+from ...host_fallback import note_on_host, refuse_if_strict
+from .readers import ARROW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def choose_parquet_engine(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As Dask's function; selects pyarrow for a pandas dataframe and cuDF for one of cuDF, whatever the backend is."""
+    __tracebackhide__ = True
+    call = bind(original, args, kwargs).arguments
+    meta, engine = call.get("meta"), call.get("engine")
+    if meta is None:
+        return original(*args, **kwargs)
+    is_of_cudf = typename(type(meta)).startswith("cudf")
+    if engine is None and not is_of_cudf:
+        return "pyarrow"
+    return original(None, meta) if is_of_cudf and engine in ARROW else original(*args, **kwargs)
+
+
+_WORDS_OF_WRITERS = {
+    "to_csv": "cuDF writes nine digits of a number, and times in another format",
+    "to_hdf": "cuDF writes HDF files with pandas",
+    "to_sql": "cuDF lacks to_sql",
+}
+
+
+def write_by_pandas(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As a function that writes partitions: those of a dataframe on GPUs are written by pandas.
+
+    Raises
+    ------
+    NotOnGpuError
+        The dataframe is on GPUs, and the cell has ``--strict``.
+    """
+    __tracebackhide__ = True
+    name = original.__name__
+    return _write(original, args, kwargs, lambda _frame, _options: _WORDS_OF_WRITERS[name])
+
+
+def write_parquet(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``to_parquet``; a dataframe on GPUs is written by pandas and PyArrow if cuDF would ignore an argument.
+
+    Raises
+    ------
+    NotOnGpuError
+        It would, and the cell has ``--strict``.
+    """
+    __tracebackhide__ = True
+    record = current_record()
+    may_fall_back = record is not None and record.fallback == "host"
+    try:
+        return _write(original, args, kwargs, _words_of_parquet)
+    except ValueError as error:
+        # cuDF and pandas have several names for strings.
+        if not may_fall_back or not str(error).startswith("Appended dtypes differ"):
+            raise
+    return _write(original, args, kwargs, lambda *_: "the files have dtypes of pandas")
+
+
+def _write(
+    original: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    words_of: Callable[[Any, dict[str, Any]], str],
+) -> Any:
+    __tracebackhide__ = True
+    record = current_record()
+    call = bind(original, args, kwargs)
+    frame = call.arguments["df"]
+    is_watched = record is not None and record.watches and place_of(frame) == "gpu"
+    words = words_of(frame, call.arguments) if is_watched else ""
+    if not words:
+        return original(*args, **kwargs)
+    name = original.__name__
+    refuse_if_strict(name, name_of(frame), words)
+    note_on_host(name, words, frame.npartitions)
+    call.arguments["df"] = to_host(frame)
+    return original(*call.args, **call.kwargs)
+
+
+def _words_of_parquet(frame: Any, options: Mapping[str, Any]) -> str:
+    """Why cuDF's ``to_parquet`` would write something else than that of pandas; empty if it would not.
+
+    Parameters
+    ----------
+    frame
+        The dataframe on GPUs.
+    options
+        The other arguments, by name.
+    """
+    if options.get("compression", "snappy") != "snappy":
+        return "dask_cudf writes Parquet files with compression='snappy' only"
+    if options.get("custom_metadata"):
+        return "dask_cudf writes no custom_metadata"
+    if not (isinstance(options.get("schema", "infer"), str) and options.get("schema", "infer") == "infer"):
+        return "dask_cudf's to_parquet ignores schema"
+    unknown = sorted(set(options.get("kwargs", ())) - _OF_CUDF_WRITER)
+    if unknown:
+        return f"dask_cudf's to_parquet ignores {unknown[0]}"
+    return _words_of_categories(frame)
+
+
+def _words_of_categories(frame: Any) -> str:
+    meta = frame._meta  # noqa: SLF001
+    has_categories = any(str(dtype) == "category" for dtype in [*meta.dtypes, getattr(meta.index, "dtype", None)])
+    return "cuDF writes no categories to Parquet files" if has_categories else ""
+
+
+_OF_CUDF_WRITER = {
+    "int96_timestamps",
+    "max_page_size_bytes",
+    "max_page_size_rows",
+    "row_group_size_bytes",
+    "row_group_size_rows",
+    "statistics",
+}
