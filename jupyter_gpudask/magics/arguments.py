@@ -116,7 +116,7 @@ def parse_line(line: str) -> LineArguments:
 
 def _parse_command(line: str) -> LineArguments:
     """Parse the arguments of a command for the cluster."""
-    from ..protocol.cluster.options import start_options  # here, because it imports pydantic
+    from ..protocol.cluster.spec import start_options  # here, because it imports pydantic
 
     parser = _Parser("%gpudask")
     parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)

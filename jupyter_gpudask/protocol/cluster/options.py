@@ -1,13 +1,14 @@
-"""How the fields of `ClusterSpec` are typed as options of ``%gpudask start``; the fields declare them."""
+"""How a field of `ClusterSpec` is typed as an option of ``%gpudask start``."""
 
 from __future__ import annotations
 
 import types
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Literal, Union, get_args, get_origin
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pydantic.fields import FieldInfo
 
 
@@ -58,25 +59,10 @@ class StartOption(Option):
     is_repeatable: bool = False
 
 
-@cache
-def start_options() -> dict[str, StartOption]:
-    """The options of ``%gpudask start`` and ``restart``, by flag, in the order of the fields."""
-    from .spec import ClusterSpec
-
-    options = (_start_option(name, field) for name, field in ClusterSpec.model_fields.items())
+def options_of(fields: Mapping[str, FieldInfo]) -> dict[str, StartOption]:
+    """The options that these fields declare, by flag, in the order of the fields."""
+    options = (_start_option(name, field) for name, field in fields.items())
     return {option.flag: option for option in options}
-
-
-def flag_of(field: str) -> str:
-    """The option for a field of `ClusterSpec`, as it is typed: ``--spill-threshold`` for ``spill_threshold``."""
-    flags = {option.field: flag for flag, option in start_options().items()}
-    return flags.get(field, "--" + field.replace("_", "-"))
-
-
-def field_of(flag: str) -> str:
-    """The field of `ClusterSpec` for an option: the inverse of `flag_of`."""
-    option = start_options().get(flag)
-    return flag.lstrip("-").replace("-", "_") if option is None else option.field
 
 
 def _start_option(name: str, field: FieldInfo) -> StartOption:

@@ -8,6 +8,7 @@ and the messages of `SpecError` are derived from it.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -22,7 +23,7 @@ from pydantic import (
 
 from ...errors import OptionConflictError, SpecError
 from ...quantities import parse_amount, parse_gpus, parse_pairs, parse_range
-from .options import Option, flag_of, start_options
+from .options import Option, StartOption, options_of
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The engine sets these from `gpus`.
@@ -271,3 +272,21 @@ class ClusterSpec(BaseModel):
         field = cls.model_fields.get(name)
         allowed = f"one of the options {', '.join(sorted(start_options()))}" if field is None else field.description
         return SpecError(flag_of(name), options.get(name), allowed or "another value")
+
+
+@cache
+def start_options() -> dict[str, StartOption]:
+    """The options of ``%gpudask start`` and ``restart``, by flag, in the order of the fields."""
+    return options_of(ClusterSpec.model_fields)
+
+
+def flag_of(field: str) -> str:
+    """The option for a field of `ClusterSpec`, as it is typed: ``--spill-threshold`` for ``spill_threshold``."""
+    flags = {option.field: flag for flag, option in start_options().items()}
+    return flags.get(field, "--" + field.replace("_", "-"))
+
+
+def field_of(flag: str) -> str:
+    """The field of `ClusterSpec` for an option: the inverse of `flag_of`."""
+    option = start_options().get(flag)
+    return flag.lstrip("-").replace("-", "_") if option is None else option.field

@@ -23,7 +23,7 @@ from ...errors import (
     SpecError,
 )
 from ...protocol.api.rest import Problem
-from ...protocol.cluster.options import field_of
+from ...protocol.cluster.spec import field_of
 
 if TYPE_CHECKING:
     from ..clusters.manager import ClusterManager

@@ -18,9 +18,12 @@ from ...machine.leases.clusters_to_ask import clusters_to_ask
 from .cluster import Notice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ...machine.leases.waiting_line import Place, Waiting
+    from ..settings import ServerSettings
     from .cluster import KernelCluster
-    from .manager import ClusterManager
+    from .kernels import Kernels
 
 logger = logging.getLogger(__name__)
 
@@ -36,26 +39,37 @@ class HandOver:
 
     Parameters
     ----------
-    manager
-        The clusters; the settings `hand_over_after` and `hand_over_results` are those of its policy.
-    notice_seconds
-        How long a notice is shown before the cluster is closed.
+    clusters
+        The clusters of the server.
+    kernels
+        Its kernels: while a kernel is busy its cluster is not idle.
+    settings
+        The administrator's; these are `hand_over_after`, `hand_over_results` and `max_gpus`.
+    close
+        Closes a cluster with this error, in the background.
 
     Attributes
     ----------
     notice_seconds
-        The same.
+        How long a notice is shown before the cluster is closed.
     state_interval
         Seconds between two reports of a cluster's state that are needed; 0 if clusters are not handed over.
     """
 
-    def __init__(self, manager: ClusterManager, notice_seconds: float = NOTICE_SECONDS) -> None:
-        settings = manager.policy.settings
-        self._manager = manager
+    def __init__(
+        self,
+        clusters: Mapping[str, KernelCluster],
+        kernels: Kernels,
+        settings: ServerSettings,
+        close: Callable[[KernelCluster, GpusHandedOverError], None],
+    ) -> None:
+        self._clusters = clusters
+        self._kernels = kernels
+        self._close = close
         self._seconds: float = settings.hand_over_after
         self._gives_results: bool = settings.hand_over_results
         self._max_gpus: int | None = settings.max_gpus
-        self.notice_seconds = notice_seconds
+        self.notice_seconds = NOTICE_SECONDS
         self._places: dict[KernelCluster, Place] = {}
         self._last_used: WeakKeyDictionary[KernelCluster, float] = WeakKeyDictionary()
         self._task: asyncio.Task[None] | None = None
@@ -95,7 +109,7 @@ class HandOver:
                 self._problem = ""
 
     async def _check(self) -> None:
-        clusters = set(self._manager.clusters.values())
+        clusters = set(self._clusters.values())
         idle = {cluster for cluster in clusters if self._is_idle(cluster)}
         for cluster in set(self._places) - idle:
             self._leave(cluster)
@@ -129,19 +143,19 @@ class HandOver:
             cluster.notify_about_gpus(Notice(waiting.description, now + seconds, time.monotonic() + seconds))
         else:
             error = GpusHandedOverError(self._idle_seconds(cluster), waiting.description)
-            self._manager.spawn(self._manager.close_cluster(cluster, error))
+            self._close(cluster, error)
 
     def _is_idle(self, cluster: KernelCluster) -> bool:
         """Whether a cluster with GPUs has not been used for longer than the setting."""
         if cluster.status != "ready" or not self._gpus(cluster) or cluster.state is None:
             return False
         has_results = cluster.state.held > 0 and not self._gives_results
-        if has_results or self._manager.kernels.is_busy(cluster.kernel_id):
+        if has_results or self._kernels.is_busy(cluster.kernel_id):
             self._last_used[cluster] = time.monotonic()
         return self._idle_seconds(cluster) > self._seconds
 
     def _idle_seconds(self, cluster: KernelCluster) -> float:
-        last_cell = self._manager.kernels.last_cell(cluster.kernel_id)
+        last_cell = self._kernels.last_cell(cluster.kernel_id)
         return time.monotonic() - max(cluster.last_busy, last_cell, self._last_used.get(cluster, 0.0))
 
     def _gpus(self, cluster: KernelCluster) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ class ClusterManager:
         self._background = BackgroundTasks()
         self.standby = StandbySupervisor(kernels, policy.settings.standby)
         self._idle = IdleTimeout(policy.settings.idle_timeout, kernels)
-        self.hand_over = HandOver(self)
+        self.hand_over = HandOver(self.clusters, kernels, policy.settings, self.close_in_background)
         self._own_interval = min(filter(None, (self._idle.interval, self.hand_over.state_interval)), default=0.0)
         self._interval = self._own_interval
         self._observers: list[Callable[[KernelCluster], None]] = []
@@ -210,6 +210,10 @@ class ClusterManager:
         """Close this cluster, and not another one that its kernel has got meanwhile."""
         await self._closing(cluster, error)
 
+    def close_in_background(self, cluster: KernelCluster, error: GpuDaskError) -> None:
+        """Close this cluster with an error, without waiting for it."""
+        self.spawn(self.close_cluster(cluster, error))
+
     async def check_restart(self, kernel_id: str, options: Mapping[str, Any]) -> None:
         """Check whether the cluster of a kernel can be restarted with `options`, before it is closed.
 
@@ -341,7 +345,7 @@ class ClusterManager:
         if self.clusters.get(cluster.kernel_id) is not cluster:
             return
         if cluster.status == "ready" and (error := self._idle.check(cluster)) is not None:
-            self.spawn(self.close_cluster(cluster, error))
+            self.close_in_background(cluster, error)
 
 
 async def _ready(interpreter: Interpreter) -> Interpreter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from ...errors import ClusterLostError, ProtocolError
 from ...protocol import StateReport, parse_command
@@ -14,14 +14,28 @@ from ...protocol.messages.dispatch import answer
 from ..server_connection import connect_panel
 
 if TYPE_CHECKING:
-    from ...protocol import ClusterState
+    from ...protocol import ClusterState, Joined
     from ...protocol.cluster.limits import Action
     from ...protocol.messages.transport import MessageStream
-    from .cluster import JoinedCluster
 
 logger = logging.getLogger(__name__)
 
 _SCHEDULER = "supervisor"  # as the server calls the log of the process in which the scheduler runs
+
+
+class ReportedCluster(Protocol):
+    """What is reported of a cluster: its connection, its state, and the logs of its scheduler and workers."""
+
+    joined: Joined
+
+    async def state(self) -> ClusterState:
+        """Its current state."""
+
+    async def scheduler_log(self, lines: int) -> str:
+        """The last lines of the scheduler's log."""
+
+    async def worker_log(self, worker: str, lines: int) -> str:
+        """The last lines of the log of a worker."""
 
 
 class PanelReports:
@@ -33,7 +47,7 @@ class PanelReports:
         The cluster.
     """
 
-    def __init__(self, cluster: JoinedCluster) -> None:
+    def __init__(self, cluster: ReportedCluster) -> None:
         self._cluster = cluster
         self._stream: MessageStream
         self._watching: asyncio.Task[None] | None = None
@@ -53,7 +67,7 @@ class PanelReports:
                 await self.watch(0)
                 stream.close()
         except (OSError, ProtocolError) as error:
-            logger.warning("The panel does not show the cluster at %s: %s", self._cluster.ready.address, error)
+            logger.warning("The panel does not show the cluster at %s: %s", self._cluster.joined.address, error)
 
     async def state(self) -> ClusterState:
         """The current state."""
@@ -98,4 +112,4 @@ class PanelReports:
         self._refuse("keep")
 
     def _refuse(self, action: Action) -> NoReturn:
-        raise refusal(self._cluster.ready.address, action)
+        raise refusal(self._cluster.joined.address, action)

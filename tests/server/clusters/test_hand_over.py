@@ -70,7 +70,8 @@ def test_a_user_has_a_minute_to_answer():
 def test_an_idle_cluster_is_kept_if_its_user_answers_and_else_its_gpu_is_given_to_who_waits(monkeypatch, tmp_path):
     async def run(registry, environment):
         manager = ClusterManager(KernelsWithGpu(environment), policy_of(hand_over_after=0.5))
-        hand_over = manager.hand_over = HandOver(manager, notice_seconds=3600)
+        hand_over = manager.hand_over
+        hand_over.notice_seconds = 3600
         hand_over.start()
         try:
             cluster, _ = manager.create("a", ClusterSpec.parse({"gpus": 1, "engine": "cuda"}))
