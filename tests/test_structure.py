@@ -2,6 +2,7 @@
 
 import ast
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -108,8 +109,8 @@ def imports(path, *, at_import_only=False):
                 yield node.module
                 continue
             base = package[: len(package) - node.level + 1]
-            names = [node.module] if node.module else [alias.name for alias in node.names]
-            yield from (".".join(["", *base, name]) for name in names)
+            module = [*base, node.module] if node.module else base
+            yield from (".".join(["", *module, *name]) for name in ([], *([alias.name] for alias in node.names)))
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -119,6 +120,12 @@ def test_imports_run_one_way(path):
         if name.startswith("."):
             other = name.split(".")[1]
             assert other == part or other in ALLOWED[part] | COMMON, f"{part} imports {other}"
+
+
+def test_no_files_import_each_other_not_even_for_types():
+    modules = {".".join(["", *path.relative_to(ROOT).with_suffix("").parts]): path for path in files()}
+    sorter = TopologicalSorter({name: modules.keys() & set(imports(path)) for name, path in modules.items()})
+    sorter.prepare()  # raises CycleError with the files of a cycle
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
