@@ -22,22 +22,43 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
 class Check:
-    """A command, its limit in seconds, and whether it needs all GPUs and a machine on which nothing else runs."""
+    """A command.
+
+    Attributes
+    ----------
+    name
+        Of its output.
+    limit
+        In seconds; what takes longer is stopped.
+    command
+        The arguments for Python; ``{out}`` stands for the folder of the results.
+    alone
+        Whether it needs all GPUs and a machine on which nothing else runs.
+    folder
+        In which it runs.
+    variables
+        Of its environment.
+    """
 
     name: str
     limit: int
     command: str
     alone: bool = False
     folder: str = "."
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def speed(name: str, limit: int, rows: str) -> Check:
@@ -50,6 +71,12 @@ def tests(name: str, limit: int, arguments: str, *, alone: bool) -> Check:
     return Check(name, limit, f"-m pytest -q --color=no -m gpu {arguments}", alone, "tests")
 
 
+def tests_with_gpus(name: str, limit: int, arguments: str) -> Check:
+    """Tests whose clusters are on the CPU elsewhere, with clusters on GPUs."""
+    command = f"-m pytest -q --color=no {arguments}"
+    return Check(name, limit, command, alone=True, folder="tests", variables={"GPUDASK_TEST_ENGINE": "cuda"})
+
+
 ALONE = (
     Check(
         "submission",
@@ -60,6 +87,11 @@ ALONE = (
     tests("test_doctor", 90, "test_gpu.py -k doctor", alone=True),
     tests("test_gpu", 400, "test_gpu.py -k 'not doctor'", alone=True),
     tests("test_on_gpus", 320, "server/test_on_gpus.py", alone=True),
+    tests_with_gpus("test_process_exits", 200, "server/test_process_exits.py"),
+    tests_with_gpus(
+        "test_server", 590, "server --ignore server/test_process_exits.py --numprocesses 4 --dist loadfile"
+    ),
+    Check("record_stream", 180, "benchmarks/record_stream.py --out {out}/record_stream.json", alone=True),
     Check(
         "transports", 120, "benchmarks/transports.py --engine cuda --rounds 1 --out {out}/transports.json", alone=True
     ),
@@ -94,6 +126,11 @@ SIDE_BY_SIDE = (
         "benchmarks/random_programs.py --processes 4 --seconds 240 --rows {out}/random_programs.jsonl "
         "--out {out}/random_programs.json --table {out}/random_programs.md",
     ),
+    Check(
+        "scikit_learn",
+        300,
+        "benchmarks/notebooks.py --only scikit-learn --to {out} --out {out}/scikit_learn.json",
+    ),
     Check("cells", 300, "benchmarks/cells.py --out {out}/cells.json"),
     Check("profiling_cost", 240, "benchmarks/profiling_cost.py --engine cuda --out {out}/profiling_cost.json"),
     Check("fallback_cost", 240, "benchmarks/fallback_cost.py --engine cuda --out {out}/fallback_cost.json"),
@@ -117,7 +154,7 @@ def visible_gpus() -> list[str]:
 
 def run(check: Check, gpus: list[str], out: Path) -> str:
     """Run it on these GPUs, and say how it ended and after how long. What outlives its limit is killed."""
-    variables = os.environ | {"CUDA_VISIBLE_DEVICES": ",".join(gpus), "PYTHONUNBUFFERED": "1"}
+    variables = os.environ | check.variables | {"CUDA_VISIBLE_DEVICES": ",".join(gpus), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, *shlex.split(check.command.format(out=out))]
     began = time.monotonic()
     with (out / f"{check.name}.log").open("wb") as log:
