@@ -372,7 +372,7 @@ def test_a_status_in_a_notebook_is_updated_until_the_cluster_is_closed(kernel):
     over = kernel.ok("%gpudask stop\ntime.sleep(1.5)")
     *_, ended = over.displayed[-1].splitlines()
     assert ended > taken, "the last state has its own time"
-    assert re.search(r"</table><div>Tasks: \d running, 0 waiting\.</div>$", over.html[-1])
+    assert re.search(r"</table><div[^>]*>Tasks: \d running, 0 waiting\.</div>$", over.html[-1])
     assert f"{ended}</caption>" in over.html[-1]
     assert kernel.ok("sorted(shown._repr_mimebundle_())").value == "['text/html', 'text/plain']"
 
