@@ -16,7 +16,7 @@ from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.overlay.config_overlay import Overlay
 from jupyter_gpudask.patches import creation
-from jupyter_gpudask.patches.frames import conversions
+from jupyter_gpudask.patches.frames.files import writers
 from jupyter_gpudask.patches.frames.files.parquet import with_categories
 from jupyter_gpudask.patches.frames.methods import categories
 
@@ -206,21 +206,21 @@ def to_host(frame):
 
 
 def test_text_is_written_by_pandas(cell, monkeypatch, tmp_path):
-    monkeypatch.setattr(conversions, "to_host", to_host)
+    monkeypatch.setattr(writers, "to_host", to_host)
     data = pd.DataFrame({"x": [1 / 3, 2.0], "when": pd.to_datetime(["2024-01-01", "2024-01-02"])})
     frame = on_gpu(data)
     monkeypatch.setattr(Frame, "to_csv", lambda *_, **__: pytest.fail("written by cuDF"))
     cell()
     before = fallback_log.blocks.copy()
-    conversions.write_by_pandas(dd.to_csv, frame, str(tmp_path / "*.csv"), index=False)
+    writers.write_by_pandas(dd.to_csv, frame, str(tmp_path / "*.csv"), index=False)
     assert pd.concat(map(pd.read_csv, sorted(tmp_path.glob("*.csv")))).x.tolist() == data.x.tolist()
     monkeypatch.setattr(Frame, "to_sql", lambda *_, **__: pytest.fail("written by cuDF"))
-    conversions.write_by_pandas(dd.to_sql, frame, "table_of_x", f"sqlite:///{tmp_path / 'data.db'}")
+    writers.write_by_pandas(dd.to_sql, frame, "table_of_x", f"sqlite:///{tmp_path / 'data.db'}")
     assert sqlite3.connect(tmp_path / "data.db").execute("select count(*) from table_of_x").fetchall() == [(2,)]
     assert [place.operation for place in fallback_log.blocks_since(before)] == ["to_csv", "to_sql"]
     cell("strict")
     with pytest.raises(NotOnGpuError, match="to_csv"):
-        conversions.write_by_pandas(dd.to_csv, frame, str(tmp_path / "*.csv"))
+        writers.write_by_pandas(dd.to_csv, frame, str(tmp_path / "*.csv"))
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_text_is_written_by_pandas(cell, monkeypatch, tmp_path):
     ids=str,
 )
 def test_parquet_files_are_written_by_pandas_if_cudf_would_ignore_an_option(cell, monkeypatch, options, words):
-    monkeypatch.setattr(conversions, "to_host", to_host)
+    monkeypatch.setattr(writers, "to_host", to_host)
     frame = on_gpu(pd.DataFrame({"x": [1, 2], "k": pd.Categorical(["a", "b"]) if words else ["a", "b"]}))
 
     def to_parquet(df, *_, **__):
@@ -247,14 +247,14 @@ def test_parquet_files_are_written_by_pandas_if_cudf_would_ignore_an_option(cell
     to_parquet.__signature__ = inspect.signature(dd.to_parquet)
     cell()
     before = fallback_log.blocks.copy()
-    written = conversions.write_parquet(to_parquet, frame, "path", **options)
+    written = writers.write_parquet(to_parquet, frame, "path", **options)
     noted = [(place.operation, words in place.words) for place in fallback_log.blocks_since(before)]
     assert noted == ([("to_parquet", True)] if words else [])
     assert (written is frame) == (not words)
 
 
 def test_a_dataframe_is_appended_by_pandas_if_the_files_have_its_dtypes(cell, monkeypatch):
-    monkeypatch.setattr(conversions, "to_host", to_host)
+    monkeypatch.setattr(writers, "to_host", to_host)
     frame = on_gpu(pd.DataFrame({"x": [1, 2]}))
 
     def to_parquet(df, *_, **__):
@@ -264,10 +264,10 @@ def test_a_dataframe_is_appended_by_pandas_if_the_files_have_its_dtypes(cell, mo
 
     to_parquet.__signature__ = inspect.signature(dd.to_parquet)
     cell()
-    assert conversions.write_parquet(to_parquet, frame, "path", append=True).compute().x.tolist() == [1, 2]
+    assert writers.write_parquet(to_parquet, frame, "path", append=True).compute().x.tolist() == [1, 2]
     cell("error")
     with pytest.raises(ValueError, match="Appended dtypes"):
-        conversions.write_parquet(to_parquet, frame, "path", append=True)
+        writers.write_parquet(to_parquet, frame, "path", append=True)
 
 
 def test_the_engine_is_that_of_the_dataframe(cell):
@@ -276,10 +276,10 @@ def test_the_engine_is_that_of_the_dataframe(cell):
 
     cell()
     for engine in (None, "pyarrow", "auto"):
-        assert conversions.choose_parquet_engine(choose, engine=engine, meta=Frame()) == "of cuDF"
-    assert conversions.choose_parquet_engine(choose, engine=None, meta=pd.DataFrame()) == "pyarrow"
-    assert conversions.choose_parquet_engine(choose, engine="other", meta=Frame()) == "other"
-    assert conversions.choose_parquet_engine(choose, "pyarrow") == "pyarrow"
+        assert writers.choose_parquet_engine(choose, engine=engine, meta=Frame()) == "of cuDF"
+    assert writers.choose_parquet_engine(choose, engine=None, meta=pd.DataFrame()) == "pyarrow"
+    assert writers.choose_parquet_engine(choose, engine="other", meta=Frame()) == "other"
+    assert writers.choose_parquet_engine(choose, "pyarrow") == "pyarrow"
 
 
 def test_metadata_for_a_reader_of_the_host_are_those_of_pandas(cell):

@@ -223,9 +223,9 @@ class CatAsPandas(Cat):
     """``.str.cat`` of all texts, without the missing ones; cuDF has a separator for them, too."""
 
     @staticmethod
-    def reduction_chunk(partition: Any, *args: Any, **kwargs: Any) -> Any:
+    def reduction_chunk(ser: Any, *args: Any, **kwargs: Any) -> Any:
         """The texts of one partition."""
-        texts = partition.dropna() if kwargs.get("na_rep") is None else partition
+        texts = ser.dropna() if kwargs.get("na_rep") is None else ser
         return Cat.reduction_chunk(texts, *args, **kwargs) if len(texts) else ""
 
 
