@@ -54,7 +54,7 @@ shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "jupyter_gpudask")
 print(NoClusterError().address)
 print(shell.run_cell("%gpudask scale 2", silent=True).error_in_exec)
-print(shell.run_cell("%gpudask start --gpu 2", silent=True).error_in_exec)
+print(shell.run_cell("%gpudask start --gpu=2", silent=True).error_in_exec)
 print(*MixedBackendsError("x", "y", movable=True)._render_traceback_()[-1:])
 """
 
@@ -87,7 +87,7 @@ def test_the_last_line_of_an_error_in_a_notebook_is_the_address_of_its_sentence(
         *(no_cluster or [""]),
         "This kernel has no cluster. Type: %gpudask start",
         *no_cluster,
-        "Unrecognized arguments: --gpu 2. Did you mean --gpus? Type %gpudask? for help.",
+        "Unrecognized arguments: --gpu=2. Did you mean --gpus? Type %gpudask? for help.",
         *unknown,
     ]
     assert (printed[-1:] == mixed) == bool(page)

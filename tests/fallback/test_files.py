@@ -2,6 +2,7 @@
 
 import inspect
 import sqlite3
+from contextlib import closing
 from types import SimpleNamespace
 
 import dask
@@ -216,7 +217,8 @@ def test_text_is_written_by_pandas(cell, monkeypatch, tmp_path):
     assert pd.concat(map(pd.read_csv, sorted(tmp_path.glob("*.csv")))).x.tolist() == data.x.tolist()
     monkeypatch.setattr(Frame, "to_sql", lambda *_, **__: pytest.fail("written by cuDF"))
     writers.write_by_pandas(dd.to_sql, frame, "table_of_x", f"sqlite:///{tmp_path / 'data.db'}")
-    assert sqlite3.connect(tmp_path / "data.db").execute("select count(*) from table_of_x").fetchall() == [(2,)]
+    with closing(sqlite3.connect(tmp_path / "data.db")) as database:
+        assert database.execute("select count(*) from table_of_x").fetchall() == [(2,)]
     assert [place.operation for place in fallback_log.blocks_since(before)] == ["to_csv", "to_sql"]
     cell("strict")
     with pytest.raises(NotOnGpuError, match="to_csv"):
