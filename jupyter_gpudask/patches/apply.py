@@ -1,4 +1,4 @@
-"""Applies and undoes the rows of the table of patches in this process."""
+"""Apply and undo the patches of the table in this process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Dataframes of pandas whose partitions the workers move to the GPU.
+"""Pandas dataframes whose partitions the workers move to the GPU.
 
-dask_cudf 26.10 has an expression of its own for the move. Dask then does not see that the partitions are those of a
+dask_cudf 26.10 has a separate expression for the move. Dask then does not know that the partitions come from a
 dataframe in the kernel: ``df.head(npartitions=99)`` fails, and a graph has one more task for each partition.
 """
 
