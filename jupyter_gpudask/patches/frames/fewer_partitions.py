@@ -1,9 +1,9 @@
-"""Distinct values and their counts, on GPUs, in fewer partitions if the result becomes one partition anyway.
+"""Distinct values and their counts, on GPUs, in fewer partitions where nobody sees the partitions.
 
 For ``value_counts``, ``drop_duplicates`` and ``unique`` Dask shuffles the results of all partitions into as many
 partitions, which takes a GPU many times as long as to compute them: each small table costs as much as a large one. If
 the result becomes one partition anyway, as in ``compute()``, or is reduced to one, as in ``nunique()``, an output
-partition here combines eight input partitions, as many as a step of Dask's tree reductions does. Up to eight input
+partition here combines eight input partitions, as many as a step of Dask's trees of reductions does. Up to eight input
 partitions are not shuffled at all.
 """
 

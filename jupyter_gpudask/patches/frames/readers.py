@@ -1,6 +1,6 @@
-"""Arguments of readers and writers that cuDF 26.10 ignores, lacks, or handles differently from pandas.
+"""Arguments of readers and writers that cuDF 26.10 ignores, or lacks, or handles otherwise than pandas.
 
-A reader that is called with such an argument reads on the host. Arguments that do not change the result, such as
+A reader that is called with one of them reads on the host. Arguments that change nothing in the result, such as
 ``engine="c"``, are left out instead, so that the file is read on the GPU.
 """
 
