@@ -21,7 +21,7 @@ _MISSING = object()
 
 
 class Patches:
-    """The patches that are applied in this process.
+    """The patches that are active in this process.
 
     Parameters
     ----------

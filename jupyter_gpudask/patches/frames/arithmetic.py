@@ -30,7 +30,7 @@ OPERATORS_OF_NUMPY = {
 
 
 class Arithmetic:
-    """An operation whose operands are converted first to the numbers with which pandas computes.
+    """An operation whose operands are first converted to the dtypes with which pandas computes.
 
     Parameters
     ----------

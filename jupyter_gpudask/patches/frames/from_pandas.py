@@ -26,7 +26,7 @@ def partition_to_cudf(partition: Any) -> Any:
 
 
 class FromPandasToCudf(FromPandas):
-    """As Dask's expression; each partition is moved to the GPU by the task that has it."""
+    """Dask's expression for a pandas dataframe; the task of each partition moves it to the GPU."""
 
     @property
     def _meta(self) -> Any:
