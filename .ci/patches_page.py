@@ -16,17 +16,18 @@ MOST = 6
 HEAD = """\
 # Patches of other libraries
 
-jupyter_gpudask changes functions of Dask, dask_cudf, cuDF and the standard library at run time (monkeypatches) where
-they offer no other way. Each change is a row of one table, `jupyter_gpudask/patches/table.py`, and nothing else in the
-package assigns to an attribute of a module or a class of another library. This page is generated from that table. What
-else differs from plain Dask is [below](#changes-that-are-not-patches).
+If Dask, dask_cudf, cuDF or the standard library offer no other way, jupyter_gpudask patches their functions at run
+time (monkeypatches). Each patch is a row of one table, `jupyter_gpudask/patches/table.py`. Nothing else in the
+package assigns to an attribute of a module or a class of another library. This page is generated from that table.
+Other differences from plain Dask are [below](#changes-that-are-not-patches).
 
-- The patches of the kernel are applied by the first `%%gpudask` cell, or by `jupyter_gpudask.gpu()`, and undone by
-  `%unload_ext jupyter_gpudask`. Cells for the CPU apply only those marked "CPU too". The patches of the supervisor and
-  of the workers last as long as the process.
-- Before anything is changed, the versions of the libraries and the parameters of each function are checked. If a
-  patch does not fit, none is applied, and the cell fails with a [`PatchError`](errors.md#patcherror) that names it.
-- A patch that corrects a fault of certain versions ("needed with") is skipped with other versions.
+- The first `%%gpudask` cell, or `jupyter_gpudask.gpu()`, applies the patches of the kernel.
+  `%unload_ext jupyter_gpudask` removes them. Cells for the CPU apply only the patches marked "CPU too". The patches of
+  the supervisor and of the workers last as long as the process.
+- Before anything is patched, the versions of the libraries and the parameters of each function are checked. If a
+  patch does not fit, none is applied, and the cell fails with a [`PatchError`](errors.md#patcherror) that names the
+  patch.
+- A patch that fixes a bug of certain versions ("needed with") is skipped with other versions.
 - `%gpudask doctor` lists the patches.
 
 """

@@ -1,4 +1,4 @@
-"""The row of an error on the page of errors; error_anchors.json has the texts of the rows, without their values."""
+"""Find the row of an error on the page of errors; error_anchors.json has the texts of the rows, without values."""
 
 from __future__ import annotations
 

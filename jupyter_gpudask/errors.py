@@ -78,7 +78,7 @@ class GpuUnavailableError(GpuDaskError):
 
 
 class GpuPackagesMissingError(GpuDaskError):
-    """There is a GPU, but the packages that use it are missing; the message has the command that installs them."""
+    """There is a GPU, but the GPU packages are missing; the message has the command that installs them."""
 
     def __init__(self, missing: Sequence[str], extra: str) -> None:
         self.missing = tuple(missing)
@@ -91,11 +91,11 @@ class GpuPackagesMissingError(GpuDaskError):
 
 
 class GpuHeldError(GpuDaskError):
-    """Another cluster of this user holds the requested GPUs; the message names the notebooks."""
+    """Another cluster holds the requested GPUs; the message names its notebook, or its user."""
 
 
 class ClusterIdleError(GpuDaskError):
-    """The server closed a cluster that was idle longer than the administrator allows."""
+    """The server closed a cluster that was idle for longer than the administrator allows."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
@@ -120,7 +120,7 @@ class LimitError(GpuDaskError):
 
 
 class ScaleError(GpuDaskError):
-    """`scale` cannot close workers, because what they hold is not on the others; they stay."""
+    """`scale` cannot close workers, because their results or actors are not on other workers; they stay."""
 
     @classmethod
     def cannot_move(cls, workers: int) -> Self:
@@ -201,7 +201,7 @@ class ConnectError(GpuDaskError):
 
 
 class NotOwnedError(GpuDaskError):
-    """The command needs a cluster that this kernel has started, and it is connected to one of somebody else.
+    """The command needs a cluster that this kernel has started, and somebody else started this one.
 
     Parameters
     ----------
@@ -308,7 +308,7 @@ class NotOnGpuError(CodeError):
 
 
 class PatchError(GpuDaskError):
-    """A change of another library does not fit the version that is installed; nothing was changed."""
+    """A patch of another library does not fit the installed version; nothing was changed."""
 
     def __init__(self, patch: str, installed: str, why: str, wanted: Iterable[str], *, in_cell: bool) -> None:
         self.patch = patch

@@ -9,7 +9,7 @@ from distributed import Client
 
 
 class CountingClient(Client):
-    """A `distributed.Client`; it gets the counts from the events that the scheduler logs for each client.
+    """A `distributed.Client` that gets the counts from the events that the scheduler logs for each client.
 
     Attributes
     ----------

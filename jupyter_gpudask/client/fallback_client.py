@@ -1,4 +1,4 @@
-"""A Dask client whose graphs fall back to the host where CuPy or cuDF lack an operation."""
+"""A Dask client whose graphs run operations on the host that CuPy or cuDF lack."""
 
 from __future__ import annotations
 

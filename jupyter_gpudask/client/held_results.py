@@ -1,4 +1,4 @@
-"""Which variables hold results on the workers."""
+"""Find the variables of the kernel that hold results on the workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Dask client of a cluster that somebody else started: connect, ask, and leave it as it was."""
+"""The Dask client of a cluster that somebody else started: connect, query, and disconnect without changing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Dask client of a kernel, with short errors for lost results."""
+"""The Dask client of a kernel: counters of cells, and short errors for lost results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ reconnecting: ContextVar[KernelClient | None] = ContextVar("reconnecting", defau
 
 
 class KernelClient(OptimizingClient):
-    """A client that raises one sentence about what happened to lost results.
+    """The Dask client of a kernel; if results are lost, it raises one sentence that says why.
 
     Attributes
     ----------

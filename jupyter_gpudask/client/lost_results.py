@@ -1,4 +1,4 @@
-"""Explain the loss of results with the names of the user's variables."""
+"""Explain which of the user's variables need lost results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run functions in the workers of a client with a time limit, among them the reading of the metrics of a cell."""
+"""Run functions in the workers of a client, with a time limit; for example, read the metrics of a cell."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Serialization of what is in device memory for another worker on the same machine, by page-locked shared memory.
+"""Serialization of device memory for another worker on the same machine, through page-locked shared memory.
 
-A family of serializers of Dask, which uses the functions that CuPy, cuDF and others have registered for UCX. The device
-memory of an object is copied to a segment, whose reference travels in the object's header. What is small, or has no
-room, is left to the next family: Dask's own, through the socket.
+A family of Dask serializers, which uses the functions that CuPy, cuDF and others have registered for UCX. It copies the
+device memory of an object to a segment, and puts a reference to the segment into the object's header. Small objects,
+and objects for which there is no room, are left to Dask's own family, which uses the socket.
 
 Only workers take part: a scheduler must not have a CUDA context.
 """
@@ -137,7 +137,7 @@ register_serialization_family(FAMILY, dumps, loads)
 
 
 class _Transfer:
-    """The segments of this process, and the thread that releases those of others when they were copied."""
+    """The segments of this process, and the thread that releases segments of other processes after they were copied."""
 
     def __init__(self, device: Device) -> None:
         self.device = device

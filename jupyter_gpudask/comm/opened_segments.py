@@ -1,4 +1,4 @@
-"""The segments of other processes, which this process empties."""
+"""Shared memory segments of other processes, from which this process reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OpenedSegments:
-    """Segments of other processes, which stay mapped until others take their place."""
+    """Segments of other processes, which stay mapped until other segments replace them."""
 
     def __init__(self, device: Device, limit: int = LIMIT) -> None:
         self._device = device

@@ -1,7 +1,7 @@
-"""Page-locked memory that processes of one user share: one of them fills a segment, another empties it.
+"""Page-locked shared memory of one user's processes: one process writes a segment, another one reads it.
 
-A GPU copies between its memory and page-locked memory some twenty times as fast as the way through a socket and the
-pageable memory at both of its ends: 55 instead of 1 to 3 GB/s on an H200.
+A GPU copies between its memory and page-locked memory some twenty times as fast as through a socket with pageable
+memory at both ends: 55 instead of 1 to 3 GB/s on an H200.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UNIT = 2**20
 
 
 class Device(Protocol):
-    """What copies between device memory and the memory of this process, in the order of CUDA's default stream."""
+    """Copies between device memory and the memory of this process, in the order of CUDA's default stream."""
 
     def pin(self, address: int, size: int) -> None:
         """Page-lock host memory."""

@@ -1,7 +1,7 @@
 """Dask's communication over Unix sockets, ``unix://DIRECTORY:NUMBER``: for one user on one machine, without TLS.
 
-Only the user of a process can enter the directory of its sockets (mode 0700), and both ends ask the kernel for the user
-at the other end, so that encryption would add nothing; it would cost most of the throughput. Dask finds this module by
+Only the user of a process can enter the directory of its sockets (mode 0700), and both ends ask Linux for the user at
+the other end. Encryption would therefore add nothing, and would cost most of the throughput. Dask finds this module by
 the entry point ``distributed.comm.backends`` of the package.
 """
 
@@ -44,7 +44,7 @@ _SHARED_MEMORY = "gpudask-shared-memory"
 
 
 class UnixComm(TCP):
-    """A connection. Between workers, what is in device memory travels by shared memory: see `device_memory`."""
+    """A connection. Workers send device memory through shared memory: see `device_memory`."""
 
     def __init__(self, stream: IOStream, local_addr: str, peer_addr: str, deserialize: bool = True) -> None:  # noqa: FBT002 - Dask's
         super(TCP, self).__init__(deserialize=deserialize)  # not TCP's, which sets options that only TCP has

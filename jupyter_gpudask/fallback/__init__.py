@@ -1,4 +1,4 @@
-"""Operations that CuPy or cuDF lack, computed on the host, block by block.
+"""Fallback to the host: operations that CuPy or cuDF lack are computed on the host, block by block.
 
-Runs in the kernel, which puts them into graphs and keeps the log, and in workers.
+Runs in the kernel, which adds the fallback to graphs and keeps the log, and in workers.
 """

@@ -1,4 +1,4 @@
-"""A function that runs on the host if the GPU library lacks what it needs."""
+"""Call a function of blocks on the GPU, and on the host if the GPU library lacks something."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_PLACES = 10_000
 
 
 class Lacking:
-    """Which functions of this process have run on the host, and what the GPU library said that they lack.
+    """The functions of this process that have run on the host, with the error of the GPU library.
 
     The key is the name of a collection and of a function. There is none for metadata.
 

@@ -1,4 +1,4 @@
-"""What has run on the host in place of a GPU: reported by the worker that ran it, and kept in the kernel."""
+"""The log of fallbacks: workers report the operations that they ran on the host, and the kernel keeps them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Fallback:
 
 
 class Place(NamedTuple):
-    """What the blocks of an operation have in common; `line` is 0 if it is not known."""
+    """The common properties of the blocks of one operation; `line` is 0 if it is not known."""
 
     operation: str
     line: int
@@ -51,7 +51,7 @@ class Place(NamedTuple):
 
 
 class FallbackLog:
-    """What has run on the host in this process and, in the kernel, in its workers.
+    """The operations that ran on the host in this process and, in the kernel, in its workers.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which errors mean that a GPU library lacks something that NumPy or pandas has.
+"""Recognize errors which mean that a GPU library lacks something that NumPy or pandas has.
 
 The patterns were collected from the docstring examples of Dask that fail on an H200
 (benchmarks/results/2026-11-21-docstring-examples-h200.json).
@@ -70,7 +70,7 @@ _LENGTH = 200
 
 
 class DifferentResultError(NotImplementedError):
-    """A function of this package knows that cuDF's result for its partition is not that of pandas."""
+    """Raised by a function of this package if cuDF's result for its partition differs from pandas."""
 
 
 def words_of_lack(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Whether a task calls a function of an installed package, or one that the user has written."""
+"""Decide whether a task calls a function of an installed package or one of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of SciPy and their twins in ``cupyx.scipy``, which keep the data on the GPU."""
+"""Functions of SciPy and their counterparts in ``cupyx.scipy``, which keep the data on the GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGES = ("scipy.ndimage", "scipy.signal", "scipy.fft", "scipy.special")
 
 
 class Twins:
-    """A function of SciPy, for data on the host, and its twin, for data on the GPU."""
+    """A function of SciPy, for data on the host, and its counterpart in CuPy, for data on the GPU."""
 
     def __init__(self, function: Callable[..., Any], twin: Callable[..., Any]) -> None:
         self.function = function

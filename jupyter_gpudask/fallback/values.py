@@ -1,4 +1,4 @@
-"""The arguments and results of functions of blocks: what they have, copies of them, and moves between GPU and host."""
+"""Arguments and results of functions of blocks: inspect them, copy them, and move them between GPU and host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CuPy, cuDF and RMM in a process: their preparation, their examination, and their unused memory.
+"""Prepare CuPy, cuDF and RMM in a process, check them, and release their unused memory.
 
-Runs in the kernel, which also sends functions of it to workers.
+Runs in the kernel, which also sends some of its functions to workers.
 """

@@ -1,4 +1,4 @@
-"""Examines the GPU libraries of a process: their versions, and whether they compute."""
+"""Check the GPU libraries of a process: their versions, and whether they compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Releases the unused device memory of the GPU libraries in a process."""
+"""Release the unused device memory of the GPU libraries in a process."""
 
 from __future__ import annotations
 

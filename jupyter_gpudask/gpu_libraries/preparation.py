@@ -1,4 +1,4 @@
-"""Prepares the GPU libraries of a process to read the results of workers."""
+"""Prepare the GPU libraries of a process to read the results of workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of tasks as one task each: what each of them gives, only the next one needs."""
+"""Fuse chains of tasks: a task whose result only the next task needs becomes one task with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other names for results: without the aliases in a graph, each task is seen with all that need it."""
+"""Remove the aliases in a graph, so that each task is directly connected to all tasks that need its result."""
 
 from __future__ import annotations
 

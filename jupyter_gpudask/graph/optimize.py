@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ArrayOptimizer:
-    """Takes the place of `dask.array.optimization.optimize` for one computation.
+    """Replaces `dask.array.optimization.optimize` for one computation.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class ArrayOptimizer:
 
 
 class WithOptimizer:
-    """An expression as a client submits it, with an optimizer of its own for arrays.
+    """An expression as a client submits it, with its own optimizer for arrays.
 
     Dask's optimizer is replaced where the graph is made, which is not in the kernel: to make the expressions anew takes
     the kernel longer than to send them.

@@ -1,4 +1,4 @@
-"""Several tasks of a graph as one: a function that runs them one after the other, depth first."""
+"""Run several tasks of a graph as one task, one after the other, depth first."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Blocks that are cheaper to create twice than to keep: random numbers and constants that several tasks need.
+"""Create random numbers and constants again in each task that needs them, because that is cheaper than keeping them.
 
-A block that several tasks need is a task of its own, and keeps them from being fused: in ``x + x.T`` each block of
-``x``. A task costs the scheduler and a worker milliseconds; a block of random numbers takes less, and is the same each
-time, because its seed is part of its task.
+A block that several tasks need is a separate task and prevents these tasks from being fused, such as each block of
+``x`` in ``x + x.T``. A task costs the scheduler and a worker milliseconds. Creating a block of random numbers again
+takes less time, and gives the same numbers, because the seed is part of the task.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _is_cheap(task: Any, most_elements: int) -> bool:
 
 
 class _Block:
-    """What a task computes from nothing.
+    """A block that a task creates without inputs.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
-"""Slices before arithmetic: ``(x + 1)[::2]`` is ``x[::2] + 1``, which adds half as many numbers.
+"""Take slices before arithmetic: ``(x + 1)[::2]`` becomes ``x[::2] + 1``, which adds half as many numbers.
 
-Only inside one task, where nobody needs the numbers that are left out. What is computed from a slice is contiguous in
-memory, and CuPy 14 reduces that up to a hundred times as fast as every second number of a block; a slice that nothing
-is computed from is copied for that reason.
+This is done only inside one task, if nothing else needs the numbers that are left out. The result of arithmetic on a
+slice is contiguous in memory, and CuPy 14 reduces contiguous memory up to a hundred times as fast as every second
+number of a block. For that reason, a slice without arithmetic is copied.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Fewer, taller QR decompositions where only singular values are wanted.
+"""Stack blocks for fewer, taller QR decompositions if only singular values are needed.
 
-CuPy decomposes one block of 100,000 rows in the time of two of 20,000. R of a stack of blocks has other signs than the
-R that Dask computes of them, but the same singular values, whatever else is stacked below. Neighbouring blocks are
-therefore stacked where nothing but singular values is computed from R, and where they are created from nothing, such as
-random numbers: no block has to be moved to another worker for that, and the memory that a stack takes is known.
+CuPy decomposes one block of 100,000 rows in the time of two blocks of 20,000 rows. R of a stack of blocks can have
+other signs than the R that Dask computes from them, but has the same singular values, whatever else is stacked below.
+Neighbouring blocks are therefore stacked if only singular values are computed from R, and if the blocks are created
+without inputs, such as random numbers. Then no block has to be moved to another worker, and the size of a stack is
+known.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Fewer, larger tasks: each subtree of a reduction becomes one task.
+"""Fuse each subtree of a reduction into one task, for fewer, larger tasks.
 
-A task costs the scheduler and a worker some milliseconds, whatever it does. The leaves of a reduction whose results
-meet only in its next steps run one after the other in one task, depth first, so that a thread holds the data of one
-leaf at a time. The tree of the reduction stays the same, and so does each number.
+A task costs the scheduler and a worker some milliseconds, whatever it does. The leaves of a reduction whose results are
+only combined in its next steps run one after the other in one task, depth first. A thread therefore holds the data of
+one leaf at a time. The tree of the reduction stays the same, and so does each number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TASKS_PER_THREAD = 4
 
 
 class ClusterSize(NamedTuple):
-    """What the size of a task depends on.
+    """The size of the cluster, which limits the size of a task.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ def fuse_subtrees(
 
 @dataclass(slots=True)
 class _Subtree:
-    """A task and those that it takes in.
+    """A task and the tasks that are fused into it.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
-"""Parts of decompositions that no task needs are not computed: Q beside R, and singular vectors beside values.
+"""Do not compute unused parts of decompositions: Q of QR, and the singular vectors of an SVD.
 
-R is the same without Q, bit for bit. Singular values without vectors come from another method of the same precision, so
-their last digit may differ.
+R is the same without Q, bit for bit. Singular values without vectors are computed with another method of the same
+precision, so their last digit may differ.
 """
 
 from __future__ import annotations

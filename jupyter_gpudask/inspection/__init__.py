@@ -1,4 +1,4 @@
-"""On which device a collection is, which code called Dask, and which library raised an error.
+"""Find the device of a collection, the user's code that called Dask, and the library that raised an error.
 
 Runs in the kernel; functions of `placement` also run in workers.
 """

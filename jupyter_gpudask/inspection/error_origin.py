@@ -1,4 +1,4 @@
-"""Which GPU library raised an error that NumPy or pandas might not raise."""
+"""Find the GPU library that raised an error, because NumPy or pandas might not raise it."""
 
 from __future__ import annotations
 

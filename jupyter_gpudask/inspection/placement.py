@@ -1,4 +1,4 @@
-"""On which device a collection is, and how it is moved."""
+"""Find the device of a collection, and move it."""
 
 from __future__ import annotations
 

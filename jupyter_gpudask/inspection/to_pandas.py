@@ -1,6 +1,6 @@
-"""Dataframes of cuDF as those of pandas, with lists where pandas has lists.
+"""Convert cuDF dataframes to pandas, with lists where pandas has lists.
 
-cuDF's ``to_pandas`` makes NumPy arrays of the lists of ``s.str.split()``, which the methods of ``.str`` refuse.
+cuDF's ``to_pandas`` converts the lists of ``s.str.split()`` to NumPy arrays, which the methods of ``.str`` refuse.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The energy that GPUs have used, from the counter of NVML."""
+"""The energy used by GPUs, from NVML's counter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environment variables that differ from kernel to kernel, and that no import of a supervisor or a worker reads."""
+"""Environment variables that differ between kernels, and that imports of a supervisor or a worker do not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes end with their parent: a supervisor with the process that started it, and workers with the supervisor."""
+"""End processes with their parent: a supervisor with the process that started it, workers with the supervisor."""
 
 from __future__ import annotations
 

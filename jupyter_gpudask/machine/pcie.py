@@ -1,7 +1,7 @@
-"""The traffic of GPUs over PCIe, where the driver has no counter of it that is long enough.
+"""Measure the PCIe traffic of GPUs whose driver has no suitable counter for it.
 
-GPUs since Hopper count it for GPU Performance Monitoring (GPM): the average between two samples, each of which takes a
-few tenths of a millisecond. On others NVML measures for 20 ms in each direction.
+GPUs since Hopper measure it with GPU Performance Monitoring (GPM), as the average between two samples. A sample takes a
+few tenths of a millisecond. On other GPUs, NVML measures for 20 ms in each direction.
 Source: NVIDIA Management Library API reference, "GPM Functions" and nvmlDeviceGetPcieThroughput.
 """
 
@@ -27,7 +27,7 @@ _THROUGHPUT_UNIT = 1000
 
 
 class PcieMeter:
-    """Measures the traffic over PCIe again and again. It blocks, and is not thread-safe."""
+    """Measures PCIe traffic repeatedly. It blocks, and is not thread-safe."""
 
     def __init__(self) -> None:
         self._samples: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Parse what is typed after ``%gpudask`` and ``%%gpudask``; `ClusterSpec` validates the values of cluster options."""
+"""Parse the arguments of ``%gpudask`` and ``%%gpudask``; `ClusterSpec` validates the values of cluster options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the magics get the kernel's cluster: the running one, or a new one whose start they show."""
+"""Get the kernel's cluster for the magics: the running one, or a new one whose start is shown."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ COMMANDS = {
         "[--release NAMES]",
         "has the bytes as `total`, by worker as `workers`, and by variable as `variables`",
     ),
-    "keep": Command("keep the GPUs of the idle cluster, which somebody waits for"),
+    "keep": Command("keep the GPUs of an idle cluster, although somebody waits for them"),
     "free": Command(
         "release device memory that is held but not used", value="has the released bytes as `freed`, by GPU"
     ),
@@ -97,7 +97,7 @@ COMMANDS = {
         "has the texts as `logs`, by name",
     ),
     "on": Command("run every following cell that uses Dask as if %%gpudask stood above it", "[OPTIONS]"),
-    "off": Command("end that"),
+    "off": Command("undo %gpudask on"),
     "fallbacks": Command(
         "show what has run on the CPU in this kernel because CuPy or cuDF lack it",
         value="has the rows as `fallbacks`",
@@ -108,7 +108,7 @@ COMMANDS = {
         "[ADDRESS] [--security FILE] | --scheduler-file FILE",
         _AS_START,
     ),
-    "disconnect": Command("leave that cluster as it was"),
+    "disconnect": Command("disconnect from that cluster, which stays as it was"),
 }
 """The commands of ``%gpudask``."""
 

@@ -1,4 +1,4 @@
-"""The lists of commands and options in ``%gpudask?`` and ``%%gpudask?``, made from where they are declared."""
+"""The lists of commands and options in ``%gpudask?`` and ``%%gpudask?``, generated from their declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections of Dask's configuration in which a setting can differ from one cell to another.
+"""Override settings of Dask's configuration for one cell.
 
 Dask keeps its configuration in one dictionary for the whole process. In the sections ``array`` and ``dataframe`` the
 entry ``backend`` is looked up in the running cell first. Other threads, cells and callbacks, and code that runs after

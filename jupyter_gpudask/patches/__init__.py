@@ -1,1 +1,1 @@
-"""Every change that this package makes to the code of others. Runs in the kernel; parts of it in workers."""
+"""All patches of other libraries. Runs in the kernel; parts of it in workers."""

@@ -1,4 +1,4 @@
-"""Applies and undoes the rows of the table of patches in this process."""
+"""Apply and undo the patches of the table in this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MISSING = object()
 
 
 class Patches:
-    """The patches that are applied in this process.
+    """The patches that are active in this process.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def infer_metadata(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
 
 
 class _Refusing(HostFallback):
-    """Keeps its refusal, which Dask replaces by an error of its own."""
+    """Keeps its refusal, which Dask would replace with its own error."""
 
     refusal: NotOnGpuError | None = None
 

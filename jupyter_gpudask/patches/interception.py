@@ -1,4 +1,4 @@
-"""Replaces the code of functions, so that calls through any name pass through a wrapper."""
+"""Replace the code of functions, so that calls through any name go through a wrapper."""
 
 from __future__ import annotations
 

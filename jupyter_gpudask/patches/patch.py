@@ -24,7 +24,7 @@ How = Literal["attribute", "code", "value", "call"]
 
 @dataclass(frozen=True)
 class Change:
-    """One target of a row. Modules are imported only when they are needed.
+    """One function or attribute that a patch replaces. Modules are imported only when they are needed.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Patch:
-    """One row.
+    """One row of the table of patches.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Refuses results that do not fit on the kernel's GPU before they are moved there."""
+"""Refuse results that do not fit on the kernel's GPU before they are moved there."""
 
 from __future__ import annotations
 

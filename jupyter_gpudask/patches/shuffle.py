@@ -1,4 +1,4 @@
-"""Shuffles and rechunks of data on GPUs: by tasks, and with the rows of a dataframe in order.
+"""Shuffle and rechunk data on GPUs by tasks, and keep the order of rows.
 
 In Dask's peer-to-peer shuffle the scheduler, which has no GPU, unpickles a cuDF dataframe, and workers write parts of
 arrays to files. dask-cuda also shuffles dataframes by tasks.

@@ -147,7 +147,8 @@ PATCHES = (
             Change("dask.config:refresh", "jupyter_gpudask.overlay.config_overlay:refresh", how="code"),
         ),
         process="kernel",
-        reason="dask.config.set is process-wide: other threads see it, and overlapping exits leave it set.",
+        reason="dask.config.set is process-wide: other threads see its changes, and with overlapping exits the "
+        "settings stay changed.",
         upstream="https://github.com/dask/dask/issues/2410",
         test="switch/test_switch.py::test_two_at_the_same_time_do_not_see_each_other",
         requires=_DASK,
@@ -182,8 +183,9 @@ PATCHES = (
             ),
         ),
         process="kernel",
-        reason="In Dask, da.arange(n) has the same name on NumPy and CuPy, so they share a key, and a cluster returns "
-        "one for the other. Dask's CuPy backend also sets array.backend for the whole process while it creates one.",
+        reason="In Dask, da.arange(n) has the same name on NumPy and CuPy. Both therefore share a key, and a cluster "
+        "returns one for the other. Dask's CuPy backend also sets array.backend for the whole process while it creates "
+        "an array.",
         upstream="To file with Dask: 'CuPy and NumPy versions of da.arange have one key': da.arange(10).name is the "
         "same under both backends, and with the one persisted, computing the other returns its data.",
         test="switch/test_arrays.py::test_each_backend_gives_its_own_data_when_the_other_is_persisted",
@@ -206,7 +208,7 @@ PATCHES = (
         process="kernel",
         reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState accepts only numbers where NumPy "
         "accepts arrays. Dask's choice and permutation use the current configuration instead of the generator's own "
-        "backend, and da.random.seed seeds only the generator of the current backend.",
+        "backend. da.random.seed seeds only the generator of the current backend.",
         upstream="https://github.com/cupy/cupy/issues/4557; to file with Dask: "
         "'da.random.seed should seed all backends': a seed "
         "that is set under NumPy has no effect on da.random.random under array.backend=cupy.",
@@ -223,7 +225,7 @@ PATCHES = (
         ),
         process="kernel",
         reason="The metadata of to_datetime has one row, and cuDF refuses to assign it as a column of an empty "
-        "dataframe. The text of an expression compares its metadata with None, which fails for cuDF.",
+        "dataframe. The repr of an expression compares its metadata with None, which fails for cuDF.",
         upstream="To file with Dask: 'dd.to_datetime should have empty metadata', and 'repr(ddf.x.map({})) fails with "
         "cuDF': only metadata of pandas is left out.",
         test="switch/test_frames_as_pandas.py::test_parts_of_a_time_become_columns",
@@ -243,9 +245,8 @@ PATCHES = (
             _code("dask.dataframe.io.sql:to_sql", "frames.files.writers:write_by_pandas"),
         ),
         process="kernel",
-        reason="From partitions of cuDF Dask creates a bag of None, no records, and no rows for Python; a Series of "
-        "cuDF has no iterator. cuDF's to_csv "
-        "writes nine digits of a number, and it has no to_sql.",
+        reason="For cuDF partitions, Dask creates a bag of None, no records, and no rows in iterrows. A cuDF Series "
+        "cannot be iterated. cuDF's to_csv writes nine digits of a number, and cuDF has no to_sql.",
         upstream="To file with dask-cudf: 'to_bag and to_records return None': "
         "dask_cudf.from_cudf(df, 2).to_bag().compute() is [None, None]. "
         "https://github.com/NVIDIA/cudf/issues/6418",
@@ -261,8 +262,9 @@ PATCHES = (
             _code("dask.dataframe:to_parquet", "frames.files.writers:write_parquet"),
         ),
         process="kernel",
-        reason="to_parquet uses the engine of the current backend, cuDF, for a pandas dataframe too, and pyarrow for "
-        "one of cuDF if the user names it. dask_cudf ignores compression, schema and custom_metadata.",
+        reason="to_parquet uses cuDF, the engine of the current backend, even for a pandas dataframe. It uses pyarrow "
+        "for a cuDF dataframe if the user names that engine. dask_cudf ignores compression, schema and "
+        "custom_metadata.",
         upstream="To file with Dask: 'to_parquet should choose its engine by the dataframe': under "
         "dataframe.backend=cudf, to_parquet of a pandas dataframe fails.",
         test="switch/test_frames.py::test_a_pandas_frame_is_written_as_pandas_writes_it",
@@ -291,9 +293,9 @@ PATCHES = (
             _attribute("dask.dataframe.dask_expr._expr:Expr.idxmax", "frames.idxmin:idxmax"),
         ),
         process="kernel",
-        reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day. For metadata of "
-        "cuDF, Dask does not list the columns of a slice: df.loc[df.x > 1, :] has only x. cuDF has neither idxmin nor "
-        "idxmax.",
+        reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day. For cuDF "
+        "metadata, Dask does not list the columns of a slice: df.loc[df.x > 1, :] has only x. cuDF has neither idxmin "
+        "nor idxmax.",
         upstream="https://github.com/NVIDIA/cudf/pull/22736, https://github.com/NVIDIA/cudf/issues/9602",
         test="switch/test_frames_as_pandas.py::test_times_are_located_by_texts",
         requires=_DASK,
@@ -307,8 +309,8 @@ PATCHES = (
             _attribute("dask_cudf._expr.groupby:SeriesGroupBy.aggregate", "frames.groupby:aggregate_series"),
         ),
         process="kernel",
-        reason="dask_cudf accepts only column names as group keys: df.groupby(df.x > 1) fails. It has no names of "
-        "results, as in agg(total=('x', 'sum')).",
+        reason="dask_cudf accepts only column names as group keys: df.groupby(df.x > 1) fails. It does not support "
+        "named aggregation, as in agg(total=('x', 'sum')).",
         upstream="https://github.com/NVIDIA/cudf/issues/9020",
         test="switch/test_frames_as_pandas.py::test_groups_are_made_by_what_is_computed_of_columns",
         requires=_ALL_OF_RAPIDS,
@@ -323,9 +325,9 @@ PATCHES = (
             Change(f"{_SHUFFLE}:shuffle_group_2", f"{_HERE}.shuffle:groups_of_last_stage", how="value"),
         ),
         process="kernel",
-        reason="In the peer-to-peer shuffle the scheduler unpickles cuDF metadata, which creates a CUDA context, and "
-        "the workers write blocks to files. When cuDF splits a dataframe, it changes the order of the rows, so that "
-        "drop_duplicates keeps other rows than the first ones.",
+        reason="In the peer-to-peer shuffle, the scheduler unpickles cuDF metadata, which creates a CUDA context, and "
+        "the workers write blocks to files. When cuDF splits a dataframe, it changes the order of the rows, so "
+        "drop_duplicates does not keep the first rows.",
         upstream="https://github.com/NVIDIA/cudf/pull/15469. To file with cuDF: 'group_split_dispatch should keep the "
         "order of rows, as for pandas'.",
         test="switch/test_arrays.py::test_blocks_on_gpus_are_rechunked_by_tasks_and_others_as_dask_chooses",
@@ -342,7 +344,7 @@ PATCHES = (
         ),
         process="kernel",
         reason="Dask dispatches ones, zeros, empty, full, arange, random numbers and four readers to a backend, and no "
-        "other creation function; cuDF's readers lack options of pandas'.",
+        "other creation function. cuDF's readers lack some options of pandas.",
         upstream="https://github.com/dask/dask/pull/9914",
         test="switch/test_arrays.py::test_an_array_is_cupy_in_meta_in_blocks_and_in_the_result",
         requires=_DASK,
@@ -358,8 +360,8 @@ PATCHES = (
             *(_code(f"dask.array:{name}", "arrays.operand_placement:of_one_array") for name in ("frexp", "modf")),
         ),
         process="kernel",
-        reason="x + np.ones(3) creates a NumPy array inside Dask, which CuPy refuses to add to x. Dask infers metadata "
-        "from plain data before it makes an array of it, so that da.sum(np.ones(3)) has that of NumPy.",
+        reason="x + np.ones(3) creates a NumPy array inside Dask, and CuPy refuses to add it to x. Dask infers "
+        "metadata from plain data before it creates an array from the data, so da.sum(np.ones(3)) has NumPy metadata.",
         upstream="https://github.com/dask/dask/pull/9914",
         test="switch/test_operand_placement.py::test_beside_a_collection_of_the_cell_it_is_on_the_gpu",
         requires=_DASK,
@@ -376,8 +378,8 @@ PATCHES = (
             _code("dask._collections:new_collection", "host_fallback:build_frame"),
         ),
         process="kernel",
-        reason="Where CuPy or cuDF lack a function, Dask fails. With GpuDask.fallback = 'host' the function gets host "
-        "copies of the blocks, for metadata too.",
+        reason="If CuPy or cuDF lack a function, Dask fails. With GpuDask.fallback = 'host', the function gets host "
+        "copies of the blocks, also to infer metadata.",
         upstream="To file with Dask: 'a hook around the functions of tasks, and around the inference of metadata'.",
         test="fallback/test_host_fallback.py::test_what_cupy_lacks_is_computed_on_the_host",
         requires=_DASK,
@@ -409,7 +411,8 @@ PATCHES = (
             ),
         ),
         process="kernel",
-        reason="df.corr(min_periods=3) fails before there is an expression that could be moved to the host.",
+        reason="Methods such as df.corr(min_periods=3) fail before there is an expression that could be moved to the "
+        "host.",
         upstream="To file with cuDF: each of them; the error says what is lacking.",
         test="fallback/test_expressions_on_host.py::test_a_method_that_cudf_lacks_runs_on_the_host",
         requires=_ALL_OF_RAPIDS,
@@ -424,7 +427,7 @@ PATCHES = (
         ),
         process="kernel",
         reason="Dask sets NumPy metadata for arrays whose metadata it cannot infer (a histogram, an FFT, x[x > 0]), "
-        "whatever they are computed from.",
+        "even if they are computed from CuPy arrays.",
         upstream="To file with Dask: 'meta of da.histogram and boolean indexing should follow the input': "
         "type((x[x > 0])._meta) is numpy.ndarray for x of CuPy.",
         test="switch/test_arrays.py::test_no_function_of_cupy_that_reads_beyond_an_empty_array_is_given_one",
@@ -446,12 +449,12 @@ PATCHES = (
             _attribute("dask.array:Array.__setitem__", "arrays.assignment:assign"),
         ),
         process="kernel",
-        reason="For quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers; with "
-        "infinities, quantiles of other rows are NaN, and nanmedian returns 9e307. It rounds a quotient "
-        "before the floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN, and its "
-        "nanargmax and nanargmin return -1 for a block of NaN. It has no structured arrays, which da.unique "
-        "needs for counts, and da.insert creates a NumPy array. x[da.asarray([7])] = 0 changes elements of "
-        "other blocks, and x[0] = np.ma.masked loses the mask.",
+        reason="In quantiles, CuPy reads past the end of empty blocks, and sorts NaN after all numbers. With "
+        "infinities, quantiles of other rows are NaN, and nanmedian returns 9e307. CuPy rounds a quotient before the "
+        "floor: 1.0 // 0.1 is 10, and 9 in NumPy. Its angle and sinc are wrong for NaN, and its nanargmax and "
+        "nanargmin return -1 for a block of NaN. CuPy has no structured arrays, which da.unique needs for counts. "
+        "da.insert creates a NumPy array. x[da.asarray([7])] = 0 changes elements of other blocks, and x[0] = "
+        "np.ma.masked loses the mask.",
         upstream="https://github.com/cupy/cupy/issues/9110",
         test="switch/test_all_chunks.py::test_quotients_and_remainders_are_those_of_numpy",
         requires=_DASK,
@@ -468,11 +471,12 @@ PATCHES = (
             ),
         ),
         process="kernel",
-        reason="cuDF's comparisons have missing values for NaN, its groups are in the order of a hash table, and its "
-        "text and time methods have other dtypes. It rounds the quotient of x // y first, which cannot be corrected "
-        "cheaply, so that there is a warning. Dask gives each partition of a dataframe on GPUs the length of the "
-        "dataframe, once that was asked for, and filters a condition by itself if that is a conversion: "
-        "df[df.x.astype(bool)], and on GPUs each condition that ran on the host.",
+        reason="cuDF's comparisons return missing values for NaN, its groups are in the order of a hash table, and its "
+        "text and time methods return other dtypes. It rounds the quotient of x // y first; this cannot be corrected "
+        "cheaply, so there is a warning. Once the length of a dataframe on GPUs was computed, Dask returns this length "
+        "for each of its partitions, too. If the condition of a filter is a conversion, Dask filters the condition "
+        "instead of the dataframe: df[df.x.astype(bool)] returns df.x.astype(bool). On GPUs it does so for each "
+        "condition that ran on the host.",
         upstream="To file with cuDF: '1.0 // 0.1 is 10, and 9 in pandas'. The rest is so without its option "
         "mode.pandas_compatible. To file with Dask: 'len((df + 1).partitions[0]) is len(df), after len(df)', and "
         "'df[df.x.astype(bool)] is df.x.astype(bool)'.",
@@ -499,7 +503,7 @@ PATCHES = (
         ),
         process="kernel",
         reason="An operation on a NumPy and a CuPy collection fails only when it is computed, in a task, with an error "
-        "that names neither.",
+        "that names neither of them.",
         upstream="https://github.com/dask/dask/issues/4462",
         test="switch/test_operand_placement.py::"
         "test_two_places_in_one_operation_are_refused_by_name_of_the_parameter_too",
@@ -516,8 +520,8 @@ PATCHES = (
             _attribute("dask.dataframe:DataFrame.apply", "user_functions:apply_with_cudf_meta"),
         ),
         process="kernel",
-        reason="A function for NumPy may return a NumPy array for a CuPy block, or metadata of NumPy may be given for "
-        "CuPy blocks; then the blocks do not match the metadata, and the next operation fails.",
+        reason="A function for NumPy may return a NumPy array for a CuPy block, or the user may give NumPy metadata "
+        "for CuPy blocks. The blocks then do not match the metadata, and the next operation fails.",
         upstream="To file with Dask: 'map_blocks should check or convert what a function returns against meta'.",
         test="switch/test_user_functions.py::test_blocks_are_where_the_metadata_says",
         requires=_DASK,
@@ -531,10 +535,10 @@ PATCHES = (
             _attribute("dask.dataframe.dask_expr:FrameBase.__array__", "numpy_conversion:to_numpy"),
         ),
         process="kernel",
-        reason="A Client receives the graph of a computation, not its collections. Whether a result fits in the memory "
-        "of the kernel's GPU, and the conversion of results to the host, must be decided before the graph is built. "
-        "The other changes are in the client class KernelClient. np.asarray(x) computes x, and CuPy and cuDF refuse to "
-        "convert the result; each block is converted on its worker.",
+        reason="A Client receives the graph of a computation, not its collections. Two decisions must be made before "
+        "the graph is built: whether a result fits in the memory of the kernel's GPU, and the conversion of results to "
+        "the host. The other changes are in the client class KernelClient. np.asarray(x) computes x, and CuPy and cuDF "
+        "refuse to convert the result; the patch converts each block on its worker.",
         upstream="To file with Dask: 'let a Client see the collections of dask.compute, as it does those of "
         "dask.persist'; https://github.com/dask/dask/issues/5714.",
         test="switch/test_computing.py::test_what_does_not_fit_is_refused_with_its_size_and_nothing_of_it_stays",
@@ -548,8 +552,9 @@ PATCHES = (
             _code("dask.array:from_array", "arrays.storing:read_hdf5"),
         ),
         process="kernel",
-        reason="da.store(x, target) sends copies of the target to the workers: into a NumPy array, or a Zarr array in "
-        "memory, nothing is stored, without an error. An open HDF5 file cannot be sent at all, to read or to write.",
+        reason="da.store(x, target) sends copies of the target to the workers. Into a NumPy array, or a Zarr array in "
+        "memory, it therefore stores nothing, without an error. An open HDF5 file cannot be sent at all, neither to "
+        "read nor to write.",
         upstream="To file with Dask: 'da.store into a NumPy array stores nothing with a distributed cluster': "
         "target = np.zeros(3); da.ones(3).store(target) leaves zeros.",
         test="switch/test_storing.py::test_targets_in_memory_get_the_values",
@@ -563,8 +568,8 @@ PATCHES = (
             for method in CLIENT_METHODS
         ),
         process="kernel",
-        reason="A notebook that begins with client = Client() has a cluster of its own, and results on it that the "
-        "collections of a cell, which compute on the kernel's cluster, cannot use.",
+        reason="A notebook that begins with client = Client() has its own local cluster. The collections of a cell "
+        "compute on the kernel's cluster, and cannot use results on the local cluster.",
         upstream="To file with distributed: 'use futures of a client of another cluster': with two clusters, a "
         "collection that one has persisted cannot be computed on the other.",
         test="switch/test_default_client.py::test_a_client_of_a_local_cluster_computes_on_the_cluster_of_the_cell",

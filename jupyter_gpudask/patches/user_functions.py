@@ -1,4 +1,4 @@
-"""Functions that users and libraries pass to ``map_blocks`` and ``map_partitions``: results match their metadata.
+"""Make the results of functions passed to ``map_blocks`` and ``map_partitions`` match their metadata.
 
 A function may return a NumPy array for a CuPy block, as XGBoost's ``predict`` does; or the user may pass pandas
 objects as ``meta`` to request results on the host. Each result is moved to the device of the collection's metadata.

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 @dataclass
 class Operation:
-    """What the tasks of one operation did, summed over all threads of all workers.
+    """The times, blocks and bytes of one operation, summed over all threads of all workers.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Operation:
 
 @dataclass
 class WorkerUse:
-    """How much a worker computed.
+    """How busy a worker was.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class WorkerUse:
 
 @dataclass
 class SchedulerRecord:
-    """What the scheduler knows: the times that workers report with each finished task.
+    """The record of the scheduler: the times that workers report with each finished task.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class SchedulerRecord:
 
 @dataclass
 class WorkerRecord:
-    """What a worker knows: the steps of the tasks that it ran, of which several may be fused into one task.
+    """The record of a worker: the steps of the tasks that it ran; several steps may be fused into one task.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Names of operations: the part of a task's key that says what the user called."""
+"""Names of operations, from the keys of tasks."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class WorkerProfilingPlugin(WorkerPlugin):
 
 
 class _TaskSteps:
-    """A task that runs once, and what its steps did."""
+    """One run of a task, with the measurements of its steps."""
 
     def __init__(self, task: Any, clock: GpuClock | None) -> None:
         self.name = operation_of(task.key)

@@ -1,4 +1,4 @@
-"""What processes send to each other: the models, as pydantic classes, and the transport. Runs in every process."""
+"""Messages between processes: their models, as pydantic classes, and their transport. Runs in every process."""
 
 from .cluster.cluster_class import ClassProfile, ClusterClass
 from .cluster.missing_workers import JobState, LostHost

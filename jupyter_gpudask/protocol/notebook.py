@@ -1,4 +1,4 @@
-"""The mark of this package's outputs in notebook files."""
+"""The metadata key that marks this package's outputs in notebook files."""
 
 from __future__ import annotations
 

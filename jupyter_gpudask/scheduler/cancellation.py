@@ -1,4 +1,4 @@
-"""Cancel tasks and stop those that run: their workers interrupt them, and are restarted if that fails."""
+"""Cancel tasks and stop running ones: their workers interrupt them, and are restarted if that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The finished results that clients hold on the workers: how large they are, and how they are released."""
+"""The finished results that clients hold on the workers: measure their size, and release them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the client of a kernel adds to a scheduler that somebody else started, and removes when it leaves."""
+"""The plugins that a kernel adds to a scheduler that somebody else started, and removes when it disconnects."""
 
 from __future__ import annotations
 

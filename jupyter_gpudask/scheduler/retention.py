@@ -1,4 +1,4 @@
-"""Limits on what the scheduler keeps of finished computations; without them it grows with each one."""
+"""Limit the data that the scheduler keeps of finished computations; without a limit it grows with each one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of one worker, from what the scheduler knows of it."""
+"""The state of one worker, from the scheduler's data."""
 
 from __future__ import annotations
 

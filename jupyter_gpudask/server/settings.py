@@ -48,8 +48,9 @@ class ServerSettings(LoggingConfigurable):
     lease_directory = Unicode(
         "",
         help="""A directory in which the clusters of all users of this machine hold their GPUs, writable for all and
-        sticky, on a local file system: `install -d -m 1777 /run/gpudask-leases`. By default a user's own clusters are
-        kept off each other's GPUs. Kernels get it as the environment variable `JUPYTER_GPUDASK_LEASE_DIRECTORY`.""",
+        sticky, on a local file system: `install -d -m 1777 /run/gpudask-leases`. Without it, leases only
+        keep each user's own clusters on separate GPUs. Kernels get the directory as the environment variable
+        `JUPYTER_GPUDASK_LEASE_DIRECTORY`.""",
     ).tag(config=True)
     allow_ucx = Bool(
         default_value=True,
@@ -58,9 +59,9 @@ class ServerSettings(LoggingConfigurable):
     ).tag(config=True)
     standby = Bool(
         default_value=False,
-        help="""Whether to keep one supervisor process ready for the next cluster, with its imports and those of the
-        workers done. It uses no GPU. It serves kernels with the interpreter and the environment of the kernel that was
-        started last.""",
+        help="""Whether to keep one supervisor process ready for the next cluster, which has already done its imports
+        and those of the workers. It uses no GPU. It serves kernels with the interpreter and the environment of the
+        kernel that was started last.""",
     ).tag(config=True)
     max_clusters = Int(
         None,
@@ -84,13 +85,13 @@ class ServerSettings(LoggingConfigurable):
     hand_over_after = Float(
         0.0,
         min=0.0,
-        help="""Seconds without work after which a cluster gives its GPUs to a start that waits for them in line: its
+        help="""Seconds without work after which a cluster hands its GPUs over to a start that waits in the queue: its
         user gets a notice, and the cluster is closed if nobody answers it within 60 seconds; 0 disables this.""",
     ).tag(config=True)
     hand_over_results = Bool(
         default_value=False,
-        help="""Whether a cluster counts as idle for `hand_over_after` although variables of its notebook hold results
-        on the GPUs.""",
+        help="""Whether a cluster counts as idle for `hand_over_after` even if variables of its notebook hold results on
+        the GPUs.""",
     ).tag(config=True)
     price_per_gpu_hour = Float(
         0.0,

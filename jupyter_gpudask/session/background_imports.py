@@ -19,7 +19,7 @@ _POLL_INTERVAL = 0.1
 
 
 class BackgroundImports:
-    """Imports Dask and, for GPUs, CuPy and cuDF, which takes seconds that the first cell would have to wait.
+    """Imports Dask and, for GPUs, CuPy and cuDF early, so that the first cell does not wait for these imports.
 
     The kernel runs no user code meanwhile, so no import meets another one that is half done.
 

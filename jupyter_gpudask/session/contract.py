@@ -1,4 +1,4 @@
-"""What a kernel needs of a cluster, whatever has started it."""
+"""The interface through which a kernel uses a cluster, whoever started it."""
 
 from __future__ import annotations
 

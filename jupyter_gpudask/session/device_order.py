@@ -1,4 +1,4 @@
-"""Which GPU the kernel itself uses: CuPy and cuDF use device 0, which is the first in ``CUDA_VISIBLE_DEVICES``."""
+"""Choose the GPU of the kernel itself: CuPy and cuDF use device 0, the first in ``CUDA_VISIBLE_DEVICES``."""
 
 from __future__ import annotations
 

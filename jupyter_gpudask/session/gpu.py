@@ -1,4 +1,4 @@
-"""`jupyter_gpudask.gpu`: what ``%%gpudask`` does, as a context manager and decorator for scripts."""
+"""`jupyter_gpudask.gpu`: the switch of ``%%gpudask`` as a context manager and decorator for scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bring up a `RunningCluster`: start a cluster or attach to one, import the libraries meanwhile, connect a client."""
+"""Create a `RunningCluster`: start a cluster or attach to one, import libraries meanwhile, connect a client."""
 
 from __future__ import annotations
 

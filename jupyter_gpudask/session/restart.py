@@ -1,4 +1,4 @@
-"""The options of a cluster that takes the place of the running one."""
+"""The options of the cluster that replaces the running one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Imported by the fork server when it starts: imports what workers need, and finds out whether it can be forked.
+"""The start of the fork server: import the modules that workers need, and check whether it can be forked safely.
 
-The fork server of `multiprocessing` runs nothing of others but imports, so importing this module does work, in the
-process that `ForkServer.start` starts and in no other one.
+The fork server of `multiprocessing` can only import modules of others. Importing this module therefore does work, but
+only in the process that `ForkServer.start` starts.
 """
 
 from __future__ import annotations

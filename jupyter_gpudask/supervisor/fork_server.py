@@ -1,8 +1,8 @@
-"""A process that imports what workers need at the same time as the supervisor, and from which workers are forked.
+"""The fork server: a process that imports the modules of workers once, and from which workers are forked.
 
-It is the fork server of `multiprocessing`, which Dask uses with ``distributed.worker.multiprocessing-method:
-forkserver``, and this package by default for workers with GPUs. Otherwise each worker imports the same again, after the
-supervisor has done so.
+This is the fork server of `multiprocessing`. Dask uses it with ``distributed.worker.multiprocessing-method:
+forkserver``, and this package uses it by default for workers with GPUs. Without it, each worker imports the same
+modules again, after the supervisor has imported them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a supervisor prepares before its first command: the fork server of workers, with ``--standby`` also imports."""
+"""Preparation of a supervisor before its first command: the fork server, and with ``--standby`` imports."""
 
 from __future__ import annotations
 

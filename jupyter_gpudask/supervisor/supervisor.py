@@ -1,4 +1,4 @@
-"""The life of a supervisor: it starts one Dask cluster, carries out the commands of its parent, and closes it."""
+"""The supervisor: it starts one Dask cluster, executes the commands of its parent, and closes the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the cluster's client Dask's default client for one cell."""
+"""Make the cluster's client Dask's default client for one cell."""
 
 from __future__ import annotations
 

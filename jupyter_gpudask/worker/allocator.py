@@ -1,4 +1,4 @@
-"""The device memory allocator of a worker: RMM, which CuPy and cuDF share, its statistics, and its unused memory."""
+"""The device memory allocator of a worker: RMM, shared by CuPy and cuDF; its statistics and unused memory."""
 
 from __future__ import annotations
 

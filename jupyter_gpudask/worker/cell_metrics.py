@@ -1,4 +1,4 @@
-"""What a cell shows of a worker: the peak of its device memory, and the energy that its GPU has used."""
+"""Metrics of a worker for one cell: the peak of its device memory, and the energy used by its GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LATE = 0.1
 
 
 class CellMetricsPlugin(WorkerPlugin):
-    """Handles the message `BEGIN_CELL`, with which the counters begin.
+    """Starts the counters of a cell when the message `BEGIN_CELL` arrives.
 
     Attributes
     ----------

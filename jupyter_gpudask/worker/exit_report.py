@@ -1,4 +1,4 @@
-"""Reports to the scheduler how worker processes end. Runs in the nanny of each worker."""
+"""Report to the scheduler how worker processes end. Runs in the nanny of each worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interrupting tasks that run in a worker's threads although they were cancelled. See `scheduler.cancellation`."""
+"""Interrupt cancelled tasks that still run in a worker's threads. See `scheduler.cancellation`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment of a worker: its host, its GPU, and the releases of the libraries that a cell needs."""
+"""The environment of a worker: its host, its GPU, and the versions of the libraries that a cell needs."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class _LossyFile(io.FileIO):
-    """A file that drops what cannot be written, so that printing never fails because the disk is full."""
+    """A file that drops lines that cannot be written, so that printing never fails because the disk is full."""
 
     def write(self, content: Any) -> int:
         try:

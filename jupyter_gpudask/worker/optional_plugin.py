@@ -1,7 +1,7 @@
-"""Pickles of worker plugins that a worker without this package can load, too: it gets a plugin that does nothing.
+"""Pickle worker plugins so that a worker without this package can load them: it gets a plugin that does nothing.
 
-Dask sends the registered plugins to each worker that starts. One that cannot be unpickled would keep the worker from
-starting, also if somebody else starts it, in another environment.
+Dask sends the registered plugins to each worker that starts. A plugin that cannot be unpickled would prevent the worker
+from starting, even if somebody else starts it in another environment.
 """
 
 from __future__ import annotations

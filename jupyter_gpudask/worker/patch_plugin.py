@@ -1,4 +1,4 @@
-"""Applies the patches that a worker needs."""
+"""Apply the patches that a worker needs."""
 
 from __future__ import annotations
 

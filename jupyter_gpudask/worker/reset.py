@@ -1,4 +1,4 @@
-"""The part of a reset that runs in each worker: collect garbage, and return unused device memory."""
+"""The part of a reset that runs in each worker: collect garbage, and release unused device memory."""
 
 from __future__ import annotations
 

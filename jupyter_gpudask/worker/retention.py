@@ -1,4 +1,4 @@
-"""Limits on what a worker keeps of finished computations; without them it grows with each one."""
+"""Limit the data that a worker keeps of finished computations; without a limit it grows with each one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How long Dask's streams between scheduler, workers and clients wait for more messages before they send one.
+"""Shorten the time that Dask's streams between scheduler, workers and clients wait for more messages.
 
 Dask waits 2 ms in a worker, 2 or 5 ms in the scheduler, and 10 ms in a client. A worker gets its next task when the
-scheduler knows that it has finished one, so each small task waits for both. While a process has much to send it is
-busy, and messages collect anyway.
+scheduler knows that it has finished one, so each small task waits for both. A busy process still collects several
+messages before it sends them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which idle clusters are asked for their GPUs, because starts that wait in line could then begin.
+"""Choose the idle clusters to ask for their GPUs, so that a start that waits in the queue can begin.
 
-Every server computes this from the same files, so that no more clusters are asked than a start needs. What a file of
-another user claims only decides whether an idle cluster is asked, and in which order: whether a cluster is idle, its
-own server decides.
+Every server computes this from the same files, so that no more clusters are asked than a start needs. The content of
+another user's file only decides whether an idle cluster is asked, and in which order. Whether a cluster is idle is
+decided by its own server.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Leases on GPUs: files in a folder of the user, each locked as long as the process that holds the GPUs lives.
 
-Every supervisor takes its leases here, so that no two clusters of one user get the same GPU, also not from two Jupyter
-servers. A lease ends with its process, however that ends, because Linux releases the lock. If the administrator has set
-a directory for all users, a lease has a second file there, without the name of the notebook: see `registry`.
+Every supervisor takes its leases here, so that no two clusters of one user get the same GPU, even from two Jupyter
+servers. A lease ends with its process, however the process ends, because Linux releases the lock. If the administrator
+has set a directory for all users, a lease has a second file there, without the name of the notebook: see `registry`.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _write(lease: Lease, folder: Path) -> tuple[Path, int]:
 
 
 class LeaseFolder:
-    """The leases of this user, and what is known of those of others.
+    """The leases of this user, and the public part of other users' leases.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Files in a directory of all users that count while the process that has made them lives.
+"""Locked files in a directory of all users; a file is valid as long as the process that created it lives.
 
-A file counts while it has a write lock (an open file description lock, fcntl(2)): only who may write the file can set
-that, which is its owner, and it ends with the process, in whatever container that runs. In a sticky directory only its
-owner can remove it, and the kernel of the operating system says whose it is.
+A file is valid while it has a write lock (an open file description lock, fcntl(2)). Only the owner may write the file,
+so only the owner can set the lock. The lock ends with the process, in whatever container the process runs. In a sticky
+directory, only the owner can remove the file, and the operating system says who the owner is.
 """
 
 from __future__ import annotations

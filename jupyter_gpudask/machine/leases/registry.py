@@ -1,6 +1,6 @@
-"""Leases that all users of a machine see: files in a directory that the administrator has made.
+"""Leases that all users of a machine see: files in a directory that the administrator has created.
 
-The directory is writable for all and sticky; `locked_files` says when a file counts.
+The directory is writable for all and sticky; `locked_files` explains when a file is valid.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOCK_INTERVAL = 0.05
 
 @dataclass(frozen=True)
 class PublicLease:
-    """What all users see of a lease.
+    """The part of a lease that all users see.
 
     Attributes
     ----------

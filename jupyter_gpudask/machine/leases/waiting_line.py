@@ -1,8 +1,8 @@
-"""The line of starts that wait for GPUs: locked files in the directory of the leases, first come first served.
+"""The queue of starts that wait for GPUs: locked files in the lease directory, first come, first served.
 
-A start stands behind those that wait for a GPU which it could get, and not behind those that wait for other GPUs.
-Clusters that are idle stand in a line of their own, in which the one that has been idle longest is asked first for its
-GPUs: see `clusters_to_ask`.
+A start waits behind the starts that wait for a GPU which it could get, and not behind starts that wait for other GPUs.
+Idle clusters have a separate queue; the cluster that has been idle longest is asked for its GPUs first: see
+`clusters_to_ask`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Place:
-    """A place in the line, which `leave` or the end of the process gives up."""
+    """A place in the queue, which ends with `leave` or with the process."""
 
     path: Path
     lock: int
@@ -73,7 +73,7 @@ class Place:
 
 
 class WaitingLine:
-    """The line of all users, or of this user's clusters.
+    """The queue of all users, or of this user's clusters.
 
     Parameters
     ----------

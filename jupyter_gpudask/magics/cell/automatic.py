@@ -1,4 +1,4 @@
-"""``%gpudask on``: cells that run as if ``%%gpudask`` stood above them.
+"""``%gpudask on``: run cells as if ``%%gpudask`` were their first line.
 
 A transformer of syntax trees adds a call of a private line magic to the cell. Unlike a line in front of the cell, it
 changes neither line numbers nor the value of the last expression. A cell that runs before Dask is imported is switched

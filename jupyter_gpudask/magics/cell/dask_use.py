@@ -1,4 +1,4 @@
-"""Whether a cell can use Dask: a check that costs microseconds, so that other cells do not pay for ``%gpudask on``."""
+"""Check whether a cell can use Dask; this takes microseconds, so ``%gpudask on`` does not slow down other cells."""
 
 from __future__ import annotations
 

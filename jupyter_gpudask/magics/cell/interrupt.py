@@ -26,7 +26,7 @@ _MAX_NAMES = 3
 
 @dataclass
 class Interruption:
-    """What an interrupt has cancelled.
+    """The tasks that an interrupt has cancelled.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""The commands of ``%gpudask``: `commands` calls the `Session`; those that do more have a module each."""
+"""The commands of ``%gpudask``: `commands` calls the `Session`; larger commands have their own modules."""

@@ -1,4 +1,4 @@
-"""``%gpudask fallbacks``: what has run on the CPU in this kernel, because CuPy or cuDF lack it."""
+"""``%gpudask fallbacks``: list operations that ran on the CPU in this kernel because CuPy or cuDF lack them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``%gpudask held``: the results that this kernel holds on the workers, and which variables hold them."""
+"""``%gpudask held``: list the results that this kernel holds on the workers, and the variables that hold them."""
 
 from __future__ import annotations
 

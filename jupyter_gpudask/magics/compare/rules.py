@@ -1,4 +1,4 @@
-"""What counts as a difference between a result of the CPU and a result of the GPUs."""
+"""Rules for what counts as a difference between a result of the CPU and a result of the GPUs."""
 
 from __future__ import annotations
 

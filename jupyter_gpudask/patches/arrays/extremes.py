@@ -1,8 +1,8 @@
-"""Places of extremes among NaN, on GPUs.
+"""``argmin`` and ``argmax`` of arrays with NaN, on GPUs.
 
-`numpy.argmax` and `numpy.argmin` return the place of the first NaN, those of CuPy 14.2 that of any. For the nanargmax
-and nanargmin of a block of NaN, CuPy returns -1, where NumPy raises an error, which Dask expects. Beside infinities
-NumPy may return the place of a NaN; so do the functions of this module.
+`numpy.argmax` and `numpy.argmin` return the index of the first NaN; CuPy 14.2 returns the index of any NaN. For
+nanargmax and nanargmin of a block of NaN, CuPy returns -1. NumPy raises an error, which Dask expects. If there are
+infinities, NumPy may return the index of a NaN; so do the functions of this module.
 """
 
 from __future__ import annotations

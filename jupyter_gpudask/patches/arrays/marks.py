@@ -1,7 +1,7 @@
-"""Marks on the layers of a graph: where their arrays are, for what is computed from them.
+"""Mark the layers of a graph with the device of their arrays, for arrays that are computed from them.
 
-A graph names its layers, but has the metadata of none. The marks stay in the kernel, and are lost when a graph is
-optimized, as by ``persist``.
+A graph has the names of its layers, but no metadata. The marks stay in the kernel, and are lost when a graph is
+optimized, for example by ``persist``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arithmetic with booleans and small integers of dataframes on GPUs: its results are those of pandas.
+"""Arithmetic with booleans and small integers of dataframes on GPUs, with pandas' results.
 
 cuDF 26.10 converts a number beside booleans to a small integer: True - 0.5 is 1, and True + 127 is -128. It divides
 booleans and integers of up to 32 bits with 24 bits of precision: 16777217 / 1 is 16777216.
@@ -30,7 +30,7 @@ OPERATORS_OF_NUMPY = {
 
 
 class Arithmetic:
-    """An operation whose operands are converted first to the numbers with which pandas computes.
+    """An operation whose operands are first converted to the dtypes with which pandas computes.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def with_numbers(operand: Any, kind: str = "float64", *, small: bool = False) ->
 
 
 class WithFloats(Elemwise):
-    """Columns as floating-point numbers, where pandas makes these of integers."""
+    """Columns as floating-point numbers, if pandas converts their integers to these."""
 
     _parameters = ["frame", "dtypes"]  # noqa: RUF012 - as in Dask
     _projection_passthrough = True

@@ -216,7 +216,7 @@ def _with_merges(expression: Any) -> Any:
 
 
 class AsTypeAsPandas(_expr.AsType):
-    """A conversion in which NaN is true, as in pandas; in cuDF it stays missing, and rows that it selects are lost."""
+    """A conversion to booleans in which NaN is true, as in pandas; in cuDF it stays missing, so filters lose rows."""
 
     @staticmethod
     def operation(frame: Any, dtypes: Any) -> Any:
@@ -273,7 +273,7 @@ class ElementAsPandas(FunctionMap):
 
 
 class PropertyMapAsPandas(PropertyMap):
-    """A property of an accessor, likewise."""
+    """A property of an accessor, whose result has a given dtype."""
 
     _parameters = [*PropertyMap._parameters, "dtype"]  # noqa: RUF012, SLF001 - as in Dask
 
@@ -285,11 +285,11 @@ class PropertyMapAsPandas(PropertyMap):
 
 
 class FunctionMapIndexAsPandas(FunctionMapAsPandas, FunctionMapIndex):
-    """A method of an accessor of an index, likewise."""
+    """A method of an accessor of an index, whose result has a given dtype."""
 
 
 class PropertyMapIndexAsPandas(PropertyMapAsPandas, PropertyMapIndex):
-    """A property of an accessor of an index, likewise."""
+    """A property of an accessor of an index, whose result has a given dtype."""
 
 
 _MAPPING = {

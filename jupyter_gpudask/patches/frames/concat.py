@@ -50,7 +50,7 @@ def _is_of_rows(expression: Any) -> bool:
 
 
 class ConcatAsPandas(Concat):
-    """A concatenation of rows, whose partitions have no unknown categories."""
+    """A concatenation of rows whose partitions have no unknown categories."""
 
     def _lower(self) -> Any:
         lowered = super()._lower()
@@ -58,7 +58,7 @@ class ConcatAsPandas(Concat):
 
 
 class StackPartitionAsPandas(StackPartition):
-    """All partitions one after the other, likewise."""
+    """All partitions one after the other, without unknown categories."""
 
     def _layer(self) -> dict[Any, Any]:
         return {key: _without_unknown_categories(task) for key, task in super()._layer().items()}

@@ -1,4 +1,4 @@
-"""Operations for which cuDF 26.10 returns something else than pandas without an error; they run on the host.
+"""Operations whose results in cuDF 26.10 silently differ from pandas; they run on the host.
 
 Each rule returns the reason, in words for the line under the cell, or an empty string.
 """

@@ -1,6 +1,6 @@
-"""Dataframes of pandas whose partitions the workers move to the GPU.
+"""Pandas dataframes whose partitions the workers move to the GPU.
 
-dask_cudf 26.10 has an expression of its own for the move. Dask then does not see that the partitions are those of a
+dask_cudf 26.10 has a separate expression for the move. Dask then does not know that the partitions come from a
 dataframe in the kernel: ``df.head(npartitions=99)`` fails, and a graph has one more task for each partition.
 """
 
@@ -26,7 +26,7 @@ def partition_to_cudf(partition: Any) -> Any:
 
 
 class FromPandasToCudf(FromPandas):
-    """As Dask's expression; each partition is moved to the GPU by the task that has it."""
+    """Dask's expression for a pandas dataframe; the task of each partition moves it to the GPU."""
 
     @property
     def _meta(self) -> Any:

@@ -1,8 +1,8 @@
-"""Comparisons, logical operators and queries of dataframes on GPUs with missing values: their results are of pandas.
+"""Comparisons, logical operators and queries of dataframes on GPUs with missing values, with pandas' results.
 
-In cuDF 26.10 the result is missing where an operand is; in pandas NaN is a number that is not equal to any other. A
-query of cuDF leaves out each row in which one of its columns is missing. Integers in which nothing was replaced by NaN
-become floats, and rolling windows have infinities, which pandas takes for NaN.
+In cuDF 26.10 the result is missing if an operand is missing; in pandas NaN is a number that is not equal to any other.
+A query of cuDF leaves out each row in which one of its columns is missing. In cuDF, integers become floats even if no
+value was replaced by NaN, and rolling windows keep infinities, which pandas treats as NaN.
 """
 
 from __future__ import annotations

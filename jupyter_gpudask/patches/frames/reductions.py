@@ -115,7 +115,7 @@ def _with_variance(operand: Any) -> Any:
 
 
 class MaxAsPandas(Max):
-    """The greatest values; a partition without rows, as in metadata, gives missing ones."""
+    """The maximum of each column; for a partition without rows, as in metadata, it is missing."""
 
     @classmethod
     def chunk(cls, df: Any, **kwargs: Any) -> Any:
@@ -127,7 +127,7 @@ class MaxAsPandas(Max):
 
 
 class MinAsPandas(MaxAsPandas):
-    """The least values, likewise."""
+    """The minimum of each column; for a partition without rows, as in metadata, it is missing."""
 
     reduction_chunk = Min.reduction_chunk
 

@@ -1,1 +1,1 @@
-"""What the Jupyter server and browsers send to each other: the bodies of the REST API, and the WebSocket's messages."""
+"""Data between the Jupyter server and browsers: the bodies of the REST API, and the WebSocket's messages."""

@@ -1,4 +1,4 @@
-"""What cannot be done with a cluster, and why: sentences that the kernel, the REST interface and the panel share."""
+"""Actions that a cluster does not support, each with the reason that kernel, REST interface and panel show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a cluster has fewer workers than it was asked for: hosts that are lost, and jobs of a batch system."""
+"""Why a cluster has fewer workers than requested: lost hosts, and jobs of a batch system."""
 
 from __future__ import annotations
 

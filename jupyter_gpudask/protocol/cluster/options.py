@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Option:
-    """What a field of `ClusterSpec` declares for the command line, beside its type, default and allowed values.
+    """The command line declaration of a field of `ClusterSpec`, in addition to its type, default and allowed values.
 
     Attributes
     ----------

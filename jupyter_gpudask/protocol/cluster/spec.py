@@ -95,7 +95,7 @@ class ClusterSpec(BaseModel):
     ] = Field(None, ge=1, le=256, description="a whole number from 1 to 256")
     engine: Annotated[
         Literal["auto", "cuda", "cpu"],
-        Option("NAME", "where cells run: cuda on GPUs, cpu on the CPU stand-in, auto on GPUs if there are some"),
+        Option("NAME", "where cells run: cuda on GPUs, cpu on the CPU stand-in, auto on GPUs if there are any"),
     ] = Field("auto", description="auto, cuda or cpu")
     pool: Annotated[
         Amount,
@@ -134,7 +134,7 @@ class ClusterSpec(BaseModel):
         bool,
         Option(
             "yes|no",
-            "stand in line while other clusters hold the GPUs, and start when they are free",
+            "wait in the queue while other clusters hold the GPUs, and start when they are free",
             value_is_optional=True,
         ),
     ] = Field(default=False, description="yes or no")

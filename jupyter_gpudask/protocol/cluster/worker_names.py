@@ -1,4 +1,4 @@
-"""How workers are named for users: by their GPU, if they have one."""
+"""Names of workers in the output: by their GPU, if they have one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What kernels, the Jupyter server and supervisors send to each other: JSON lines over pipes or a Unix socket."""
+"""Messages between kernels, the Jupyter server and supervisors: JSON lines over pipes or a Unix socket."""

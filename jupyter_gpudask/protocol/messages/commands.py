@@ -102,7 +102,7 @@ class Adapt(_Command):
 
 
 class Reset(_Command):
-    """Forget every result, task, actor and name, and keep the workers."""
+    """Delete every result, task, actor and named object, and keep the workers."""
 
     type: Literal["reset"] = "reset"
 
@@ -121,7 +121,7 @@ class Rename(_Command):
 
 
 class ReportAutomatic(_Command):
-    """Report whether the kernel runs every cell as if ``%%gpudask`` stood above it, by ``%gpudask on``.
+    """Report whether ``%gpudask on`` is active in the kernel.
 
     A kernel sends it to its Jupyter server, which shows it in the browser; it has no answer.
     """

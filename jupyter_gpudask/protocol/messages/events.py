@@ -147,7 +147,7 @@ class Refused(_Answer):
 
 
 class Failed(Message):
-    """The cluster did not start, or ended by itself.
+    """The cluster did not start, or ended unexpectedly.
 
     Attributes
     ----------

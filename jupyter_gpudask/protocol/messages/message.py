@@ -1,4 +1,4 @@
-"""What commands and events have in common: their version, their base class, and how a line is parsed."""
+"""The protocol version, the base class of commands and events, and the parser of a line."""
 
 from __future__ import annotations
 

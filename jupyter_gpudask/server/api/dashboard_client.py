@@ -1,4 +1,4 @@
-"""Requests to the dashboards of clusters that somebody else started; nothing of Jupyter's requests is in them."""
+"""HTTP client for dashboards of clusters that somebody else started; it sends no data of Jupyter's requests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What of a browser's request is forwarded to a dashboard: nothing with which one could use the Jupyter server.
+"""The parts of a browser's request that are forwarded to a dashboard: no credentials of the Jupyter server.
 
-Dask's pages have only a light theme. With ``theme=dark`` in the query they are inverted, with the hues as they were.
+Dask's pages have only a light theme. With ``theme=dark`` in the query, their colors are inverted, but keep their hues.
 """
 
 from __future__ import annotations

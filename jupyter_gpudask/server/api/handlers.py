@@ -101,7 +101,7 @@ class ScaleHandler(GpuDaskAPIHandler):
 
 
 class AdaptHandler(GpuDaskAPIHandler):
-    """``clusters/<kernel_id>/adapt``: a number of workers that follows the work."""
+    """``clusters/<kernel_id>/adapt``: adaptive scaling."""
 
     @web.authenticated
     @authorized
@@ -114,7 +114,7 @@ class AdaptHandler(GpuDaskAPIHandler):
 
 
 class RestartHandler(GpuDaskAPIHandler):
-    """``clusters/<kernel_id>/restart``: replaces the cluster by a new one."""
+    """``clusters/<kernel_id>/restart``: replaces the cluster with a new one."""
 
     @web.authenticated
     @authorized

@@ -1,8 +1,8 @@
-"""Which kernels execute cells, from the status messages of their IOPub channels.
+"""Detect which kernels execute cells, from the status messages of their IOPub channels.
 
-The ``execution_state`` of a kernel's manager is that of the last answer, whatever was asked. During a cell it becomes
-``idle`` when the kernel answers a message of a widget, which JupyterLab sends to a subshell, or a request on the
-control channel, such as those of jupyter-resource-usage.
+The ``execution_state`` of a kernel's manager is the state of the last answer, whatever the request was. During a cell
+it becomes ``idle`` when the kernel answers a message of a widget, which JupyterLab sends to a subshell, or a request on
+the control channel, such as those of jupyter-resource-usage.
 """
 
 from __future__ import annotations

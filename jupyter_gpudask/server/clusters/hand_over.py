@@ -1,7 +1,7 @@
-"""Idle clusters give their GPUs to starts that wait in line, unless their user answers a notice within a minute.
+"""Idle clusters hand over their GPUs to starts in the queue, unless their user answers a notice within a minute.
 
-Whether a cluster is idle is decided here, by the server that holds it, from its own tasks, results and kernel and by
-its own settings. A start of another user can do no more than wait in line.
+The server that holds a cluster decides here whether the cluster is idle, from its tasks, results and kernel and by the
+server's own settings. A start of another user can only wait in the queue.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LONGEST_STATE_INTERVAL = 30.0
 
 
 class HandOver:
-    """Publishes which clusters are idle, gives notice to those that are asked, and closes them.
+    """Publishes which clusters are idle, notifies the clusters that are asked for their GPUs, and closes them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The idle timeout: which clusters had no work for too long."""
+"""The idle timeout: close clusters that had no work for too long."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class JoinedConnection(ClusterConnection):
-    """The connection to a kernel, which answers the commands that read as a supervisor does.
+    """The connection to a kernel, which answers read-only commands as a supervisor does.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Closes or resets clusters when their kernels are restarted, shut down or die."""
+"""Close or reset clusters when their kernels are restarted, shut down or die."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends the state of all GPUs and clusters to the connected browsers, once a second."""
+"""Send the state of all GPUs and clusters to the connected browsers, once a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the REST interface and the stream report about a cluster, with the metrics of its GPUs."""
+"""The data about a cluster in the REST interface and the stream, with the metrics of its GPUs."""
 
 from __future__ import annotations
 

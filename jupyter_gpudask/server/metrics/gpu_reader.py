@@ -1,4 +1,4 @@
-"""Reads the GPUs for the browser: NVML's metrics, the holders of leases, and the processes on each GPU."""
+"""Read the GPUs for the browser: NVML's metrics, the holders of leases, and the processes on each GPU."""
 
 from __future__ import annotations
 

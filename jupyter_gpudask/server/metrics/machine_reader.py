@@ -1,4 +1,4 @@
-"""Reads the processors, the memory, the disks and the network of the machine."""
+"""Read the metrics of the machine's processors, memory, disks and network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of GPUs and clusters on request; GPU metrics are cached, so that NVML is read once for all who ask."""
+"""The state of GPUs and clusters on request; GPU metrics are cached, so NVML is read once for all requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics for operators: what Jupyter Server's ``/metrics`` says about the clusters and the GPUs, for Prometheus."""
+"""Metrics for Prometheus: the clusters and the GPUs in Jupyter Server's ``/metrics``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that somebody else started, controlled over this kernel's client alone."""
+"""A cluster that somebody else started, controlled only through this kernel's client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 
 class JoinedCluster:
-    """A `ClusterControl` of a cluster of somebody else.
+    """The `ClusterControl` of a cluster that somebody else started.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Why a connection to a scheduler fails: nothing listens there, it uses TLS or not, or refuses the credentials."""
+"""Find out why a connection to a scheduler fails: nothing listens, TLS on one side only, or wrong credentials."""
 
 from __future__ import annotations
 

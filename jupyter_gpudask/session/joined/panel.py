@@ -1,4 +1,4 @@
-"""Shows a cluster of somebody else in the panel: answers what the Jupyter server of this kernel asks about it."""
+"""Report a cluster that somebody else started to the kernel's Jupyter server, which shows it in the panel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which scheduler to connect to, and with which credentials: the arguments of ``%gpudask connect``."""
+"""The scheduler to connect to, and the credentials, from the arguments of ``%gpudask connect``."""
 
 from __future__ import annotations
 

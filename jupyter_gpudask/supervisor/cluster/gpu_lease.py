@@ -1,4 +1,4 @@
-"""The GPUs of a new cluster: planned and leased at once, or when its turn in the line has come."""
+"""Choose the GPUs of a new cluster and take the lease on them, at once or after waiting in the queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports that creating a cluster needs, for a time in which the supervisor would wait for something else."""
+"""Import the modules that a cluster needs early, while the supervisor would otherwise wait."""
 
 from __future__ import annotations
 

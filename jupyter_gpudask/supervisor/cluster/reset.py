@@ -1,4 +1,4 @@
-"""Reset a cluster: results, tasks, actors and names are deleted, and the worker processes go on."""
+"""Reset a cluster: delete results, tasks, actors and named objects; the worker processes keep running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scaling of a running cluster: to a number of workers, or as its work requires."""
+"""Scale a running cluster: to a number of workers, or adaptively."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How batch systems list the jobs of a user: the commands, and what they print."""
+"""The commands with which batch systems list a user's jobs, and the parsers of their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch system says of jobs: their states, why they wait, and their place in the queue."""
+"""The state of jobs in a batch system, why they wait, and their place in the queue."""
 
 from __future__ import annotations
 

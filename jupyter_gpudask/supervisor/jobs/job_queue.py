@@ -1,4 +1,4 @@
-"""The jobs of a cluster whose workers a batch system runs: submitted, waiting, ended and cancelled."""
+"""The jobs of a cluster whose workers run in a batch system: submit, follow and cancel them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pods of a cluster of Dask's operator that are not up, and why, in the words of Kubernetes."""
+"""The pending pods of a cluster of Dask's operator, with the reason that Kubernetes gives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_REASON = 200
 
 
 class Pods:
-    """The pods of one cluster, which are asked for at most every 2 seconds.
+    """The pods of one cluster, which are queried at most every 2 seconds.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A lock for imports of Dask's collections, so that only one thread of a worker imports them.
+"""A lock for the import of Dask's collections, so that only one thread of a worker imports them.
 
 These modules import each other in cycles. Two threads that start at different ends get an `ImportError`, or a deadlock
 with RAPIDS' import hook, which dask-cuda installs: Python holds the global import lock while it calls a hook, and this

@@ -1,4 +1,4 @@
-"""Pickle the tasks of a graph one by one, and what they share once."""
+"""Pickle each task of a graph separately, and shared objects once."""
 
 from __future__ import annotations
 

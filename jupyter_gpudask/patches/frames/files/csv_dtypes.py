@@ -1,7 +1,7 @@
-"""Columns of texts that are empty in a part of the text files.
+"""String columns of text files that have no values in some blocks or files.
 
-cuDF infers the dtypes of each part by itself, so that a column of texts in which one part has no value is one of
-numbers there. Dask gives all parts the dtypes of the first one.
+cuDF infers the dtypes of each part separately. A string column without values in one part is therefore a numeric column
+in this part. Dask gives all parts the dtypes of the first one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _TEXTS = ("object", "str", "string")
 
 
 class WithTexts(Elemwise):
-    """Partitions whose columns without a value are columns of texts, if they have one of some names."""
+    """Partitions whose columns without values become string columns, if they have one of the given names."""
 
     _parameters = ["frame", "names"]  # noqa: RUF012 - as in Dask
     _projection_passthrough = True

@@ -1,4 +1,4 @@
-"""Keywords of ``read_csv`` that cuDF 26.10 ignores, or lacks, or reads otherwise than pandas, and those it may lack."""
+"""Keywords of ``read_csv`` that cuDF 26.10 ignores, lacks, may lack, or interprets differently from pandas."""
 
 from __future__ import annotations
 
