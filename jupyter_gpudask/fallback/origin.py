@@ -10,6 +10,9 @@ from typing import Any
 _FOLDERS = {"site-packages", "dist-packages"}
 """Where Python's installers put packages."""
 
+_OF_THE_USER = {"__main__", "__mp_main__"}
+"""Modules of the user's code, also where Python was started as ``python -m PACKAGE``, as some workers are."""
+
 
 def is_of_installed_package(function: Any) -> bool:
     """Whether a function, or a callable object, and what it wraps, belong to installed packages or to Python."""
@@ -25,6 +28,8 @@ def is_of_installed_package(function: Any) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _is_installed(package: str) -> bool:
+    if package in _OF_THE_USER:
+        return False
     if package in sys.stdlib_module_names:
         return True
     spec = getattr(sys.modules.get(package), "__spec__", None)

@@ -3,6 +3,7 @@
 import functools
 import operator
 import re
+import sys
 import threading
 import types
 
@@ -282,6 +283,13 @@ def test_functions_of_installed_packages_in_delayed_tasks_fall_back_alone_and_fu
     assert (values.compute() == NUMBERS[:2, :2]).all()
     assert (da.from_delayed(values * 2, (2, 2), float).compute() == NUMBERS[:2, :2] * 2).all()
     assert on_host()["masked_invalid"] == 2
+
+
+def test_what_a_notebook_has_defined_is_of_the_user_in_a_worker_started_with_python_m(monkeypatch):
+    main = types.SimpleNamespace(__spec__=dask.__spec__)  # as of ``python -m distributed.cli.dask_worker``
+    for name in ("__main__", "__mp_main__"):
+        monkeypatch.setitem(sys.modules, name, main)
+        assert not is_of_installed_package(types.FunctionType(square_of_host.__code__, {"__name__": name}))
 
 
 @pytest.mark.parametrize(
