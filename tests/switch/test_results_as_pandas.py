@@ -314,11 +314,19 @@ def test_texts_are_joined_without_missing_ones():
     texts = Texts(["x", None, "b"], dtype=object)
     assert texts.str.cat(sep="-", na_rep=None) == "x--b"
     assert kind.reduction_chunk(texts, sep="-", na_rep=None) == "x-b"
-    assert kind.reduction_chunk(texts[1:2], sep="-", na_rep=None) == ""
+    assert kind.reduction_chunk(texts[1:2], sep="-", na_rep=None) is None
     assert kind.reduction_chunk(pd.Series(["x", None, "b"]), sep="-", na_rep="?") == "x-?-b"
-    data = pd.Series(["x", None, None, "b"])
-    joined = new_collection(kind(dd.from_pandas(data, npartitions=2).expr, "-", None))
-    assert joined.compute() == data.str.cat(sep="-")
+
+
+@pytest.mark.parametrize("texts", [["x", None, None, "b"], [None, "", "b", "", None], ["", ""], [None] * 4, ["x"] * 20])
+@pytest.mark.parametrize("partitions", [2, 4, 20])
+def test_a_partition_without_texts_adds_no_separator(texts, partitions):
+    data = pd.Series(texts, dtype="str")
+    frame = dd.from_pandas(data, npartitions=partitions)
+    parts = dd.concat([frame, frame[frame == "nowhere"]], interleave_partitions=True)
+    for sep, na_rep in (("-", None), (None, None), ("-", "?")):
+        joined = new_collection(_KINDS[Cat](parts.expr, sep, na_rep))
+        assert joined.compute() == data.str.cat(sep=sep, na_rep=na_rep)
 
 
 @pytest.mark.parametrize(
