@@ -101,6 +101,7 @@ FRAME_METHODS = (
 something else; see `frames.differences`."""
 
 CLIENT_METHODS = (
+    "cancel",
     "compute",
     "gather",
     "get",
@@ -109,11 +110,14 @@ CLIENT_METHODS = (
     "map",
     "persist",
     "publish_dataset",
+    "replicate",
+    "retry",
     "run",
     "scatter",
     "submit",
     "unpublish_dataset",
     "upload_file",
+    "who_has",
 )
 """Methods of `distributed.Client` by which tasks and their results get to its cluster and back."""
 

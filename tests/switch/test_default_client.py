@@ -1,5 +1,7 @@
 """Which client is Dask's default during a cell, and what it leaves behind."""
 
+import time
+
 import dask
 import dask.array as da
 import dask.config
@@ -141,6 +143,17 @@ def test_results_of_the_local_cluster_are_found_in_collections_and_tasks(local, 
         assert {future.client for future in computed} == {local}
         assert local.gather(computed) == [5, 8, 6]
         assert list(local.gather(iter(computed))) == [5, 8, 6]
+
+
+def test_futures_of_a_cell_are_cancelled_by_the_client_of_a_local_cluster(local, mine):
+    with default_client.computing_on(mine), switched_to("numpy", "pandas", CellRecord()):
+        futures = local.map(time.sleep, [0.5, 0.6])
+        assert set(local.who_has(futures)) == {future.key for future in futures}
+        local.cancel(futures[:1])
+        assert futures[0].cancelled()
+        assert list(local.gather(iter(local.map(abs, [-1])))) == [1]
+    local.cancel(futures[1])
+    assert futures[1].cancelled()
 
 
 def test_datasets_of_a_local_cluster_are_found_in_a_cell(local, mine):
