@@ -549,7 +549,7 @@ PATCHES = (
         (
             _code("dask.array:store", "arrays.storing:store"),
             _attribute("dask.array.core:_write_dask_to_existing_zarr", "arrays.storing:to_existing_zarr"),
-            _code("dask.array:from_array", "arrays.storing:read_hdf5"),
+            _code("dask.array:from_array", "arrays.hdf5:read_hdf5"),
         ),
         process="kernel",
         reason="da.store(x, target) sends copies of the target to the workers: into a NumPy array, or a Zarr array in "

@@ -1,5 +1,7 @@
 """Arrays are stored in what only the kernel has, and read from HDF5 files, with workers in processes of their own."""
 
+import io
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -127,3 +129,25 @@ def test_a_file_that_is_open_for_writing_is_read_as_it_is(x, tmp_path):
         assert da.from_array(file["x"], chunks=2).sum().compute() == NUMBERS.sum()
         da.store(x, file["x"])
         np.testing.assert_array_equal(file["x"][:], NUMBERS * 2)
+
+
+def test_what_was_written_into_an_open_file_after_the_array_was_made_is_read(x, tmp_path, monkeypatch):
+    h5py = pytest.importorskip("h5py")
+    monkeypatch.chdir(tmp_path)  # the workers have another directory
+    with h5py.File("x.h5", "w") as file:
+        file["x"] = np.zeros((4, 6))
+        back = da.from_array(file["x"], chunks=2)
+        file["x"][:] = NUMBERS
+        for scheduler in (None, "threads", "sync"):
+            assert float(back.sum().compute(scheduler=scheduler)) == NUMBERS.sum()
+        da.store(x, file["x"])
+        assert float(back.sum().compute()) == NUMBERS.sum() * 2
+    assert float(back.sum().compute()) == NUMBERS.sum() * 2
+
+
+def test_a_file_in_memory_or_a_dataset_without_a_name_is_left_to_dask(cell, tmp_path):  # noqa: ARG001 - in a cell
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file, h5py.File(io.BytesIO(), "w") as in_memory:
+        in_memory["x"] = NUMBERS
+        for dataset in (in_memory["x"], file.create_dataset(None, data=NUMBERS)):
+            assert float(da.from_array(dataset, chunks=2).sum().compute(scheduler="sync")) == NUMBERS.sum()

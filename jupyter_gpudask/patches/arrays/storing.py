@@ -1,4 +1,4 @@
-"""``da.store`` into what only the kernel has, and HDF5 datasets as sources.
+"""``da.store`` into what only the kernel has.
 
 Dask sends the target of `dask.array.store` to the workers. They write into a file by its name; but of a NumPy array, of
 a Zarr array in memory or of an object of the user's own class they get copies, so that nothing would arrive in the
@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.array import Array, from_array
 from dask.array.core import load_store_chunk, slices_from_chunks
-from dask.base import get_scheduler, is_dask_collection, normalize_token
+from dask.base import get_scheduler, is_dask_collection
 from distributed import Client, Future, futures_of
 from distributed.protocol.pickle import dumps
 
@@ -68,40 +67,6 @@ def to_existing_zarr(original: Callable[..., Any], /, *args: Any, **kwargs: Any)
     return original(*call.args, **call.kwargs)
 
 
-def read_hdf5(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.from_array`, for datasets of h5py, too: each worker opens the file for itself."""
-    __tracebackhide__ = True
-    call = bind(original, args, kwargs)
-    if current_overlay() is not None and _is_of_hdf5(call.arguments["x"]):
-        call.arguments["x"] = Hdf5Dataset(call.arguments["x"])
-    return original(*call.args, **call.kwargs)
-
-
-class Hdf5Dataset:
-    """A dataset of h5py that can be sent to workers.
-
-    Parameters
-    ----------
-    dataset
-        A dataset in a file. What was written into it before is written to the file.
-    """
-
-    def __init__(self, dataset: Any) -> None:
-        dataset.file.flush()
-        self.filename, self.name = dataset.file.filename, dataset.name
-        self.shape, self.dtype, self.chunks, self.ndim = dataset.shape, dataset.dtype, dataset.chunks, dataset.ndim
-        self._token = normalize_token(dataset)
-
-    def __getitem__(self, key: Any) -> Any:
-        """The elements, as h5py reads them."""
-        h5py = import_module("h5py")
-        with h5py.File(self.filename, "r", locking=False) as file:  # the kernel may have it open for writing
-            return file[self.name][key]
-
-    def __dask_tokenize__(self) -> Any:
-        return self._token
-
-
 def _client_of(sources: Any, scheduler: Any) -> Client | None:
     """The client that would compute the sources; `None` without a cluster."""
     owner = getattr(get_scheduler(scheduler=scheduler, collections=sources), "__self__", None)
@@ -130,11 +95,6 @@ def _is_in_memory(target: Any) -> bool:
     store = getattr(getattr(target, "_array", target), "store", None)
     zarr = sys.modules.get("zarr")
     return zarr is not None and isinstance(store, dict | zarr.storage.MemoryStore)
-
-
-def _is_of_hdf5(source: Any) -> bool:
-    h5py = sys.modules.get("h5py")
-    return h5py is not None and isinstance(source, h5py.Dataset) and source.file.driver != "core"
 
 
 def _write(client: Client, source: Array, target: Any, region: Any, lock: Any) -> None:
