@@ -15,6 +15,8 @@ from ...overlay.config_overlay import current_overlay
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dask.array import Array
+
 _OPENED_BY_NAME = ("sec2", "stdio")
 """The drivers of h5py with which other processes can open the file."""
 
@@ -58,6 +60,17 @@ class Hdf5Dataset:
         if self._dataset:  # and not closed
             self._dataset.file.flush()
         return {**vars(self), "_dataset": None}
+
+
+def reads_file_of(target: Any, source: Array) -> bool:
+    """Whether blocks of `source` are read from the HDF5 file in which the dataset `target` is."""
+    if not _is_of_hdf5(target):
+        return False
+    layers = source.dask.layers.values()
+    values = (value for layer in layers for value in getattr(layer, "mapping", {}).values())
+    inlined = (value for layer in layers for value, _ in getattr(layer, "indices", ()))
+    datasets = (value for value in (*values, *inlined) if isinstance(value, Hdf5Dataset))
+    return any(dataset.filename == _path_of(target) for dataset in datasets)
 
 
 def _is_of_hdf5(value: Any) -> bool:
