@@ -129,10 +129,11 @@ def copied(value: Any) -> Any:
 def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with host copies of the GPU data that it holds: arguments of a `functools.partial`, or self.
 
-    Of a function of ``cupyx.scipy``, that of SciPy; an object with a method ``on_host`` is replaced by its result.
+    Of a function of ``cupyx.scipy``, that of SciPy; an object with a method ``gpudask_on_host`` is replaced by its
+    result.
     """
-    if hasattr(type(function), "on_host"):
-        inside: Callable[..., Any] = function.on_host()  # type: ignore[attr-defined]
+    if hasattr(type(function), "gpudask_on_host"):  # a name that no class of the user has
+        inside: Callable[..., Any] = function.gpudask_on_host()  # type: ignore[attr-defined]
         return inside
     if isinstance(function, functools.partial):
         return functools.partial(
