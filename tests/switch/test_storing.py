@@ -153,6 +153,23 @@ def test_an_object_of_an_imported_class_gets_the_values(x):
     np.testing.assert_array_equal(target.values, NUMBERS * 2)
 
 
+@pytest.mark.parametrize(("size", "numbers"), [(2**26, [6]), (100, [2, 2, 2]), (1, [1] * 6)])
+def test_small_blocks_are_gathered_together(client, x, monkeypatch, size, numbers):
+    def finished(*args):
+        blocks = begin(*args)
+        wait([future for future, _ in blocks.values()])
+        return blocks
+
+    begin, gather, found = storing._blocks, client.gather, []
+    monkeypatch.setattr(storing, "_blocks", finished)
+    monkeypatch.setattr(storing, "_GATHERED", size)
+    monkeypatch.setattr(client, "gather", lambda futures: (found.append(len(futures)), gather(futures))[1])
+    target = np.zeros((4, 6))
+    da.store(x, target)
+    np.testing.assert_array_equal(target, NUMBERS * 2)
+    assert found == numbers
+
+
 def test_what_several_sources_share_is_computed_once(client, cell):  # noqa: ARG001 - in a cell
     number = dask.delayed(draw, pure=False)()
     shared = da.from_delayed(number, (2, 3), float).rechunk((1, 3))
@@ -175,7 +192,9 @@ def test_targets_of_workers_and_of_the_kernel_in_one_call(x, tmp_path):
     np.testing.assert_array_equal(on_disk[:] + 1, array)
 
 
-def test_after_an_error_no_block_is_kept_on_the_cluster(client, x):
+def test_after_an_error_no_block_is_kept_on_the_cluster(client, x, monkeypatch):
+    monkeypatch.setattr(storing, "_GATHERED", 1)  # Dask keeps those that it gathers with the one that has failed
+
     def fail(block, block_info=None):
         if block_info[0]["chunk-location"] == (1, 2):
             raise ValueError("no")

@@ -8,6 +8,7 @@ computed.
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,13 @@ from .hdf5 import reads_file_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    _Blocks = dict[Any, tuple[Future[Any], list[tuple[Any, Any, Any]]]]
+
 _WRITTEN_BY_WORKERS = ("zarr.", "xarray.backends.")
 """The modules of targets that workers can open for themselves."""
+
+_GATHERED = 2**26
+"""The bytes of small blocks that are gathered at once, because each request takes some milliseconds."""
 
 _LATER = "da.store with compute=False writes into copies of this target, which the workers get: nothing arrives in it."
 
@@ -125,7 +131,7 @@ def _class_of(zarr: Any, name: str) -> Any:
 
 
 def _write(client: Client, parts: Sequence[tuple[Array, Any, Any]], lock: Any, options: dict[str, Any]) -> None:
-    """Write blocks as they are computed; none is kept longer than that.
+    """Write blocks as they are computed, several small ones at a time; none is kept longer than that.
 
     Parameters
     ----------
@@ -138,24 +144,27 @@ def _write(client: Client, parts: Sequence[tuple[Array, Any, Any]], lock: Any, o
     """
     blocks = _blocks(client, parts, options)
     own_lock = lock if hasattr(lock, "acquire") else None
+    size = max(math.prod(source.chunksize) * source.dtype.itemsize for source, _, _ in parts)
+    most = max(1, int(_GATHERED // size)) if size > 0 else 1  # it is NaN for unknown chunks
+    futures: list[Future[Any]] = []
     try:
         if any(reads_file_of(target, source) for _, target, _ in parts for source, _, _ in parts):
             wait([future for future, _ in blocks.values()])  # what the workers read does not change meanwhile
         while blocks:
             finished = [key for key, (future, _) in blocks.items() if future.done()]
-            for key in finished or [next(iter(blocks))]:
-                future, places = blocks.pop(key)
-                block = future.result()
+            keys = finished[:most] or [next(iter(blocks))]
+            targets = [blocks[key][1] for key in keys]
+            futures = [blocks.pop(key)[0] for key in keys]
+            for block, places in zip(client.gather(futures), targets, strict=True):
                 for target, place, region in places:
                     written = to_gpu(block, ("cupy",)) if place_of(target) == "gpu" else block
                     load_store_chunk(written, target, place, region, own_lock, return_stored=False, load_stored=False)
     finally:
-        blocks.clear()  # the traceback of an error refers to them
+        blocks.clear()  # the traceback of an error refers to both
+        futures.clear()
 
 
-def _blocks(
-    client: Client, parts: Sequence[tuple[Array, Any, Any]], options: dict[str, Any]
-) -> dict[Any, tuple[Future[Any], list[tuple[Any, Any, Any]]]]:
+def _blocks(client: Client, parts: Sequence[tuple[Array, Any, Any]], options: dict[str, Any]) -> _Blocks:
     """The blocks of the sources, by key: their futures, and where each is to be written."""
     record = current_record()
     arrays = [to_host(source) for source, _, _ in parts]
@@ -164,7 +173,7 @@ def _blocks(
         record.moved_for_result.update(map(name_of, moved))
     options = {name: value for name, value in options.items() if name not in ("scheduler", "traverse")}
     futures = {future.key: future for future in futures_of(client.persist(arrays, **options))}
-    blocks: dict[Any, tuple[Future[Any], list[tuple[Any, Any, Any]]]] = {}
+    blocks: _Blocks = {}
     for array, (_, target, region) in zip(arrays, parts, strict=True):
         keys = ((array.name, *place) for place in np.ndindex(*array.numblocks))
         for key, place in zip(keys, slices_from_chunks(array.chunks), strict=True):
