@@ -290,6 +290,22 @@ def test_numbers_with_a_fraction_are_written_on_the_host(convert):
     assert words_of_difference(convert(frame).expr) == "cuDF writes nine digits of a number"
 
 
+@pytest.mark.parametrize(
+    ("options", "is_ignored"),
+    [
+        ({"thresh": 4}, False),
+        ({"thresh": 5}, True),
+        ({"thresh": 2, "subset": ["x"]}, True),
+        ({"thresh": 2, "subset": "x"}, True),
+        ({"thresh": 2, "subset": pd.Index(["x", "k"])}, False),
+        ({"subset": ["x"]}, False),
+    ],
+)
+def test_a_thresh_of_more_values_than_there_are_columns_is_for_the_host(options, is_ignored):
+    frame = dd.from_pandas(FRAME, npartitions=1)
+    assert bool(words_of_difference(frame.dropna(**options).expr)) == is_ignored
+
+
 @pytest.mark.parametrize("dtype", ["datetime64[ns]", "timedelta64[s]"])
 def test_times_are_written_on_the_host(dtype):
     times = dd.from_pandas(pd.Series([1, 2]).astype(dtype), npartitions=1)
