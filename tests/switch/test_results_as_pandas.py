@@ -283,6 +283,7 @@ def test_elements_of_lists_are_taken_by_the_accessor_of_lists(dtype):
         lambda frame: frame.x.astype(str),
         lambda frame: frame.astype({"x": "str"}),
         lambda frame: frame[["x", "k"]].astype("string"),
+        lambda frame: frame.x.astype(pd.ArrowDtype(pa.string())),
     ],
 )
 def test_numbers_with_a_fraction_are_written_on_the_host(convert):
