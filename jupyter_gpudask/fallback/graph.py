@@ -20,8 +20,8 @@ def with_fallback(graph: Mapping[Any, Any], *, cell: str = "", refuse: bool = Fa
 
     Of the tasks of `dask.delayed` and of futures, whose keys are strings, the user's functions stay as they are: they
     may have side effects. Those of installed packages, which libraries such as `dask.array.stats` and dask-image call
-    there, fall back. Dask may fuse the only block of an array with a task of `dask.delayed`; then the functions of the
-    block fall back.
+    there, fall back if they get nothing of the user. Dask may fuse the only block of an array with a task of
+    `dask.delayed`; then the functions of the block fall back.
 
     Parameters
     ----------

@@ -18,6 +18,7 @@ from .values import (
     copied,
     has_function_of_user,
     has_gpu_data,
+    has_object_of_user,
     has_results_on_host,
     is_move_of_frame,
     is_of_linear_algebra,
@@ -211,14 +212,42 @@ class HostFallback:
         return _restored, (self.function, self.layer, self.cell, self.refuse, self._is_of_user)
 
 
+class PackageFallback(HostFallback):
+    """The same for a function of an installed package in a task of `dask.delayed`.
+
+    The user's functions in such tasks may have side effects. If the function gets one of them, or an object of a class
+    of the user, as for a method of a delayed object, it is called once.
+    """
+
+    def after_failure(self, failure: Exception, /, *args: Any, **kwargs: Any) -> Any:
+        """As for `HostFallback`; with an object of the user among the arguments, `failure` is raised."""
+        try:
+            if has_object_of_user((args, kwargs)):
+                raise failure
+            return super().after_failure(failure, *args, **kwargs)
+        finally:
+            del failure
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        restored, arguments = super().__reduce__()
+        return restored, (*arguments, PackageFallback)
+
+
 def _checked_solutions() -> AbstractContextManager[None]:
     """In it, CuPy raises an error for a singular matrix, as NumPy does; else it returns numbers without a meaning."""
     cupyx = sys.modules.get("cupyx")
     return nullcontext() if cupyx is None else cupyx.errstate(linalg="raise")
 
 
-def _restored(function: Callable[..., Any], layer: str, cell: str, refuse: bool, is_of_user: bool) -> HostFallback:
+def _restored(  # noqa: PLR0917 - called with the arguments of a pickle
+    function: Callable[..., Any],
+    layer: str,
+    cell: str,
+    refuse: bool,
+    is_of_user: bool,
+    kind: type[HostFallback] = HostFallback,
+) -> HostFallback:
     """The object from a pickle; a `functools.partial` would be longer, in each task."""
-    made = HostFallback(function, layer, cell=cell, refuse=refuse)
+    made = kind(function, layer, cell=cell, refuse=refuse)
     made._is_of_user = is_of_user  # noqa: SLF001 - of the same class
     return made

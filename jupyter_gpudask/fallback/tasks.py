@@ -6,25 +6,18 @@ import re
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from dask._task_spec import (
-    Alias,
-    DataNode,
-    GraphNode,
-    NestedContainer,
-    Task,
-    TaskRef,
-    _execute_subgraph,
-    _identity_cast,
-)
+from dask._task_spec import Alias, DataNode, NestedContainer, Task, TaskRef, _execute_subgraph, _identity_cast
 
 from ..graph.program import Program, evaluated
-from .host_call import HostFallback, lacking
+from .host_call import HostFallback, PackageFallback, lacking
 from .missing import words_of_lack
 from .origin import is_of_installed_package
 from .values import has_function_of_user, is_of_linear_algebra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from dask._task_spec import GraphNode
 
     RunStep = Callable[[GraphNode, Mapping[Any, Any]], Any]
 
@@ -33,6 +26,8 @@ _OF_FUSION = re.compile(r"(_\.\d+)+$")  # what Dask adds to the name of a collec
 
 class TaskWrapper:
     """Wraps the functions of one graph; equal functions of a layer, and what fused tasks share, stay one object."""
+
+    _kind = HostFallback
 
     def __init__(self, cell: str, *, refuse: bool) -> None:
         self._cell = cell
@@ -50,12 +45,12 @@ class TaskWrapper:
 
     def delayed(self, node: Any, key: Any) -> Any:
         """A task of `dask.delayed` or of a future; those of installed packages fall back, those of the user do not."""
-        if getattr(node, "func", None) is _execute_subgraph:
-            changed = _copied(node)
-            inner, *others = node.args
-            changed.args = ({name: self.delayed(task, name) for name, task in inner.items()}, *others)
-            return changed
-        return self.node(node, key) if _is_of_package(node) else node
+        return DelayedWrapper(self._cell, refuse=self._refuse).node(node, key)
+
+    def step(self, task: Any, program: Program) -> Any:
+        """A task of a program."""
+        is_delayed = _is_named_as_delayed(task, program)
+        return self.delayed(task, task.key) if is_delayed else self.node(task, task.key)
 
     def _task(self, task: Any, key: Any) -> Any:
         changed = _copied(task)
@@ -89,7 +84,7 @@ class TaskWrapper:
             # A value may be a function of the user, which other tasks get as an argument.
             all_of_them = any(has_function_of_user(task.value) for task in given if isinstance(task, DataNode))
             changed = {
-                task.key: self.node(task, task.key)
+                task.key: self.step(task, program)
                 for task in given
                 if isinstance(task, Task) and not _is_delayed(task, program) and (all_of_them or self._is_to_wrap(task))
             }
@@ -134,8 +129,23 @@ class TaskWrapper:
             return function
         place = id(function), layer
         if place not in self._wrapped:
-            self._wrapped[place] = HostFallback(function, layer, cell=self._cell, refuse=self._refuse)
+            self._wrapped[place] = self._kind(function, layer, cell=self._cell, refuse=self._refuse)
         return self._wrapped[place]
+
+
+class DelayedWrapper(TaskWrapper):
+    """The same for tasks of `dask.delayed`, which leaves the functions of the user as they are."""
+
+    _kind = PackageFallback
+
+    def node(self, node: Any, key: Any) -> Any:
+        """As for `TaskWrapper`."""
+        if getattr(node, "func", None) is _execute_subgraph:
+            changed = _copied(node)
+            inner, *others = node.args
+            changed.args = ({name: self.node(task, name) for name, task in inner.items()}, *others)
+            return changed
+        return super().node(node, key) if _is_of_package(node) else node
 
 
 def _is_container(task: Task) -> bool:
@@ -204,7 +214,7 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
             needed = dict(zip(task.func.inputs, evaluated(task.args, values), strict=True))
             return _run(task.func, needed, run_step, wrapper)
         if wraps or (lacking.layers and layer_of(task.key) in lacking.layers):
-            result = run_step(_wrapped(task, program, wrapper), values)
+            result = run_step(wrapper.step(task, program), values)
         else:
             try:
                 result = run_step(task, values)
@@ -225,37 +235,31 @@ def _run(program: Program, values: dict[Any, Any], run_step: RunStep, wrapper: T
     return Program.run(program, values, run_or_fall_back)
 
 
-def _wrapped(task: GraphNode, program: Program, wrapper: TaskWrapper) -> Any:
-    """The task with the fallback, unless it is of a delayed function."""
-    return task if _is_delayed(task, program) else wrapper.node(task, task.key)
-
-
 def _is_delayed(task: GraphNode, program: Program) -> bool:
-    """Whether a step is a delayed function of the user, which may have side effects.
+    """Whether a step is a delayed function of the user, which may have side effects."""
+    return _is_named_as_delayed(task, program) and not _is_of_package(task)
 
-    Blocks that are fused with one have its name.
-    """
-    if not isinstance(task.key, str) or not _has_blocks(program) or _is_of_package(task):
+
+def _is_named_as_delayed(task: GraphNode, program: Program) -> bool:
+    """Whether a step has the name of a delayed function; blocks that are fused with one have its name, too."""
+    if not isinstance(task.key, str) or not _has_blocks(program):
         return False
     function = getattr(task, "func", None)
     return not (isinstance(function, Program) and _has_blocks(function))
 
 
 def _is_of_package(task: GraphNode) -> bool:
-    """Whether a task calls a function of an installed package, and passes none of the user to it."""
+    """Whether a task calls a function of an installed package."""
     if not isinstance(task, Task) or task.func is _execute_subgraph or isinstance(task.func, Program):
         return False
-    return is_of_installed_package(task.func) and not any(
-        callable(argument) and not isinstance(argument, GraphNode) and not is_of_installed_package(argument)
-        for argument in task.args
-    )
+    return is_of_installed_package(task.func)
 
 
 def _after_failure(task: Any, program: Program, wrapper: TaskWrapper, error: Exception) -> Any:
     """The task that runs on the host what failed with `error`; `None` if the error is to be raised."""
     if not words_of_lack(error):
         return None
-    changed = _wrapped(task, program, wrapper)
+    changed = wrapper.step(task, program)
     # What was wrapped before has seen to it itself: the host has failed, too.
     if changed is task or not isinstance(changed.func, HostFallback) or changed.func is task.func:
         return None

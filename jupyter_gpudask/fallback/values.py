@@ -14,6 +14,7 @@ from tlz import compose
 
 from ..inspection.placement import can_move, is_plain_tuple, is_type_of_gpu, results_to_host
 from .missing import words_of_lack
+from .origin import is_of_installed_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -39,6 +40,11 @@ def has_function_of_user(value: Any) -> bool:
     if kind is dict:
         return any(map(has_function_of_user, value.values()))
     return _may_have_functions(kind) and any(map(_is_function_of_user, _parts(value)))
+
+
+def has_object_of_user(value: Any) -> bool:
+    """Whether this is, or has, a function of the user, or an object of a class of the user."""
+    return not all(map(is_of_installed_package, _parts(value)))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -123,10 +129,11 @@ def copied(value: Any) -> Any:
 def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with host copies of the GPU data that it holds: arguments of a `functools.partial`, or self.
 
-    Of a function of ``cupyx.scipy``, that of SciPy; an object with a method ``on_host`` is replaced by its result.
+    Of a function of ``cupyx.scipy``, that of SciPy; an object with a method ``gpudask_on_host`` is replaced by its
+    result.
     """
-    if hasattr(type(function), "on_host"):
-        inside: Callable[..., Any] = function.on_host()  # type: ignore[attr-defined]
+    if hasattr(type(function), "gpudask_on_host"):  # a name that no class of the user has
+        inside: Callable[..., Any] = function.gpudask_on_host()  # type: ignore[attr-defined]
         return inside
     if isinstance(function, functools.partial):
         return functools.partial(

@@ -26,8 +26,7 @@ _HOST = (np.ndarray, pd.DataFrame, pd.Series, pd.Index)
 _NOT_PLAIN = (np.ma.MaskedArray, np.matrix)
 """CuPy would drop the mask, and multiply element by element."""
 _NUMBERS = "biufc"
-_WITHOUT_PARTS = {bool, bytes, complex, float, int, str, type(None)}
-"""Classes of elements of arrays of objects that are no arrays and contain none."""
+_WITH_PARTS = (dict, list, set, tuple, np.ndarray)
 _EXTENDED = "gG"
 """The characters of `numpy.longdouble` and `numpy.clongdouble`."""
 
@@ -122,12 +121,17 @@ def results_to_host(result: Any) -> Any:
 
 def _with_objects_on_host(value: Any) -> Any:
     value = to_host(value)
-    if type(value) is not np.ndarray or value.dtype != object or set(map(type, value.flat)) <= _WITHOUT_PARTS:
+    if type(value) is not np.ndarray or value.dtype != object or not any(map(_may_change, set(map(type, value.flat)))):
         return value
     on_host = np.empty_like(value)
     for place, part in np.ndenumerate(value):
         on_host[place] = results_to_host(part)
     return on_host
+
+
+def _may_change(kind: type) -> bool:
+    """Whether an object of this type is in device memory, or may contain such objects."""
+    return is_type_of_gpu(kind) or issubclass(kind, _WITH_PARTS)
 
 
 def in_containers(function: Callable[[Any], Any], value: Any) -> Any:

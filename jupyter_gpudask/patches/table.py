@@ -101,6 +101,7 @@ FRAME_METHODS = (
 something else; see `frames.differences`."""
 
 CLIENT_METHODS = (
+    "cancel",
     "compute",
     "gather",
     "get",
@@ -109,11 +110,14 @@ CLIENT_METHODS = (
     "map",
     "persist",
     "publish_dataset",
+    "replicate",
+    "retry",
     "run",
     "scatter",
     "submit",
     "unpublish_dataset",
     "upload_file",
+    "who_has",
 )
 """Methods of `distributed.Client` by which tasks and their results get to its cluster and back."""
 
@@ -549,7 +553,7 @@ PATCHES = (
         (
             _code("dask.array:store", "arrays.storing:store"),
             _attribute("dask.array.core:_write_dask_to_existing_zarr", "arrays.storing:to_existing_zarr"),
-            _code("dask.array:from_array", "arrays.storing:read_hdf5"),
+            _code("dask.array:from_array", "arrays.hdf5:read_hdf5"),
         ),
         process="kernel",
         reason="da.store(x, target) sends copies of the target to the workers. Into a NumPy array, or a Zarr array in "

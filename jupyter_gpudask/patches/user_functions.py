@@ -57,7 +57,7 @@ class ResultsAt:
         result = self.function(*args, **kwargs)
         return tuple(map(self._moved, result)) if type(result) is tuple else self._moved(result)
 
-    def on_host(self) -> ResultsAt:
+    def gpudask_on_host(self) -> ResultsAt:
         """The same with the function that the fallback calls with host copies."""
         return ResultsAt(on_host(self.function), self.place)
 

@@ -3,6 +3,7 @@
 import functools
 import operator
 import re
+import sys
 import threading
 import types
 
@@ -10,6 +11,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+import toolz
 from blocks import NUMBERS, array, host_only
 from dask._task_spec import convert_legacy_graph
 from device import MARKS, cupy
@@ -284,6 +286,54 @@ def test_functions_of_installed_packages_in_delayed_tasks_fall_back_alone_and_fu
     assert on_host()["masked_invalid"] == 2
 
 
+def call_all(functions, number):
+    return [function(number) for function in functions]
+
+
+call_all_of_scipy = types.FunctionType(call_all.__code__, {"__name__": "scipy.stats._some"})
+CALLS = []
+
+
+class OfUser:
+    """A class of the user, whose method and result of a call have side effects."""
+
+    def square(self, number):
+        CALLS.append(type(number))
+        return square_of_host(number)
+
+    __call__ = square
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda number: dask.delayed(OfUser()).square(number),
+        lambda number: dask.delayed(operator.call)(dask.delayed(OfUser().square), number),
+        lambda number: dask.delayed(call_all_of_scipy)(number=number, functions=[OfUser()]),
+        lambda number: dask.delayed(toolz.pipe)(number, dask.delayed(OfUser())),
+        lambda number: dask.delayed(call_all_of_scipy)([OfUser()], number),
+        lambda number: da.from_delayed(dask.delayed(OfUser()).square(number), (), float) + 1,
+    ],
+)
+def test_a_function_of_an_installed_package_that_calls_one_of_the_user_runs_once(cell, compute):
+    cell()
+    CALLS.clear()
+    with pytest.raises(TypeError, match="Implicit conversion"):
+        compute(array()[2].sum()).compute()
+    assert [cupy.ndarray] == CALLS
+
+
+def test_what_a_notebook_has_defined_is_of_the_user_in_a_worker_started_with_python_m(monkeypatch):
+    main = types.SimpleNamespace(__spec__=dask.__spec__)  # as of ``python -m distributed.cli.dask_worker``
+    for name in ("__main__", "__mp_main__"):
+        monkeypatch.setitem(sys.modules, name, main)
+        assert not is_of_installed_package(types.FunctionType(square_of_host.__code__, {"__name__": name}))
+
+
+class Estimator(types.SimpleNamespace):
+    """A subclass of a class of a package."""
+
+
 @pytest.mark.parametrize(
     ("function", "is_installed"),
     [
@@ -298,6 +348,10 @@ def test_functions_of_installed_packages_in_delayed_tasks_fall_back_alone_and_fu
         (functools.partial(np.apply_along_axis, square_of_host), False),
         (functools.wraps(np.sum)(lambda values: values), False),
         (functools.lru_cache(square_of_host), False),
+        (np.vectorize(square_of_host), False),
+        (np.vectorize(len), True),
+        (np.random.default_rng(0).normal, True),
+        (Estimator().__eq__, False),
     ],
 )
 def test_what_a_function_of_an_installed_package_is(function, is_installed):

@@ -262,6 +262,18 @@ def test_a_function_of_cupyx_is_that_of_scipy_on_the_host(monkeypatch):
     assert on_host(gaussian_filter) is gaussian_filter, "of another module"
 
 
+def test_a_method_on_host_of_a_class_of_the_user_is_not_called():
+    class Filter:
+        def __call__(self, image):
+            return image + 1
+
+        def on_host(self):
+            raise AssertionError
+
+    function = Filter()
+    assert on_host(function) is function
+
+
 def test_an_array_that_is_not_one_of_numpy_is_a_lack_of_pandas():
     lack = TypeError(
         "factorize requires a Series, Index, ExtensionArray, np.ndarray or NumpyExtensionArray got ndarray."

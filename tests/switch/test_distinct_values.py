@@ -59,8 +59,8 @@ def test_they_are_those_of_pandas_with_fewer_tasks(name, partitions):
     assert collection.npartitions == plain.npartitions
 
 
-def test_the_counts_of_up_to_eight_partitions_are_sorted():
-    counts = on_gpu(8).s.value_counts().compute()
+def test_the_counts_of_up_to_15_partitions_are_sorted():
+    counts = on_gpu(15).s.value_counts().compute()
     assert list(counts) == sorted(counts, reverse=True)
 
 
@@ -79,6 +79,26 @@ def test_they_are_computed_once_beside_something_that_sees_the_partitions():
     whole, first = dask.compute(distinct, distinct.partitions[0])
     assert set(first) <= set(whole)
     assert len(whole) == 50
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.set_index("k").x.nunique(),
+        lambda frame: frame.repartition(partition_size="1kB").s.nunique(),
+    ],
+)
+def test_no_partition_is_computed_more_often_than_by_dask(compute):
+    counts = []
+    for kind in (pd.DataFrame, Frame):
+        parts = []
+        frame = dd.from_pandas(DATA, npartitions=16)
+        frame = frame.map_partitions(lambda part: parts.append(1) or kind(part), meta=kind(frame._meta))  # noqa: B023
+        result = compute(frame)
+        parts.clear()
+        result.compute()
+        counts.append(len(parts))
+    assert counts[1] <= counts[0]
 
 
 def test_a_number_of_partitions_of_the_user_stays():

@@ -283,11 +283,28 @@ def test_elements_of_lists_are_taken_by_the_accessor_of_lists(dtype):
         lambda frame: frame.x.astype(str),
         lambda frame: frame.astype({"x": "str"}),
         lambda frame: frame[["x", "k"]].astype("string"),
+        lambda frame: frame.x.astype(pd.ArrowDtype(pa.string())),
     ],
 )
 def test_numbers_with_a_fraction_are_written_on_the_host(convert):
     frame = dd.from_pandas(FRAME, npartitions=1)
     assert words_of_difference(convert(frame).expr) == "cuDF writes nine digits of a number"
+
+
+@pytest.mark.parametrize(
+    ("options", "is_ignored"),
+    [
+        ({"thresh": 4}, False),
+        ({"thresh": 5}, True),
+        ({"thresh": 2, "subset": ["x"]}, True),
+        ({"thresh": 2, "subset": "x"}, True),
+        ({"thresh": 2, "subset": pd.Index(["x", "k"])}, False),
+        ({"subset": ["x"]}, False),
+    ],
+)
+def test_a_thresh_of_more_values_than_there_are_columns_is_for_the_host(options, is_ignored):
+    frame = dd.from_pandas(FRAME, npartitions=1)
+    assert bool(words_of_difference(frame.dropna(**options).expr)) == is_ignored
 
 
 @pytest.mark.parametrize("dtype", ["datetime64[ns]", "timedelta64[s]"])
@@ -314,11 +331,19 @@ def test_texts_are_joined_without_missing_ones():
     texts = Texts(["x", None, "b"], dtype=object)
     assert texts.str.cat(sep="-", na_rep=None) == "x--b"
     assert kind.reduction_chunk(texts, sep="-", na_rep=None) == "x-b"
-    assert kind.reduction_chunk(texts[1:2], sep="-", na_rep=None) == ""
+    assert kind.reduction_chunk(texts[1:2], sep="-", na_rep=None) is None
     assert kind.reduction_chunk(pd.Series(["x", None, "b"]), sep="-", na_rep="?") == "x-?-b"
-    data = pd.Series(["x", None, None, "b"])
-    joined = new_collection(kind(dd.from_pandas(data, npartitions=2).expr, "-", None))
-    assert joined.compute() == data.str.cat(sep="-")
+
+
+@pytest.mark.parametrize("texts", [["x", None, None, "b"], [None, "", "b", "", None], ["", ""], [None] * 4, ["x"] * 20])
+@pytest.mark.parametrize("partitions", [2, 4, 20])
+def test_a_partition_without_texts_adds_no_separator(texts, partitions):
+    data = pd.Series(texts, dtype="str")
+    frame = dd.from_pandas(data, npartitions=partitions)
+    parts = dd.concat([frame, frame[frame == "nowhere"]], interleave_partitions=True)
+    for sep, na_rep in (("-", None), (None, None), ("-", "?")):
+        joined = new_collection(_KINDS[Cat](parts.expr, sep, na_rep))
+        assert joined.compute() == data.str.cat(sep=sep, na_rep=na_rep)
 
 
 @pytest.mark.parametrize(

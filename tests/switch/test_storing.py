@@ -1,14 +1,20 @@
 """Arrays are stored in what only the kernel has, and read from HDF5 files, with workers in processes of their own."""
 
+import io
+import uuid
+
+import dask
 import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from device import MARKS
-from distributed import LocalCluster
+from device import MARKS, cupy
+from distributed import LocalCluster, wait
+from helpers import wait_until
 
 from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.patches.arrays import storing
 from jupyter_gpudask.switch.context import switched_to
 from jupyter_gpudask.switch.default_client import default_client
 
@@ -28,6 +34,16 @@ class OpenFile:
 
     def __reduce__(self):
         raise TypeError("it cannot be pickled")
+
+
+class InMemory:
+    """An object of an imported module, which can be sent to workers."""
+
+    def __init__(self):
+        self.values = np.zeros((4, 6))
+
+    def __setitem__(self, key, value):
+        self.values[key] = value
 
 
 class Target:
@@ -103,6 +119,110 @@ def test_zarr_arrays_in_memory_are_written_as_without_a_cluster(x):
     np.testing.assert_array_equal(target[:], NUMBERS * 2)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: zarr.storage.FsspecStore.from_url(f"memory://{uuid.uuid4()}"),
+        lambda: zarr.storage.WrapperStore(zarr.storage.MemoryStore()),
+    ],
+    ids=["memory of fsspec", "wrapped"],
+)
+def test_other_stores_in_memory_get_the_values(x, make):
+    target = zarr.create_array(make(), shape=(4, 6), chunks=(3, 2), dtype=float)
+    da.store(x, target)
+    np.testing.assert_array_equal(target[:], NUMBERS * 2)
+
+
+def test_an_array_in_a_zip_file_has_one_writer(x, tmp_path):
+    with zarr.storage.ZipStore(tmp_path / "x.zip", mode="w") as store:
+        da.store(x, zarr.create_array(store, shape=(4, 6), chunks=(3, 2), dtype=float))
+    with zarr.storage.ZipStore(tmp_path / "x.zip", mode="r") as store:
+        np.testing.assert_array_equal(zarr.open_array(store, mode="r")[:], NUMBERS * 2)
+
+
+def test_an_array_of_cupy_gets_the_values(x):
+    target = cupy.zeros((4, 6))
+    stored = da.store(x, target, return_stored=True)
+    np.testing.assert_array_equal(cupy.asnumpy(target), NUMBERS * 2)
+    np.testing.assert_array_equal(stored.compute(), NUMBERS * 2)
+
+
+def test_an_object_of_an_imported_class_gets_the_values(x):
+    target = InMemory()
+    da.store(x, target)
+    np.testing.assert_array_equal(target.values, NUMBERS * 2)
+
+
+@pytest.mark.parametrize(("size", "numbers"), [(2**26, [6]), (100, [2, 2, 2]), (1, [1] * 6)])
+def test_small_blocks_are_gathered_together(client, x, monkeypatch, size, numbers):
+    def finished(*args):
+        blocks = begin(*args)
+        wait([future for future, _ in blocks.values()])
+        return blocks
+
+    begin, gather, found = storing._blocks, client.gather, []
+    monkeypatch.setattr(storing, "_blocks", finished)
+    monkeypatch.setattr(storing, "_GATHERED", size)
+    monkeypatch.setattr(client, "gather", lambda futures: (found.append(len(futures)), gather(futures))[1])
+    target = np.zeros((4, 6))
+    da.store(x, target)
+    np.testing.assert_array_equal(target, NUMBERS * 2)
+    assert found == numbers
+
+
+def test_what_several_sources_share_is_computed_once(client, cell):  # noqa: ARG001 - in a cell
+    number = dask.delayed(draw, pure=False)()
+    shared = da.from_delayed(number, (2, 3), float).rechunk((1, 3))
+    targets = np.zeros((2, 3)), np.zeros((2, 3))
+    da.store([shared, shared + 1], list(targets), retries=1)
+    np.testing.assert_array_equal(targets[0] + 1, targets[1])
+    wait_until(lambda: not client.futures)
+
+
+def draw():
+    return np.full((2, 3), uuid.uuid4().int % 2**40, float)
+
+
+def test_targets_of_workers_and_of_the_kernel_in_one_call(x, tmp_path):
+    on_disk = zarr.open(tmp_path / "x.zarr", mode="w", shape=(4, 6), chunks=(3, 2), dtype=float)
+    array = np.zeros((4, 6))
+    first, second = da.store([x, x + 1], [on_disk, array], return_stored=True)
+    np.testing.assert_array_equal(first.compute(), NUMBERS * 2)
+    np.testing.assert_array_equal(second.compute(), NUMBERS * 2 + 1)
+    np.testing.assert_array_equal(on_disk[:] + 1, array)
+
+
+def test_after_an_error_no_block_is_kept_on_the_cluster(client, x, monkeypatch):
+    monkeypatch.setattr(storing, "_GATHERED", 1)  # Dask keeps those that it gathers with the one that has failed
+
+    def fail(block, block_info=None):
+        if block_info[0]["chunk-location"] == (1, 2):
+            raise ValueError("no")
+        return block
+
+    failing = x.map_blocks(fail, dtype=float)
+    with pytest.raises(ValueError, match="no") as error:
+        da.store(failing, np.zeros((4, 6)))
+    wait_until(lambda: {future.status for future in client.futures.values()} <= {"error"})
+    assert error.traceback
+
+
+def test_sources_that_are_no_arrays_are_refused_before_anything_is_written(x):
+    target = np.zeros((4, 6))
+    with pytest.raises(ValueError, match="must be dask array objects"):
+        da.store([x, NUMBERS], [target, np.zeros((4, 6))])
+    assert not target.any()
+
+
+def test_a_warning_says_that_a_later_computation_does_not_reach_a_target_in_memory(x, tmp_path):
+    with pytest.warns(UserWarning, match="nothing arrives in it"):
+        da.store(x, np.zeros((4, 6)), compute=False)
+    later = da.store(
+        x, zarr.open(tmp_path / "x.zarr", mode="w", shape=(4, 6), chunks=(3, 2), dtype=float), compute=False
+    )
+    later.compute()
+
+
 def test_workers_write_into_files_that_they_reach_by_name(x, tmp_path, monkeypatch):
     target = zarr.open(tmp_path / "x.zarr", mode="w", shape=(4, 6), chunks=(3, 2), dtype=float)
     monkeypatch.setattr("jupyter_gpudask.patches.arrays.storing._write", None)
@@ -127,3 +247,40 @@ def test_a_file_that_is_open_for_writing_is_read_as_it_is(x, tmp_path):
         assert da.from_array(file["x"], chunks=2).sum().compute() == NUMBERS.sum()
         da.store(x, file["x"])
         np.testing.assert_array_equal(file["x"][:], NUMBERS * 2)
+
+
+def test_what_was_written_into_an_open_file_after_the_array_was_made_is_read(x, tmp_path, monkeypatch):
+    h5py = pytest.importorskip("h5py")
+    monkeypatch.chdir(tmp_path)  # the workers have another directory
+    with h5py.File("x.h5", "w") as file:
+        file["x"] = np.zeros((4, 6))
+        back = da.from_array(file["x"], chunks=2)
+        file["x"][:] = NUMBERS
+        for scheduler in (None, "threads", "sync"):
+            assert float(back.sum().compute(scheduler=scheduler)) == NUMBERS.sum()
+        da.store(x, file["x"])
+        assert float(back.sum().compute()) == NUMBERS.sum() * 2
+    assert float(back.sum().compute()) == NUMBERS.sum() * 2
+
+
+def test_a_file_in_memory_or_a_dataset_without_a_name_is_left_to_dask(cell, tmp_path):  # noqa: ARG001 - in a cell
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file, h5py.File(io.BytesIO(), "w") as in_memory:
+        in_memory["x"] = NUMBERS
+        for dataset in (in_memory["x"], file.create_dataset(None, data=NUMBERS)):
+            assert float(da.from_array(dataset, chunks=2).sum().compute(scheduler="sync")) == NUMBERS.sum()
+
+
+@pytest.mark.parametrize("inline_array", [False, True])
+def test_a_file_is_written_after_all_that_is_read_from_it(cell, tmp_path, monkeypatch, inline_array):  # noqa: ARG001
+    h5py = pytest.importorskip("h5py")
+    numbers = np.random.default_rng(0).integers(0, 1000, (64, 64))
+    waited = []
+    monkeypatch.setattr(storing, "wait", lambda futures: (waited.append(len(futures)), wait(futures)))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        data = file.create_dataset("x", data=numbers, chunks=(4, 64), compression="gzip", maxshape=(None, None))
+        da.store(da.from_array(data, chunks=(4, 64), inline_array=inline_array) * 3, data)
+        assert waited == [16]
+        np.testing.assert_array_equal(data[:], numbers * 3)
+        da.store(da.ones((64, 64), chunks=(4, 64)), data)
+    assert waited == [16]

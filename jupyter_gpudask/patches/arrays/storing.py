@@ -1,31 +1,44 @@
-"""``da.store`` into what only the kernel has, and HDF5 datasets as sources.
+"""``da.store`` into what only the kernel has.
 
-Dask sends the target of `dask.array.store` to the workers. They write into a file by its name; but of a NumPy array, of
-a Zarr array in memory or of an object of the user's own class they get copies, so that nothing would arrive in the
+Dask sends the target of `dask.array.store` to the workers. They write into a file by its name; but of an array in
+memory, of NumPy, CuPy or Zarr, or of an object of another class they get copies, so that nothing would arrive in the
 kernel, and an open HDF5 file cannot be sent. Into such targets the kernel writes the blocks that the workers have
 computed.
 """
 
 from __future__ import annotations
 
+import math
 import sys
-from collections import deque
-from importlib import import_module
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.array import Array, from_array
 from dask.array.core import load_store_chunk, slices_from_chunks
-from dask.base import get_scheduler, is_dask_collection, normalize_token
-from distributed import Client, Future, futures_of
+from dask.base import get_scheduler, is_dask_collection
+from distributed import Client, Future, futures_of, wait
 from distributed.protocol.pickle import dumps
 
+from ...fallback.values import to_gpu
 from ...inspection.arguments import bind
-from ...inspection.placement import name_of, to_host
+from ...inspection.placement import name_of, place_of, to_host
+from ...inspection.user_code import user_frame
 from ...overlay.config_overlay import current_overlay, current_record
+from .hdf5 import reads_file_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    _Blocks = dict[Any, tuple[Future[Any], list[tuple[Any, Any, Any]]]]
+
+_WRITTEN_BY_WORKERS = ("zarr.", "xarray.backends.")
+"""The modules of targets that workers can open for themselves."""
+
+_GATHERED = 2**26
+"""The bytes of small blocks that are gathered at once, because each request takes some milliseconds."""
+
+_LATER = "da.store with compute=False writes into copies of this target, which the workers get: nothing arrives in it."
 
 
 def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -35,28 +48,34 @@ def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     call = bind(original, args, kwargs)
     call.apply_defaults()
-    given = call.arguments
-    sources, targets, regions = given["sources"], given["targets"], given["regions"]
+    given = dict(call.arguments)
+    options, sources, targets, regions = (given.pop(name) for name in ("kwargs", "sources", "targets", "regions"))
     if isinstance(sources, Array):
         sources, targets = [sources], [targets]
-    if not isinstance(sources, list | tuple):
+    if not isinstance(sources, list | tuple) or not all(isinstance(source, Array) for source in sources):
         return original(*args, **kwargs)
     if regions is None or isinstance(regions, tuple):
         regions = [regions] * len(sources)
-    client = _client_of(sources, given["kwargs"].get("scheduler"))
-    can_be_written = given["compute"] and len(sources) == len(targets) == len(regions)
-    if client is None or not can_be_written or all(map(_is_reached_by_workers, targets)):
+    client = _client_of(sources, options.get("scheduler"))
+    here = [number for number, target in enumerate(targets) if not _is_reached_by_workers(target)]
+    if client is None or not here or not len(sources) == len(targets) == len(regions):
         return original(*args, **kwargs)
-    results = []
-    for source, target, region in zip(sources, targets, regions, strict=True):
-        if _is_reached_by_workers(target):
-            results.append(original(source, target, **{**_options(given), "regions": region}))
-        else:
-            _write(client, source, target, region, given["lock"])
-            results.append(_stored(source, target, region) if given["return_stored"] else None)
+    if not given["compute"]:
+        _warn(_LATER)
+        return original(*args, **kwargs)
+
+    stored: dict[int, Any] = {}
+    if there := [number for number in range(len(targets)) if number not in here]:
+        lists = {"sources": sources, "targets": targets, "regions": regions}
+        chosen = {name: [values[number] for number in there] for name, values in lists.items()}
+        arrays = original(**chosen, **given, **options)
+        stored.update(zip(there, arrays if isinstance(arrays, tuple) else [arrays], strict=False))
+    parts = [(sources[number], targets[number], regions[number]) for number in here]
+    _write(client, parts, given["lock"], options)
     if not given["return_stored"]:
         return None
-    return results[0] if len(results) == 1 else tuple(results)
+    stored.update(zip(here, (_stored(*part) for part in parts), strict=True))
+    return stored[0] if len(stored) == 1 else tuple(stored[number] for number in range(len(stored)))
 
 
 def to_existing_zarr(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -68,38 +87,10 @@ def to_existing_zarr(original: Callable[..., Any], /, *args: Any, **kwargs: Any)
     return original(*call.args, **call.kwargs)
 
 
-def read_hdf5(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As `dask.array.from_array`, for datasets of h5py, too: each worker opens the file for itself."""
-    __tracebackhide__ = True
-    call = bind(original, args, kwargs)
-    if current_overlay() is not None and _is_of_hdf5(call.arguments["x"]):
-        call.arguments["x"] = Hdf5Dataset(call.arguments["x"])
-    return original(*call.args, **call.kwargs)
-
-
-class Hdf5Dataset:
-    """A dataset of h5py that can be sent to workers.
-
-    Parameters
-    ----------
-    dataset
-        A dataset in a file. What was written into it before is written to the file.
-    """
-
-    def __init__(self, dataset: Any) -> None:
-        dataset.file.flush()
-        self.filename, self.name = dataset.file.filename, dataset.name
-        self.shape, self.dtype, self.chunks, self.ndim = dataset.shape, dataset.dtype, dataset.chunks, dataset.ndim
-        self._token = normalize_token(dataset)
-
-    def __getitem__(self, key: Any) -> Any:
-        """The elements, as h5py reads them."""
-        h5py = import_module("h5py")
-        with h5py.File(self.filename, "r", locking=False) as file:  # the kernel may have it open for writing
-            return file[self.name][key]
-
-    def __dask_tokenize__(self) -> Any:
-        return self._token
+def _warn(text: str) -> None:
+    frame = user_frame()
+    if frame is not None:
+        warnings.warn_explicit(text, UserWarning, frame.f_code.co_filename, frame.f_lineno)
 
 
 def _client_of(sources: Any, scheduler: Any) -> Client | None:
@@ -108,52 +99,90 @@ def _client_of(sources: Any, scheduler: Any) -> Client | None:
     return owner if isinstance(owner, Client) else None
 
 
-def _options(given: dict[str, Any]) -> dict[str, Any]:
-    return {"lock": given["lock"], "return_stored": given["return_stored"], **given["kwargs"]}
-
-
 def _is_reached_by_workers(target: Any) -> bool:
     """Whether workers can write into a target, which is sent to them."""
     if is_dask_collection(target) or isinstance(target, Future):
         return True
-    if isinstance(target, np.ndarray) or type(target).__module__ == "__main__" or _is_in_memory(target):
+    if not type(target).__module__.startswith(_WRITTEN_BY_WORKERS) or _is_in_memory(target):
         return False
     try:
         dumps(target)
-    except Exception:  # noqa: BLE001 - of any class, as of h5py and netCDF4
+    except Exception:  # noqa: BLE001 - of any class, as of netCDF4
         return False
     return True
 
 
 def _is_in_memory(target: Any) -> bool:
-    """Whether this is a Zarr array in memory, or one in an object of xarray."""
-    store = getattr(getattr(target, "_array", target), "store", None)
+    """Whether only this process has a Zarr array, in memory or in an open ZIP file; also one in an object of xarray."""
     zarr = sys.modules.get("zarr")
-    return zarr is not None and isinstance(store, dict | zarr.storage.MemoryStore)
+    store = getattr(getattr(target, "_array", target), "store", None)
+    if zarr is None or store is None:
+        return False
+    while isinstance(store, _class_of(zarr, "WrapperStore")):
+        store = store._store  # noqa: SLF001
+    system = getattr(store, "fs", None)
+    kinds = (dict, *(_class_of(zarr, name) for name in ("MemoryStore", "KVStore", "ZipStore")))
+    return isinstance(store, kinds) or "memory" in (getattr(system, "protocol", None) or ())
 
 
-def _is_of_hdf5(source: Any) -> bool:
-    h5py = sys.modules.get("h5py")
-    return h5py is not None and isinstance(source, h5py.Dataset) and source.file.driver != "core"
+def _class_of(zarr: Any, name: str) -> Any:
+    """A class of stores that some versions of Zarr have; else none."""
+    return getattr(zarr.storage, name, ())
 
 
-def _write(client: Client, source: Array, target: Any, region: Any, lock: Any) -> None:
-    """Write the blocks of an array as they are computed, in their order; none is kept longer than that."""
-    on_host = to_host(source)
-    record = current_record()
-    if on_host is not source and record is not None:
-        record.moved_for_result.add(name_of(on_host))  # it did not stay on the CPU
-    by_key = {future.key: future for future in futures_of(client.persist(on_host))}
-    keys = ((on_host.name, *place) for place in np.ndindex(*on_host.numblocks))
-    places = slices_from_chunks(on_host.chunks)
-    blocks = deque((by_key.pop(key), place) for key, place in zip(keys, places, strict=True))
+def _write(client: Client, parts: Sequence[tuple[Array, Any, Any]], lock: Any, options: dict[str, Any]) -> None:
+    """Write blocks as they are computed, several small ones at a time; none is kept longer than that.
+
+    Parameters
+    ----------
+    client
+        The client that computes the sources, all in one graph.
+    parts
+        Sources, their targets, and the regions of these.
+    lock, options
+        As for `dask.array.store`.
+    """
+    blocks = _blocks(client, parts, options)
     own_lock = lock if hasattr(lock, "acquire") else None
-    while blocks:
-        future, place = blocks.popleft()
-        load_store_chunk(future.result(), target, place, region, own_lock, return_stored=False, load_stored=False)
+    size = max(math.prod(source.chunksize) * source.dtype.itemsize for source, _, _ in parts)
+    most = max(1, int(_GATHERED // size)) if size > 0 else 1  # it is NaN for unknown chunks
+    futures: list[Future[Any]] = []
+    try:
+        if any(reads_file_of(target, source) for _, target, _ in parts for source, _, _ in parts):
+            wait([future for future, _ in blocks.values()])  # what the workers read does not change meanwhile
+        while blocks:
+            finished = [key for key, (future, _) in blocks.items() if future.done()]
+            keys = finished[:most] or [next(iter(blocks))]
+            targets = [blocks[key][1] for key in keys]
+            futures = [blocks.pop(key)[0] for key in keys]
+            for block, places in zip(client.gather(futures), targets, strict=True):
+                for target, place, region in places:
+                    written = to_gpu(block, ("cupy",)) if place_of(target) == "gpu" else block
+                    load_store_chunk(written, target, place, region, own_lock, return_stored=False, load_stored=False)
+    finally:
+        blocks.clear()  # the traceback of an error refers to both
+        futures.clear()
+
+
+def _blocks(client: Client, parts: Sequence[tuple[Array, Any, Any]], options: dict[str, Any]) -> _Blocks:
+    """The blocks of the sources, by key: their futures, and where each is to be written."""
+    record = current_record()
+    arrays = [to_host(source) for source, _, _ in parts]
+    if record is not None:  # they did not stay on the CPU
+        moved = (array for array, (source, _, _) in zip(arrays, parts, strict=True) if array is not source)
+        record.moved_for_result.update(map(name_of, moved))
+    options = {name: value for name, value in options.items() if name not in ("scheduler", "traverse")}
+    futures = {future.key: future for future in futures_of(client.persist(arrays, **options))}
+    blocks: _Blocks = {}
+    for array, (_, target, region) in zip(arrays, parts, strict=True):
+        keys = ((array.name, *place) for place in np.ndindex(*array.numblocks))
+        for key, place in zip(keys, slices_from_chunks(array.chunks), strict=True):
+            blocks.setdefault(key, (futures[key], []))[1].append((target, place, region))
+    return blocks
 
 
 def _stored(source: Array, target: Any, region: Any) -> Array:
     """What was written, as an array with the chunks of its source."""
-    stored: Array = from_array(np.asarray(target[region if region is not None else ...]), chunks=source.chunks)
+    written = to_host(target[region if region is not None else ...])
+    stored: Array = from_array(np.asarray(written), chunks=source.chunks)
     return stored

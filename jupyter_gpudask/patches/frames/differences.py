@@ -86,18 +86,20 @@ def _as_text(expression: Any) -> str:
     dtypes = {given.name: given.dtype} if given.ndim == 1 else dict(given.dtypes.items())
     wanted = expression.operand("dtypes")
     wanted = wanted if isinstance(wanted, dict) else dict.fromkeys(dtypes, wanted)
-    texts = [name for name in wanted.keys() & dtypes.keys() if isinstance(_dtype(wanted[name]), pd.StringDtype)]
+    texts = [name for name in wanted.keys() & dtypes.keys() if _is_text(wanted[name])]
     kinds = {getattr(dtypes[name], "kind", "O") for name in texts}
     if kinds & set("mM"):
         return "cuDF writes times in another format"
     return "cuDF writes nine digits of a number" if "f" in kinds else ""
 
 
-def _dtype(wanted: Any) -> Any:
+def _is_text(wanted: Any) -> bool:
+    """Whether this is, or names, a dtype of texts, of pandas or of Arrow."""
     try:
-        return pd.api.types.pandas_dtype(wanted)
+        dtype = pd.api.types.pandas_dtype(wanted)
     except TypeError:
-        return None
+        return False
+    return isinstance(dtype, pd.StringDtype) or (isinstance(dtype, pd.ArrowDtype) and dtype.type is str)
 
 
 def _cat(expression: Any) -> str:

@@ -3,8 +3,8 @@
 For ``value_counts``, ``drop_duplicates`` and ``unique`` Dask shuffles the results of all partitions into as many
 partitions, which takes a GPU many times as long as to compute them: each small table costs as much as a large one. If
 the result becomes one partition anyway, as in ``compute()``, or is reduced to one, as in ``nunique()``, an output
-partition here combines eight input partitions, as many as a step of Dask's trees of reductions does. Up to eight input
-partitions are not shuffled at all.
+partition here combines at least eight input partitions, as many as a step of Dask's trees of reductions does. Fewer
+than 16 input partitions are not shuffled at all.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from dask.dataframe.dask_expr._reductions import CustomReduction, DropDuplicates
 from dask.dataframe.dask_expr._repartition import Repartition
 from distributed import Client
 
+from .groupby import computes_partitions
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from weakref import ref
@@ -26,13 +28,17 @@ _COMBINED = 8
 
 
 class _InFewer:
-    """An expression whose ``split_out=True`` means as many partitions as the input has, unless nobody sees them."""
+    """An expression whose ``split_out=True`` means as many partitions as the input has, unless nobody sees them.
+
+    It remains that of Dask where Dask would compute quantiles or sizes to know the number of input partitions.
+    """
 
     _original: Any
     """The class of Dask."""
 
     def _simplify_up(self: Any, parent: Any, dependents: Mapping[str, Sequence[ref[Any]]]) -> Any:
-        if self.operand("split_out") is True and _is_seen_as_one(self, dependents) and _is_optimized():
+        is_free = self.operand("split_out") is True and not any(map(computes_partitions, self.frame.walk()))
+        if is_free and _is_seen_as_one(self, dependents) and _is_optimized():
             return parent.substitute(self, self.in_fewer())
         return super()._simplify_up(parent, dependents)  # type: ignore[misc]
 

@@ -289,11 +289,12 @@ def _is_in_one_partition(expression: Any) -> bool:
 def _input_partitions(expression: Any) -> int:
     """The number of partitions; where Dask would compute quantiles or sizes for it, that of all inputs of the graph."""
     parts = list(expression.frame.walk())
-    if any(map(_computes_partitions, parts)):
+    if any(map(computes_partitions, parts)):
         return sum(getattr(part, "npartitions", 1) for part in parts if not part.dependencies())
     return int(expression.frame.npartitions)
 
 
-def _computes_partitions(expression: Any) -> bool:
+def computes_partitions(expression: Any) -> bool:
+    """Whether Dask computes quantiles or sizes to know the number of its partitions."""
     by_size = isinstance(expression, Repartition) and "partition_size" in expression._parameters  # noqa: SLF001
     return isinstance(expression, BaseSetIndexSortValues) or (by_size and expression.operand("partition_size"))

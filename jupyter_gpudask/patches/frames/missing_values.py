@@ -220,13 +220,27 @@ class CatBlockwiseAsPandas(CatBlockwise):
 
 
 class CatAsPandas(Cat):
-    """``.str.cat`` of all texts, without the missing ones; cuDF has a separator for them, too."""
+    """``.str.cat`` of all texts, without the missing ones, for which cuDF has a separator, too.
+
+    A partition without texts is missing, and adds no separator; that of Dask is an empty text, which does.
+    """
 
     @staticmethod
-    def reduction_chunk(ser: Any, *args: Any, **kwargs: Any) -> Any:
+    def reduction_chunk(ser: Any, sep: Any = None, na_rep: Any = None) -> Any:
         """The texts of one partition."""
-        texts = ser.dropna() if kwargs.get("na_rep") is None else ser
-        return Cat.reduction_chunk(texts, *args, **kwargs) if len(texts) else ""
+        texts = ser.dropna() if na_rep is None else ser
+        return texts.str.cat(sep=sep, na_rep=na_rep) if len(texts) else None
+
+    @staticmethod
+    def reduction_combine(ser: Any, sep: Any = None, **_: Any) -> Any:
+        """The texts of several partitions."""
+        texts = ser.dropna()
+        return texts.str.cat(sep=sep) if len(texts) else None
+
+    @staticmethod
+    def reduction_aggregate(ser: Any, sep: Any = None, **_: Any) -> Any:
+        """The texts of all partitions."""
+        return CatAsPandas.reduction_combine(ser, sep) or ""
 
 
 class EvalAsPandas(Eval):
