@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..machine.directories import ClusterDirectory
-    from ..protocol import ClusterState
+    from ..protocol import ClusterState, Command
     from ..protocol.messages.transport import MessageStream
     from .cluster.dask_cluster import DaskCluster
     from .cluster.metrics import Status
@@ -133,16 +133,33 @@ class Supervisor:
         return False
 
     async def _listen(self) -> bool:
-        """Carry out commands until the last one (true) or the end of stdin (false)."""
+        """Carry out commands, one after the other, until the last one (true) or the end of stdin (false).
+
+        These two do not wait for a command that takes long, such as a question to a scheduler that does not respond:
+        the parent would kill this process before the cluster is closed, and what runs elsewhere would go on.
+        """
+        commands: asyncio.Queue[Command | Refused] = asyncio.Queue()
+        async with asyncio.TaskGroup() as tasks:
+            answering = tasks.create_task(self._answer(commands))
+            is_asked_to_close = await self._receive(commands)
+            answering.cancel()
+        return is_asked_to_close
+
+    async def _receive(self, commands: asyncio.Queue[Command | Refused]) -> bool:
         while True:
             try:
                 command = await self._stream.receive(parse_command)
-                if command is None or isinstance(command, Close):
-                    return command is not None
             except GpuDaskError as error:
-                self._stream.send(Refused.from_error(error))
+                commands.put_nowait(Refused.from_error(error))
                 continue
-            event = await answer(command, self)
+            if command is None or isinstance(command, Close):
+                return command is not None
+            commands.put_nowait(command)
+
+    async def _answer(self, commands: asyncio.Queue[Command | Refused]) -> None:
+        while True:
+            command = await commands.get()
+            event = command if isinstance(command, Refused) else await answer(command, self)
             if event is not None:
                 self._stream.send(event)
 
