@@ -7,13 +7,13 @@ import logging
 import os
 import signal
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProtocolError
+from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.lifeline import end_session, on_forced_exit
-from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport, parse_command
+from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, parse_command
 from ..protocol.messages.dispatch import answer
+from ..protocol.messages.reports import report_every
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 _ORPHAN_GRACE = 1.5
 _LEAVE_LIMIT = 3.0
 _CLOSE_GRACE = 4.0
-_MAX_BACKLOG = 2**20
 
 
 class Supervisor:
@@ -204,19 +203,15 @@ class Supervisor:
         """Report the state every `interval` seconds; 0 stops the reports."""
         if self._watching is not None:
             self._watching.cancel()
-        self._watching = asyncio.create_task(self._report_every(interval)) if interval else None
+        reports = report_every(interval, self._stream, self._state_if_ready) if interval else None
+        self._watching = None if reports is None else asyncio.create_task(reports)
+
+    async def _state_if_ready(self) -> ClusterState | None:
+        return await self.state() if self._status == "ready" else None
 
     def _check_ready(self) -> None:
         if self._status == "starting":
             raise ProtocolError("The cluster is still starting.")
-
-    async def _report_every(self, interval: float) -> None:
-        while True:
-            # A parent that does not keep up misses reports.
-            if self._status == "ready" and self._stream.backlog <= _MAX_BACKLOG:
-                with suppress(ClusterLostError):  # `finished` reports it if the cluster stays lost
-                    self._stream.send(StateReport(state=await self.state()))
-            await asyncio.sleep(interval)
 
     async def _close(self, grace: float) -> None:
         self._status = "closing"
