@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import logging
 from typing import TYPE_CHECKING
 
 from ...errors import ClusterLostError
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from ..cluster.state import ClusterState
     from .transport import MessageStream
+
+logger = logging.getLogger(__name__)
 
 _MAX_BACKLOG = 2**20
 
@@ -32,10 +34,19 @@ async def report_every(
     read
         Reads the state; `None` if there is nothing to report.
     """
+    problem = ""
     while True:
         if stream.backlog <= _MAX_BACKLOG:
-            with suppress(ClusterLostError):  # which is reported elsewhere, if the cluster stays lost
+            try:
                 state = await read()
-                if state is not None:
-                    stream.send(StateReport(state=state))
+            except ClusterLostError:  # reported elsewhere, if the cluster stays lost
+                state = None
+            except Exception as error:  # one failure must not end the reports for good
+                state = None
+                if str(error) != problem:
+                    logger.warning("The state of the cluster cannot be reported: %s", error, exc_info=error)
+                problem = str(error)
+            if state is not None:
+                problem = ""
+                stream.send(StateReport(state=state))
         await asyncio.sleep(interval)
