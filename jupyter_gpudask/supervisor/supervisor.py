@@ -99,8 +99,16 @@ class Supervisor:
             await self._close(grace)
 
     async def _first_command(self) -> Start | None:
+        """The request for a cluster; `None` without one, or if a signal comes first."""
+        receiving = asyncio.create_task(self._stream.receive(parse_command))
+        ending = asyncio.create_task(self._over.wait())
+        await asyncio.wait({receiving, ending}, return_when=asyncio.FIRST_COMPLETED)
+        ending.cancel()
+        if not receiving.done():
+            receiving.cancel()
+            return None
         try:
-            command = await self._stream.receive(parse_command)
+            command = receiving.result()
         except ProtocolError as error:
             self._fail(error)
             return None
