@@ -89,11 +89,25 @@ def _prefix(host: str) -> str:
 
 
 def remove_stale_directories(place: Path | None = None, host: str = "") -> None:
-    """Delete the directories of killed supervisors in `place`: those whose lock no process of this machine holds."""
+    """Delete the directories of this user's killed supervisors: those whose lock no process of this machine holds.
+
+    Parameters
+    ----------
+    place
+        Where they are, if not among the temporary files.
+    host
+        The name of this machine, if others use the same `place`; the locks of these may not be visible here.
+    """
+    # What `mkdtemp` appends has no hyphen, and the name of another host may begin with that of this one and a hyphen.
+    name = re.compile(rf"{re.escape(_prefix(host))}[^-]+")
     for folder in (place or Path(tempfile.gettempdir())).glob(f"{_prefix(host)}*"):
+        if not name.fullmatch(folder.name):
+            continue
         try:
+            if folder.lstat().st_uid != os.geteuid():  # its owner could fill it with more than can be deleted
+                continue
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
-        except OSError:  # not such a directory, or another user's, or one that is being created
+        except OSError:  # not such a directory, or one that is being created
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,19 +7,19 @@ import logging
 import os
 import signal
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProtocolError
+from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.lifeline import end_session, on_forced_exit
-from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, StateReport, parse_command
+from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, parse_command
 from ..protocol.messages.dispatch import answer
+from ..protocol.messages.reports import report_every
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..machine.directories import ClusterDirectory
-    from ..protocol import ClusterState
+    from ..protocol import ClusterState, Command
     from ..protocol.messages.transport import MessageStream
     from .cluster.dask_cluster import DaskCluster
     from .cluster.metrics import Status
@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 _ORPHAN_GRACE = 1.5
 _LEAVE_LIMIT = 3.0
 _CLOSE_GRACE = 4.0
-_MAX_BACKLOG = 2**20
 
 
 class Supervisor:
@@ -100,8 +99,16 @@ class Supervisor:
             await self._close(grace)
 
     async def _first_command(self) -> Start | None:
+        """The request for a cluster; `None` without one, or if a signal comes first."""
+        receiving = asyncio.create_task(self._stream.receive(parse_command))
+        ending = asyncio.create_task(self._over.wait())
+        await asyncio.wait({receiving, ending}, return_when=asyncio.FIRST_COMPLETED)
+        ending.cancel()
+        if not receiving.done():
+            receiving.cancel()
+            return None
         try:
-            command = await self._stream.receive(parse_command)
+            command = receiving.result()
         except ProtocolError as error:
             self._fail(error)
             return None
@@ -133,16 +140,33 @@ class Supervisor:
         return False
 
     async def _listen(self) -> bool:
-        """Carry out commands until the last one (true) or the end of stdin (false)."""
+        """Carry out commands, one after the other, until the last one (true) or the end of stdin (false).
+
+        These two do not wait for a command that takes long, such as a question to a scheduler that does not respond:
+        the parent would kill this process before the cluster is closed, and what runs elsewhere would go on.
+        """
+        commands: asyncio.Queue[Command | Refused] = asyncio.Queue()
+        async with asyncio.TaskGroup() as tasks:
+            answering = tasks.create_task(self._answer(commands))
+            is_asked_to_close = await self._receive(commands)
+            answering.cancel()
+        return is_asked_to_close
+
+    async def _receive(self, commands: asyncio.Queue[Command | Refused]) -> bool:
         while True:
             try:
                 command = await self._stream.receive(parse_command)
-                if command is None or isinstance(command, Close):
-                    return command is not None
             except GpuDaskError as error:
-                self._stream.send(Refused.from_error(error))
+                commands.put_nowait(Refused.from_error(error))
                 continue
-            event = await answer(command, self)
+            if command is None or isinstance(command, Close):
+                return command is not None
+            commands.put_nowait(command)
+
+    async def _answer(self, commands: asyncio.Queue[Command | Refused]) -> None:
+        while True:
+            command = await commands.get()
+            event = command if isinstance(command, Refused) else await answer(command, self)
             if event is not None:
                 self._stream.send(event)
 
@@ -187,19 +211,15 @@ class Supervisor:
         """Report the state every `interval` seconds; 0 stops the reports."""
         if self._watching is not None:
             self._watching.cancel()
-        self._watching = asyncio.create_task(self._report_every(interval)) if interval else None
+        reports = report_every(interval, self._stream, self._state_if_ready) if interval else None
+        self._watching = None if reports is None else asyncio.create_task(reports)
+
+    async def _state_if_ready(self) -> ClusterState | None:
+        return await self.state() if self._status == "ready" else None
 
     def _check_ready(self) -> None:
         if self._status == "starting":
             raise ProtocolError("The cluster is still starting.")
-
-    async def _report_every(self, interval: float) -> None:
-        while True:
-            # A parent that does not keep up misses reports.
-            if self._status == "ready" and self._stream.backlog <= _MAX_BACKLOG:
-                with suppress(ClusterLostError):  # `finished` reports it if the cluster stays lost
-                    self._stream.send(StateReport(state=await self.state()))
-            await asyncio.sleep(interval)
 
     async def _close(self, grace: float) -> None:
         self._status = "closing"

@@ -1,8 +1,11 @@
 """The folder of a cluster, and nobody else's."""
 
 import fcntl
+import os
 import subprocess
 import sys
+
+from users import ANNA, as_root
 
 from jupyter_gpudask.machine.directories import ClusterDirectory, remove_stale_directories
 
@@ -43,3 +46,29 @@ def test_a_folder_that_is_removed_before_it_is_locked_is_made_anew(tmp_path, mon
     remove_stale_directories()
     assert list(tmp_path.iterdir()) == [directory.path]
     directory.remove()
+
+
+def unlocked(place, name):
+    """A directory such as a process that was killed leaves behind."""
+    folder = place / name
+    folder.mkdir()
+    (folder / "in-use.lock").touch()
+    return folder
+
+
+@as_root
+def test_a_folder_of_another_user_is_left_alone(tmp_path):
+    folder = unlocked(tmp_path, "jupyter-gpudask-abcdefgh")
+    os.chown(folder, ANNA, ANNA)
+    remove_stale_directories(tmp_path)
+    assert folder.is_dir()
+    os.chown(folder, os.geteuid(), os.getegid())
+    remove_stale_directories(tmp_path)
+    assert not folder.exists()
+
+
+def test_a_folder_of_a_host_whose_name_begins_like_that_of_this_one_is_left_alone(tmp_path):
+    other, own = (unlocked(tmp_path, f"jupyter-gpudask-{name}") for name in ("gpu-2-abcdefgh", "gpu-abcdefgh"))
+    remove_stale_directories(tmp_path, "gpu")
+    assert list(tmp_path.iterdir()) == [other]
+    assert not own.exists()

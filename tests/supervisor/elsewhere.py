@@ -13,10 +13,14 @@ DASK = str(Path(sys.executable).parent / "dask")
 
 
 class ElsewhereCluster(Cluster):
-    """A cluster of ``dask scheduler`` and ``dask worker``; `scale` is not asynchronous, as Dask's base class has it."""
+    """A cluster of ``dask scheduler`` and ``dask worker``; `scale` is not asynchronous, as Dask's base class has it.
 
-    def __init__(self, n_workers=0, asynchronous=False):
+    The file `record` has the pid of the scheduler, until the cluster is closed.
+    """
+
+    def __init__(self, n_workers=0, record="", asynchronous=False):
         self.n_workers = n_workers
+        self.record = record
         self.workers = []
         super().__init__(asynchronous=asynchronous, quiet=True)
 
@@ -28,6 +32,7 @@ class ElsewhereCluster(Cluster):
         file = Path(self._folder.name) / "scheduler.json"
         options = ("--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0", "--no-show")
         self._scheduler = await self._run("scheduler", *options, "--scheduler-file", str(file))
+        self._write_record()
         while not file.exists() or not file.read_text():
             await asyncio.sleep(0.1)
         self.scheduler_comm = rpc(json.loads(file.read_text())["address"])
@@ -35,6 +40,14 @@ class ElsewhereCluster(Cluster):
         for _ in range(self.n_workers):
             await self._add()
         return self
+
+    def _write_record(self):
+        if self.record:
+            Path(self.record).write_text(str(self._scheduler.pid))
+
+    def _remove_record(self):
+        if self.record:
+            Path(self.record).unlink()
 
     async def _run(self, *command):
         quiet = asyncio.subprocess.DEVNULL
@@ -52,6 +65,7 @@ class ElsewhereCluster(Cluster):
         self._adding = asyncio.gather(*(self._add() for _ in range(new)))
 
     async def _close(self):
+        self._remove_record()
         await super()._close()
         for process in (*self.workers, self._scheduler):
             process.terminate()

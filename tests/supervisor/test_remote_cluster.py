@@ -1,7 +1,9 @@
 """Clusters of any class whose scheduler runs in another process."""
 
 import asyncio
+import contextlib
 import os
+import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 from distributed import Client, Security
 
-from jupyter_gpudask.errors import LimitError
+from jupyter_gpudask.errors import ClusterLostError, LimitError
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterClass, ClusterSpec, Start
 from jupyter_gpudask.supervisor.cluster.remote_cluster import RemoteCluster
 from jupyter_gpudask.supervisor.engines.configured import has_remote_scheduler
@@ -76,6 +79,27 @@ def test_a_cluster_of_a_class_of_the_administrator_is_started_scaled_and_closed(
     spec = ClusterSpec.parse({"engine": "cpu", "profile": "elsewhere", "start_timeout": 60})
     request = Start(spec=spec, cluster_class=class_, parent=os.getpid(), max_workers=3)
     assert asyncio.run(use(RemoteCluster(request, class_))) == []
+
+
+async def close_during_a_question(record):
+    """Close a cluster while its supervisor waits for the scheduler, which has stopped responding."""
+    class_ = ClusterClass(path=ELSEWHERE, options={"n_workers": 1, "record": str(record)})
+    spec = ClusterSpec.parse({"engine": "cpu", "profile": "elsewhere", "start_timeout": 60})
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    cluster = await ClusterProcess.start(spec, cluster_class=class_, environment=environment)
+    os.kill(int(record.read_text()), signal.SIGSTOP)
+    question = asyncio.create_task(cluster.state())
+    await asyncio.sleep(0.5)
+    await cluster.close()
+    with contextlib.suppress(ClusterLostError):
+        await question
+
+
+@pytest.mark.cluster
+def test_a_cluster_whose_scheduler_does_not_respond_is_closed_by_its_class(tmp_path):
+    record = tmp_path / "scheduler"
+    asyncio.run(close_during_a_question(record))
+    assert not record.exists()
 
 
 def test_the_kernel_gets_the_credentials_of_the_class():

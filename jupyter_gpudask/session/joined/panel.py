@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from ...errors import ClusterLostError, ProtocolError
-from ...protocol import StateReport, parse_command
+from ...errors import ProtocolError
+from ...protocol import parse_command
 from ...protocol.cluster.limits import refusal
 from ...protocol.messages.dispatch import answer
+from ...protocol.messages.reports import report_every
 from ..server_connection import connect_panel
 
 if TYPE_CHECKING:
@@ -83,13 +83,8 @@ class PanelReports:
         """Report the state every `interval` seconds; 0 stops the reports."""
         if self._watching is not None:
             self._watching.cancel()
-        self._watching = asyncio.create_task(self._report_every(interval)) if interval else None
-
-    async def _report_every(self, interval: float) -> None:
-        while True:
-            with suppress(ClusterLostError):  # the kernel reports it if the connection stays lost
-                self._stream.send(StateReport(state=await self.state()))
-            await asyncio.sleep(interval)
+        reports = report_every(interval, self._stream, self.state) if interval else None
+        self._watching = None if reports is None else asyncio.create_task(reports)
 
     async def scale(self, workers: int) -> NoReturn:  # noqa: ARG002 - as a `CommandHandler` has it
         """Refuse."""
