@@ -127,7 +127,8 @@ def _is_elementwise(task: Any, arrays: Collection[Any], numbers: Collection[Any]
 def is_elementwise_function(function: Any) -> bool:
     """Whether each number of its result comes from the numbers at the same place in its arguments."""
     is_known = isinstance(function, Hashable) and function in _ELEMENTWISE
-    return is_known or (isinstance(function, np.ufunc) and function.nout == 1)
+    # A ufunc with a signature, such as `np.matmul`, takes whole rows or matrices.
+    return is_known or (isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None)
 
 
 def _refers_to(argument: Any, keys: Collection[Any]) -> bool:
