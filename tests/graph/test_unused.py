@@ -135,6 +135,16 @@ def test_on_gpus_vectors_are_computed_where_they_are_needed(make, size):
     assert values_only not in functions(optimized([make(numbers())], size, is_on_gpus=True))
 
 
+@pytest.mark.parametrize("array", [[[1.0, 2.0], [3.0, 4.0]], np.ones((3, 2, 2)), np.ones((0, 2, 2))])
+def test_what_numpys_qr_takes_besides_a_matrix_is_decomposed_as_by_numpy(array):
+    def r():
+        return da.from_delayed(dask.delayed(np.linalg.qr)(array)[1], np.shape(array), float)
+
+    expected = r().compute(scheduler="sync")
+    with dask.config.set(array_optimize=ArrayOptimizer(ClusterSize(1, 1))):
+        np.testing.assert_array_equal(r().compute(scheduler="sync"), expected, strict=True)
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_the_qr_decomposition_of_an_r_only_r_is_computed_too(order):
     tasks = [
