@@ -125,9 +125,15 @@ def _is_elementwise(task: Any, arrays: Collection[Any], numbers: Collection[Any]
 
 
 def is_elementwise_function(function: Any) -> bool:
-    """Whether each number of its result comes from the numbers at the same place in its arguments."""
-    is_known = isinstance(function, Hashable) and function in _ELEMENTWISE
-    return is_known or (isinstance(function, np.ufunc) and function.nout == 1)
+    """Whether each number of its result comes from the numbers at the same place in its arguments, and nothing else.
+
+    That is no ufunc with a signature, such as `np.matmul`, which takes rows or matrices; and none that is made of a
+    function of the user by `np.frompyfunc`, which has loops of objects only, and may give something else each time.
+    """
+    if isinstance(function, Hashable) and function in _ELEMENTWISE:
+        return True
+    is_ufunc = isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
+    return is_ufunc and any("O" not in loop for loop in function.types)
 
 
 def _refers_to(argument: Any, keys: Collection[Any]) -> bool:

@@ -46,22 +46,26 @@ def without_unused_parts(
     if not any(_decomposition(task, functions) for task in changed.values()):
         return changed
     changed = without_aliases(changed, wanted)
-    found = {key: task for key, task in changed.items() if key not in wanted and _decomposition(task, functions)}
+    found = [key for key, task in changed.items() if key not in wanted and _decomposition(task, functions)]
     dependents = reverse_dict(DependenciesMapping(changed))
-    for key, task in found.items():
+    # Another graph may need all of the decomposition, by its key.
+    names: dict[Any, Any] = {}
+    for key in found:
         if all(_needs_only_second(changed[other], key) for other in dependents[key]):
-            # Another graph may need all of the decomposition, by its key.
-            name = (f"second-{key[0]}", *key[1:]) if isinstance(key, tuple) else f"second-{key}"
-            del changed[key]
-            changed[name] = _with_function(task, name, functions)
-            for other in dependents[key]:
-                changed[other] = changed[other].substitute({key: name})
-    return changed
+            names[key] = (f"second-{key[0]}", *key[1:]) if isinstance(key, tuple) else f"second-{key}"
+            changed[key] = _with_function(changed[key], names[key], functions)
+            for other in dependents[key]:  # one of them may be a decomposition, too
+                changed[other] = changed[other].substitute({key: names[key]})
+    return {names.get(key, key): task for key, task in changed.items()}
 
 
 def r_only(block: Any) -> tuple[None, Any]:
-    """`None` and R of ``numpy.linalg.qr``; of a block without rows, R as Dask defines it."""
-    return (None, np.linalg.qr(block, mode="r") if block.shape[0] else _wrapped_qr(block)[1])
+    """`None` and R of ``numpy.linalg.qr``; of a block without rows, R as Dask defines it.
+
+    NumPy takes lists and stacks of matrices, too, which tasks of `dask.delayed` may pass.
+    """
+    has_no_rows = getattr(block, "ndim", 0) == 2 and not block.shape[0]
+    return (None, _wrapped_qr(block)[1] if has_no_rows else np.linalg.qr(block, mode="r"))
 
 
 def _as_second_of_three(values: Any) -> tuple[None, Any, None]:

@@ -1,5 +1,7 @@
 """Blocks that are cheaper to create twice than to keep."""
 
+from itertools import count
+
 import dask
 import dask.array as da
 import numpy as np
@@ -57,6 +59,16 @@ def test_only_little_arithmetic_is_done_again():
     for expensive in (np.exp(np.sin(np.cos(x) ** 2) + 1), ones + 1, row + column, da.from_array(np.ones(20), chunks=1)):
         assert not is_created_again(expensive)
     assert not is_created_again(da.from_array(np.ones(20), chunks=1) + 1)
+
+
+def test_a_function_of_the_user_is_not_called_again():
+    calls = count()
+    numbered = np.frompyfunc(lambda number: number + next(calls), 1, 1)
+    y = numbered(da.ones((40, 40), chunks=4))
+    first = next(calls)
+    with dask.config.set(array_optimize=ArrayOptimizer(ONE)):
+        assert (y - y.T).sum().compute(scheduler="sync") == 0
+    assert next(calls) == first + y.size + 1
 
 
 def test_blocks_that_are_wanted_stay_and_are_computed():

@@ -20,6 +20,8 @@ COMPUTATIONS = {
 OTHERS = {
     "a reduction": lambda x: x.sum(axis=1, keepdims=True)[::2],
     "cumulative": lambda x: x.map_blocks(np.cumsum, axis=0)[::2],
+    "a ufunc of matrices": lambda x: da.map_blocks(np.matmul, x, x)[::2, ::2],
+    "a ufunc of vectors": lambda x: da.map_blocks(np.vecdot, x, x, drop_axis=1)[::2],
     "two arrays": lambda x: (x + x.T)[::2],
     "a row added to each": lambda x: (x + da.ones((1, 400), chunks=(1, 100)))[::2],
     "a column of numbers": lambda x: (x + np.arange(400))[::2],

@@ -1,10 +1,12 @@
 """Q is not computed where only R is needed, and on GPUs no singular vectors where only the values are."""
 
+import operator
+
 import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask._task_spec import _execute_subgraph
+from dask._task_spec import Task, TaskRef, _execute_subgraph, execute_graph
 from dask.array.linalg import _wrapped_qr
 from dask.highlevelgraph import HighLevelGraph
 
@@ -12,7 +14,7 @@ from jupyter_gpudask.fallback.values import is_of_linear_algebra
 from jupyter_gpudask.graph.optimize import ArrayOptimizer
 from jupyter_gpudask.graph.program import Program
 from jupyter_gpudask.graph.subtrees import ClusterSize
-from jupyter_gpudask.graph.unused import r_only, values_only
+from jupyter_gpudask.graph.unused import r_only, values_only, without_unused_parts
 
 ONLY_R = {
     "singular values": lambda x: da.linalg.svd(x)[1],
@@ -131,6 +133,31 @@ def test_on_gpus_only_the_values_are_computed(make, size):
 @pytest.mark.parametrize("make", VECTORS.values(), ids=VECTORS)
 def test_on_gpus_vectors_are_computed_where_they_are_needed(make, size):
     assert values_only not in functions(optimized([make(numbers())], size, is_on_gpus=True))
+
+
+@pytest.mark.parametrize("array", [[[1.0, 2.0], [3.0, 4.0]], np.ones((3, 2, 2)), np.ones((0, 2, 2))])
+def test_what_numpys_qr_takes_besides_a_matrix_is_decomposed_as_by_numpy(array):
+    def r():
+        return da.from_delayed(dask.delayed(np.linalg.qr)(array)[1], np.shape(array), float)
+
+    expected = r().compute(scheduler="sync")
+    with dask.config.set(array_optimize=ArrayOptimizer(ClusterSize(1, 1))):
+        np.testing.assert_array_equal(r().compute(scheduler="sync"), expected, strict=True)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_the_qr_decomposition_of_an_r_only_r_is_computed_too(order):
+    tasks = [
+        Task("numbers", np.ones, (4, 2)),
+        Task("inner", _wrapped_qr, TaskRef("numbers")),
+        Task.fuse(Task("r", operator.getitem, TaskRef("inner"), 1), Task("outer", _wrapped_qr, TaskRef("r"))),
+        Task("r of r", operator.getitem, TaskRef("outer"), 1),
+    ]
+    graph = {task.key: task for task in tasks[::order]}
+    changed = without_unused_parts(graph, {"r of r"}, {_wrapped_qr: r_only})
+    assert _wrapped_qr not in set(functions(changed))
+    results = execute_graph(changed, keys={"r of r"})
+    np.testing.assert_array_equal(results["r of r"], execute_graph(graph, keys={"r of r"})["r of r"])
 
 
 def test_values_that_do_not_converge_are_an_error_where_cupy_would_return_numbers_without_a_meaning():
