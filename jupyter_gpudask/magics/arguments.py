@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -83,12 +84,19 @@ class _Parser(MagicArgumentParser):
         return vars(self.parse_args(words))
 
     def error(self, message: str) -> NoReturn:
+        comment = next((index for index, word in enumerate(self._words) if word.startswith("#")), None)
+        if comment is not None:
+            self.refuse_comment(" ".join(self._words[comment:]))
         unknown = [word.partition("=")[0] for word in self._words if word.partition("=")[0] not in self._known]
         meant = next((match for word in unknown if (match := self._nearest(word))), None)
         suggestion = f" Did you mean {meant}?" if meant else ""
         if meant:
             message = message.partition(" (choose from")[0]
         raise usage_error(f"{message[:1].upper()}{message[1:]}.{suggestion} Type {self.prog}? for help.")
+
+    def refuse_comment(self, comment: str) -> NoReturn:
+        """Raise the error for a comment, which IPython does not remove from the line of a magic."""
+        raise usage_error(f"A comment is not possible after {self.prog}. Leave it out: {comment}")
 
     def _nearest(self, word: str) -> str | None:
         """What a word may stand for: its only completion, or else the most similar one; none for ``help``."""
@@ -120,7 +128,7 @@ def _parse_command(line: str) -> LineArguments:
 
     parser = _Parser("%gpudask")
     parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
-    parser.add_argument("numbers", nargs="*", type=int)
+    parser.add_argument("numbers", nargs="*")
     parser.add_argument("--workers", dest="count")
     parser.add_argument("--lines", default=20, type=int)
     parser.add_argument("--release", default="")
@@ -133,7 +141,7 @@ def _parse_command(line: str) -> LineArguments:
             parser.add_argument(flag, dest=option.field)
     given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
     command, lines = given.pop("command"), given.pop("lines")
-    number, maximum = _numbers_of_workers(command, given.pop("numbers"))
+    number, maximum = _numbers_of_workers(command, _integers(parser, command, given.pop("numbers")))
     release = _names(given.pop("release"))
     if command != "held" and release:
         raise usage_error(
@@ -142,6 +150,14 @@ def _parse_command(line: str) -> LineArguments:
     if given and command not in ("start", "restart"):
         raise usage_error(f"%gpudask {command} does not take options of a cluster. Use them with %gpudask start.")
     return LineArguments(command, _completed(given), lines, number, release=release, maximum=maximum)
+
+
+def _integers(parser: _Parser, command: str, words: list[str]) -> list[int]:
+    """The words after a command, which are numbers or a mistake."""
+    for word in words:
+        if not re.fullmatch("-?[0-9]+", word):
+            parser.error(f"%gpudask {command} does not take {word}")
+    return [int(word) for word in words]
 
 
 def _numbers_of_workers(command: str, numbers: list[int]) -> tuple[int | None, int | None]:
@@ -241,5 +257,7 @@ def _parsed(parser: _Parser, line: str) -> dict[str, Any]:
     try:
         words = shlex.split(line)
     except ValueError as error:
+        if comment := re.search(r"(?:^|\s)(#.*)", line):  # with an apostrophe
+            parser.refuse_comment(comment[1])
         raise usage_error(f"The line cannot be parsed: {error}. Close the quotation mark, or escape it.") from None
     return parser.parse(words)

@@ -94,6 +94,10 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
 
     post = put = patch = delete = options = web.authenticated(_refuse)
 
+    def get_template(self, name: str) -> Any:
+        """The page of an error, which has the sentence: Jupyter's own page for 404 leaves it out."""
+        return super().get_template("error.html" if name == "404.html" else name)
+
     def select_subprotocol(self, subprotocols: list[str]) -> str | None:
         """The first subprotocol that is not Jupyter's, which are not forwarded: one may contain the token."""
         return cast("str | None", super().select_subprotocol(forwarded_subprotocols(",".join(subprotocols))))
@@ -122,7 +126,9 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
     def _find(self, kernel_id: str) -> KernelCluster:
         cluster = self._manager.clusters.get(kernel_id)
         if cluster is None or cluster.ready is None or cluster.ready.dashboard_port is None:
-            raise web.HTTPError(404, "This kernel has no cluster that is ready, or its dashboard is off.")
+            reason = "This kernel has no cluster that is ready, or its dashboard is off."
+            fix = "Type %gpudask start in the notebook, and open the link below that cell."
+            raise web.HTTPError(404, f"{reason} {fix}")
         return cluster
 
 

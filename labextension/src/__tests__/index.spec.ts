@@ -14,6 +14,7 @@ import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, gpu, rendered, settingsOf } from './fakeServer';
 
 const [model, commands, panel, toolbar, statusBar] = plugins;
+const history = plugins[plugins.length - 1];
 let app: TestApp;
 let gpuDask: IGpuDask;
 /** The addresses of the cluster's plots by title. */
@@ -270,6 +271,20 @@ describe('jupyter-gpudask:commands', () => {
       expect(areas()).toBe('n');
       await app.commands.execute(CommandIDs.openPlots, args);
       expect(areas()).toBe(shown);
+    });
+
+    it('opens tabs in the main area after the panel was moved to the right sidebar', async () => {
+      await panel.activate(app, gpuDask, null, null, null);
+      await history.activate(app, gpuDask, app.shell, null, null);
+      const [sidePanel] = app.shell.widgets('left');
+      app.shell.move(sidePanel, 'right');
+      await app.commands.execute(CommandIDs.openPlots, args);
+      await app.commands.execute(CommandIDs.showHistory);
+      await app.commands.execute(CommandIDs.showLogs, args);
+      await app.commands.execute(CommandIDs.showLogs, args);
+      const ids = Array.from(app.shell.widgets('right'), ({ id }) => id);
+      expect(ids).toEqual([PANEL_ID]);
+      expect([...app.shell.widgets('main')]).toHaveLength(5);
     });
 
     it('lists the layouts if none has the name', async () => {

@@ -100,7 +100,7 @@ export class DashboardTabs implements IDashboardViews {
     const { DashboardTab } = await import('./tab');
     const tab = new DashboardTab(this._gpuDask, dashboard, this._baseUrl);
     tab.dashboardChanged.connect(changed => void this.tracker.save(changed));
-    this._shell.add(tab, 'main', { type: 'GPU Dask', ...place });
+    this._shell.add(tab, 'main', { type: 'Dask Plots', ...place });
     await this.tracker.add(tab);
     return tab;
   }

@@ -57,7 +57,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
       if (![...app.shell.widgets(area)].some(widget => widget.id === id)) {
         const rest = new RestClient(serverSettings);
         app.shell.add(new LogsTab(gpuDask, rest, cluster), area, {
-          type: 'GPU Dask',
+          type: 'GPU Dask Logs',
           mode: 'split-bottom'
         });
       }

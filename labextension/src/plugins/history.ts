@@ -48,7 +48,7 @@ export const history: JupyterFrontEndPlugin<void> = {
         const rest = new RestClient(app.serviceManager.serverSettings);
         if (!tracker.currentWidget) {
           const tab = new HistoryTab(gpuDask, rest);
-          app.shell.add(tab, area, { type: 'GPU Dask' });
+          app.shell.add(tab, area, { type: 'GPU History' });
           await tracker.add(tab);
         }
         app.shell.activateById(tracker.currentWidget?.id ?? '');

@@ -29,6 +29,7 @@ export const panel: JupyterFrontEndPlugin<void> = {
     const { trans } = gpuDask;
     const sidePanel = createPanel(gpuDask, translator ?? nullTranslator);
 
+    // JupyterLab moves all widgets of a type to the sidebar that the user chooses: no tab has this one.
     app.shell.add(sidePanel, 'left', { rank: 600, type: 'GPU Dask' });
     if (restorer) {
       restorer.add(sidePanel, sidePanel.id);

@@ -178,6 +178,8 @@ def test_no_path_reaches_another_port(server, kernel):
     thread.join()
 
 
-def test_a_kernel_without_a_cluster_has_no_dashboard(server):
+def test_the_page_of_a_kernel_without_a_cluster_says_so(server):
     answer = page(server, server.kernel())
     assert answer.status == 404
+    assert b"This kernel has no cluster that is ready" in answer.text
+    assert b"Type %gpudask start in the notebook" in answer.text
