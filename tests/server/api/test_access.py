@@ -29,7 +29,8 @@ def test_each_method_of_each_handler_declares_its_authorization(server):
 )
 def test_no_method_is_available_without_authentication(server, path, verb):
     answer = server.fetch(path, verb, headers={})
-    is_login_page = b"Password or token" in answer.text
+    # Python 3.14 asks for the login page with HEAD, too, which redirects to itself.
+    is_login_page = b"Password or token" in answer.text or "/login?" in answer.headers.get("Location", "")
     assert is_login_page or answer.status in (403, 404, 405)
 
 
