@@ -340,6 +340,31 @@ def test_a_worker_of_dask_cuda_that_the_user_has_started_is_joined_used_and_left
         cluster.close()
 
 
+def test_accelerate_runs_pandas_and_scikit_learn_on_the_gpu_beside_a_cluster():
+    pytest.importorskip("cuml")
+    kernel = Kernel()
+    try:
+        kernel.ok("%load_ext jupyter_gpudask")
+        said = kernel.ok("%gpudask accelerate", timeout=120).value
+        assert re.fullmatch(r"pandas and scikit-learn run on GPU \d in this kernel, until it is restarted\.", said)
+        kernel.ok(
+            "import numpy as np, pandas as pd\nfrom sklearn.cluster import KMeans\n"
+            "noise = np.random.default_rng(0).normal(size=(9_000, 2))\n"
+            "points = pd.DataFrame(noise + 20 * (np.arange(9_000) % 3)[:, None])\n"
+            "clusters = KMeans(n_clusters=3, n_init=3, random_state=0).fit(points.to_numpy())\n"
+            "sizes = pd.Series(clusters.labels_).value_counts()",
+            timeout=120,
+        )
+        assert kernel.ok("sizes.tolist()").value == "[3000, 3000, 3000]"
+        assert kernel.ok("type(sizes._fsproxy_wrapped).__module__.partition('.')[0]").value == "'cudf'"
+        assert kernel.ok("type(clusters._gpu).__module__.partition('.')[0]").value == "'cuml'"
+        assert kernel.pid in contexts()
+        kernel.ok("%gpudask start --gpus 1", timeout=120)
+        assert kernel.ok(f"%%gpudask\n{RANDOM}float(x.max().compute()) < 1", timeout=120).value == "True"
+    finally:
+        kernel.shutdown()
+
+
 def test_scripts_switch_too(run_python):
     printed = run_python(
         "import dask.array as da, dask.dataframe as dd, jupyter_gpudask\n"
