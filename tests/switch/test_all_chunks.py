@@ -189,6 +189,15 @@ def test_quotients_and_remainders_are_those_of_numpy(operation, dtype):
     compare(operation, np.array([1.0, -1.0, 0.0, 0.3, 2.5, -7.0, 6.0, 1.2, 1e9, -0.1, 3.0, 9.9]).astype(dtype))
 
 
+@pytest.mark.parametrize("operation", [lambda x: x // 3, lambda x: x % 7, lambda x: divmod(x, 2)[0]])
+def test_quotients_and_remainders_of_large_unsigned_integers_are_exact(operation):
+    numbers = np.array([2**64 - 1, 2**63 + 5, 2**53 + 1, 1, 0], "uint64")
+    with switched_to("cupy", "pandas"):
+        found = values(operation(da.from_array(numbers, chunks=2)))
+    assert found[0].dtype == numbers.dtype
+    assert found[0].tolist() == operation(numbers).tolist()
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -88,7 +88,14 @@ def _positional_out(op: tuple[Any, ...], operands: tuple[Any, ...]) -> Any:
 
 
 def _type_of(numbers: tuple[Any, ...]) -> np.dtype[Any]:
-    return np.result_type(*(getattr(number, "dtype", None) or np.asarray(number).dtype for number in numbers))
+    return np.result_type(*map(_for_result_type, numbers))
+
+
+def _for_result_type(number: Any) -> Any:
+    """The dtype of an operand; a number of Python itself, which does not make floats of unsigned integers."""
+    if type(number) in (bool, int, float, complex):
+        return number
+    return getattr(number, "dtype", None) or np.asarray(number).dtype
 
 
 def warn_about_cudf_division(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
