@@ -103,6 +103,8 @@ class KernelSocket:
                 logger.warning("The kernels' socket refused process %s of user %s.", pid, uid)
         except (ConnectionError, TimeoutError):
             pass  # the kernel has ended, or the peer sent nothing
+        except asyncio.CancelledError:
+            pass  # by `close`; before Python 3.13, asyncio logs the cancellation of such a task as an error
         finally:
             self._connections.discard(task)
             writer.close()

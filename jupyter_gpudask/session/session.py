@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
@@ -350,4 +351,6 @@ def process_session() -> Session:
     """The session of this process, which its notebook and its scripts share."""
     session = Session()
     atexit.register(session.detach)
+    # A fork has no thread that could close the cluster, and the cluster is its parent's.
+    os.register_at_fork(after_in_child=partial(atexit.unregister, session.detach))
     return session

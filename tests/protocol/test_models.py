@@ -4,14 +4,16 @@ from typing import get_args
 
 import pytest
 
-from jupyter_gpudask.errors import OptionConflictError, ProtocolError, SpecError
+from jupyter_gpudask.errors import ClusterLostError, OptionConflictError, ProtocolError, SpecError
 from jupyter_gpudask.protocol import (
     ClassProfile,
     ClusterSpec,
     ClusterState,
     Command,
     Event,
+    Failed,
     GpuState,
+    LogText,
     Progress,
     Start,
     TlsCredentials,
@@ -21,6 +23,7 @@ from jupyter_gpudask.protocol import (
     parse_command,
     parse_event,
 )
+from jupyter_gpudask.protocol.messages.transport import EVENT_LIMIT
 
 
 def test_a_spec_has_a_default_for_everything():
@@ -105,6 +108,16 @@ def test_credentials_never_show():
     credentials = TlsCredentials(ca="ca", certificate="cert", key="secret")
     assert "secret" not in f"{credentials} {credentials!r}"
     assert json.loads(credentials.model_dump_json())["key"] == "secret"
+
+
+@pytest.mark.parametrize("character", ["x", '"', "\0", "\N{CLAPPER BOARD}"])
+def test_the_longest_log_fits_into_an_event_with_its_last_lines(character):
+    log = character * EVENT_LIMIT + "the end"
+    sent = LogText(worker="0", text=log), Failed.from_error(ClusterLostError("It is gone.", log=log))
+    for event, field in zip(sent, ("text", "log"), strict=True):
+        line = event.model_dump_json().encode()
+        assert len(line) < EVENT_LIMIT
+        assert getattr(parse_event(line), field).endswith(f"{character}the end")
 
 
 def test_text_that_is_not_utf_8_is_left_out_of_a_start_command():

@@ -238,6 +238,20 @@ def test_an_invalid_first_message_gets_an_error(server, line):
     assert server.fetch("clusters").status == 200
 
 
+def test_a_socket_that_is_closed_while_kernels_are_connected_logs_no_error(tmp_path, caplog):
+    async def run(path):
+        listening = KernelSocket(None, None, path)
+        await listening.open()
+        reader, writer = await asyncio.open_unix_connection(path)
+        await asyncio.sleep(0.1)  # the server waits for the first message
+        await listening.close()
+        assert await reader.read() == b""
+        writer.close()
+
+    asyncio.run(run(tmp_path / "socket"))
+    assert caplog.text == ""
+
+
 def test_the_socket_of_a_server_that_has_ended_is_removed_and_that_of_a_running_one_is_not(tmp_path):
     folder = tmp_path / ("a-long-name-" * 9)
     folder.mkdir()

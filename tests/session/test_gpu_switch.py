@@ -150,6 +150,24 @@ print(asyncio.run(jupyter_gpudask.gpu(results="gpu", dataframe="pandas")(lambda:
     assert printed == ["['cupy', 'numpy']", "cupy"]
 
 
+def test_a_fork_ends_and_leaves_the_cluster_to_its_parent():
+    printed, _ = run("""
+import os, sys, time
+with jupyter_gpudask.gpu(results="gpu", dataframe="pandas", gpus=1):
+    print(kind())
+    child = os.fork()
+    if not child:
+        sys.exit(3)
+    end = time.monotonic() + 30
+    while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < end:
+        time.sleep(0.1)
+    if not ended[0]:
+        os.kill(child, 9)
+    print(os.waitstatus_to_exitcode(ended[1]), kind())
+""")
+    assert printed == ["cupy", "3 cupy"]
+
+
 def test_without_a_gpu_it_says_so_and_runs_on_the_cpu():
     printed, errors = run("with jupyter_gpudask.gpu():\n    print(kind())", FAKE_NVML_ERROR="LIBRARY_NOT_FOUND")
     assert printed == ["numpy"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from ... import errors
 from ...errors import ClusterStartError, GpuDaskError, LoggedError
@@ -12,6 +12,11 @@ from ..cluster.limits import Action
 from ..cluster.spec import ClusterSpec
 from ..cluster.state import ClusterState, GpuState, TlsCredentials
 from .message import PROTOCOL_VERSION, Message, parse_message
+
+_LONGEST_LOG = 2**18
+"""In characters, of which each has at most six bytes in JSON: an event has at most `transport.EVENT_LIMIT` bytes."""
+
+_Log = Annotated[str, AfterValidator(lambda text: text[-_LONGEST_LOG:])]
 
 
 class _Answer(Message):
@@ -117,7 +122,7 @@ class LogText(_Answer):
 
     type: Literal["logs"] = "logs"
     worker: str
-    text: str
+    text: _Log
 
 
 class Kept(_Answer):
@@ -159,7 +164,7 @@ class Failed(Message):
     kind: str
     reason: str
     fix: str = ""
-    log: str = ""
+    log: _Log = ""
 
     @classmethod
     def from_error(cls, error: GpuDaskError) -> Self:
