@@ -12,6 +12,8 @@ from .rules import Comparison, Rules, agree, differ
 if TYPE_CHECKING:
     Values = np.ndarray[Any, Any]
 
+_SEQUENCES = (list, tuple, np.ndarray)
+
 
 def compare_arrays(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
     """Compare two arrays of NumPy; masked arrays, structured arrays and scalars included."""
@@ -23,8 +25,9 @@ def compare_arrays(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
         return agree("of the same dtype and number of dimensions")
     if cpu.shape != gpu.shape:
         return differ(f"of shape {cpu.shape} on the CPU, {gpu.shape} on the GPUs")
-    comparison = (_compare_fields if cpu.dtype.names else _compare_elements)(cpu, gpu, rules)
-    if comparison.agrees or rules.row_order != "open" or cpu.ndim != 1 or cpu.dtype.names:
+    has_fields = bool(cpu.dtype.names or gpu.dtype.names)
+    comparison = (_compare_fields if has_fields else _compare_elements)(cpu, gpu, rules)
+    if comparison.agrees or rules.row_order != "open" or cpu.ndim != 1 or has_fields:
         return comparison
     ordered = _compare_elements(np.sort(cpu), np.sort(gpu), rules)
     return ordered if ordered.agrees else comparison
@@ -71,19 +74,26 @@ def _compare_floats(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
 
 def _is_same(cpu: Any, gpu: Any, rules: Rules) -> bool:
     """Whether two elements of object arrays are equal; missing values equal each other."""
-    if isinstance(cpu, list | tuple | np.ndarray) or isinstance(gpu, list | tuple | np.ndarray):
-        ones, others = np.ravel(cpu), np.ravel(gpu)
-        pairs = zip(ones, others, strict=False)
-        same = (compare_arrays(np.asanyarray(one), np.asanyarray(other), rules).agrees for one, other in pairs)
-        return len(ones) == len(others) and all(same)
-    if pd.isna(cpu) or pd.isna(gpu):
-        return bool(pd.isna(cpu) and pd.isna(gpu))
-    if isinstance(cpu, float) and isinstance(gpu, float):
-        return bool(_compare_floats(np.asarray(cpu), np.asarray(gpu), rules).agrees)
+    if isinstance(cpu, _SEQUENCES) or isinstance(gpu, _SEQUENCES):
+        return isinstance(cpu, _SEQUENCES) and isinstance(gpu, _SEQUENCES) and _are_same(cpu, gpu, rules)
     try:
+        if pd.isna(cpu) or pd.isna(gpu):
+            return bool(pd.isna(cpu) and pd.isna(gpu))
+        if isinstance(cpu, float) and isinstance(gpu, float):
+            return bool(_compare_floats(np.asarray(cpu), np.asarray(gpu), rules).agrees)
         return bool(cpu == gpu)
     except Exception:  # noqa: BLE001 - of any class: objects of two libraries that cannot be compared are not equal
         return False
+
+
+def _are_same(cpu: Any, gpu: Any, rules: Rules) -> bool:
+    """Whether two sequences are nested alike and have the same elements; one may be a list, the other an array."""
+    return len(cpu) == len(gpu) and all(
+        _is_same(one, other, rules)
+        if isinstance(one, _SEQUENCES) or isinstance(other, _SEQUENCES)
+        else compare_arrays(np.asanyarray(one), np.asanyarray(other), rules).agrees
+        for one, other in zip(cpu, gpu, strict=True)
+    )
 
 
 def _describe(differs: Values, cpu: Values, gpu: Values, equal: str) -> Comparison:

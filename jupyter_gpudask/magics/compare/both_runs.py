@@ -99,12 +99,14 @@ async def compare_runs(
 
 def _compare(cpu: dict[str, Any], gpu: dict[str, Any]) -> dict[str, Comparison]:
     from ...inspection.placement import to_host
-    from .rules import Comparison
+    from .rules import Comparison, differ
     from .values import compare
 
     comparisons = {}
-    for name in cpu.keys() & gpu.keys():
-        if _is_collection(cpu[name]):
+    for name in cpu.keys() | gpu.keys():
+        if name not in cpu or name not in gpu:
+            comparisons[name] = differ(f"only on the {'CPU' if name in cpu else 'GPUs'}")
+        elif _is_collection(cpu[name]):
             comparisons[name] = Comparison(None, "not computed: assign the value of compute() to compare it")
         elif not isinstance(cpu[name], ModuleType | FunctionType | type):
             comparisons[name] = compare(to_host(cpu[name]), to_host(gpu[name]))

@@ -46,7 +46,7 @@ def _in_another_order(comparison: Comparison, rules: Rules) -> Comparison:
 def _compare_structure(cpu: Any, gpu: Any, rules: Rules) -> Comparison | None:
     """The first difference in types, labels or dtypes."""
     kinds = pd.DataFrame, pd.Series, pd.Index
-    if not isinstance(gpu, kinds) or (rules.dtypes and any(isinstance(cpu, k) != isinstance(gpu, k) for k in kinds)):
+    if any(isinstance(cpu, kind) != isinstance(gpu, kind) for kind in kinds):
         return differ(f"a {type(cpu).__name__} on the CPU, {type(gpu).__name__} on the GPUs")
     names = [[str(name) for name in _with_index(data).columns] for data in (cpu, gpu)]
     if names[0] != names[1]:

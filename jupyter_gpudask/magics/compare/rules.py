@@ -81,8 +81,9 @@ class Rules:
         relative = max(self.relative.get(name, 0.0) for name in names) or self.relative["float64"]
         if self.absolute is not None:
             return relative, max(self.absolute.get(name, 0.0) for name in names) or self.absolute["float64"]
-        sizes = np.abs(cpu[np.isfinite(cpu)])
-        return relative, relative * float(np.median(sizes)) if sizes.size > 1 else 0.0
+        sizes = np.abs(cpu[np.isfinite(cpu)]).astype(float)
+        # The median of an even number of sizes is computed from their sum, which may be infinite: then all would agree.
+        return relative, relative * 2 * float(np.median(sizes / 2)) if sizes.size > 1 else 0.0
 
     def without_values(self) -> Rules:
         """The same rules, which compare dtypes and numbers of dimensions only."""
