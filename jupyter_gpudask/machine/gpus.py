@@ -159,6 +159,13 @@ def select_gpus(wanted: str | int | Sequence[int | str], visible: Sequence[GpuSt
     return chosen
 
 
+def are_selected(gpus: Sequence[GpuState], wanted: str | int | Sequence[int | str]) -> bool:
+    """Whether `wanted` asks for exactly as many GPUs as these, or lists them; ``"all"`` depends on other GPUs, too."""
+    if isinstance(wanted, str):
+        return False
+    return wanted == len(gpus) if isinstance(wanted, int) else [_find(gpus, name) for name in wanted] == list(gpus)
+
+
 def cuda_driver_version() -> int:
     """The newest major version of CUDA that the driver supports, such as 13 for CUDA 13.0.
 

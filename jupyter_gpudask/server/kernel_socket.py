@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
+from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
 from ..protocol import Close, Closed, Failed, Keep, Kept, Refused, ReportAutomatic, ReportCell, parse_command
 from ..protocol.messages.attach import Attach, parse_attach
@@ -172,7 +173,10 @@ class _KernelConnection:
             return cluster, False
         existing = manager.clusters.get(attach.kernel_id)
         if existing is not None and existing.alive:
-            if manager.policy.updated_spec(existing.spec, attach.options) == existing.spec:
+            spec = manager.policy.updated_spec(existing.spec, attach.options)
+            if existing.ready is not None and are_selected(existing.ready.gpus, spec.gpus):
+                spec = spec.model_copy(update={"gpus": existing.spec.gpus})
+            if spec == existing.spec:
                 return existing, False
             raise ClusterExistsError(
                 "This kernel has a cluster with other options.",

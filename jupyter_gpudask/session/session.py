@@ -115,7 +115,7 @@ class Session:
                     )
                 return running, False
             if running is not None:
-                given = {name: getattr(spec, name) for name in options if not _is_irrelevant(running, name)}
+                given = {name: getattr(spec, name) for name in options if not _is_irrelevant(running, name, spec)}
                 if running.spec.model_copy(update=given) == running.spec:
                     return running, False
                 raise ClusterExistsError
@@ -327,8 +327,12 @@ class Session:
             threading.Thread(target=cluster.disconnect, args=(loss.reason, 1), daemon=True).start()
 
 
-def _is_irrelevant(cluster: RunningCluster, option: str) -> bool:
+def _is_irrelevant(cluster: RunningCluster, option: str, spec: ClusterSpec) -> bool:
     """Whether a cluster that is running need not have been started with this option."""
+    if option == "gpus":
+        from ..machine.gpus import are_selected
+
+        return are_selected(cluster.ready.gpus, spec.gpus)
     is_of_server = cluster.ready.spec is not None  # whose panel shows the dashboard
     return option == "wait" or (option == "dashboard" and is_of_server)
 

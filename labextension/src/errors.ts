@@ -1,6 +1,7 @@
 /**
  * Errors of the server and of clusters, as the panel shows them.
  */
+import { ServerConnection } from '@jupyterlab/services';
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { ICluster, IProblem } from './model/api';
@@ -45,7 +46,13 @@ export function toProblem(error: unknown, trans: TranslationBundle): IProblem {
   if (error instanceof ResponseError) {
     return withLabels(error.problem, trans);
   }
-  const message = error instanceof Error ? error.message : String(error);
+  // The message of a network error is the browser's.
+  const message =
+    error instanceof ServerConnection.NetworkError
+      ? trans.__('The connection to the server is lost.')
+      : error instanceof Error
+        ? error.message
+        : String(error);
   return { message, fix: '', kind: '', field: '' };
 }
 

@@ -70,6 +70,18 @@ def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_ow
     assert found == str(("green", "/a/folder", sys.executable))
 
 
+def test_the_magic_uses_the_cluster_of_the_browser_if_it_has_the_gpus_that_are_asked_for(own_server):
+    server = own_server(environment=fake_gpu_environment(FAKE_GPUS="2"))
+    kernel = server.kernel()
+    pid = server.start(kernel, engine="cuda", workers=None)["pid"]  # on all GPUs
+    kernel.ok(LOAD)
+    assert "other options" in kernel.run("%gpudask start --gpus 1").error_value
+    for gpus in ("2", "0,1"):  # the server answers the first, the kernel the second
+        assert "already running" in kernel.ok(f"%gpudask start --gpus {gpus}").value
+    assert "other options" in kernel.run("%gpudask start --gpus 1,").error_value
+    assert server.supervisors() == [pid]
+
+
 COUNT_JOINS = """
 from jupyter_gpudask.session import server_connection
 joins, connect = [], server_connection.connect_socket

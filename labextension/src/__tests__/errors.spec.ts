@@ -1,3 +1,4 @@
+import { ServerConnection } from '@jupyterlab/services';
 import { nullTranslator } from '@jupyterlab/translation';
 
 import {
@@ -49,6 +50,15 @@ describe('an error of the server', () => {
     });
     expect(errorMessage(error, trans)).toBe(
       "Threads 'many' is not allowed: give a whole number from 1 to 256."
+    );
+  });
+
+  it('names the connection where the browser only says that it failed', () => {
+    const error = new ServerConnection.NetworkError(
+      new TypeError('Failed to fetch')
+    );
+    expect(errorMessage(error, trans)).toBe(
+      'The connection to the server is lost.'
     );
   });
 

@@ -29,6 +29,16 @@ const texts = (level: 'INFO' | 'WARNING' | 'ERROR' | null, text = '') =>
   );
 
 describe('the records of a log', () => {
+  it('have no colors of a terminal, which hide the level of a line', () => {
+    const records = parseLog(
+      '\x1b[1;31mERROR:app:lost\x1b[0m\n\x1b[32mprinted\x1b[0m\n'
+    );
+    expect(records).toEqual([
+      { level: 'ERROR', text: 'ERROR:app:lost' },
+      { level: null, text: 'printed' }
+    ]);
+  });
+
   it('have the levels of Dask and Python; details belong to their warning', () => {
     const records = parseLog(LOG);
     expect(records.map(({ level }) => level)).toEqual([

@@ -41,10 +41,14 @@ const CHAIN =
 /** A detail below a message, such as Dask's `Key:       x-1`. */
 const DETAIL = /^\w[\w ]*:/;
 
+/** Colors of a terminal, and movements of its cursor. */
+// eslint-disable-next-line no-control-regex
+const ESCAPE_SEQUENCE = /\x1b\[[\d;?]*[A-Za-z]/g;
+
 /** Divide the text of a log into records. */
 export function parseLog(log: string): IRecord[] {
   const records: IRecord[] = [];
-  for (const line of log.trimEnd().split('\n')) {
+  for (const line of log.replace(ESCAPE_SEQUENCE, '').trimEnd().split('\n')) {
     const level = (START.exec(line)?.[1] ?? null) as Level | null;
     const last = records.at(-1);
     if (last && level === null && isContinuation(line, last)) {
