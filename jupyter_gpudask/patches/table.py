@@ -470,16 +470,19 @@ PATCHES = (
             _attribute(
                 "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available", "frames.as_pandas:filters_pass"
             ),
+            _code("dask.dataframe.dask_expr._expr:plain_column_projection", "frames.as_pandas:columns_pass"),
         ),
         process="kernel",
         reason="cuDF's comparisons have missing values for NaN, its groups are in the order of a hash table, and its "
         "text and time methods have other dtypes. It rounds the quotient of x // y first, which cannot be corrected "
         "cheaply, so that there is a warning. Dask gives each partition of a dataframe on GPUs the length of the "
         "dataframe, once that was asked for, and filters a condition by itself if that is a conversion: "
-        "df[df.x.astype(bool)], and on GPUs each condition that ran on the host.",
+        "df[df.x.astype(bool)], and on GPUs each condition that ran on the host. It selects no columns by a name of "
+        "the first of several levels, unless that is the last operation.",
         upstream="To file with cuDF: '1.0 // 0.1 is 10, and 9 in pandas'. The rest is so without its option "
         "mode.pandas_compatible. To file with Dask: 'len((df + 1).partitions[0]) is len(df), after len(df)', and "
-        "'df[df.x.astype(bool)] is df.x.astype(bool)'.",
+        "'df[df.x.astype(bool)] is df.x.astype(bool)', and "
+        "'df.groupby(k).agg({x: [sum, std]}).fillna(0)[x] is a KeyError'.",
         test="switch/test_frames_on_cpu.py::test_a_quotient_that_cudf_rounds_is_told",
         requires=_DASK,
         needed=_CUDF,
