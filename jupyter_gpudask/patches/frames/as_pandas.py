@@ -92,10 +92,11 @@ def columns_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     move to another device follows the aggregation.
     """
     call = bind(original, args, kwargs).arguments
-    parent, columns = call["parent"], call["expr"].frame.columns
-    has_levels = any(isinstance(name, tuple) for name in columns)
-    if has_levels and isinstance(parent, _expr.Projection) and not set(parent.columns) <= set(columns):
-        return None
+    parent = call["parent"]
+    if isinstance(parent, _expr.Projection):
+        columns = call["expr"].frame.columns
+        if any(isinstance(name, tuple) for name in columns) and not set(parent.columns) <= set(columns):
+            return None
     return original(*args, **kwargs)
 
 
