@@ -98,6 +98,7 @@ PARAMETERS = {
     "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",
     "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine": "engine meta",
     "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available": "self parent dependents",
+    "dask.dataframe.dask_expr._expr:plain_column_projection": "expr parent dependents additional_columns",
     "dask.dataframe.dask_expr.io.io:FromPandas._get_lengths": "self",
     "dask.dataframe.dask_expr.io.records:to_records": "df",
     "dask.dataframe.dask_expr:FrameBase.__array__": "self dtype **kwargs",

@@ -473,6 +473,7 @@ PATCHES = (
             _attribute(
                 "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available", "frames.as_pandas:filters_pass"
             ),
+            _code("dask.dataframe.dask_expr._expr:plain_column_projection", "frames.as_pandas:columns_pass"),
         ),
         process="kernel",
         reason="cuDF's comparisons return missing values for NaN, its groups are in the order of a hash table, and its "
@@ -480,10 +481,12 @@ PATCHES = (
         "cheaply, so there is a warning. Once the length of a dataframe on GPUs was computed, Dask returns this length "
         "for each of its partitions, too. If the condition of a filter is a conversion, Dask filters the condition "
         "instead of the dataframe: df[df.x.astype(bool)] returns df.x.astype(bool). On GPUs it does so for each "
-        "condition that ran on the host.",
+        "condition that ran on the host. Dask selects no columns by a name of the first of several levels, unless the "
+        "selection is the last operation.",
         upstream="To file with cuDF: '1.0 // 0.1 is 10, and 9 in pandas'. The rest is so without its option "
         "mode.pandas_compatible. To file with Dask: 'len((df + 1).partitions[0]) is len(df), after len(df)', and "
-        "'df[df.x.astype(bool)] is df.x.astype(bool)'.",
+        "'df[df.x.astype(bool)] is df.x.astype(bool)', and "
+        "'df.groupby(k).agg({x: [sum, std]}).fillna(0)[x] is a KeyError'.",
         test="switch/test_frames_on_cpu.py::test_a_quotient_that_cudf_rounds_is_told",
         requires=_DASK,
         needed=_CUDF,

@@ -193,6 +193,20 @@ def test_quantiles_of_short_numbers_have_the_precision_of_their_dtype(dtype):
     assert (median.dtype, float(median)) == (np.dtype(dtype), float(np.median(host)))
 
 
+@pytest.mark.parametrize("method", ["lower", "higher", "nearest"])
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float32"])
+def test_quantiles_that_are_values_of_the_array_are_those_values(method, dtype):
+    host = np.array([1, 2, 4, 7, 250], dtype)
+    if dtype == "int64":
+        host += 2**62
+    with switched_to("cupy", "pandas"):
+        quantiles = da.quantile(da.asarray(host, chunks=2), [0.1, 0.6], axis=0, method=method)
+        result = quantiles.compute(scheduler="sync")
+    expected = np.quantile(host, [0.1, 0.6], method=method)
+    assert quantiles.dtype == result.dtype == expected.dtype
+    assert result.tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("density", [None, False, True])
 @pytest.mark.parametrize("limits", [lambda x: [x.min(), x.max()], lambda x: (0, x.max()), lambda _: (0, 20)])
 def test_histograms_of_a_range_that_is_computed_are_those_of_numpy(limits, density):

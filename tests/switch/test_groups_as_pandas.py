@@ -2,6 +2,7 @@
 
 import dask
 import dask.dataframe as dd
+import numpy as np
 import pandas as pd
 import pytest
 from cudf_stand_in import FRAME, as_stand_in, on_both
@@ -26,6 +27,8 @@ pytestmark = pytest.mark.usefixtures("cudf_stand_in")
         (lambda groups: groups.agg("sum"), {"x": 0, "n": 0}),
         (lambda groups: groups.x.agg(["sum", "prod"]), {"sum": 0, "prod": 1}),
         (lambda groups: groups.agg({"x": "sum", "n": "min"}), {"x": 0}),
+        (lambda groups: groups.agg({"x": np.sum, "n": [np.prod]}), {("x", "sum"): 0, ("n", "prod"): 1}),
+        (lambda groups: groups.x.agg(np.prod), 1),
     ],
 )
 def test_the_sum_of_a_group_without_numbers_is_that_of_pandas(compute, values):
@@ -37,6 +40,22 @@ def test_the_sum_of_a_group_without_numbers_is_that_of_pandas(compute, values):
     pd.testing.assert_frame_equal(
         pd.DataFrame(new_collection(filled).compute().sort_index()), pd.DataFrame(expected), check_dtype=False
     )
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda results: results["x"],
+        lambda results: results["x"]["max"],
+        lambda results: results[["x"]],
+        lambda results: results.x["sum"] - results["k2"]["min"],
+        lambda results: results["x", "sum"],
+    ],
+)
+def test_results_are_selected_by_the_column_of_which_they_were_computed(select):
+    functions = {"x": ["sum", "max"], "k2": ["min"]}
+    expected, result = on_both(lambda frame: select(frame.assign(k2=frame.k).groupby("k").agg(functions)))
+    assert pd.DataFrame(result).sort_index().equals(pd.DataFrame(expected).sort_index())
 
 
 @pytest.mark.parametrize("name", ["apply", "transform", "shift"])

@@ -42,12 +42,13 @@ def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     a, reduced = _with_whole_axes(a, range(a.ndim) if axis is None else axis)
     q = np.asarray(q, a.dtype if isinstance(q, int | float) and _keeps_precision(a) else None)
     kept = [1 if each in reduced else sizes for each, sizes in enumerate(a.chunks) if keepdims or each not in reduced]
-    dtype = _dtype_of_quantiles(a.dtype, q.dtype)
+    method = call.get("method", "linear")
+    dtype = _dtype_of_quantiles(a.dtype, q.dtype, method)
     return a.map_blocks(
         quantile_of_block,
         q,
         axis=tuple(reduced),
-        method=call.get("method", "linear"),
+        method=method,
         keepdims=keepdims,
         drop_axis=None if keepdims else reduced,
         new_axis=list(range(q.ndim)) or None,
@@ -95,10 +96,10 @@ def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
     if not block.size:
         host = np.quantile(np.empty(block.shape, block.dtype), q, **options)
         return np.full_like(block, np.nan, shape=host.shape, dtype=host.dtype)
-    dtype = _dtype_of_quantiles(block.dtype, q.dtype)
+    method, shape = options["method"], _shape_of_result(block, options["axis"], keepdims=options["keepdims"])
+    dtype = _dtype_of_quantiles(block.dtype, q.dtype, method)
     if block.dtype.kind == "f":  # NumPy interpolates in the dtype of the result
         block = block.astype(dtype, copy=False)
-    method, shape = options["method"], _shape_of_result(block, options["axis"], keepdims=options["keepdims"])
     if method in _INTERPOLATED and block.dtype.kind in "iuf":
         rows = _sorted_rows(block, options["axis"])
         if q.ndim == 0 and method == "linear" and q in (0, 1):  # as NumPy, without infinity minus infinity
@@ -172,10 +173,10 @@ def _keeps_precision(array: da.Array) -> bool:
     return array.dtype.kind == "f" and Version(version("dask")) < Version("2026.6")
 
 
-def _dtype_of_quantiles(numbers: np.dtype[Any], quantiles: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the result of `numpy.quantile` for these dtypes."""
+def _dtype_of_quantiles(numbers: np.dtype[Any], quantiles: np.dtype[Any], method: Any) -> np.dtype[Any]:
+    """The dtype of the result of `numpy.quantile` for these dtypes; a method that selects values keeps theirs."""
     q = np.asarray(0.5, quantiles if quantiles.kind == "f" else float)
-    dtype: np.dtype[Any] = np.quantile(np.zeros(1, numbers), q).dtype
+    dtype: np.dtype[Any] = np.quantile(np.zeros(1, numbers), q, method=method).dtype
     return dtype
 
 

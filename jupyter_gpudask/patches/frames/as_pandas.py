@@ -85,6 +85,21 @@ def filters_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     return original(*args, **kwargs)
 
 
+def columns_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As ``plain_column_projection``, which finds no columns for a name of the first of several levels.
+
+    Dask then computes none of them for ``df.groupby("k").agg({"x": ["sum", "std"]})["x"]``, if an operation such as the
+    move to another device follows the aggregation.
+    """
+    call = bind(original, args, kwargs).arguments
+    parent = call["parent"]
+    if isinstance(parent, _expr.Projection):
+        columns = call["expr"].frame.columns
+        if any(isinstance(name, tuple) for name in columns) and not set(parent.columns) <= set(columns):
+            return None
+    return original(*args, **kwargs)
+
+
 def _is_on_gpu(expression: Any) -> bool:
     return any(place_of_partitions(part) == "gpu" for part in expression.dependencies())
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Expr, Filter
 from dask.dataframe.dask_expr._groupby import (
@@ -136,6 +137,7 @@ class FilledSums(Elemwise):
 
 
 _OF_NO_NUMBER = {"sum": 0, "prod": 1}
+_NAMES = {sum: "sum", np.sum: "sum", np.prod: "prod"}
 
 
 def with_sums_of_nothing(expression: Any) -> Any:
@@ -198,7 +200,7 @@ def _function(expression: Any, column: Any) -> str:
         functions = functions.get(column[0] if isinstance(column, tuple) else column)
     if isinstance(functions, list):
         functions = column[-1] if isinstance(column, tuple) else column
-    return functions if isinstance(functions, str) else ""
+    return functions if isinstance(functions, str) else _NAMES.get(functions, "")
 
 
 def with_meta_on_gpu(expression: Any) -> Any:
