@@ -97,12 +97,16 @@ def attach(loop: EventLoopThread, on_lost: LostCallback) -> RunningCluster | Non
     process = loop.run(attach_cluster(on_lost))
     if process is None:
         return None
-    imports = BackgroundImports(process.spec)
-    imports.on_progress(process.ready)
-    imports.wait(lambda: None)
-    from ..client.connect import connect
+    try:
+        imports = BackgroundImports(process.spec)
+        imports.on_progress(process.ready)
+        imports.wait(lambda: None)
+        from ..client.connect import connect
 
-    return RunningCluster(loop, process, connect(process.ready))
+        return RunningCluster(loop, process, connect(process.ready))
+    except BaseException:
+        loop.run(process.detach())
+        raise
 
 
 def import_path() -> list[str]:

@@ -110,9 +110,14 @@ class ServerCluster(ClusterConnection):
                     while not self._ended:
                         await asyncio.sleep(0.02)
         finally:
-            if self._reading is not None:
-                self._reading.cancel()
-            self._stream.close()
+            await self.detach()
+
+    async def detach(self) -> None:
+        """End the connection; the server keeps the cluster, whose end is not reported any more."""
+        self._closing = True
+        if self._reading is not None:
+            self._reading.cancel()
+        self._stream.close()
 
     async def _after_end(self) -> None:
         self._stream.close()

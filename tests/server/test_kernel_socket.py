@@ -195,6 +195,25 @@ def test_an_interrupted_start_leaves_nothing(server, kernel):
     wait_until(lambda: server.cluster(kernel) is None)
 
 
+INTERRUPTED_ONCE = """
+from jupyter_gpudask.client import connect as module
+connect = module.connect
+def interrupted(*arguments, **options):
+    module.connect = connect
+    raise KeyboardInterrupt
+module.connect = interrupted
+"""
+
+
+def test_the_connection_of_an_attach_that_was_interrupted_reports_no_loss(server, kernel):
+    server.start(kernel)
+    kernel.ok(INTERRUPTED_ONCE)
+    assert kernel.run("%gpudask status").error == "KeyboardInterrupt"
+    kernel.ok("%gpudask status")
+    kernel.ok("%gpudask stop")
+    assert kernel.run("%gpudask status").error_value.startswith("This kernel has no cluster.")
+
+
 def socket_of(server):
     return socket_path(server.runtime, server.pid)
 

@@ -99,6 +99,21 @@ def test_closing_takes_under_five_seconds_even_when_a_worker_is_stuck():
     assert pids_of_session(pid) == []
 
 
+def test_a_client_that_shuts_down_the_cluster_is_the_reason_of_its_loss():
+    losses = []
+
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        await asyncio.to_thread(client.shutdown)
+        await asyncio.to_thread(wait_until, lambda: losses)
+        return cluster.pid
+
+    pid = with_cluster(use, on_lost=losses.append)
+    assert losses[0].reason.startswith("A client or Dask's idle timeout has shut down the cluster;")
+    assert losses[0].log == ""
+    assert pids_of_session(pid) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_signal_to_the_supervisor_ends_everything_and_the_parent_is_told(number):
     losses = []

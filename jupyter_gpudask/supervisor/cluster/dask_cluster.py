@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import dask.config
 
 from ...comm.unix import can_listen
-from ...errors import ClusterStartError, ProfileNotFoundError
+from ...errors import ClusterLostError, ClusterStartError, ProfileNotFoundError
 from ...machine.directories import LOGS_VARIABLE, ClusterDirectory, tail, worker_log
 from ...machine.leases import HeldLease, LeaseFolder
 from ...machine.plan import Plan, make_plan
@@ -195,7 +195,13 @@ class DaskCluster:
             logger.warning("The lease on the GPUs cannot be renamed to %s: %s", holder, error)
 
     async def finished(self) -> None:
-        """Wait until a client has shut down the cluster; raises `ClusterLostError` if all its jobs have ended."""
+        """Wait for the end of the scheduler or of all jobs.
+
+        Raises
+        ------
+        ClusterLostError
+            Always, with the reason.
+        """
         waits = [self._cluster.scheduler.finished(), *([] if self._jobs is None else [self._jobs.watch()])]
         tasks = [asyncio.ensure_future(each) for each in waits]
         try:
@@ -205,6 +211,10 @@ class DaskCluster:
         finally:
             for task in tasks:
                 task.cancel()
+        raise ClusterLostError(
+            "A client or Dask's idle timeout has shut down the cluster; what its workers held is lost.",
+            "Type: %gpudask restart",
+        )
 
     async def wait_for_clients(self, limit: float) -> None:
         """Wait at most `limit` seconds until the clients have left.
