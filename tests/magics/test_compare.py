@@ -18,8 +18,10 @@ def kernel():
 
 def test_it_shows_both_times_and_whether_each_result_agrees(kernel):
     reply = kernel.ok(
-        f"{CELL}\nx = da.arange(100, chunks=10)\ntotal = int(x.sum().compute())\nkind = type(x._meta).__module__\n"
-        "means = [float(x.mean().compute())]\nif kind == 'cupy':\n    extra = 1\nx.std().compute()"
+        f"{CELL}\nimport numpy as np\nx = da.arange(100, chunks=10)\ntotal = int(x.sum().compute())\n"
+        "kind = type(x._meta).__module__\nmeans = [float(x.mean().compute())]\nif kind == 'cupy':\n    extra = 1\n"
+        "class Odd:\n    def __repr__(self):\n        raise RuntimeError('no text')\nodd = np.array([Odd()])\n"
+        "x.std().compute()"
     )
     assert re.search(r"\d\.\d\d s on the CPU stand-in, \d workers? with NumPy and pandas", reply.value)
     assert re.search(r"\d\.\d\d s on 1 × NVIDIA H200 with cupy and pandas", reply.value)
@@ -32,6 +34,7 @@ def test_it_shows_both_times_and_whether_each_result_agrees(kernel):
     assert "'numpy' and 'cupy'" in rows["kind"]
     assert rows["extra"].split(maxsplit=2)[1:] == ["NO", "only on the GPUs"]
     assert "–" in rows["x"]
+    assert rows["odd"].split(maxsplit=2)[1:] == ["–", "cannot be compared: RuntimeError: no text"]
 
 
 def test_the_variables_of_the_notebook_stay_as_they_are(kernel):

@@ -12,8 +12,6 @@ from .rules import Comparison, Rules, agree, differ
 if TYPE_CHECKING:
     Values = np.ndarray[Any, Any]
 
-_SEQUENCES = (list, tuple, np.ndarray)
-
 
 def compare_arrays(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
     """Compare two arrays of NumPy; masked arrays, structured arrays and scalars included."""
@@ -74,8 +72,8 @@ def _compare_floats(cpu: Values, gpu: Values, rules: Rules) -> Comparison:
 
 def _is_same(cpu: Any, gpu: Any, rules: Rules) -> bool:
     """Whether two elements of object arrays are equal; missing values equal each other."""
-    if isinstance(cpu, _SEQUENCES) or isinstance(gpu, _SEQUENCES):
-        return isinstance(cpu, _SEQUENCES) and isinstance(gpu, _SEQUENCES) and _are_same(cpu, gpu, rules)
+    if _is_sequence(cpu) or _is_sequence(gpu):
+        return _is_sequence(cpu) and _is_sequence(gpu) and _are_same(cpu, gpu, rules)
     try:
         if pd.isna(cpu) or pd.isna(gpu):
             return bool(pd.isna(cpu) and pd.isna(gpu))
@@ -86,11 +84,15 @@ def _is_same(cpu: Any, gpu: Any, rules: Rules) -> bool:
         return False
 
 
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
+
+
 def _are_same(cpu: Any, gpu: Any, rules: Rules) -> bool:
     """Whether two sequences are nested alike and have the same elements; one may be a list, the other an array."""
     return len(cpu) == len(gpu) and all(
         _is_same(one, other, rules)
-        if isinstance(one, _SEQUENCES) or isinstance(other, _SEQUENCES)
+        if _is_sequence(one) or _is_sequence(other)
         else compare_arrays(np.asanyarray(one), np.asanyarray(other), rules).agrees
         for one, other in zip(cpu, gpu, strict=True)
     )

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ..arguments import CellArguments
     from .rules import Comparison
 
+_MOST_CHARACTERS = 120
+
 
 async def compare_runs(
     shell: InteractiveShell,
@@ -98,9 +100,7 @@ async def compare_runs(
 
 
 def _compare(cpu: dict[str, Any], gpu: dict[str, Any]) -> dict[str, Comparison]:
-    from ...inspection.placement import to_host
     from .rules import Comparison, differ
-    from .values import compare
 
     comparisons = {}
     for name in cpu.keys() | gpu.keys():
@@ -109,8 +109,19 @@ def _compare(cpu: dict[str, Any], gpu: dict[str, Any]) -> dict[str, Comparison]:
         elif _is_collection(cpu[name]):
             comparisons[name] = Comparison(None, "not computed: assign the value of compute() to compare it")
         elif not isinstance(cpu[name], ModuleType | FunctionType | type):
-            comparisons[name] = compare(to_host(cpu[name]), to_host(gpu[name]))
+            comparisons[name] = _compare_on_host(cpu[name], gpu[name])
     return dict(sorted(comparisons.items(), key=lambda item: (item[0] != VALUE, item[0])))
+
+
+def _compare_on_host(cpu: Any, gpu: Any) -> Comparison:
+    from ...inspection.placement import to_host
+    from .rules import not_compared
+    from .values import compare
+
+    try:
+        return compare(to_host(cpu), to_host(gpu))
+    except Exception as error:  # noqa: BLE001 - of any class: objects of the user, and dtypes that NumPy does not have
+        return not_compared(f"cannot be compared: {type(error).__name__}: {error}"[:_MOST_CHARACTERS])
 
 
 def _is_collection(value: Any) -> bool:

@@ -14,7 +14,8 @@ from .rules import COMPARE_RULES, Comparison, Rules, agree, differ, not_compared
 
 _MAX_LENGTH = 1000
 _MAX_DEPTH = 20
-_ARRAYS = np.ndarray | np.generic | Number | pd.Timestamp | pd.Timedelta | pd.Interval | pd.Period
+_MISSING = type(pd.NA) | type(pd.NaT)
+_ARRAYS = np.ndarray | np.generic | Number | pd.Timestamp | pd.Timedelta | pd.Interval | pd.Period | _MISSING
 _FRAMES = pd.DataFrame | pd.Series | pd.Index
 
 
@@ -39,7 +40,7 @@ def compare(cpu: Any, gpu: Any, rules: Rules = COMPARE_RULES, depth: int = 0) ->
     if isinstance(cpu, dict | list | tuple):
         return _compare_containers(cpu, gpu, rules, depth) if depth < _MAX_DEPTH else not_compared("nested too deep")
     if isinstance(cpu, str | bytes | set | frozenset | None):
-        same = cpu == gpu or (isinstance(gpu, type(cpu)) and not rules.compare_values)
+        same = isinstance(gpu, type(cpu)) and (cpu == gpu or not rules.compare_values)
         return agree("equal") if same else differ(f"{cpu!r:.60} and {gpu!r:.60}")
     return not_compared(f"of type {type(cpu).__name__}, which cannot be compared")
 
