@@ -136,7 +136,7 @@ class KernelNotFoundError(GpuDaskError):
     """The server has no kernel with this id."""
 
     def __init__(self, kernel_id: str) -> None:
-        super().__init__(f"There is no kernel {kernel_id}.")
+        super().__init__(f"There is no kernel {kernel_id}.", "Restart the notebook's kernel.")
 
 
 class ProfileNotFoundError(GpuDaskError):

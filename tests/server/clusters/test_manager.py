@@ -122,8 +122,9 @@ def test_a_killed_supervisor_is_reported_and_the_cluster_can_be_restarted():
 @without_gpus
 def test_limits_are_enforced():
     async def use(manager):
-        with pytest.raises(KernelNotFoundError):
+        with pytest.raises(KernelNotFoundError) as refused:
             manager.create("c", spec(manager))
+        assert str(refused.value) == "There is no kernel c. Restart the notebook's kernel."
         with pytest.raises(LimitError, match="2 workers"):
             spec(manager, workers=3)
         with pytest.raises(LimitError, match="protocol ucx"):
