@@ -225,7 +225,7 @@ class Supervisor:
         self._status = "closing"
         try:
             await self._cluster.close(grace)
-        except Exception:
+        except (Exception, asyncio.CancelledError):  # the latter if Dask awaits a task of a start that was cancelled
             logger.exception("The cluster did not close within %s s; its processes are killed", grace)
         await asyncio.to_thread(end_session)  # a lease is released when no process uses its GPU any more
         self._clean_up()

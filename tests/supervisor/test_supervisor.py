@@ -335,13 +335,14 @@ def test_the_environment_the_resources_and_the_memory_reach_the_workers():
     assert seen == [("green", {"GPU": 1.0}, 1, MEMORY_LIMIT)]
 
 
-def test_no_lease_is_given_back_while_a_process_of_the_cluster_may_hold_its_gpu(monkeypatch):
+@pytest.mark.parametrize("error", [TimeoutError, OSError, asyncio.CancelledError])
+def test_the_lease_is_given_back_after_all_processes_have_ended_however_the_close_fails(monkeypatch, error):
     done = []
 
     class Cluster:
         async def close(self, grace):
             done.append("close")
-            raise TimeoutError
+            raise error
 
         def release(self):
             done.append("release")
