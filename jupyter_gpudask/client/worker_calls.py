@@ -1,15 +1,18 @@
-"""Run functions in the workers of a client, with a time limit; for example, read the metrics of a cell."""
+"""Run functions in the workers of a client, with a time limit: import modules, and read the metrics of a cell."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..worker.cell_metrics import WorkerCellMetrics, take_cell_metrics, total_energy
+from ..worker.libraries import versions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
     from distributed import Client
@@ -29,6 +32,14 @@ def run_on_workers(client: Client, function: Callable[..., Any], limit: float) -
         except Exception:  # noqa: BLE001 - a missing metric must not fail the cell
             call.cancel()
     return results
+
+
+def import_on_cluster(client: Client, names: Sequence[str], limit: float) -> None:
+    """Import modules in the workers and in the scheduler within `limit` seconds each; the first task would do it."""
+    run_on_workers(client, partial(versions_of, names), limit)
+    with suppress(Exception):  # the first task does it then
+        run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout
+        client.sync(run_on_scheduler, versions_of, names, callback_timeout=limit)
 
 
 class CellMetrics:

@@ -37,6 +37,14 @@ def test_it_shows_both_times_and_whether_each_result_agrees(kernel):
     assert rows["odd"].split(maxsplit=2)[1:] == ["–", "cannot be compared: RuntimeError: no text"]
 
 
+def test_the_time_on_the_cpu_is_that_of_a_cluster_that_has_imported_dask(kernel):
+    has_imported = "lambda: 'dask.dataframe' in __import__('sys').modules"
+    kernel.ok(
+        f"{CELL}\nfrom distributed import default_client as current\nif type(da.ones(1)._meta).__module__ == 'numpy':\n"
+        f"    assert all(current().run({has_imported}).values())\n    assert current().run_on_scheduler({has_imported})"
+    )
+
+
 def test_the_variables_of_the_notebook_stay_as_they_are(kernel):
     kernel.ok("numbers, outside = [1], da.ones(4, chunks=2)\nbefore = outside")
     kernel.ok(

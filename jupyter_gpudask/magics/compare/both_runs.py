@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ..arguments import CellArguments
     from .rules import Comparison
 
+_IMPORTS = ("dask.array", "dask.dataframe")
+_IMPORT_TIMEOUT = 30.0
 _MOST_CHARACTERS = 120
 
 
@@ -68,6 +70,7 @@ async def compare_runs(
     __tracebackhide__ = True
     if cluster.ready.engine != "cuda":
         raise ComparisonError("--compare needs GPUs, and this cluster is the CPU stand-in.", "Leave it out.")
+    from ...client.worker_calls import import_on_cluster
     from ...protocol import ClusterSpec
     from ...session.launch import temporary_cluster
     from ...switch.context import switched_to
@@ -79,6 +82,7 @@ async def compare_runs(
     status = display(Note("Running on the CPU ..."), display_id=True)
     cpu_spec = ClusterSpec.parse({"engine": "cpu"})
     with temporary_cluster(cluster.loop, cpu_spec) as cpu_cluster, ExitStack() as stack:
+        import_on_cluster(cpu_cluster.client, _IMPORTS, _IMPORT_TIMEOUT)  # it belongs to the start of the cluster
         stack.enter_context(default_client.computing_on(cpu_cluster.client))
         stack.enter_context(switched_to("numpy", "pandas"))
         where = f"the {describe_cluster(cpu_cluster.ready)} with NumPy and pandas"
