@@ -148,9 +148,17 @@ def test_on_gpus_time_and_moves_are_those_of_each_gpu(gpu_kernel):
     assert all(row["GPU time"] for row in found.values())
     assert moved[0]["host ↔ GPU"].endswith("1.2 MiB")
     found = rows(gpu_kernel.ok(f"{GPU_CELL}\nda.random.multinomial(9, [0.5, 0.5], size=64, chunks=16).sum().compute()"))
-    assert found["multinomial"]["host ↔ GPU"].endswith(", 1.0 KiB")
+    assert found["multinomial"]["host ↔ GPU"].endswith("1.0 KiB")
+    assert not any(row["host ↔ GPU"].startswith("–,") for row in found.values())  # a size without a time
     assert "GPU 0 busy " in notes(reply)
     assert "GPU 1 busy " in notes(reply)
+
+
+def test_workers_are_sorted_whichever_of_them_was_the_first_with_a_task(gpu_kernel):
+    gpu_kernel.ok("client = get_ipython().run_line_magic('gpudask', 'start').client")
+    gpu_kernel.ok("found = client.scheduler_info()['workers']; last = max(found, key=lambda each: found[each]['name'])")
+    reply = gpu_kernel.ok(f"{GPU_CELL}\nclient.submit(sum, [1, 2], workers=[last]).result()")
+    assert re.search(r"GPU 0 busy .* GPU 1 busy ", notes(reply))
 
 
 def test_the_footer_has_energy_and_cost(gpu_kernel):

@@ -63,7 +63,8 @@ def profiled(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str,
 
 
 def _with_names_of_gpus(profile: CellProfile, cluster: RunningCluster) -> CellProfile:
-    """Call workers by the indices of their GPUs, or on the CPU by their names in Dask."""
+    """Call workers by the indices of their GPUs, or on the CPU by their names in Dask, and sort them."""
     names = {gpu.uuid: f"GPU {gpu.index}" for gpu in cluster.ready.gpus}
     workers = [replace(worker, name=names.get(worker.name, f"worker {worker.name}")) for worker in profile.workers]
+    workers.sort(key=lambda worker: (len(worker.name), worker.name))  # GPU 2 before GPU 10
     return replace(profile, workers=tuple(workers))

@@ -96,7 +96,8 @@ def _moved(operation: Operation) -> str:
     size = operation.to_gpu_bytes + operation.to_host_bytes
     if not size:
         return _DASH
-    return f"{_seconds(operation.to_gpu_seconds + operation.to_host_seconds)}, {format_bytes(size)}"
+    seconds = operation.to_gpu_seconds + operation.to_host_seconds
+    return format_bytes(size) if seconds < _SMALLEST else f"{_seconds(seconds)}, {format_bytes(size)}"
 
 
 def _block_size(operation: Operation) -> str:
