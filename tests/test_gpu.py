@@ -355,9 +355,9 @@ def test_accelerate_runs_pandas_and_scikit_learn_on_the_gpu_beside_a_cluster():
             "sizes = pd.Series(clusters.labels_).value_counts()",
             timeout=120,
         )
-        assert kernel.ok("sizes.tolist()").value == "[3000, 3000, 3000]"
         assert kernel.ok("type(sizes._fsproxy_wrapped).__module__.partition('.')[0]").value == "'cudf'"
         assert kernel.ok("type(clusters._gpu).__module__.partition('.')[0]").value == "'cuml'"
+        assert kernel.ok("sizes.tolist()").value == "[3000, 3000, 3000]"
         assert kernel.pid in contexts()
         kernel.ok("%gpudask start --gpus 1", timeout=120)
         assert kernel.ok(f"%%gpudask\n{RANDOM}float(x.max().compute()) < 1", timeout=120).value == "True"

@@ -73,7 +73,7 @@ def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_ow
 def test_the_magic_uses_the_cluster_of_the_browser_if_it_has_the_gpus_that_are_asked_for(own_server):
     server = own_server(environment=fake_gpu_environment(FAKE_GPUS="2"))
     kernel = server.kernel()
-    pid = server.start(kernel, engine="cuda", workers=None)["pid"]  # on all GPUs
+    pid = server.start(kernel, engine="cuda", gpus="all", workers=None)["pid"]
     kernel.ok(LOAD)
     assert "other options" in kernel.run("%gpudask start --gpus 1").error_value
     for gpus in ("2", "0,1"):  # the server answers the first, the kernel the second

@@ -69,7 +69,7 @@ def test_a_client_gets_at_most_one_message_a_second_regardless_of_other_clients(
         stream.close()
     streams[0].close()
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
-    assert min(gaps) > 0.9
+    assert min(gaps) > 0.8  # on their way, messages may be delayed
 
 
 def test_the_history_starts_at_the_requested_time(server):
