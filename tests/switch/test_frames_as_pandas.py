@@ -155,6 +155,13 @@ def test_times_after_a_set_index_are_located_by_texts():
     assert_same(compute)
 
 
+@pytest.mark.parametrize("aggregate", ["min", "max", "first", "last"])
+def test_groups_have_their_largest_ordered_category(aggregate):
+    grades = pd.Categorical(["low", "high", "mid", "low"], ["low", "mid", "high"], ordered=True)
+    frame = pd.DataFrame({"k": [1, 1, 2, 2], "grade": grades, "x": [1.0, 2.0, 3.0, 4.0]})
+    assert_same(lambda: getattr(dd.from_pandas(frame, npartitions=2).groupby("k"), aggregate)().compute())
+
+
 @pytest.mark.parametrize("find", ["idxmin", "idxmax"])
 def test_labels_of_extremes_are_found(find):
     missing = HOURS.assign(x=HOURS.x.where(HOURS.x % 50 > 3), d=pd.to_datetime(HOURS.d))

@@ -197,8 +197,24 @@ def _grouped(expression: Any) -> str:
         return "cuDF's idxmin and idxmax of groups return any of several equal values"
     columns = expression.frame.columns if expression.frame.ndim > 1 else ()
     same = any(isinstance(key, Expr) and set(key.columns) & set(columns) for key in expression.by)
-    is_kept = type(expression).__name__.removesuffix("AsPandas") in _WITH_ALL_COLUMNS
-    return "cuDF drops a column whose name is that of a computed key" if same and not is_kept else ""
+    name = type(expression).__name__.removesuffix("AsPandas")
+    if same and name not in _WITH_ALL_COLUMNS:
+        return "cuDF drops a column whose name is that of a computed key"
+    return _dropped(expression) if name in _OF_ALL_DTYPES else ""
+
+
+_OF_ALL_DTYPES = {"First", "Last", "Max", "Min", "Prod", "Sum"}
+"""Methods of groups that return each column in pandas, or raise an error, unless ``numeric_only`` is given."""
+
+
+def _dropped(expression: Any) -> str:
+    """For columns that cuDF cannot aggregate, such as ``max`` of ordered categories, beside others that it can."""
+    is_frame = expression.ndim > 1
+    if not is_frame or (expression.operand("chunk_kwargs") or {}).get("numeric_only"):
+        return ""
+    selected = expression.operand("_slice") or expression.frame.columns
+    dropped = set(selected) - set(expression.columns) - set(expression.split_by)
+    return "cuDF drops columns that it cannot aggregate" if dropped else ""
 
 
 def _distinct(_expression: Any) -> str:
