@@ -73,7 +73,7 @@ def tests(name: str, limit: int, arguments: str, *, alone: bool) -> Check:
 
 def tests_with_gpus(name: str, limit: int, arguments: str) -> Check:
     """Tests whose clusters are on the CPU elsewhere, with clusters on GPUs."""
-    command = f"-m pytest -q --color=no {arguments}"
+    command = f"-m pytest -q --color=no -p no:benchmark {arguments}"  # that plugin refuses several processes
     return Check(name, limit, command, alone=True, folder="tests", variables={"GPUDASK_TEST_ENGINE": "cuda"})
 
 
@@ -86,10 +86,10 @@ ALONE = (
     ),
     tests("test_doctor", 90, "test_gpu.py -k doctor", alone=True),
     tests("test_gpu", 400, "test_gpu.py -k 'not doctor'", alone=True),
-    tests("test_on_gpus", 320, "server/test_on_gpus.py", alone=True),
+    tests("test_on_gpus", 360, "server/test_on_gpus.py", alone=True),
     tests_with_gpus("test_process_exits", 200, "server/test_process_exits.py"),
     tests_with_gpus(
-        "test_server", 590, "server --ignore server/test_process_exits.py --numprocesses 4 --dist loadfile"
+        "test_server", 400, "server --ignore server/test_process_exits.py --numprocesses 8 --dist loadfile"
     ),
     Check("record_stream", 180, "benchmarks/record_stream.py --out {out}/record_stream.json", alone=True),
     Check(

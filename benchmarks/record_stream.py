@@ -100,7 +100,7 @@ def main() -> int:
     messages: list[tuple[float, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"JUPYTER_RUNTIME_DIR": folder, "JUPYTER_CONFIG_DIR": folder}
-        command = [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", "--port=0"]
+        command = [sys.executable, "-P", "-m", "jupyter_server", "--no-browser", "--allow-root", "--port=0"]
         command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"]
         command += ["--ServerApp.jpserver_extensions={'jupyter_gpudask': True}"]
         command += ["--GpuDask.share_gpus=True"] if share == "all" else []
