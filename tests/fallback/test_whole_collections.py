@@ -147,6 +147,9 @@ FRAME = dd.from_pandas(
 
 TEXTS = FRAME[["n", "name"]]
 
+GRADES = dd.from_pandas(
+    pd.DataFrame({"grade": pd.Categorical(["low", "high"], ["low", "high"], ordered=True)}), npartitions=2
+).grade
 BY_CATEGORY = dd.from_pandas(TEXTS.compute().astype({"name": "category"}), npartitions=2)
 
 
@@ -171,6 +174,11 @@ BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS
         (lambda f: f.groupby("n").x.idxmin(), True),
         (lambda f: f.groupby("n")[["x"]].idxmax(), True),
         (lambda f: f.name.str.upper(), False),
+        (lambda _: GRADES.cat.set_categories(["low", "mid", "high"]), True),
+        (lambda _: GRADES.cat.add_categories(["top"]), True),
+        (lambda _: GRADES.cat.set_categories(["low", "high"], ordered=True), False),
+        (lambda _: GRADES.cat.set_categories(["low", "high"], True), False),
+        (lambda _: GRADES.cat.as_unordered().cat.remove_categories(["low"]), False),
         (lambda f: f.when.dt.time, True),
         (lambda f: f.when.dt.hour, False),
         (lambda f: dd.to_numeric(f.x, downcast="integer"), True),
@@ -250,6 +258,20 @@ BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS
 @pytest.mark.filterwarnings("ignore")
 def test_expressions_whose_result_differs_are_known(make, differs):
     assert bool(words_of_difference(make(FRAME).expr)) == differs
+
+
+@pytest.mark.parametrize("name", ["first", "last"])
+def test_groups_that_cannot_be_aggregated_have_their_own_error(name, monkeypatch):
+    grouped = getattr(FRAME.groupby("n"), name)()
+
+    def refuse(*_args, **_kwargs):
+        raise TypeError(f"category type does not support {name} operations")
+
+    monkeypatch.setattr(type(grouped.expr), "chunk", refuse)
+    expression = type(grouped.expr)(*grouped.expr.operands[:-1], "other")
+    with pytest.raises(TypeError):
+        expression._meta  # noqa: B018
+    assert not words_of_difference(expression)
 
 
 NUMBERS_WITH_NAN = [np.nan, 0.0, 1.0, -1.0, 2.0, 3.5, np.inf, -np.inf]

@@ -110,12 +110,13 @@ class SmallIntegers:
 
 
 class Categories:
-    """Its accessor of categories, whose codes have missing values."""
+    """Its accessor of categories, whose codes have missing values, and which loses the order."""
 
     def __init__(self, accessor):
         self.categories = accessor.categories
         self.codes = Series(accessor.codes.astype("Int8").mask(accessor.codes < 0))
-        self.set_categories = lambda categories: Series(accessor.set_categories(categories))
+        self.as_ordered = lambda: Series(accessor.as_ordered())
+        self.set_categories = lambda categories: Series(accessor.set_categories(categories, ordered=False))
         self.remove_categories = lambda categories: Series(accessor.remove_categories(categories))
 
 

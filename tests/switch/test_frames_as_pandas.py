@@ -31,18 +31,19 @@ HOURS = pd.DataFrame(
 )
 
 
-def on_both(compute):
-    """What `compute` gives on pandas and in a cell for GPUs, as pandas."""
+def on_both(compute, fallback=None):
+    """What `compute` gives on pandas and in a cell for GPUs, with that fallback, as pandas."""
+    record = CellRecord(fallback=fallback) if fallback else None
     with dask.config.set(scheduler="sync"):
         expected = compute()
-        with switched_to("cupy", "cudf"):
+        with switched_to("cupy", "cudf", record):
             result = compute()
     assert not type(expected).__module__.startswith("cudf")
     return expected, result.to_pandas() if hasattr(result, "to_pandas") else result
 
 
-def assert_same(compute):
-    expected, result = on_both(compute)
+def assert_same(compute, fallback=None):
+    expected, result = on_both(compute, fallback)
     if isinstance(expected, pd.DataFrame):
         pd.testing.assert_frame_equal(result, expected, check_dtype=False, check_index_type=False, check_freq=False)
     elif isinstance(expected, pd.Series):
@@ -155,11 +156,44 @@ def test_times_after_a_set_index_are_located_by_texts():
     assert_same(compute)
 
 
+GRADES = pd.DataFrame(
+    {
+        "k": [1, 1, 2, 2],
+        "grade": pd.Categorical(["low", "high", "mid", "low"], ["low", "mid", "high"], ordered=True),
+        "x": [1.0, 2.0, 3.0, 4.0],
+    }
+)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 @pytest.mark.parametrize("aggregate", ["min", "max", "first", "last"])
-def test_groups_have_their_largest_ordered_category(aggregate):
-    grades = pd.Categorical(["low", "high", "mid", "low"], ["low", "mid", "high"], ordered=True)
-    frame = pd.DataFrame({"k": [1, 1, 2, 2], "grade": grades, "x": [1.0, 2.0, 3.0, 4.0]})
-    assert_same(lambda: getattr(dd.from_pandas(frame, npartitions=2).groupby("k"), aggregate)().compute())
+def test_groups_have_their_largest_ordered_category(aggregate, known):
+    def compute():
+        frame = dd.from_pandas(GRADES, npartitions=2)
+        frame["grade"] = frame["grade"] if known else frame["grade"].cat.as_unknown()
+        return getattr(frame.groupby("k"), aggregate)().compute()
+
+    assert_same(compute, fallback="host")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s.cat.set_categories(["low", "mid", "high", "top"]),
+        lambda s: s.cat.reorder_categories(["high", "mid", "low"]),
+        lambda s: s.cat.add_categories(["top"]),
+        lambda s: s.cat.remove_categories(["mid"]),
+        lambda s: s.cat.as_unknown(),
+    ],
+)
+def test_ordered_categories_stay_ordered(change):
+    def compute():
+        changed = change(dd.from_pandas(GRADES, npartitions=2).grade)
+        assert changed.dtype.ordered
+        return changed.compute()
+
+    expected, result = on_both(compute, fallback="host")
+    pd.testing.assert_series_equal(result, expected)
 
 
 @pytest.mark.parametrize("find", ["idxmin", "idxmax"])

@@ -176,6 +176,16 @@ def test_categories_become_known_in_the_order_of_pandas(monkeypatch):
     assert list(known.compute().dtype.categories) == expected != ["cc", "b", "a"]
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_unknown_categories_keep_their_order(ordered):
+    data = pd.DataFrame({"grade": pd.Categorical(["low", "high"], ["low", "high"], ordered=ordered)})
+    frame = dd.from_pandas(data, npartitions=2).map_partitions(Frame, meta=Frame(data[:0]))
+    unknown = frame.grade.cat.as_unknown()
+    assert unknown.dtype.ordered == ordered
+    assert not unknown.cat.known
+    assert unknown.compute().dtype.ordered == ordered
+
+
 @pytest.mark.parametrize("compute", [lambda frame: frame.x != 1, lambda frame: frame.name.str.len()])
 def test_an_expression_of_the_gpu_has_no_more_tasks(compute):
     frame = dd.from_pandas(FRAME, npartitions=3)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
+from dask.dataframe.dask_expr._categorical import AsUnknown
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._groupby import GroupByTransform
@@ -175,10 +176,20 @@ class AlignedMethodAsPandas(_expr.MethodOperatorAlign):
         return replaced(_expr.MethodOperator(op, frame, other, *args, **kwargs))
 
 
+class AsUnknownAsPandas(AsUnknown):
+    """Unknown categories, which are ordered if the known ones are; in cuDF they have no order."""
+
+    @functools.cached_property
+    def _meta(self) -> Any:
+        meta = super()._meta
+        return meta.cat.as_ordered() if self.frame._meta.dtype.ordered else meta  # noqa: SLF001
+
+
 _KINDS = {
     **_COMPARING,
     **CUMULATIVE,
     **IN_FEWER,
+    AsUnknown: AsUnknownAsPandas,
     Max: MaxAsPandas,
     Min: MinAsPandas,
     Mode: ModeAsPandas,

@@ -72,7 +72,18 @@ def _accessor(expression: Any) -> str:
         return "cuDF's str.wrap does not break words"
     if any(isinstance(arg, re.Pattern) for arg in arguments):
         return "cuDF ignores the flags of a compiled pattern"
+    if (expression.accessor, expression.attr) in _WITH_ORDER and not _is_order_given(expression):
+        return f"cuDF's cat.{expression.attr} loses the order of categories"
     return ""
+
+
+_WITH_ORDER = {("cat", f"{verb}_categories") for verb in ("add", "remove", "reorder", "set")}
+"""Methods after which ordered categories are still ordered, unless ``ordered`` is given."""
+
+
+def _is_order_given(expression: Any) -> bool:
+    is_ordered = getattr(expression.frame._meta.dtype, "ordered", False)  # noqa: SLF001
+    return not is_ordered or len(expression.args) > 1 or "ordered" in expression.kwargs
 
 
 def _arguments(expression: Any) -> list[Any]:
@@ -209,11 +220,14 @@ _OF_ALL_DTYPES = {"First", "Last", "Max", "Min", "Prod", "Sum"}
 
 def _dropped(expression: Any) -> str:
     """For columns that cuDF cannot aggregate, such as ``max`` of ordered categories, beside others that it can."""
-    is_frame = expression.ndim > 1
-    if not is_frame or (expression.operand("chunk_kwargs") or {}).get("numeric_only"):
+    if (expression.operand("chunk_kwargs") or {}).get("numeric_only"):
+        return ""
+    try:
+        is_frame, kept = expression.ndim > 1, expression.columns
+    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
         return ""
     selected = expression.operand("_slice") or expression.frame.columns
-    dropped = set(selected) - set(expression.columns) - set(expression.split_by)
+    dropped = is_frame and set(selected) - set(kept) - set(expression.split_by)
     return "cuDF drops columns that it cannot aggregate" if dropped else ""
 
 
