@@ -19,7 +19,8 @@ class Operation:
     seconds
         Time in tasks, by the clock of the host. Functions of CuPy and cuDF return before the GPU has finished.
     gpu_seconds
-        Time between the first and the last instruction on the GPU's stream, by CUDA events.
+        Time between the first and the last instruction on the GPU's stream, by CUDA events. Of several short steps
+        between two events, each has a part of it, in proportion to its `seconds`.
     waiting
         Time in which a thread had nothing to run before its tasks, although the cluster had unfinished tasks.
     to_gpu_seconds, to_gpu_bytes, to_host_seconds, to_host_bytes

@@ -39,7 +39,7 @@ def run_steps(task: GraphNode, values: Mapping[Any, Any], on_step: OnStep) -> An
         program: Any = as_one_task(key, inner).func
         needed = dict(zip(names, evaluated(given, values), strict=True))
         return _run_program(program, [needed[name] for name in program.inputs], on_step)
-    options = {name: evaluated([value], values)[0] for name, value in task.kwargs.items()}
+    options = dict(zip(task.kwargs, evaluated(task.kwargs.values(), values), strict=True)) if task.kwargs else {}
     result = function(*evaluated(arguments, values), **options)
     on_step(task, values, result)
     return result

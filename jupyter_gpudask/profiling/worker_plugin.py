@@ -28,6 +28,8 @@ PROFILING_PLUGIN = "gpudask-profile"
 """The name of the plugin and of the worker's operation that returns its record."""
 
 _FLUSH_TIME = 1.0
+_STRETCH = 0.001
+"""Seconds between two CUDA events, if the steps of a task are short."""
 _ARGUMENT = "__dask_blockwise__"
 _GPU_MODULES = ("cupy", "cudf")
 
@@ -86,9 +88,9 @@ class WorkerProfilingPlugin(WorkerPlugin):
             with self._lock:
                 _add_steps(self._record, run)
 
-    def _add_gpu_time(self, step: tuple[str, str], seconds: float) -> None:
+    def _add_gpu_time(self, task: str, step: str, seconds: float) -> None:
         with self._lock:
-            self._record.steps.setdefault(step[0], {}).setdefault(step[1], Operation()).gpu_seconds += seconds
+            self._record.steps.setdefault(task, {}).setdefault(step, Operation()).gpu_seconds += seconds
 
 
 class _TaskSteps:
@@ -99,23 +101,26 @@ class _TaskSteps:
         self.steps: dict[str, Operation] = {}
         self.result: str | None = None
         self._task, self._clock = task, clock
-        self._newest: tuple[Operation, int | None] | None = None
-        self._order: list[tuple[str, str]] = []
+        self._newest: tuple[str, Operation, int | None] | None = None
+        self._count = 0
         self._events: list[Any] = []
+        self._stretches: list[dict[str, float]] = []  # what ran between two events
+        self._since_event: dict[str, float] = {}
+        self._last_event = 0.0
+        self._shortest = _STRETCH if clock is not None and clock.has_short_steps(self.name) else 0.0
         self._last = 0.0
         self._moves: Operation | None = None  # of the step that runs
 
     def __call__(self, values: Mapping[Any, Any]) -> Any:
         if self._clock is not None:
             self._events.append(self._clock.record())
-        self._last = time.perf_counter()
+        self._last = self._last_event = time.perf_counter()
         result = run_steps(self._task, values, self._on_step)
         if self._newest is not None:  # the scheduler knows the result of the task
-            operation, size = self._newest
+            self.result, operation, size = self._newest
             operation.tasks -= 1
             operation.sized -= size is not None
             operation.nbytes -= size or 0
-            self.result = self._order[-1][1]
         return result
 
     def _on_step(self, step: Any, values: Mapping[Any, Any], result: Any) -> None:
@@ -132,13 +137,21 @@ class _TaskSteps:
         if size is not None:
             operation.sized += 1
             operation.nbytes += size
-        self._newest = operation, size
-        self._order.append((self.name, name))
+        self._newest = name, operation, size
+        self._count += 1
         if self._clock is not None:
-            self._events.append(self._clock.record())
+            self._since_event[name] = self._since_event.get(name, 0.0) + seconds
+            if now - self._last_event >= self._shortest:
+                self._add_event(self._clock, now)
             moves, self._moves = self._moves or _move_of(step, values, result, seconds), None
             if moves is not None:
                 operation.add(moves)
+
+    def _add_event(self, clock: GpuClock, now: float) -> None:
+        self._events.append(clock.record())
+        self._stretches.append(self._since_event)
+        self._since_event = {}
+        self._last_event = now
 
     def on_metric(self, label: Any, value: float, unit: str) -> None:
         """Count a move that the function of the step has reported; called by Dask's `context_meter`."""
@@ -152,8 +165,10 @@ class _TaskSteps:
         """Count the time of a step that was not finished."""
         if self.result is None and self._last:
             self.steps.setdefault(self.name, Operation()).seconds += time.perf_counter() - self._last
-        if self._clock is not None and len(self._events) == len(self._order) + 1:
-            self._clock.measure(self._order, self._events)
+        if self._clock is not None and self._count:
+            if self._since_event:
+                self._add_event(self._clock, self._last)
+            self._clock.measure(self.name, self._count, self._stretches, self._events)
 
 
 def _add_steps(record: WorkerRecord, run: _TaskSteps) -> None:
@@ -175,7 +190,10 @@ def _move_of(step: Any, values: Mapping[Any, Any], result: Any, seconds: float) 
     if len(step.dependencies) != 1:
         return None
     (needed,) = step.dependencies
-    before, after = values.get(needed), _is_on_gpu(result)
+    before = values.get(needed)
+    if type(before) is type(result):
+        return None
+    after = _is_on_gpu(result)
     if before is None or _is_on_gpu(before) == after or not hasattr(before, "ndim") or not hasattr(result, "ndim"):
         return None
     if after:

@@ -4,12 +4,16 @@ import sys
 import threading
 import types
 
+import numpy as np
 import pytest
+from dask._task_spec import List, Task
 
+from jupyter_gpudask.graph.program import as_one_task
 from jupyter_gpudask.profiling.combine import combine
 from jupyter_gpudask.profiling.gpu_clock import GpuClock
 from jupyter_gpudask.profiling.measurements import Operation, SchedulerRecord, WorkerRecord, WorkerUse
 from jupyter_gpudask.profiling.scheduler_plugin import SchedulerProfilingPlugin
+from jupyter_gpudask.profiling.worker_plugin import WorkerProfilingPlugin
 
 
 def record(**operations):
@@ -71,16 +75,89 @@ def test_the_gpu_is_not_waited_for_and_events_are_used_again(monkeypatch):
     cuda = types.SimpleNamespace(Event=Event, get_elapsed_time=lambda a, b: 1000 * (b.at - a.at))
     monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
     times = []
-    clock = GpuClock(lambda step, seconds: times.append((step, seconds)))
+    clock = GpuClock(lambda *step: times.append(step))
     events = [clock.record() for _ in range(3)]
-    clock.measure([("sum", "random"), ("sum", "sum")], events)
+    clock.measure("sum", 2, [{"random": 0.1}, {"sum": 0.1}], events)
     assert times == []
     clock.finish(0)
     assert times == []
     threading.Timer(0.01, lambda: [setattr(event, "done", True) for event in events]).start()
     clock.finish(60)
-    assert times == [(("sum", "random"), 1), (("sum", "sum"), 1)]
+    assert times == [("sum", "random", 1), ("sum", "sum", 1)]
     assert {id(clock.record()) for _ in range(3)} == set(map(id, events))
+
+
+class Worker:
+    """What the plugin reads of a worker of Dask."""
+
+    scheduler_delay = 0.0
+
+    def __init__(self):
+        self.data, self.handlers, self.plugins = {}, {}, {}
+
+
+@pytest.fixture
+def gpu_time(monkeypatch):
+    """CUDA events of a GPU that is always done, by the time that it needed until each."""
+    reached = []
+
+    class DoneEvent:
+        done = True
+
+        def record(self):
+            reached.append(self)
+            self.at = now[0]
+
+    now = [0.0]
+    cuda = types.SimpleNamespace(Event=DoneEvent, get_elapsed_time=lambda a, b: 1000 * (b.at - a.at))
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
+    return types.SimpleNamespace(now=now, events=reached)
+
+
+def work_of(gpu_time, seconds):
+    def work(_):
+        gpu_time.now[0] += seconds
+        return np.zeros(1)
+
+    return work
+
+
+def run_task(plugin, gpu_time, seconds, blocks=40):
+    """Run a task that adds blocks, of which each takes the GPU that long."""
+    tasks = [Task(("random", n), work_of(gpu_time, seconds), n) for n in range(blocks)]
+    whole = Task("sum", sum, List([each.ref() for each in tasks]))
+    task = as_one_task("sum", {each.key: each for each in [*tasks, whole]})
+    assert plugin.run(lambda run: run({}), task) == [0]
+
+
+@pytest.mark.parametrize(("seconds", "is_short"), [(0.00005, True), (0.01, False)])
+def test_short_steps_share_their_events_and_long_ones_do_not(gpu_time, seconds, is_short):
+    plugin = WorkerProfilingPlugin(on_gpus=True)
+    plugin.setup(Worker())
+    run_task(plugin, gpu_time, seconds)
+    run_task(plugin, gpu_time, seconds)
+    assert len(gpu_time.events) == 2 * (40 + 2)
+    run_task(plugin, gpu_time, seconds)
+    assert (len(gpu_time.events) < 2 * (40 + 2) + 20) == is_short
+    steps = plugin._record.steps["sum"]
+    assert sum(step.gpu_seconds for step in steps.values()) == pytest.approx(3 * 40 * seconds)
+    if not is_short:
+        assert steps["random"].gpu_seconds == pytest.approx(3 * 40 * seconds)
+    assert steps["random"].tasks == 3 * 40
+
+
+def test_steps_of_a_task_that_fails_are_measured_on_the_gpu(gpu_time):
+    plugin = WorkerProfilingPlugin(on_gpus=True)
+    plugin.setup(Worker())
+
+    def fail(_):
+        raise ValueError("no such file")
+
+    first = Task("random-1", work_of(gpu_time, 2.0), 1)
+    task = as_one_task("load-1", {"random-1": first, "load-1": Task("load-1", fail, first.ref())})
+    with pytest.raises(ValueError, match="no such file"):
+        plugin.run(lambda run: run({}), task)
+    assert plugin._record.steps["load"]["random"].gpu_seconds == pytest.approx(2.0)
 
 
 def test_threads_that_read_the_clock_at_once_read_no_event_that_the_gpu_has_not_reached(monkeypatch):
@@ -104,10 +181,11 @@ def test_threads_that_read_the_clock_at_once_read_no_event_that_the_gpu_has_not_
     cuda = types.SimpleNamespace(get_elapsed_time=elapsed)
     monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
     times = []
-    clock = GpuClock(lambda step, seconds: times.append((step, seconds)))
-    clock._pending.extend([([("a", "a")], [Reached(), Reached()]), ([("b", "b")], [NotReached(), NotReached()])])
+    clock = GpuClock(lambda *step: times.append(step))
+    clock._pending.append(("a", 1, [{"a": 0.1}], [Reached(), Reached()]))
+    clock._pending.append(("b", 1, [{"b": 0.1}], [NotReached(), NotReached()]))
     clock.finish(0)
-    assert times == [(("a", "a"), 1)]
+    assert times == [("a", "a", 1)]
 
 
 def task_message(start, stop, *, thread=1, **more):
