@@ -360,7 +360,10 @@ def test_accelerate_runs_pandas_and_scikit_learn_on_the_gpu_beside_a_cluster():
         assert kernel.ok("sizes.tolist()").value == "[3000, 3000, 3000]"
         assert kernel.pid in contexts()
         kernel.ok("%gpudask start --gpus 1", timeout=120)
-        assert kernel.ok(f"%%gpudask\n{RANDOM}float(x.max().compute()) < 1", timeout=120).value == "True"
+        work = f"{RANDOM}float(x.max().compute()) < 1"
+        refused = kernel.run(f"%%gpudask\n{work}", timeout=120)
+        assert "Dask dataframes of cuDF were not tested beside it" in refused.error_value
+        assert kernel.ok(f"%%gpudask --dataframe pandas\n{work}", timeout=120).value == "True"
     finally:
         kernel.shutdown()
 
