@@ -72,6 +72,9 @@ def clean(notebook: nbformat.NotebookNode) -> None:
             cell.outputs = []
         cell.outputs = [output for output in cell.outputs if output.get("data", True)]  # without replaced lines
         for output in cell.outputs:
+            if "text" in output:  # a warning names the file that it comes from
+                output.text = re.sub(r"\S+/site-packages/", "site-packages/", output.text)
+        for output in cell.outputs:
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     notebook.metadata.pop("widgets", None)
 
