@@ -4,7 +4,8 @@ python benchmarks/fallback_cost.py --out benchmarks/results/NAME.json
 PYTHONPATH=tests/fake_gpus:tests/fake_cupy python benchmarks/fallback_cost.py --engine cpu --dataframe pandas
 
 Both settings take turns on one cluster, so that the load of the machine is the same for both. The ratio is the median
-of those of the pairs, without the first pair; that of the fastest runs says more where the machine is busy.
+of those of the pairs, without the first pair; that of the fastest runs, and that of the processor time of all
+processes, say more where the machine is busy.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 from report import header, publish
 from workloads import arrays, frames  # noqa: F401 - they add their rows
 from workloads.table import OURS, ROWS, Seconds
@@ -36,6 +38,7 @@ NAMES = (
     "Parquet: merge",
 )
 SETTINGS = ("error", "host")
+RATIOS = ("ratio", "ratio of the fastest", "ratio of processor seconds")
 
 
 def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -49,18 +52,34 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         Of the command line.
     """
     seconds: dict[str, list[float]] = {setting: [] for setting in SETTINGS}
+    processor: dict[str, list[float]] = {setting: [] for setting in SETTINGS}
     switch = {"array": "cupy", "dataframe": options.dataframe, "engine": options.engine}
     for number in range(options.pairs + 1):
         for setting in SETTINGS if number % 2 else SETTINGS[::-1]:
             with jupyter_gpudask.gpu(fallback=setting, **switch):
-                began = time.perf_counter()
+                began, used = time.perf_counter(), processor_seconds()
                 result = ROWS[name].sides[OURS](options.engine == "cuda")
                 elapsed = time.perf_counter() - began
+                processor[setting].append(round(processor_seconds() - used, 2))
             seconds[setting].append(result.value if isinstance(result, Seconds) else elapsed)
     without, with_it = (seconds[setting][1:] for setting in SETTINGS)
-    row = {"seconds": seconds, "ratio": ratio(without, with_it), "ratio of the fastest": fastest(without, with_it)}
-    print(f"{row['ratio']:6.3f} {row['ratio of the fastest']:6.3f}  {name}", file=sys.stderr, flush=True)
+    row = {
+        "seconds": seconds,
+        "processor seconds": processor,
+        "ratio": ratio(without, with_it),
+        "ratio of the fastest": fastest(without, with_it),
+        "ratio of processor seconds": round(sum(processor["host"][1:]) / sum(processor["error"][1:]), 3),
+    }
+    ratios = " ".join(f"{row[which]:6.3f}" for which in RATIOS)
+    print(f"{ratios}  {name}", file=sys.stderr, flush=True)
     return row
+
+
+def processor_seconds() -> float:
+    """Used so far by this process and those that it has started."""
+    me = psutil.Process()
+    times = [each.cpu_times() for each in [me, *me.children(recursive=True)]]
+    return sum(each.user + each.system for each in times)
 
 
 def ratio(without: Sequence[float], with_it: Sequence[float]) -> float:

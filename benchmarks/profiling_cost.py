@@ -4,8 +4,8 @@ python benchmarks/profiling_cost.py --out benchmarks/results/NAME.json
 python benchmarks/profiling_cost.py --engine cpu
 
 Both take turns on one cluster, so that the load of the machine is the same for both. Starting and ending the recording
-counts. The ratio is the median of those of the pairs, without the first pair; that of the fastest runs says more where
-the machine is busy.
+counts. The ratio is the median of those of the pairs, without the first pair; that of the fastest runs, and that of the
+processor time of all processes, say more where the machine is busy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from fallback_cost import NAMES, fastest, ratio
+from fallback_cost import NAMES, RATIOS, fastest, processor_seconds, ratio
 from report import header, publish
 from workloads.table import OURS, ROWS
 
@@ -40,34 +40,36 @@ def large_blocks(_: bool) -> Any:
         return x.sum().compute()
 
 
-def run(work: Any, client: Any, options: argparse.Namespace, *, is_profiled: bool) -> float:
-    """The seconds of one run."""
+def run(work: Any, client: Any, options: argparse.Namespace, *, is_profiled: bool) -> tuple[float, float]:
+    """The seconds of one run, and the seconds of processors."""
     is_large = options.engine == "cuda"
     recording = Recording(client, on_gpus=is_large) if is_profiled else None
-    began = time.perf_counter()
+    began, used = time.perf_counter(), processor_seconds()
     if recording is not None:
         recording.start()
     work(is_large)
     if recording is not None and recording.stop() is None:
         raise RuntimeError("Another recording was started meanwhile.")
-    return time.perf_counter() - began
+    return time.perf_counter() - began, round(processor_seconds() - used, 2)
 
 
 def measure(name: str, work: Any, client: Any, options: argparse.Namespace) -> dict[str, Any]:
     """The seconds with and without a recording, in turn, and the ratio."""
-    seconds: dict[bool, list[float]] = {False: [], True: []}
+    runs: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     for number in range(options.pairs + 1):
         for is_profiled in (False, True) if number % 2 else (True, False):
-            seconds[is_profiled].append(run(work, client, options, is_profiled=is_profiled))
+            runs[is_profiled].append(run(work, client, options, is_profiled=is_profiled))
+    (without, used), (with_it, used_with_it) = (zip(*runs[each][1:], strict=True) for each in (False, True))
     row = {
-        "seconds": {"without": seconds[False], "with": seconds[True]},
-        "medians": [round(statistics.median(seconds[each][1:]), 4) for each in (False, True)],
-        "ratio": ratio(seconds[False][1:], seconds[True][1:]),
-        "ratio of the fastest": fastest(seconds[False][1:], seconds[True][1:]),
+        "seconds": {"without": without, "with": with_it},
+        "processor seconds": {"without": used, "with": used_with_it},
+        "medians": [round(statistics.median(each), 4) for each in (without, with_it)],
+        "ratio": ratio(without, with_it),
+        "ratio of the fastest": fastest(without, with_it),
+        "ratio of processor seconds": round(sum(used_with_it) / sum(used), 3),
     }
-    print(
-        f"{row['ratio']:6.3f} {row['ratio of the fastest']:6.3f}  {row['medians']}  {name}", file=sys.stderr, flush=True
-    )
+    ratios = " ".join(f"{row[which]:6.3f}" for which in RATIOS)
+    print(f"{ratios}  {row['medians']}  {name}", file=sys.stderr, flush=True)
     return row
 
 
