@@ -147,11 +147,12 @@ function Notes({ cluster }: { cluster: ICluster }): JSX.Element | null {
 
 /** Who gets the GPUs of the idle cluster, and when, with a button to keep them. */
 function Wanted({ cluster }: { cluster: ICluster }): JSX.Element | null {
-  const { model, trans } = useGpuDask();
+  const gpuDask = useGpuDask();
+  const { model, trans } = gpuDask;
   const { units } = model.settings.value;
   return cluster.given_over_at ? (
     <div className="jp-GpuDask-actions jp-GpuDask-wanted" role="alert">
-      <span>{wantedSentences(cluster, units, trans)}</span>
+      <span>{wantedSentences(cluster, units, gpuDask)}</span>
       <CommandButton
         command={CommandIDs.keep}
         args={{ kernelId: cluster.kernel_id }}
