@@ -186,14 +186,7 @@ class ClusterLostError(LoggedError):
 
 
 class ClusterExistsError(GpuDaskError):
-    """The kernel already has a cluster with other options."""
-
-    def __init__(
-        self,
-        reason: str = "This kernel has a cluster with other options.",
-        fix: str = "Type: %gpudask restart with these options, or %gpudask stop first.",
-    ) -> None:
-        super().__init__(reason, fix)
+    """The kernel already has a cluster with other options; the message names these, each with both values."""
 
 
 class ConnectError(GpuDaskError):

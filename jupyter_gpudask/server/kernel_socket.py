@@ -10,10 +10,11 @@ import logging
 import os
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..errors import ClusterExistsError, ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
+from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
 from ..protocol import Close, Closed, Failed, Keep, Kept, Refused, ReportAutomatic, ReportCell, parse_command
+from ..protocol.cluster.differences import other_options
 from ..protocol.messages.attach import Attach, parse_attach
 from ..protocol.messages.dispatch import answer
 from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
@@ -178,10 +179,7 @@ class _KernelConnection:
                 spec = spec.model_copy(update={"gpus": existing.spec.gpus})
             if spec == existing.spec:
                 return existing, False
-            raise ClusterExistsError(
-                "This kernel has a cluster with other options.",
-                "Type: %gpudask restart with these options, or %gpudask stop first.",
-            )
+            raise other_options(existing.spec, spec)
         interpreter = Interpreter(attach.python, attach.environment, attach.path)
         return manager.create(attach.kernel_id, manager.policy.spec(attach.options), interpreter)
 

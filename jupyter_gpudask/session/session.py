@@ -104,6 +104,7 @@ class Session:
             The cluster did not start.
         """
         from ..protocol import ClusterSpec
+        from ..protocol.cluster.differences import other_options
 
         spec = ClusterSpec.parse(options)
         with self._lock, _missing_gpus_first(spec):
@@ -116,9 +117,10 @@ class Session:
                 return running, False
             if running is not None:
                 given = {name: getattr(spec, name) for name in options if not _is_irrelevant(running, name, spec)}
-                if running.spec.model_copy(update=given) == running.spec:
+                requested = running.spec.model_copy(update=given)
+                if requested == running.spec:
                     return running, False
-                raise ClusterExistsError
+                raise other_options(running.spec, requested)
             # The server may already hold a cluster for this kernel; then it returns that one.
             cluster = launch(self._loop, spec, on_progress, while_waiting, self._on_lost)
             self._take(cluster)

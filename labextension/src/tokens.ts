@@ -4,6 +4,7 @@ import { Token } from '@lumino/coreutils';
 
 import { GpuDaskModel } from './model/model';
 import { CurrentKernel } from './notebook/currentKernel';
+import { TimeFormats } from './times';
 
 /** The service that the plugins and views of this extension share. */
 export interface IGpuDask {
@@ -15,6 +16,8 @@ export interface IGpuDask {
   commands: CommandRegistry;
   /** The translations of this extension. */
   trans: TranslationBundle;
+  /** Formats times and dates in the language of the translations. */
+  times: TimeFormats;
 }
 
 /** The token of the service. */

@@ -75,10 +75,10 @@ def test_the_magic_uses_the_cluster_of_the_browser_if_it_has_the_gpus_that_are_a
     kernel = server.kernel()
     pid = server.start(kernel, engine="cuda", gpus="all", workers=None)["pid"]
     kernel.ok(LOAD)
-    assert "other options" in kernel.run("%gpudask start --gpus 1").error_value
+    assert "other options: --gpus all instead of 1." in kernel.run("%gpudask start --gpus 1").error_value
     for gpus in ("2", "0,1"):  # the server answers the first, the kernel the second
         assert "already running" in kernel.ok(f"%gpudask start --gpus {gpus}").value
-    assert "other options" in kernel.run("%gpudask start --gpus 1,").error_value
+    assert "other options: --gpus all instead of 1,." in kernel.run("%gpudask start --gpus 1,").error_value
     assert server.supervisors() == [pid]
 
 

@@ -75,7 +75,7 @@ except TypeError as error:
         "cupy cupy cupy numpy",
         "numpy numpy",
     ]
-    assert printed[7].startswith("This kernel has a cluster with other options.")
+    assert printed[7].startswith("This kernel has a cluster with other options: ")
     assert "cannot decorate the generator" in printed[8]
     assert errors == ""
 

@@ -18,6 +18,7 @@ from ...errors import (
     NoClusterError,
 )
 from ...machine.gpu_choice import check_replacement
+from ...protocol.cluster.differences import other_options
 from ...protocol.cluster.limits import refusal
 from .background_tasks import BackgroundTasks
 from .cluster import KernelCluster
@@ -178,7 +179,7 @@ class ClusterManager:
         if existing is not None and existing.alive:
             if existing.spec == spec:
                 return existing, False
-            raise ClusterExistsError("This kernel has a cluster with other options.", "Restart it with these options.")
+            raise other_options(existing.spec, spec, "Restart it with these options.")
         limit, others = self.policy.settings.max_clusters, set(self.clusters) - {kernel_id}
         if (
             limit is not None

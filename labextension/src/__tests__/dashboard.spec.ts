@@ -12,6 +12,7 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
+import { TimeFormats } from '../times';
 import { startApp, TestApp } from './app';
 import { cluster, rendered, FakeSocket, settingsOf } from './fakeServer';
 
@@ -50,7 +51,8 @@ function open(dashboard: IDashboard = DASHBOARD): void {
     model,
     current,
     commands: new CommandRegistry(),
-    trans: nullTranslator.load('jupyter_gpudask')
+    trans: nullTranslator.load('jupyter_gpudask'),
+    times: new TimeFormats('en')
   };
   tab = new DashboardTab(gpuDask, dashboard, 'http://server/');
   changes = [];

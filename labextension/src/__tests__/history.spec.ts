@@ -18,6 +18,7 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
+import { TimeFormats } from '../times';
 import { startApp } from './app';
 import { cluster, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
 
@@ -120,7 +121,13 @@ describe('the history', () => {
     model.settings.follow(source);
     const app = startApp(settingsOf(() => new Response('{}')));
     const current = new CurrentKernel(app.shell);
-    const gpuDask = { model, current, commands: app.commands, trans };
+    const gpuDask = {
+      model,
+      current,
+      commands: app.commands,
+      trans,
+      times: new TimeFormats('en')
+    };
     const open = (): HistoryTab =>
       new HistoryTab(
         gpuDask,

@@ -9,6 +9,7 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
+import { TimeFormats } from '../times';
 import { startApp, TestApp } from './app';
 import { rendered, settingsOf } from './fakeServer';
 
@@ -31,7 +32,13 @@ describe('a view that is loaded when it is rendered', () => {
   ): void => {
     const commands = new CommandRegistry();
     const trans = nullTranslator.load('jupyter_gpudask');
-    const gpuDask = { model, current, commands, trans };
+    const gpuDask = {
+      model,
+      current,
+      commands,
+      trans,
+      times: new TimeFormats('en')
+    };
     widget = new LiveWidget(gpuDask, lazyView(load));
     widget.setHidden(isHidden);
     Widget.attach(widget, document.body);

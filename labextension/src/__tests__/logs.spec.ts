@@ -7,6 +7,7 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
+import { TimeFormats } from '../times';
 import { startApp } from './app';
 import { cluster, rendered, FakeSocket, settingsOf } from './fakeServer';
 
@@ -125,7 +126,7 @@ describe('the tab with the logs', () => {
     const commands = new CommandRegistry();
     const trans = nullTranslator.load('jupyter_gpudask');
     const tab = new LogsTab(
-      { model, current, commands, trans },
+      { model, current, commands, trans, times: new TimeFormats('en') },
       rest,
       cluster()
     );

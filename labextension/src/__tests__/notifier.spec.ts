@@ -11,6 +11,7 @@ import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
 import { loadNotifier } from '../notifications/loadNotifier';
 import { Notifier } from '../notifications/notifier';
+import { TimeFormats } from '../times';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, GIB, settingsOf } from './fakeServer';
 
@@ -33,7 +34,8 @@ beforeEach(() => {
     model,
     current,
     commands,
-    trans: nullTranslator.load('jupyter_gpudask')
+    trans: nullTranslator.load('jupyter_gpudask'),
+    times: new TimeFormats('en')
   };
   notifier = new Notifier(gpuDask, () => isPanelVisible);
 });
@@ -210,7 +212,10 @@ describe('the notifier', () => {
   it('is loaded with the first change, and reports what happened meanwhile', async () => {
     notifier.dispose();
     const trans = nullTranslator.load('jupyter_gpudask');
-    loadNotifier({ model, current, commands, trans }, () => false);
+    loadNotifier(
+      { model, current, commands, trans, times: new TimeFormats('en') },
+      () => false
+    );
     model.setClusters([]);
     await settled();
     expect(messagesAfter(cluster(), lost)).toEqual([]);

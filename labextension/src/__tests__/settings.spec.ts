@@ -14,6 +14,7 @@ import { RestClient } from '../model/rest';
 import { ISettings, Settings } from '../model/settings';
 import { CurrentKernel } from '../notebook/currentKernel';
 import { createPanel } from '../panel/panel';
+import { TimeFormats } from '../times';
 import { startApp, TestApp } from './app';
 import {
   cluster,
@@ -91,7 +92,8 @@ describe('changed settings', () => {
         model,
         current,
         commands: new CommandRegistry(),
-        trans: nullTranslator.load('jupyter_gpudask')
+        trans: nullTranslator.load('jupyter_gpudask'),
+        times: new TimeFormats('en')
       },
       nullTranslator
     );

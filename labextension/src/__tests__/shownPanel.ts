@@ -15,6 +15,7 @@ import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
 import { createPanel } from '../panel/panel';
+import { TimeFormats } from '../times';
 import { IGpuDask } from '../tokens';
 import { startApp, TestApp } from './app';
 import { rendered, FakeSocket, gpu, settingsOf } from './fakeServer';
@@ -34,7 +35,13 @@ export class ShownPanel {
     const model = new GpuDaskModel(new Connection(rest));
     const trans = translator.load('jupyter_gpudask');
     const current = new CurrentKernel(this._app.shell);
-    this.gpuDask = { model, current, commands: new CommandRegistry(), trans };
+    this.gpuDask = {
+      model,
+      current,
+      commands: new CommandRegistry(),
+      trans,
+      times: new TimeFormats(translator.languageCode)
+    };
     const actions = new ClusterActions(model, rest, trans);
     addClusterCommands(
       this.gpuDask,

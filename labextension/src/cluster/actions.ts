@@ -28,6 +28,7 @@ import { ICluster, IProblem } from '../model/api';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CLIENT_CODE } from '../snippets';
+import { areGpusFreeAgain } from './endText';
 import { holderName, lossWarning, releaseWarning } from './summary';
 
 /** How long to wait for the state of a cluster before it is stopped, in milliseconds. */
@@ -93,7 +94,11 @@ export class ClusterActions {
         gpus,
         profiles,
         spec: last?.spec,
-        problem: problem ?? (last ? startProblem(last, this._trans) : null),
+        problem:
+          problem ??
+          (last && !areGpusFreeAgain(last, this._model.gpus)
+            ? startProblem(last, this._trans)
+            : null),
         units: this._model.settings.value.units,
         trans: this._trans,
         submit: async (spec, profile) =>

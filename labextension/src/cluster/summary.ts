@@ -5,6 +5,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { formatBytes, sum, Units } from '../format';
 import { ICluster, IGpu, IGpuHolder, IWorker } from '../model/api';
+import { TimeFormats } from '../times';
+import { IGpuDask } from '../tokens';
 import { workerNames } from './workerNames';
 
 /** The current name of the notebook that holds a GPU; the lease has the name at its start. */
@@ -140,21 +142,19 @@ export function releaseWarning(
 export function wantedSentences(
   cluster: ICluster,
   units: Units,
-  trans: TranslationBundle
+  { trans, times }: Pick<IGpuDask, 'trans' | 'times'>
 ): string {
   const wanted = trans.__(
     'Its GPUs are wanted by %1. The idle cluster is closed at %2 unless you keep it.',
     cluster.wanted_by,
-    closingTime(cluster)
+    closingTime(cluster, times)
   );
   return `${wanted} ${lossWarning(cluster, units, trans)}`.trim();
 }
 
 /** When an idle cluster is closed whose GPUs are wanted. */
-export function closingTime(cluster: ICluster): string {
-  const time = new Date((cluster.given_over_at ?? 0) * 1000);
-  // With 24 hours, as the time in what the server says of the user.
-  return time.toLocaleTimeString([], { hourCycle: 'h23' });
+export function closingTime(cluster: ICluster, times: TimeFormats): string {
+  return times.time(cluster.given_over_at ?? 0);
 }
 
 /** The UUIDs of the GPUs that have a worker: after scaling down, fewer than the cluster holds. */

@@ -1,12 +1,12 @@
 import { refreshIcon, runIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
+import { endText } from '../cluster/endText';
 import { summarize } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
 import { Notice } from '../components/notice';
-import { endReason } from '../errors';
 import { findCluster, hasDashboard, IDashboard } from './dashboard';
 
 /** Create the notice above a dashboard whose cluster is closed or not reachable. */
@@ -23,7 +23,8 @@ export function dashboardNotice(
 }
 
 function Status({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
-  const { model, trans } = useGpuDask();
+  const gpuDask = useGpuDask();
+  const { model, trans } = gpuDask;
   if (model.status.kind === 'lost') {
     return (
       <Notice
@@ -58,11 +59,10 @@ function Status({ dashboard }: { dashboard: IDashboard }): JSX.Element | null {
     );
   }
   const { state } = summarize(cluster, [], trans);
-  const { reason, fix } = endReason(cluster, trans);
   return (
     <Notice
       title={trans.__('The cluster of %1: %2.', name, state)}
-      hint={`${reason} ${fix}`.trim()}
+      hint={endText(cluster, gpuDask)}
     >
       {(cluster.status === 'failed' || cluster.status === 'closed') && (
         <CommandButton

@@ -4,7 +4,6 @@ import { useGpuDask } from '../components/context';
 import { disabledProps } from '../components/focus';
 import { TabToolbar } from '../components/tabToolbar';
 import { ChartChooser } from './chartChooser';
-import { formatTime } from './format';
 import { IGroup } from './metrics';
 
 interface IHistoryToolbarProps {
@@ -29,7 +28,7 @@ const MINUTES = [15, 5, 1];
 
 /** The toolbar of the history. */
 export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
-  const { trans } = useGpuDask();
+  const { trans, times } = useGpuDask();
   const button = 'jp-GpuDask-button jp-mod-text';
   const reset = useRef<HTMLButtonElement>(null);
   return (
@@ -66,7 +65,7 @@ export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
       <span className="jp-GpuDask-secondary">
         {props.isNow || props.time === null
           ? trans.__('Now')
-          : formatTime(props.time)}
+          : times.time(props.time)}
       </span>
       <span className="jp-GpuDask-spacer" />
       <ChartChooser groups={props.groups} />

@@ -6,7 +6,6 @@ import { download } from '../components/download';
 import { IChart } from './charts/chart';
 import { lineStyle, lineStyles } from './charts/lineStyles';
 import { toCsv } from './csv';
-import { formatRange } from './format';
 import { GroupView } from './groupView';
 import { HistoryToolbar } from './historyToolbar';
 import { metricGroups, IGroup, withoutCharts } from './metrics';
@@ -32,7 +31,7 @@ export function createHistoryView(
 
 /** The charts and tables of the metrics of all GPUs, of all workers and of the machine. */
 function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
-  const { model, current, trans } = useGpuDask();
+  const { model, current, trans, times: formats } = useGpuDask();
   const [isPaused, setPaused] = useState(store.isPaused);
   const [span, setSpan] = useState(HISTORY_SECONDS);
   const [zoom, setZoom] = useState<IRange | null>(null);
@@ -80,7 +79,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
       setZoom(next);
     }
   };
-  const title = trans.__('GPU history: %1', formatRange(range));
+  const title = trans.__('GPU history: %1', formats.range(range));
   // The tables show the end of the range, unless the cursor is in a chart.
   const after = times.findIndex(time => time > range.max);
   const index = cursor ?? (after < 0 ? times.length : after) - 1;

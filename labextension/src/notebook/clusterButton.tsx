@@ -11,7 +11,7 @@ import { CommandIDs } from '../commandIDs';
 import { useGpuDask } from '../components/context';
 import { LiveWidget } from '../components/liveWidget';
 import { StateIcon } from '../components/stateLabel';
-import { endReason } from '../errors';
+import { endText } from '../cluster/endText';
 import { gpuDaskIcon } from '../icons';
 import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';
@@ -110,15 +110,10 @@ function stateText(summary: ISummary, { model, trans }: IGpuDask): string {
 }
 
 /** Why the cluster has ended and how to fix it, or why it uses the CPU stand-in. */
-function reasonText(
-  cluster: ICluster | undefined,
-  { trans }: IGpuDask
-): string {
-  if (!cluster?.reason) {
-    return cluster?.stand_in ?? '';
-  }
-  const { reason, fix } = endReason(cluster, trans);
-  return `${reason} ${fix}`.trim();
+function reasonText(cluster: ICluster | undefined, gpuDask: IGpuDask): string {
+  return cluster?.reason
+    ? endText(cluster, gpuDask)
+    : (cluster?.stand_in ?? '');
 }
 
 const MENU: MenuGroups = [

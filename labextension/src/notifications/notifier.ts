@@ -98,8 +98,8 @@ export class Notifier implements IDisposable {
   }
 
   private _notifyGpusWanted({ cluster }: IClusterEvent): void {
-    const { model, trans } = this._gpuDask;
-    const time = closingTime(cluster);
+    const { model, trans, times } = this._gpuDask;
+    const time = closingTime(cluster, times);
     const held = resultBytes(cluster);
     const message = fitted([cluster.name, cluster.wanted_by], (name, user) =>
       held > 0

@@ -34,16 +34,21 @@ type CommandButtonProps = React.ComponentProps<typeof CommandButton>;
 
 interface IActionsProps {
   cluster: ICluster;
+  /** Whether the GPUs for which the cluster could not start are free again. */
+  isFreeAgain: boolean;
 }
 
 /** The buttons of a cluster; they are not rendered again when only metrics change. */
-export const ClusterActions = React.memo(ActionButtons, (old, { cluster }) =>
-  (['status', 'name', 'reason', 'dashboard', 'joined', 'log'] as const).every(
-    name => old.cluster[name] === cluster[name]
-  )
+export const ClusterActions = React.memo(
+  ActionButtons,
+  (old, { cluster, isFreeAgain }) =>
+    old.isFreeAgain === isFreeAgain &&
+    (['status', 'name', 'reason', 'dashboard', 'joined', 'log'] as const).every(
+      name => old.cluster[name] === cluster[name]
+    )
 );
 
-function ActionButtons({ cluster }: IActionsProps): JSX.Element {
+function ActionButtons({ cluster, isFreeAgain }: IActionsProps): JSX.Element {
   const { trans } = useGpuDask();
   const shared = {
     args: { kernelId: cluster.kernel_id },
@@ -76,7 +81,7 @@ function ActionButtons({ cluster }: IActionsProps): JSX.Element {
           />
         </span>
       )}
-      {hasEnded && <StartButtons cluster={cluster} shared={shared} />}
+      {hasEnded && <StartButtons {...{ cluster, isFreeAgain, shared }} />}
       {(isReady || endReason(cluster, trans).log) && (
         <CommandButton
           {...shared}
@@ -99,7 +104,7 @@ function ActionButtons({ cluster }: IActionsProps): JSX.Element {
 }
 
 /** A button that opens a menu of the other commands. */
-function MoreButton({ cluster }: IActionsProps): JSX.Element {
+function MoreButton({ cluster }: { cluster: ICluster }): JSX.Element {
   const { commands, trans } = useGpuDask();
   const ref = useKeptFocus();
   return (
@@ -127,20 +132,23 @@ function MoreButton({ cluster }: IActionsProps): JSX.Element {
   );
 }
 
-interface IStartButtonsProps {
-  cluster: ICluster;
+interface IStartButtonsProps extends IActionsProps {
   shared: Pick<CommandButtonProps, 'args' | 'target'>;
 }
 
 /** The buttons that start a cluster again; if its options were refused, on other GPUs or with other options. */
-function StartButtons({ cluster, shared }: IStartButtonsProps): JSX.Element {
+function StartButtons({
+  cluster,
+  isFreeAgain,
+  shared
+}: IStartButtonsProps): JSX.Element {
   const { trans } = useGpuDask();
   const restart = {
     command: CommandIDs.restart,
     label: trans.__('Start again'),
     icon: runIcon
   };
-  const areRefused = areOptionsRefused(cluster, trans);
+  const areRefused = !isFreeAgain && areOptionsRefused(cluster, trans);
   const changeOptions = {
     command: CommandIDs.startWithOptions,
     label: areRefused ? trans.__('Change options…') : trans.__('Options…'),
@@ -151,11 +159,12 @@ function StartButtons({ cluster, shared }: IStartButtonsProps): JSX.Element {
     label: trans.__('Start on the free GPUs'),
     icon: runIcon
   };
-  const buttons = canStartOnFree(cluster)
-    ? [onFree, changeOptions]
-    : areRefused
-      ? [changeOptions, restart]
-      : [restart, changeOptions];
+  const buttons =
+    areRefused && canStartOnFree(cluster)
+      ? [onFree, changeOptions]
+      : areRefused
+        ? [changeOptions, restart]
+        : [restart, changeOptions];
   return (
     <>
       {buttons.map(button => (

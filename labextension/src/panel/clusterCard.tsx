@@ -14,7 +14,7 @@ import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
 import { useKeptFocus } from '../components/focus';
 import { StateLabel } from '../components/stateLabel';
-import { endReason } from '../errors';
+import { areGpusFreeAgain, endText } from '../cluster/endText';
 import { formatBytes, joinItems, sum } from '../format';
 import { ICluster } from '../model/api';
 import { notebookOpener } from '../notebook/notebookOpener';
@@ -32,7 +32,8 @@ export function ClusterCard({
   cluster,
   isCurrent
 }: IClusterCardProps): JSX.Element {
-  const { model, trans } = useGpuDask();
+  const gpuDask = useGpuDask();
+  const { model, trans } = gpuDask;
   const { showWorkers } = model.settings.value;
   const summary = summarize(cluster, model.gpus?.gpus ?? [], trans);
   return (
@@ -41,7 +42,7 @@ export function ClusterCard({
         cluster.name,
         summary.state,
         summary.engine,
-        cluster.reason,
+        endText(cluster, gpuDask),
         cluster.notes,
         cluster.given_over_at
       ].join()}
@@ -66,7 +67,10 @@ export function ClusterCard({
       <Reason cluster={cluster} />
       <Notes cluster={cluster} />
       <Wanted cluster={cluster} />
-      <ClusterActions cluster={cluster} />
+      <ClusterActions
+        cluster={cluster}
+        isFreeAgain={areGpusFreeAgain(cluster, model.gpus)}
+      />
       {cluster.status === 'ready' && cluster.state && showWorkers && (
         <WorkerList
           workers={cluster.state.workers}
@@ -147,11 +151,12 @@ function Notes({ cluster }: { cluster: ICluster }): JSX.Element | null {
 
 /** Who gets the GPUs of the idle cluster, and when, with a button to keep them. */
 function Wanted({ cluster }: { cluster: ICluster }): JSX.Element | null {
-  const { model, trans } = useGpuDask();
+  const gpuDask = useGpuDask();
+  const { model, trans } = gpuDask;
   const { units } = model.settings.value;
   return cluster.given_over_at ? (
     <div className="jp-GpuDask-actions jp-GpuDask-wanted" role="alert">
-      <span>{wantedSentences(cluster, units, trans)}</span>
+      <span>{wantedSentences(cluster, units, gpuDask)}</span>
       <CommandButton
         command={CommandIDs.keep}
         args={{ kernelId: cluster.kernel_id }}
@@ -164,10 +169,9 @@ function Wanted({ cluster }: { cluster: ICluster }): JSX.Element | null {
 
 /** Why a cluster has ended, or why it uses the CPU stand-in. */
 function Reason({ cluster }: { cluster: ICluster }): JSX.Element | null {
-  const { trans } = useGpuDask();
+  const gpuDask = useGpuDask();
   const hasEnded = cluster.status === 'failed' || cluster.status === 'closed';
-  const { reason, fix } = endReason(cluster, trans);
-  const text = hasEnded ? `${reason} ${fix}`.trim() : cluster.stand_in;
+  const text = hasEnded ? endText(cluster, gpuDask) : cluster.stand_in;
   return text ? (
     <p className="jp-GpuDask-reason">
       <CodeText text={text} />

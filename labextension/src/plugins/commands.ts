@@ -13,6 +13,7 @@ import { dashboardArgs, parseDashboard } from '../dashboard/dashboard';
 import { DashboardPages, DashboardTabs } from '../dashboard/views';
 import { ICluster } from '../model/api';
 import { RestClient } from '../model/rest';
+import { hasKernel } from '../notebook/currentKernel';
 import { IGpuDask } from '../tokens';
 
 const NO_ARGS = {
@@ -50,15 +51,22 @@ export const commands: JupyterFrontEndPlugin<void> = {
     // Notebook 7 shows one document in a page: it has no tabs.
     const views = labShell ? tabs : new DashboardPages(baseUrl);
     const showLogs = async (cluster: ICluster): Promise<void> => {
-      const { LogsTab, logsId } = await import('../logs/tab');
+      const [{ LogsTab, logsId }, { placeBeside }] = await Promise.all([
+        import('../logs/tab'),
+        import('../logs/place')
+      ]);
       const id = logsId(cluster);
       // The down area of Notebook 7 is below its document.
       const area = labShell ? 'main' : 'down';
-      if (![...app.shell.widgets(area)].some(widget => widget.id === id)) {
+      const widgets = [...app.shell.widgets(area)];
+      if (!widgets.some(widget => widget.id === id)) {
         const rest = new RestClient(serverSettings);
+        const notebook = widgets.find(widget =>
+          hasKernel(widget, cluster.kernel_id)
+        );
         app.shell.add(new LogsTab(gpuDask, rest, cluster), area, {
           type: 'GPU Dask Logs',
-          mode: 'split-bottom'
+          ...placeBeside(app.shell.currentWidget, notebook)
         });
       }
       app.shell.activateById(id);

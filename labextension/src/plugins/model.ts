@@ -8,6 +8,7 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
+import { TimeFormats } from '../times';
 import { IGpuDask } from '../tokens';
 
 /** A plugin that provides the state of the GPUs and clusters to the others. */
@@ -18,6 +19,7 @@ export const model: JupyterFrontEndPlugin<IGpuDask> = {
   provides: IGpuDask,
   optional: [ITranslator],
   activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
+    const language = translator ?? nullTranslator;
     const { serverSettings } = app.serviceManager;
     const model = new GpuDaskModel(
       new Connection(new RestClient(serverSettings))
@@ -30,7 +32,8 @@ export const model: JupyterFrontEndPlugin<IGpuDask> = {
       model,
       current,
       commands: app.commands,
-      trans: (translator ?? nullTranslator).load('jupyter_gpudask')
+      trans: language.load('jupyter_gpudask'),
+      times: new TimeFormats(language.languageCode)
     };
   }
 };

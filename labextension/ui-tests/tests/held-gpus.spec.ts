@@ -70,6 +70,30 @@ test('the second notebook starts on the GPUs that the first one leaves', async (
   await card.getByRole('button', { name: 'Start on the free GPUs' }).click();
   await expect(card.getByText('ready')).toBeVisible();
   await expect(held[1]).toBeVisible();
+
+  // When the GPU is free, the refusal is over: the cluster can be started again with its own options.
+  await card.getByRole('button', { name: 'Stop' }).click();
+  await expect(card).toBeHidden();
+  await startCluster(request, kernel.id, 'all');
+  await expect(card).toContainText(/GPU 0 is held by \S*other.ipynb/);
+  await clusterCard(page, 'other.ipynb')
+    .getByRole('button', { name: 'Stop' })
+    .click();
+  await expect(card).toContainText(
+    'The cluster did not start because GPU 0 was held. It is free now.'
+  );
+  await expect(card).not.toContainText('other.ipynb');
+  for (const theme of ['JupyterLab Dark', 'JupyterLab Light']) {
+    await page.theme.setTheme(theme);
+    await page.screenshot({
+      path: testInfo.outputPath(`free-${theme.slice(11)}.png`)
+    });
+  }
+  await card.getByRole('button', { name: 'Start again' }).click();
+  await expect(card.getByText('ready')).toBeVisible();
+  await expect(
+    panel.getByRole('button', { name: 'GPU 0: analysis.ipynb' })
+  ).toBeVisible();
 });
 
 test('a GPU that is taken while the start dialog is open is refused, and the dialog keeps its height', async ({

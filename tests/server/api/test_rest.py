@@ -81,6 +81,7 @@ def test_a_second_request_for_the_same_cluster_has_no_effect_and_for_another_is_
     assert server.fetch("clusters", "POST", order | {"spec": ONE_WORKER}).status == 202
     answer = server.fetch("clusters", "POST", order)
     assert (answer.status, answer.body["kind"]) == (409, "ClusterExistsError")
+    assert "--threads default instead of 1." in answer.body["message"]
     assert server.cluster(kernel)["pid"] == first["pid"]
     server.fetch(f"clusters/{kernel.id}", "DELETE")
 

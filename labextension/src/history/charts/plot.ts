@@ -4,7 +4,6 @@
 import uPlot from 'uplot';
 
 import { Units } from '../../format';
-import { formatTimes } from '../format';
 import { IMetric } from '../metrics';
 import { IRange } from '../range';
 import { linePath } from './linePath';
@@ -19,6 +18,8 @@ export interface IPlotOptions {
   lines: { name: string; style: ILineStyle }[];
   /** Format a value. */
   format: (value: number) => string;
+  /** Format times that are `step` seconds apart. */
+  formatTimes: (times: number[], step: number) => string[];
   /** Called when a range is selected with the mouse. */
   onZoom: (range: IRange) => void;
   /** Called with the index of the time under the mouse, or null. */
@@ -75,7 +76,16 @@ function timeSpace(secondsPerPixel: number): number {
 /** Create a plot without data, in the colors of the theme. */
 export function createPlot(
   node: HTMLElement,
-  { unit, units, top, lines, format, onZoom, onCursor }: IPlotOptions
+  {
+    unit,
+    units,
+    top,
+    lines,
+    format,
+    formatTimes,
+    onZoom,
+    onCursor
+  }: IPlotOptions
 ): uPlot {
   const font = `11px ${themeValue('--jp-ui-font-family')}`;
   const axis: uPlot.Axis = {

@@ -1,0 +1,104 @@
+import { areGpusFreeAgain } from '../cluster/endText';
+import { ICluster, IGpuHolder, IGpuList } from '../model/api';
+import { cluster, gpu } from './fakeServer';
+import { gpuList, ShownPanel } from './shownPanel';
+
+const other = { name: 'other.ipynb', kernel_id: 'kernel-2', share: false };
+const held = (holders: IGpuHolder[][], waiting: object[] = []): IGpuList =>
+  gpuList({
+    gpus: holders.map((each, index) =>
+      gpu({ index, uuid: `GPU-${index}`, holders: each })
+    ),
+    waiting: waiting as IGpuList['waiting']
+  });
+const refused = (changes: Partial<ICluster> = {}): ICluster =>
+  cluster({
+    status: 'failed',
+    reason: 'GPUs 0 and 1 are held by other.ipynb.',
+    fix: 'Type %gpudask stop there, or start both clusters with --share yes.',
+    workers_total: 0,
+    state: null,
+    ...changes
+  });
+describe('the card of a cluster whose GPUs were held', () => {
+  let shown: ShownPanel;
+
+  beforeEach(() => (shown = new ShownPanel()));
+  afterEach(() => shown.dispose());
+
+  const buttons = (): (string | undefined)[] =>
+    shown.texts('.jp-GpuDask-card .jp-GpuDask-actions button');
+
+  it('says that they are free when they are, and offers to start it', async () => {
+    shown.show();
+    const clusters = [refused()];
+    const both = held([[other], [other]]);
+    await shown.receive({ gpus: both, clusters });
+    expect(shown.texts('.jp-GpuDask-reason')[0]).toMatch(/^GPUs 0 and 1 are/);
+    expect(buttons()).toEqual(['Change options…', 'Start again']);
+
+    const one = held([[], [other]]);
+    await shown.receive({ type: 'changes', time: 1005, gpus: one });
+    expect(shown.texts('.jp-GpuDask-reason')[0]).toMatch(/^GPUs 0 and 1 are/);
+
+    const none = held([[], []]);
+    await shown.receive({ type: 'changes', time: 1010, gpus: none });
+    expect(shown.texts('.jp-GpuDask-reason')).toEqual([
+      'The cluster did not start because GPUs 0, 1 were held. They are free now.'
+    ]);
+    expect(buttons()).toEqual(['Start again', 'Options…']);
+
+    await shown.receive({ type: 'changes', time: 1015, gpus: both });
+    expect(shown.texts('.jp-GpuDask-reason')[0]).toMatch(/^GPUs 0 and 1 are/);
+  });
+});
+
+describe('whether the GPUs are free again', () => {
+  it.each<[string, IGpuHolder[], object[], Partial<ICluster>, boolean]>([
+    ['a GPU that nobody holds', [], [], {}, true],
+    [
+      'a GPU that its own kernel holds',
+      [{ ...other, kernel_id: 'kernel-1' }],
+      [],
+      {},
+      true
+    ],
+    [
+      'a GPU that both share',
+      [{ ...other, share: true }],
+      [],
+      { spec: { ...cluster().spec, share: true } },
+      true
+    ],
+    [
+      'a GPU that only the other one shares',
+      [{ ...other, share: true }],
+      [],
+      {},
+      false
+    ],
+    ['a GPU for which others wait', [], [{}], {}, false],
+    [
+      'a GPU that is not listed',
+      [],
+      [],
+      { reason: 'GPU 7 is held by other.ipynb.' },
+      false
+    ],
+    [
+      'any other failure',
+      [],
+      [],
+      { reason: 'The supervisor did not respond.' },
+      false
+    ],
+    ['a cluster that runs', [], [], { status: 'ready' }, false]
+  ])('is tested for %s', (_, holders, waiting, changes, expected) => {
+    const reason = 'GPU 0 is held by other.ipynb.';
+    const list = held([holders], waiting);
+    expect(areGpusFreeAgain(refused({ reason, ...changes }), list)).toBe(
+      expected
+    );
+    expect(areGpusFreeAgain(refused({ reason, ...changes }), null)).toBe(false);
+  });
+});

@@ -1,0 +1,72 @@
+/**
+ * Formatting of times and dates in JupyterLab's display language.
+ */
+
+/** Formats times, which are in seconds since the epoch, with 24 hours as in the sentences of the server. */
+export class TimeFormats {
+  /**
+   * @param language - the code of JupyterLab's display language, such as "de-DE"
+   * @param preferred - the locales of the browser
+   */
+  constructor(
+    language: string,
+    preferred: readonly string[] = navigator.languages
+  ) {
+    const locales = localesOf(language, preferred);
+    const hourCycle = 'h23';
+    // Created once, because that takes as long as rendering a chart.
+    this._time = new Intl.DateTimeFormat(locales, {
+      timeStyle: 'medium',
+      hourCycle
+    });
+    this._shortTime = new Intl.DateTimeFormat(locales, {
+      timeStyle: 'short',
+      hourCycle
+    });
+    this._date = new Intl.DateTimeFormat(locales, {
+      dateStyle: 'medium',
+      timeStyle: 'medium',
+      hourCycle
+    });
+  }
+
+  /** Format a time of day with seconds. */
+  time(seconds: number): string {
+    return this._time.format(seconds * 1000);
+  }
+
+  /** Format the times of day of ticks that are `step` seconds apart, without seconds if possible. */
+  ticks(times: number[], step: number): string[] {
+    const format = step < 60 ? this._time : this._shortTime;
+    return times.map(time => format.format(time * 1000));
+  }
+
+  /** Format a range of times with the date: "Nov 22, 2026, 10:24:05 – 10:39:05". */
+  range({ min, max }: { min: number; max: number }): string {
+    return this._date.formatRange(min * 1000, max * 1000);
+  }
+
+  private readonly _time: Intl.DateTimeFormat;
+  private readonly _shortTime: Intl.DateTimeFormat;
+  private readonly _date: Intl.DateTimeFormat;
+}
+
+/**
+ * The locales of a display language, the best one first.
+ *
+ * The browser chooses the region of a language without one, such as JupyterLab's "en". English, as of texts without a
+ * translation, takes the place of a language that the browser cannot format.
+ */
+function localesOf(language: string, preferred: readonly string[]): string[] {
+  const tag = language.replace(/_/g, '-');
+  const regional = preferred.filter(locale => locale.startsWith(`${tag}-`));
+  return [...regional, tag, 'en'].filter(isLocale);
+}
+
+function isLocale(tag: string): boolean {
+  try {
+    return Intl.getCanonicalLocales(tag).length > 0;
+  } catch {
+    return false;
+  }
+}
