@@ -2,6 +2,15 @@
  * Formatting of times and dates in JupyterLab's display language.
  */
 
+const known = new Map<string, TimeFormats>();
+
+/** The formats in a display language of JupyterLab; this module is loaded with the first view that shows a time. */
+export function timesIn(language: string): TimeFormats {
+  const times = known.get(language) ?? new TimeFormats(language);
+  known.set(language, times);
+  return times;
+}
+
 /** Formats times, which are in seconds since the epoch, with 24 hours as in the sentences of the server. */
 export class TimeFormats {
   /**

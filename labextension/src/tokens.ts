@@ -4,7 +4,6 @@ import { Token } from '@lumino/coreutils';
 
 import { GpuDaskModel } from './model/model';
 import { CurrentKernel } from './notebook/currentKernel';
-import { TimeFormats } from './times';
 
 /** The service that the plugins and views of this extension share. */
 export interface IGpuDask {
@@ -16,8 +15,8 @@ export interface IGpuDask {
   commands: CommandRegistry;
   /** The translations of this extension. */
   trans: TranslationBundle;
-  /** Formats times and dates in the language of the translations. */
-  times: TimeFormats;
+  /** The code of JupyterLab's display language, such as "de-DE"; see `timesIn`. */
+  language: string;
 }
 
 /** The token of the service. */

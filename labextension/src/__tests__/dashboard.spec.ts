@@ -12,7 +12,6 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
-import { TimeFormats } from '../times';
 import { startApp, TestApp } from './app';
 import { cluster, rendered, FakeSocket, settingsOf } from './fakeServer';
 
@@ -52,7 +51,7 @@ function open(dashboard: IDashboard = DASHBOARD): void {
     current,
     commands: new CommandRegistry(),
     trans: nullTranslator.load('jupyter_gpudask'),
-    times: new TimeFormats('en')
+    language: 'en'
   };
   tab = new DashboardTab(gpuDask, dashboard, 'http://server/');
   changes = [];

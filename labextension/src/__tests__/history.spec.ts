@@ -18,7 +18,6 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
-import { TimeFormats } from '../times';
 import { startApp } from './app';
 import { cluster, FakeSocket, GIB, gpu, settingsOf } from './fakeServer';
 
@@ -126,7 +125,7 @@ describe('the history', () => {
       current,
       commands: app.commands,
       trans,
-      times: new TimeFormats('en')
+      language: 'en'
     };
     const open = (): HistoryTab =>
       new HistoryTab(

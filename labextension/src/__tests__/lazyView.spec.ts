@@ -9,7 +9,6 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
-import { TimeFormats } from '../times';
 import { startApp, TestApp } from './app';
 import { rendered, settingsOf } from './fakeServer';
 
@@ -37,7 +36,7 @@ describe('a view that is loaded when it is rendered', () => {
       current,
       commands,
       trans,
-      times: new TimeFormats('en')
+      language: 'en'
     };
     widget = new LiveWidget(gpuDask, lazyView(load));
     widget.setHidden(isHidden);

@@ -7,7 +7,6 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
-import { TimeFormats } from '../times';
 import { startApp } from './app';
 import { cluster, rendered, FakeSocket, settingsOf } from './fakeServer';
 
@@ -126,7 +125,7 @@ describe('the tab with the logs', () => {
     const commands = new CommandRegistry();
     const trans = nullTranslator.load('jupyter_gpudask');
     const tab = new LogsTab(
-      { model, current, commands, trans, times: new TimeFormats('en') },
+      { model, current, commands, trans, language: 'en' },
       rest,
       cluster()
     );

@@ -11,7 +11,6 @@ import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
 import { loadNotifier } from '../notifications/loadNotifier';
 import { Notifier } from '../notifications/notifier';
-import { TimeFormats } from '../times';
 import { startApp, TestApp } from './app';
 import { cluster, FakeSocket, GIB, settingsOf } from './fakeServer';
 
@@ -35,7 +34,7 @@ beforeEach(() => {
     current,
     commands,
     trans: nullTranslator.load('jupyter_gpudask'),
-    times: new TimeFormats('en')
+    language: 'en'
   };
   notifier = new Notifier(gpuDask, () => isPanelVisible);
 });
@@ -213,7 +212,7 @@ describe('the notifier', () => {
     notifier.dispose();
     const trans = nullTranslator.load('jupyter_gpudask');
     loadNotifier(
-      { model, current, commands, trans, times: new TimeFormats('en') },
+      { model, current, commands, trans, language: 'en' },
       () => false
     );
     model.setClusters([]);

@@ -14,7 +14,6 @@ import { RestClient } from '../model/rest';
 import { ISettings, Settings } from '../model/settings';
 import { CurrentKernel } from '../notebook/currentKernel';
 import { createPanel } from '../panel/panel';
-import { TimeFormats } from '../times';
 import { startApp, TestApp } from './app';
 import {
   cluster,
@@ -93,7 +92,7 @@ describe('changed settings', () => {
         current,
         commands: new CommandRegistry(),
         trans: nullTranslator.load('jupyter_gpudask'),
-        times: new TimeFormats('en')
+        language: 'en'
       },
       nullTranslator
     );

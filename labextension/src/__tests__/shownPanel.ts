@@ -15,7 +15,6 @@ import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
 import { createPanel } from '../panel/panel';
-import { TimeFormats } from '../times';
 import { IGpuDask } from '../tokens';
 import { startApp, TestApp } from './app';
 import { rendered, FakeSocket, gpu, settingsOf } from './fakeServer';
@@ -40,7 +39,7 @@ export class ShownPanel {
       current,
       commands: new CommandRegistry(),
       trans,
-      times: new TimeFormats(translator.languageCode)
+      language: translator.languageCode
     };
     const actions = new ClusterActions(model, rest, trans);
     addClusterCommands(

@@ -2,7 +2,7 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { nullTranslator } from '@jupyterlab/translation';
 
 import { model } from '../plugins/model';
-import { TimeFormats } from '../times';
+import { TimeFormats, timesIn } from '../times';
 import { IGpuDask } from '../tokens';
 import { startApp } from './app';
 import { settingsOf } from './fakeServer';
@@ -50,7 +50,7 @@ describe('a date', () => {
     const app = startApp(settingsOf(() => new Response('{}')));
     const activate = async (translator: object | null): Promise<string> => {
       const plugin = model.activate(app as JupyterFrontEnd, translator);
-      return ((await plugin) as IGpuDask).times.range(RANGE);
+      return timesIn(((await plugin) as IGpuDask).language).range(RANGE);
     };
     const german = { ...nullTranslator, languageCode: 'de-DE' };
     const load = (domain: string): unknown => nullTranslator.load(domain);

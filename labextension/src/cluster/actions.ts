@@ -29,7 +29,8 @@ import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CLIENT_CODE } from '../snippets';
 import { areGpusFreeAgain } from './endText';
-import { holderName, lossWarning, releaseWarning } from './summary';
+import { holderName } from './summary';
+import { lossWarning, releaseWarning } from './warnings';
 
 /** How long to wait for the state of a cluster before it is stopped, in milliseconds. */
 const STATE_TIMEOUT = 2000;

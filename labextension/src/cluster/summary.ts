@@ -3,11 +3,8 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { formatBytes, sum, Units } from '../format';
+import { sum } from '../format';
 import { ICluster, IGpu, IGpuHolder, IWorker } from '../model/api';
-import { TimeFormats } from '../times';
-import { IGpuDask } from '../tokens';
-import { workerNames } from './workerNames';
 
 /** The current name of the notebook that holds a GPU; the lease has the name at its start. */
 export function holderName(
@@ -84,77 +81,6 @@ export function taskCounts(cluster: ICluster): {
 /** The size of the results that clients keep on the workers, in bytes. */
 export function resultBytes(cluster: ICluster): number {
   return cluster.status === 'ready' ? (cluster.state?.held ?? 0) : 0;
-}
-
-/** What closing a cluster would lose; empty if nothing. */
-export function lossWarning(
-  cluster: ICluster,
-  units: Units,
-  trans: TranslationBundle
-): string {
-  const { running, waiting } = taskCounts(cluster);
-  const tasks = running + waiting;
-  const held = resultBytes(cluster);
-  return [
-    tasks > 0 &&
-      trans._n('%1 task is not finished.', '%1 tasks are not finished.', tasks),
-    held > 0 &&
-      trans.__(
-        'Its workers hold %1 of results, which will be lost.',
-        formatBytes(held, units)
-      ),
-    tasks > 0 &&
-      held === 0 &&
-      trans.__('All results on its workers will be lost.')
-  ]
-    .filter(Boolean)
-    .join(' ');
-}
-
-/** What releasing the results of a cluster would lose; empty if nothing. */
-export function releaseWarning(
-  cluster: ICluster,
-  units: Units,
-  trans: TranslationBundle
-): string {
-  const held = resultBytes(cluster);
-  const workers = cluster.state?.workers ?? [];
-  const names = workerNames(workers, trans, true);
-  const places = workers
-    .filter(worker => worker.held > 0)
-    .map(worker =>
-      trans.__(
-        '%1 %2',
-        names.get(worker.name) ?? worker.name,
-        formatBytes(worker.held, units)
-      )
-    );
-  return held > 0
-    ? trans.__(
-        'Its workers hold %1 of results (%2), which will be lost: cells that made persisted collections must be run again. Tasks that are not finished continue.',
-        formatBytes(held, units),
-        places.join(', ')
-      )
-    : '';
-}
-
-/** Who waits for the GPUs of an idle cluster, when it is closed, and what that would lose. */
-export function wantedSentences(
-  cluster: ICluster,
-  units: Units,
-  { trans, times }: Pick<IGpuDask, 'trans' | 'times'>
-): string {
-  const wanted = trans.__(
-    'Its GPUs are wanted by %1. The idle cluster is closed at %2 unless you keep it.',
-    cluster.wanted_by,
-    closingTime(cluster, times)
-  );
-  return `${wanted} ${lossWarning(cluster, units, trans)}`.trim();
-}
-
-/** When an idle cluster is closed whose GPUs are wanted. */
-export function closingTime(cluster: ICluster, times: TimeFormats): string {
-  return times.time(cluster.given_over_at ?? 0);
 }
 
 /** The UUIDs of the GPUs that have a worker: after scaling down, fewer than the cluster holds. */

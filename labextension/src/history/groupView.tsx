@@ -1,6 +1,7 @@
 import React from 'react';
 
 import { useGpuDask } from '../components/context';
+import { timesIn } from '../times';
 import { Chart, IChart } from './charts/chart';
 import { ILineStyle, lineStyle } from './charts/lineStyles';
 import { formatValue } from './format';
@@ -30,7 +31,7 @@ interface IGroupViewProps {
 /** The charts and the table of the GPUs, or of the workers. */
 export function GroupView(props: IGroupViewProps): JSX.Element {
   const { group, styles, hidden, times, range, index, charts } = props;
-  const { model, trans, times: formats } = useGpuDask();
+  const { model, trans, language } = useGpuDask();
   const { units } = model.settings.value;
   const isShown = (_: unknown, number: number): boolean =>
     !hidden.has(group.sources[number].key);
@@ -55,7 +56,7 @@ export function GroupView(props: IGroupViewProps): JSX.Element {
               series={metric.series.filter(isShown)}
               range={range}
               format={value => formatValue(value, metric.unit, trans, units)}
-              formatTimes={(each, step) => formats.ticks(each, step)}
+              formatTimes={(each, step) => timesIn(language).ticks(each, step)}
               chartRef={chart =>
                 chart ? charts.set(title, chart) : charts.delete(title)
               }

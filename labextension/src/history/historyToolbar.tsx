@@ -3,6 +3,7 @@ import React, { useRef } from 'react';
 import { useGpuDask } from '../components/context';
 import { disabledProps } from '../components/focus';
 import { TabToolbar } from '../components/tabToolbar';
+import { timesIn } from '../times';
 import { ChartChooser } from './chartChooser';
 import { IGroup } from './metrics';
 
@@ -28,7 +29,7 @@ const MINUTES = [15, 5, 1];
 
 /** The toolbar of the history. */
 export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
-  const { trans, times } = useGpuDask();
+  const { trans, language } = useGpuDask();
   const button = 'jp-GpuDask-button jp-mod-text';
   const reset = useRef<HTMLButtonElement>(null);
   return (
@@ -65,7 +66,7 @@ export function HistoryToolbar(props: IHistoryToolbarProps): JSX.Element {
       <span className="jp-GpuDask-secondary">
         {props.isNow || props.time === null
           ? trans.__('Now')
-          : times.time(props.time)}
+          : timesIn(language).time(props.time)}
       </span>
       <span className="jp-GpuDask-spacer" />
       <ChartChooser groups={props.groups} />

@@ -3,6 +3,7 @@ import React, { useCallback, useMemo, useRef, useState } from 'react';
 import { ConnectionNotice } from '../components/connectionNotice';
 import { useGpuDask } from '../components/context';
 import { download } from '../components/download';
+import { timesIn } from '../times';
 import { IChart } from './charts/chart';
 import { lineStyle, lineStyles } from './charts/lineStyles';
 import { toCsv } from './csv';
@@ -31,7 +32,7 @@ export function createHistoryView(
 
 /** The charts and tables of the metrics of all GPUs, of all workers and of the machine. */
 function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
-  const { model, current, trans, times: formats } = useGpuDask();
+  const { model, current, trans, language } = useGpuDask();
   const [isPaused, setPaused] = useState(store.isPaused);
   const [span, setSpan] = useState(HISTORY_SECONDS);
   const [zoom, setZoom] = useState<IRange | null>(null);
@@ -79,7 +80,7 @@ function HistoryView({ store }: { store: HistoryStore }): JSX.Element {
       setZoom(next);
     }
   };
-  const title = trans.__('GPU history: %1', formats.range(range));
+  const title = trans.__('GPU history: %1', timesIn(language).range(range));
   // The tables show the end of the range, unless the cursor is in a chart.
   const after = times.findIndex(time => time > range.max);
   const index = cursor ?? (after < 0 ? times.length : after) - 1;

@@ -6,12 +6,12 @@ import { ToolbarButtonComponent } from '@jupyterlab/ui-components';
 import React, { useRef } from 'react';
 
 import type { MenuGroups } from '../cluster/menu';
+import { endText } from '../cluster/endText';
 import { ISummary, summarize } from '../cluster/summary';
 import { CommandIDs } from '../commandIDs';
 import { useGpuDask } from '../components/context';
 import { LiveWidget } from '../components/liveWidget';
 import { StateIcon } from '../components/stateLabel';
-import { endText } from '../cluster/endText';
 import { gpuDaskIcon } from '../icons';
 import { ICluster } from '../model/api';
 import { IGpuDask } from '../tokens';

@@ -5,7 +5,8 @@ import { Notification } from '@jupyterlab/apputils';
 import { IDisposable } from '@lumino/disposable';
 
 import { isOffered } from '../cluster/offered';
-import { closingTime, resultBytes } from '../cluster/summary';
+import { resultBytes } from '../cluster/summary';
+import { closingTime } from '../cluster/warnings';
 import { workerName, workerNames } from '../cluster/workerNames';
 import { CommandIDs } from '../commandIDs';
 import { areOptionsRefused, endReason } from '../errors';
@@ -98,8 +99,8 @@ export class Notifier implements IDisposable {
   }
 
   private _notifyGpusWanted({ cluster }: IClusterEvent): void {
-    const { model, trans, times } = this._gpuDask;
-    const time = closingTime(cluster, times);
+    const { model, trans, language } = this._gpuDask;
+    const time = closingTime(cluster, language);
     const held = resultBytes(cluster);
     const message = fitted([cluster.name, cluster.wanted_by], (name, user) =>
       held > 0

@@ -1,12 +1,13 @@
 import React from 'react';
 
+import { areGpusFreeAgain, endText } from '../cluster/endText';
 import {
   resultBytes,
   spilledBytes,
   summarize,
-  taskCounts,
-  wantedSentences
+  taskCounts
 } from '../cluster/summary';
+import { wantedSentences } from '../cluster/warnings';
 import { CommandIDs } from '../commandIDs';
 import { Card } from '../components/card';
 import { CodeText } from '../components/codeText';
@@ -14,7 +15,6 @@ import { CommandButton } from '../components/commandButton';
 import { useGpuDask } from '../components/context';
 import { useKeptFocus } from '../components/focus';
 import { StateLabel } from '../components/stateLabel';
-import { areGpusFreeAgain, endText } from '../cluster/endText';
 import { formatBytes, joinItems, sum } from '../format';
 import { ICluster } from '../model/api';
 import { notebookOpener } from '../notebook/notebookOpener';

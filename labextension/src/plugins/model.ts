@@ -8,7 +8,6 @@ import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CurrentKernel } from '../notebook/currentKernel';
-import { TimeFormats } from '../times';
 import { IGpuDask } from '../tokens';
 
 /** A plugin that provides the state of the GPUs and clusters to the others. */
@@ -33,7 +32,7 @@ export const model: JupyterFrontEndPlugin<IGpuDask> = {
       current,
       commands: app.commands,
       trans: language.load('jupyter_gpudask'),
-      times: new TimeFormats(language.languageCode)
+      language: language.languageCode
     };
   }
 };
