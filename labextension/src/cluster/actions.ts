@@ -28,8 +28,8 @@ import { ICluster, IProblem } from '../model/api';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
 import { CLIENT_CODE } from '../snippets';
+import { holderName } from './details';
 import { areGpusFreeAgain } from './endText';
-import { holderName } from './summary';
 import { lossWarning, releaseWarning } from './warnings';
 
 /** How long to wait for the state of a cluster before it is stopped, in milliseconds. */

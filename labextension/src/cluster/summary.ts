@@ -1,18 +1,9 @@
 /**
- * Summaries of clusters and workers: state, names, tasks and memory.
+ * Summaries of clusters: state, names, GPUs and results.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { sum } from '../format';
-import { ICluster, IGpu, IGpuHolder, IWorker } from '../model/api';
-
-/** The current name of the notebook that holds a GPU; the lease has the name at its start. */
-export function holderName(
-  holder: IGpuHolder,
-  clusters: ReadonlyMap<string, ICluster>
-): string {
-  return clusters.get(holder.kernel_id ?? '')?.name ?? holder.name;
-}
+import { ICluster, IGpu } from '../model/api';
 
 /** The clusters, where those of notebooks with the same name, or with that of one of these paths, show their folders. */
 export function withDistinctNames(
@@ -58,24 +49,6 @@ export function distinctName(path: string, others: readonly string[]): string {
 /** The last parts of a path. */
 function endOf(path: string, parts: number): string {
   return path.split('/').slice(-parts).join('/');
-}
-
-/** The bytes that a worker has spilled to host memory and to disk. */
-export function spilledBytes(
-  worker: Pick<IWorker, 'spilled_to_host' | 'spilled_to_disk'>
-): number {
-  return sum([worker.spilled_to_host, worker.spilled_to_disk]);
-}
-
-/** The numbers of running and of waiting tasks. */
-export function taskCounts(cluster: ICluster): {
-  running: number;
-  waiting: number;
-} {
-  const { workers = [], tasks_unfinished: unfinished = 0 } =
-    cluster.state ?? {};
-  const running = sum(workers.map(worker => worker.executing));
-  return { running, waiting: Math.max(0, unfinished - running) };
 }
 
 /** The size of the results that clients keep on the workers, in bytes. */

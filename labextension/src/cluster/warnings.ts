@@ -7,7 +7,8 @@ import { formatBytes, Units } from '../format';
 import { ICluster } from '../model/api';
 import { timesIn } from '../times';
 import { IGpuDask } from '../tokens';
-import { resultBytes, taskCounts } from './summary';
+import { taskCounts } from './details';
+import { resultBytes } from './summary';
 import { workerNames } from './workerNames';
 
 /** What closing a cluster would lose; empty if nothing. */

@@ -1,12 +1,8 @@
 import React from 'react';
 
+import { spilledBytes, taskCounts } from '../cluster/details';
 import { areGpusFreeAgain, endText } from '../cluster/endText';
-import {
-  resultBytes,
-  spilledBytes,
-  summarize,
-  taskCounts
-} from '../cluster/summary';
+import { resultBytes, summarize } from '../cluster/summary';
 import { wantedSentences } from '../cluster/warnings';
 import { CommandIDs } from '../commandIDs';
 import { Card } from '../components/card';

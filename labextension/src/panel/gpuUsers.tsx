@@ -1,6 +1,6 @@
 import React from 'react';
 
-import { holderName } from '../cluster/summary';
+import { holderName } from '../cluster/details';
 import { useGpuDask } from '../components/context';
 import { formatBytes, sum } from '../format';
 import { IGpu, IGpuUser } from '../model/api';
