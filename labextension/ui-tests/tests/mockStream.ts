@@ -26,8 +26,8 @@ export interface IScene {
 /** The changes of a cluster that did not start. */
 export const FAILED = {
   status: 'failed',
-  reason: 'GPU 0 is held by other.ipynb.',
-  fix: 'Stop that cluster, or choose another GPU.',
+  reason: 'The supervisor did not respond within 120 s.',
+  fix: 'Type: %gpudask restart',
   log: 'Traceback: …',
   state: null,
   engine: null
