@@ -74,7 +74,6 @@ def clean(notebook: nbformat.NotebookNode) -> None:
         for output in cell.outputs:
             if "text" in output:  # a warning names the file that it comes from
                 output.text = re.sub(r"\S+/site-packages/", "site-packages/", output.text)
-        for output in cell.outputs:
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     notebook.metadata.pop("widgets", None)
 

@@ -64,6 +64,15 @@ def _parse_size(text: str) -> float:
     return number * _UNITS[unit.upper()]
 
 
+def typed_size(count: int) -> str:
+    """A size as it is typed, in the largest unit in which it is whole: ``"16GiB"``; `parse_amount` is the inverse."""
+    whole = [unit for unit, size in _UNITS.items() if len(unit) > 1 and count % size == 0]
+    if not whole:
+        return str(count)
+    largest = max(whole, key=_UNITS.__getitem__)
+    return f"{count // _UNITS[largest]}{largest.replace('I', 'i')}"
+
+
 def format_bytes(count: int | float) -> str:
     """Format a number of bytes in binary units: ``format_bytes(65_000_000_000) == "60.5 GiB"``."""
     size = float(count)

@@ -1,6 +1,6 @@
 import pytest
 
-from jupyter_gpudask.quantities import format_bytes, parse_amount, parse_gpus, parse_pairs, parse_range
+from jupyter_gpudask.quantities import format_bytes, parse_amount, parse_gpus, parse_pairs, parse_range, typed_size
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,11 @@ def test_amounts_of_memory_are_fractions_or_bytes(text, amount):
     parsed = parse_amount(text)
     assert parsed == amount
     assert type(parsed) is type(amount)
+
+
+@pytest.mark.parametrize("typed", ["20GB", "16GiB", "1TiB", "1500KB", "1500MB", "17179869185"])
+def test_sizes_are_written_as_they_are_typed(typed):
+    assert typed_size(parse_amount(typed)) == typed
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,7 @@ def operation_of(key: Any) -> str:
     The steps of a reduction (``sum``, ``sum-partial``, ``sum-aggregate``) are one operation. Tasks that put the blocks
     of a result together have the name ``result``.
     """
-    while (
-        type(key) is tuple and key
-    ):  # the name without the number of the block, which `key_split` would keep in memory
+    while type(key) is tuple and key:  # without the number of the block: `key_split` keeps what it has split
         key = key[0]
     return _in_words(key_split(key))
 

@@ -14,7 +14,7 @@ from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolErr
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
 from ..protocol import Close, Closed, Failed, Keep, Kept, Refused, ReportAutomatic, ReportCell, parse_command
-from ..protocol.cluster.differences import other_options
+from ..protocol.cluster.option_differences import other_options
 from ..protocol.messages.attach import Attach, parse_attach
 from ..protocol.messages.dispatch import answer
 from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream

@@ -104,7 +104,7 @@ class Session:
             The cluster did not start.
         """
         from ..protocol import ClusterSpec
-        from ..protocol.cluster.differences import other_options
+        from ..protocol.cluster.option_differences import other_options
 
         spec = ClusterSpec.parse(options)
         with self._lock, _missing_gpus_first(spec):

@@ -18,8 +18,8 @@ from ...errors import (
     NoClusterError,
 )
 from ...machine.gpu_choice import check_replacement
-from ...protocol.cluster.differences import other_options
 from ...protocol.cluster.limits import refusal
+from ...protocol.cluster.option_differences import other_options
 from .background_tasks import BackgroundTasks
 from .cluster import KernelCluster
 from .hand_over import HandOver

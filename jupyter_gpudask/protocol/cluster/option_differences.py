@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ...errors import ClusterExistsError
+from ...quantities import typed_size
 from .spec import ClusterSpec, flag_of
-
-_UNITS = (("TiB", 1024**4), ("TB", 1000**4), ("GiB", 1024**3), ("GB", 1000**3), ("MiB", 1024**2), ("MB", 1000**2))
 
 _SIZES = frozenset({"pool", "spill_threshold", "memory_limit"})
 
@@ -82,10 +81,5 @@ def _typed(name: str, spec: ClusterSpec) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value)) + "," * (name == "gpus" and len(value) == 1)  # a single number is a count
     if name in _SIZES and isinstance(value, int):
-        return _size(value)
+        return typed_size(value)
     return f"{value:g}" if isinstance(value, float) else str(value) or "none"
-
-
-def _size(count: int) -> str:
-    """Bytes in the largest unit in which they are a whole number."""
-    return next((f"{count // size}{unit}" for unit, size in _UNITS if count % size == 0), str(count))
