@@ -3,15 +3,17 @@
 python benchmarks/fallback_cost.py --out benchmarks/results/NAME.json
 PYTHONPATH=tests/fake_gpus:tests/fake_cupy python benchmarks/fallback_cost.py --engine cpu --dataframe pandas
 
-Both settings take turns on one cluster, so that the load of the machine is the same for both. The ratio is the median
-of those of the pairs, without the first pair; that of the fastest runs, and that of the processor time of all
-processes, say more where the machine is busy.
+Both settings take turns on one cluster, in random order: what a computation leaves behind slows down the next one, in
+some rows by a fifth. The ratio is that of the means without the first pair; its standard error says how far it can be
+trusted. The ratio of the processor time of all processes says more where the machine is busy.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import random
 import statistics
 import sys
 import tempfile
@@ -38,7 +40,8 @@ NAMES = (
     "Parquet: merge",
 )
 SETTINGS = ("error", "host")
-RATIOS = ("ratio", "ratio of the fastest", "ratio of processor seconds")
+FEWEST = 2
+RATIOS = ("ratio", "standard error", "ratio of processor seconds")
 
 
 def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -54,24 +57,21 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     seconds: dict[str, list[float]] = {setting: [] for setting in SETTINGS}
     processor: dict[str, list[float]] = {setting: [] for setting in SETTINGS}
     switch = {"array": "cupy", "dataframe": options.dataframe, "engine": options.engine}
+    started = time.perf_counter()
     for number in range(options.pairs + 1):
-        for setting in SETTINGS if number % 2 else SETTINGS[::-1]:
+        if number > FEWEST and time.perf_counter() - started > options.seconds:
+            break
+        for setting in random.sample(SETTINGS, 2):
             with jupyter_gpudask.gpu(fallback=setting, **switch):
                 began, used = time.perf_counter(), processor_seconds()
                 result = ROWS[name].sides[OURS](options.engine == "cuda")
                 elapsed = time.perf_counter() - began
                 processor[setting].append(round(processor_seconds() - used, 2))
             seconds[setting].append(result.value if isinstance(result, Seconds) else elapsed)
-    without, with_it = (seconds[setting][1:] for setting in SETTINGS)
-    row = {
-        "seconds": seconds,
-        "processor seconds": processor,
-        "ratio": ratio(without, with_it),
-        "ratio of the fastest": fastest(without, with_it),
-        "ratio of processor seconds": round(sum(processor["host"][1:]) / sum(processor["error"][1:]), 3),
-    }
-    ratios = " ".join(f"{row[which]:6.3f}" for which in RATIOS)
-    print(f"{ratios}  {name}", file=sys.stderr, flush=True)
+    row = {"seconds": seconds, "processor seconds": processor} | ratios(
+        *(seconds[setting][1:] for setting in SETTINGS), *(processor[setting][1:] for setting in SETTINGS)
+    )
+    print_row(row, name)
     return row
 
 
@@ -82,21 +82,28 @@ def processor_seconds() -> float:
     return sum(each.user + each.system for each in times)
 
 
-def ratio(without: Sequence[float], with_it: Sequence[float]) -> float:
-    """The median of the ratios of pairs."""
-    return round(statistics.median(b / a for a, b in zip(without, with_it, strict=True)), 3)
+def ratios(
+    without: Sequence[float], with_it: Sequence[float], used_without: Sequence[float], used_with_it: Sequence[float]
+) -> dict[str, float]:
+    """`RATIOS` of the seconds of runs without and with something, and of their processor seconds."""
+    ratio = statistics.mean(with_it) / statistics.mean(without)
+    relative = [statistics.stdev(each) / statistics.mean(each) / math.sqrt(len(each)) for each in (without, with_it)]
+    of_processor = sum(used_with_it) / sum(used_without)
+    values = ratio, ratio * math.hypot(*relative), of_processor
+    return dict(zip(RATIOS, (round(value, 3) for value in values), strict=True))
 
 
-def fastest(without: Sequence[float], with_it: Sequence[float]) -> float:
-    """The ratio of the fastest runs."""
-    return round(min(with_it) / min(without), 3)
+def print_row(row: dict[str, Any], name: str) -> None:
+    """Print `RATIOS` of a row to stderr."""
+    print(" ".join(f"{row[which]:6.3f}" for which in RATIOS), f" {name}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", choices=["cpu", "cuda"], default="cuda")
     parser.add_argument("--dataframe", choices=["cudf", "pandas"], default="cudf")
-    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=60, help="no pair of a row begins after so many")
     parser.add_argument("--only", default="", help="part of the names of rows")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()

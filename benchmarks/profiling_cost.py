@@ -3,24 +3,21 @@
 python benchmarks/profiling_cost.py --out benchmarks/results/NAME.json
 python benchmarks/profiling_cost.py --engine cpu
 
-Both take turns on one cluster, so that the load of the machine is the same for both. Starting and ending the recording
-counts. The ratio is the median of those of the pairs, without the first pair; that of the fastest runs, and that of the
-processor time of all processes, say more where the machine is busy.
+Both take turns on one cluster, in random order, as in fallback_cost.py. Starting and ending the recording counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
-import sys
+import random
 import tempfile
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
-from fallback_cost import NAMES, RATIOS, fastest, processor_seconds, ratio
+from fallback_cost import FEWEST, NAMES, print_row, processor_seconds, ratios
 from report import header, publish
 from workloads.table import OURS, ROWS
 
@@ -56,27 +53,26 @@ def run(work: Any, client: Any, options: argparse.Namespace, *, is_profiled: boo
 def measure(name: str, work: Any, client: Any, options: argparse.Namespace) -> dict[str, Any]:
     """The seconds with and without a recording, in turn, and the ratio."""
     runs: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    started = time.perf_counter()
     for number in range(options.pairs + 1):
-        for is_profiled in (False, True) if number % 2 else (True, False):
+        if number > FEWEST and time.perf_counter() - started > options.seconds:
+            break
+        for is_profiled in random.sample((False, True), 2):
             runs[is_profiled].append(run(work, client, options, is_profiled=is_profiled))
     (without, used), (with_it, used_with_it) = (zip(*runs[each][1:], strict=True) for each in (False, True))
     row = {
         "seconds": {"without": without, "with": with_it},
         "processor seconds": {"without": used, "with": used_with_it},
-        "medians": [round(statistics.median(each), 4) for each in (without, with_it)],
-        "ratio": ratio(without, with_it),
-        "ratio of the fastest": fastest(without, with_it),
-        "ratio of processor seconds": round(sum(used_with_it) / sum(used), 3),
-    }
-    ratios = " ".join(f"{row[which]:6.3f}" for which in RATIOS)
-    print(f"{ratios}  {row['medians']}  {name}", file=sys.stderr, flush=True)
+    } | ratios(without, with_it, used, used_with_it)
+    print_row(row, name)
     return row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", choices=["cpu", "cuda"], default="cuda")
-    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=60, help="no pair of a row begins after so many")
     parser.add_argument("--only", default="", help="part of the names of rows")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()

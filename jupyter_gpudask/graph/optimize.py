@@ -11,6 +11,7 @@ from dask._task_spec import cull
 from dask.array.optimization import optimize as optimize_by_dask
 from dask.core import flatten
 
+from .program import with_programs
 from .repeated import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU
 from .slices import slice_first
 from .stacks import with_taller_blocks
@@ -60,7 +61,8 @@ class ArrayOptimizer:
             )
             optimized = with_subgraphs(optimized, lambda inner, _: slice_first(inner))
         most_repeated = ELEMENTS_ON_GPU if self.is_on_gpus else ELEMENTS_ON_CPU
-        return fuse_subtrees(optimized, wanted, self.size, most_repeated)
+        fused = fuse_subtrees(optimized, wanted, self.size, most_repeated)
+        return with_programs(fused, {})  # Dask's fused tasks compute their order each time they run
 
 
 class WithOptimizer:

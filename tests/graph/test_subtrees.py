@@ -11,7 +11,7 @@ from dask.array.optimization import optimize as optimize_by_dask
 from distributed.protocol.pickle import dumps, loads
 
 from jupyter_gpudask.graph.optimize import ArrayOptimizer, with_optimizer
-from jupyter_gpudask.graph.program import as_one_task
+from jupyter_gpudask.graph.program import Program, as_one_task
 from jupyter_gpudask.graph.subtrees import ClusterSize, fuse_subtrees
 
 ONE = ClusterSize(1, 1)
@@ -93,6 +93,17 @@ def test_a_reduction_of_many_blocks_becomes_few_tasks():
     total = da.ones((2500, 10), chunks=(1, 10)).sum()
     assert len(optimized(total)) > 4000
     assert len(fused(total)) < 100
+
+
+def test_blocks_of_element_wise_steps_do_not_order_the_steps_anew():
+    drawn, of_ones = ((each + 1) * 2 - 3 for each in (numbers(), da.ones((400, 400), chunks=20)))
+    functions = [
+        [task.func for task in ArrayOptimizer(ONE)(array.__dask_graph__(), array.__dask_keys__()).values()]
+        for array in (drawn, of_ones)
+    ]
+    assert [len(each) for each in functions] == [400, 400]
+    assert all(isinstance(function, Program) for each in functions for function in each)
+    assert len(set(map(id, functions[1]))) == 1  # where Dask has one fused task for all blocks
 
 
 def test_enough_tasks_remain_for_all_threads():
