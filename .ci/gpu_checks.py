@@ -133,7 +133,7 @@ SIDE_BY_SIDE = (
     ),
     Check("cells", 300, "benchmarks/cells.py --out {out}/cells.json"),
     Check("profiling_cost", 240, "benchmarks/profiling_cost.py --engine cuda --out {out}/profiling_cost.json"),
-    Check("fallback_cost", 240, "benchmarks/fallback_cost.py --engine cuda --out {out}/fallback_cost.json"),
+    Check("fallback_cost", 400, "benchmarks/fallback_cost.py --pairs 25 --out {out}/fallback_cost.json"),
     Check("send_interval", 200, "benchmarks/send_interval.py --engine cuda --repeat 3 --out {out}/send_interval.json"),
 )
 CHECKS = ALONE + SIDE_BY_SIDE

@@ -1,11 +1,12 @@
 """What the fallback to the host costs when nothing falls back: rows of benchmarks/speed.py with and without it.
 
 python benchmarks/fallback_cost.py --out benchmarks/results/NAME.json
-PYTHONPATH=tests/fake_gpus:tests/fake_cupy python benchmarks/fallback_cost.py --engine cpu --dataframe pandas
+FAKE_GPUS=1 PYTHONPATH=tests/fake_gpus:tests/fake_cupy python benchmarks/fallback_cost.py --dataframe pandas --small
 
 Both settings take turns on one cluster, in random order: what a computation leaves behind slows down the next one, in
 some rows by a fifth. The ratio is that of the means without the first pair; its standard error says how far it can be
-trusted. The ratio of the processor time of all processes says more where the machine is busy.
+trusted. The ratio of the processor time of all processes says more where the machine is busy. The second command runs
+on a machine without a GPU, with a stand-in for CuPy: on the CPU stand-in of this package there is nothing to fall back.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """
     seconds: dict[str, list[float]] = {setting: [] for setting in SETTINGS}
     processor: dict[str, list[float]] = {setting: [] for setting in SETTINGS}
-    switch = {"array": "cupy", "dataframe": options.dataframe, "engine": options.engine}
+    switch = {"array": "cupy", "dataframe": options.dataframe, "engine": "cuda"}
     started = time.perf_counter()
     for number in range(options.pairs + 1):
         if number > FEWEST and time.perf_counter() - started > options.seconds:
@@ -64,7 +65,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         for setting in random.sample(SETTINGS, 2):
             with jupyter_gpudask.gpu(fallback=setting, **switch):
                 began, used = time.perf_counter(), processor_seconds()
-                result = ROWS[name].sides[OURS](options.engine == "cuda")
+                result = ROWS[name].sides[OURS](not options.small)
                 elapsed = time.perf_counter() - began
                 processor[setting].append(round(processor_seconds() - used, 2))
             seconds[setting].append(result.value if isinstance(result, Seconds) else elapsed)
@@ -100,7 +101,7 @@ def print_row(row: dict[str, Any], name: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", choices=["cpu", "cuda"], default="cuda")
+    parser.add_argument("--small", action="store_true", help="smaller data")
     parser.add_argument("--dataframe", choices=["cudf", "pandas"], default="cudf")
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=60, help="no pair of a row begins after so many")
