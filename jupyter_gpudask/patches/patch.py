@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from packaging.specifiers import SpecifierSet
 
 from ..errors import PatchError
+from .array_functions import module_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,6 +84,8 @@ class Patch:
         Versions with the bug that the row fixes; with other versions it is skipped.
     on_cpu
         Whether cells with NumPy and pandas need it too.
+    only_if
+        Import path of a flag, as ``module:attribute``; if it is not set, the row is skipped.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Patch:
     requires: Mapping[str, str]
     needed: Mapping[str, str] = field(default_factory=dict)
     on_cpu: bool = False
+    only_if: str = ""
 
     @property
     def gpu_libraries(self) -> frozenset[str]:
@@ -109,7 +113,7 @@ class Patch:
             version = version_of(library)
             if version and not _contains(specifier, version):
                 return f"{library} {version}"
-        return ""
+        return "" if not self.only_if or is_set(self.only_if) else f"{self.only_if.replace(':', '.')} is not set"
 
     def check(self, parameters: Mapping[str, str]) -> None:
         """Check that the row fits the installed libraries.
@@ -158,7 +162,7 @@ def owner_of(path: str) -> tuple[Any, str]:
     """The module or class that has the attribute, and the name of the attribute."""
     module, _, names = path.partition(":")
     *outer, name = names.split(".")
-    owner: Any = import_module(module)
+    owner: Any = module_with([*outer, name][0]) if module == "dask.array" else import_module(module)
     for each in outer:
         owner = getattr(owner, each)
     return owner, name

@@ -1,0 +1,38 @@
+"""Functions that create array expressions, which Dask uses with its setting ``array.query-planning``.
+
+Dask dispatches none of them to a backend. `creation.create_array` moves the arrays of the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dask.array.backends import array_creation_dispatch
+
+from ...inspection.placement import place_of
+from .cupy_backend import create_on_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def create(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As the function behind ``da.ones``, ``zeros``, ``empty``, ``full`` and `arange`; of CuPy blocks in a GPU cell."""
+    __tracebackhide__ = True
+    if array_creation_dispatch.backend != "cupy":
+        return original(*args, **kwargs)
+    return create_on_gpu(original, *args, **kwargs)
+
+
+def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.elemwise`; refuses a mask for arrays on GPUs, which Dask ignores.
+
+    Raises
+    ------
+    NotImplementedError
+        The operation has a mask.
+    """
+    __tracebackhide__ = True
+    if kwargs.get("where", True) is not True and "gpu" in map(place_of, args):
+        raise NotImplementedError("Dask's array expressions ignore where=.")
+    return original(*args, **kwargs)
