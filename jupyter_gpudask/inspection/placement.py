@@ -24,7 +24,7 @@ Place = Literal["host", "gpu"]
 
 GPU_BACKENDS = frozenset({"cupy", "cudf"})
 
-ARRAYS: tuple[type, ...] = (core.Array, Array)
+ARRAYS: Any = (core.Array, Array)
 """The classes of Dask arrays: with ``array.query-planning``, those with a graph and those of expressions."""
 
 _HOST = (np.ndarray, pd.DataFrame, pd.Series, pd.Index)

@@ -29,6 +29,7 @@ PARAMETERS = {
     "dask.array._array_expr._ufunc:frexp": "x",
     "dask.array._array_expr._ufunc:modf": "x",
     "dask.array._array_expr._ufunc:sinc": "*args **kwargs",
+    "dask.array._array_expr._ufunc:ufunc.outer": "self A B **kwargs",
     "dask.array._array_expr._utils:compute_meta": "func _dtype *args **kwargs",
     "dask.array._array_expr.random:Generator.choice": "self a size replace p axis shuffle chunks",
     "dask.array._array_expr.random:Generator.permutation": "self x",

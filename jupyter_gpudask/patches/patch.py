@@ -178,7 +178,7 @@ def is_set(flag: str) -> bool:
 
 def parameters_of(function: Any) -> str:
     """The names of its parameters, ``*args`` and ``**kwargs`` with their stars; empty if it is not a function."""
-    if not inspect.isroutine(function):
+    if not (inspect.isroutine(function) and callable(function)):  # a cached property is a routine, too
         return ""
     stars: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     parameters = inspect.signature(function).parameters.values()

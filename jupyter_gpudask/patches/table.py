@@ -565,6 +565,10 @@ PATCHES = (
                 _code(f"{_EXPRESSIONS}._collection:{name}", "mixed_operands:check_arrays")
                 for name in ("elemwise", "concatenate", "stack")
             ),
+            _attribute(f"{_EXPRESSIONS}._ufunc:ufunc.outer", "arrays.expressions:outer"),
+            Change(
+                f"{_EXPRESSIONS}._overlap:MapOverlap._meta", f"{_HERE}.arrays.expressions:meta_of_overlap", how="value"
+            ),
             _code(f"{_EXPRESSIONS}._collection:rechunk", "shuffle:rechunk"),
             _code(f"{_EXPRESSIONS}._map_blocks:map_blocks", "user_functions:map_user_function"),
             _code(f"{_EXPRESSIONS}._gufunc:apply_gufunc", "user_functions:apply_gufunc"),
@@ -581,10 +585,12 @@ PATCHES = (
         ),
         process="kernel",
         reason="With array.query-planning, Dask dispatches no creation function to a backend, and random numbers of "
-        "NumPy and CuPy with one seed have one name. The functions for expressions are others than those of the other "
-        "rows, and need the same changes.",
+        "NumPy and CuPy with one seed have one name. So have all outer products of a function. Dask ignores where=, "
+        "and takes overlapping blocks for those of NumPy. Functions for expressions are others than those of the other rows, "
+        "and need the same changes.",
         upstream="To file with Dask: 'da.ones ignores array.backend with array.query-planning': under "
-        "array.backend=cupy, type(da.ones(3)._meta) is numpy.ndarray.",
+        "array.backend=cupy, type(da.ones(3)._meta) is numpy.ndarray. 'With array.query-planning, all results of "
+        "da.add.outer have one name, and da.add(x, 1, where=mask) ignores the mask'.",
         test="switch/test_with_query_planning.py::test_what_a_cell_creates_is_on_the_gpus_of_a_cluster",
         requires=_DASK,
         only_if="dask.array:ARRAY_EXPR_ENABLED",

@@ -15,7 +15,7 @@ class Draw(IO):
     CuPy lacks.
     """
 
-    _parameters = ("key", "layer", "chunks", "meta")
+    _parameters = ["key", "layer", "chunks", "meta"]  # noqa: RUF012 - as in Dask
 
     @property
     def _name(self) -> str:

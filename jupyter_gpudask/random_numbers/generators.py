@@ -73,7 +73,7 @@ def permutation(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     return permute(*bind(original, args, kwargs).args)
 
 
-def is_on_gpu(rng: Generator | RandomState) -> bool:
+def is_on_gpu(rng: Any) -> bool:
     """Whether CuPy draws for this generator: it was created in a GPU cell, or from a generator of CuPy."""
     made_of = type(rng._bit_generator) if _is_generator(rng) else rng._RandomState  # noqa: SLF001
     return typename(made_of).startswith("cupy")
@@ -87,7 +87,7 @@ def draw(
     chunks: Any = "auto",
     extra_chunks: _Chunks = (),
     **options: Any,
-) -> Array:
+) -> Any:
     """Draw an array with a method of `rng`; replaces `dask.array.random._wrap_func`.
 
     Parameters
@@ -175,7 +175,7 @@ def choose(  # noqa: PLR0917 - NumPy's
     return _array(key, layer, chunks, meta.dtype, arrays)
 
 
-def permute(rng: Generator | RandomState, x: Any) -> Array:
+def permute(rng: Any, x: Any) -> Array:
     """``permutation`` of `Generator` and `RandomState`: NumPy draws the order, as in Dask; the data is on a GPU."""
     from dask.array.slicing import shuffle_slice
 
@@ -195,7 +195,7 @@ def permute(rng: Generator | RandomState, x: Any) -> Array:
     return permuted
 
 
-def _block_generators(rng: Generator | RandomState, chunks: _Chunks) -> tuple[Any, list[BlockGenerator]]:
+def _block_generators(rng: Any, chunks: _Chunks) -> tuple[Any, list[BlockGenerator]]:
     """A token for the next numbers of `rng`, and a generator for each block."""
     count = math.prod(len(sizes) for sizes in chunks)
     if _is_generator(rng):

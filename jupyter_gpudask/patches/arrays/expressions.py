@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dask.array.backends import array_creation_dispatch
+from dask.array.utils import meta_from_array
 
 from ...inspection.placement import place_of
 from .cupy_backend import create_on_gpu
@@ -36,3 +37,22 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if kwargs.get("where", True) is not True and "gpu" in map(place_of, args):
         raise NotImplementedError("Dask's array expressions ignore where=.")
     return original(*args, **kwargs)
+
+
+def outer(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `ufunc.outer`; refused for arrays on GPUs: Dask gives all results of one function the same name.
+
+    Raises
+    ------
+    NotImplementedError
+        One of the arrays is on GPUs.
+    """
+    __tracebackhide__ = True
+    if "gpu" in map(place_of, [*args[1:], *kwargs.values()]):
+        raise NotImplementedError("Dask's array expressions give all outer products of a function the same name.")
+    return original(*args, **kwargs)
+
+
+def meta_of_overlap(_: Any) -> property:
+    """The metadata of overlapping blocks: those of the blocks themselves, and not always of NumPy."""
+    return property(lambda expression: meta_from_array(expression.array._meta))  # noqa: SLF001

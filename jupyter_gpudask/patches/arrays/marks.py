@@ -38,7 +38,7 @@ def has_mark(array: Array, names: Iterable[str], *marks: Mark) -> bool:
     return any(getattr(layers.get(name), _NAME, None) in marks for name in names)
 
 
-def may_be_moved(array: Array) -> bool:
+def may_be_moved(array: Any) -> bool:
     """Whether an array on the host is there for want of a type in CuPy, and not because the user created it there.
 
     It was on a GPU before, or is computed from an array that CuPy cannot hold, or is plain data beside such an array.

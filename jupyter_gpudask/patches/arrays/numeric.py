@@ -139,5 +139,5 @@ def sinc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     result = original(*args, **kwargs)
     is_array = place_of(x) == "gpu" and isinstance(x, ARRAYS)
     if is_array_expression(x) and is_array and x.dtype.kind in "fc":
-        return da.elemwise(np.where, da.isnan(x), x, result)  # `da.where` is for arrays with a graph
+        return x._elemwise(np.where, da.isnan(x), x, result)  # noqa: SLF001 - `da.where` makes graphs
     return where(da.isnan(x), x, result) if is_array and x.dtype.kind in "fc" else result

@@ -9,6 +9,7 @@ blocks, and its nanmedian takes NaN for a number that is less than infinity. And
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from dask.array.routines import where
 from packaging.version import Version
 
 from ...inspection.arguments import bind, first_argument
-from ...inspection.placement import number_of_blocks, place_of
+from ...inspection.placement import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,7 @@ def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     call = bind(original, args, kwargs).arguments
     a, q, axis, keepdims = call["a"], call["q"], call.get("axis"), call.get("keepdims", False)
     unusual = call.get("overwrite_input") or any(call.get(name) is not None for name in _UNUSUAL)
-    unusual = unusual or (axis is None and number_of_blocks(a) > 1)
+    unusual = unusual or (axis is None and math.prod(getattr(a, "numblocks", ())) > 1)
     if unusual or place_of(a) != "gpu" or place_of(q) == "gpu":
         return original(*args, **kwargs)
     a, reduced = _with_whole_axes(a, range(a.ndim) if axis is None else axis)
