@@ -586,8 +586,8 @@ PATCHES = (
         process="kernel",
         reason="With array.query-planning, Dask dispatches no creation function to a backend, and random numbers of "
         "NumPy and CuPy with one seed have one name. So have all outer products of a function. Dask ignores where=, "
-        "and takes overlapping blocks for those of NumPy. Functions for expressions are others than those of the other rows, "
-        "and need the same changes.",
+        "and takes overlapping blocks for those of NumPy. Functions for expressions are others than those of the "
+        "other rows, and need the same changes.",
         upstream="To file with Dask: 'da.ones ignores array.backend with array.query-planning': under "
         "array.backend=cupy, type(da.ones(3)._meta) is numpy.ndarray. 'With array.query-planning, all results of "
         "da.add.outer have one name, and da.add(x, 1, where=mask) ignores the mask'.",
