@@ -71,7 +71,8 @@ def can_move(value: Any) -> bool:
     if kind_of(value) == "dataframe":
         return True
     is_plain = not isinstance(getattr(value, "_meta", value), _NOT_PLAIN)
-    return is_plain and value.dtype.kind in _NUMBERS and value.dtype.char not in _EXTENDED
+    dtype = np.dtype(value.dtype)  # for an expression without metadata, Dask has the type that the user gave
+    return is_plain and dtype.kind in _NUMBERS and dtype.char not in _EXTENDED
 
 
 def to_gpu(collection: Any) -> Any:

@@ -68,7 +68,7 @@ def seed(original: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
     """As `RandomState.seed`; the generators of ``da.random`` are seeded for all backends."""
     __tracebackhide__ = True
     call = bind(original, args, kwargs).arguments
-    states: Any = vars(sys.modules[type(call["self"]).__module__])["_cached_states"]
+    states: Any = vars(sys.modules[type(call["self"]).__module__]).get("_cached_states", {})
     if any(call["self"] is state for state in list(states.values())):
         states.seed(call.get("seed"))
     else:
