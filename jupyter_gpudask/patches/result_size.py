@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from dask.array import core
 from distributed import futures_of
 
 from ..errors import ResultTooLargeError
 from ..inspection.arguments import bind
-from ..inspection.placement import ARRAYS, is_type_of_gpu, number_of_blocks, place_of
+from ..inspection.placement import ARRAYS, is_array_expression, is_type_of_gpu, number_of_blocks, place_of
 from ..inspection.user_code import names_of
 from ..quantities import format_bytes
 
@@ -75,6 +76,8 @@ def check_what_was_computed(original: Callable[..., Any], /, *args: Any, **kwarg
 
 def _bytes_of(array: Any) -> float:
     """As `Array.nbytes`, which arrays of expressions lack; not a number if the shape is not known."""
+    if not isinstance(array, core.Array) and not is_array_expression(array):  # the values of a dataframe
+        return math.nan
     size: float = array.size * array.dtype.itemsize
     return size
 

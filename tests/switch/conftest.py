@@ -8,7 +8,6 @@ from cudf_stand_in import Frame, Series
 from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.patches.apply import patches
 
-
 EXPRESSIONS = "/dask/array/_array_expr/"
 
 
@@ -29,6 +28,10 @@ def is_lack_of_dask(failure):
     if isinstance(error, NotImplementedError):
         is_in_dask = EXPRESSIONS in str(failure.traceback[-1].path)
         return is_in_dask or "not implemented for dask-expr" in str(error) or "Dask's array expressions" in str(error)
+    if isinstance(error, TypeError):  # every random choice fails so
+        return any(
+            EXPRESSIONS in str(each.path) and each.name == "_choice_validate_params" for each in failure.traceback
+        )
     return isinstance(error, AttributeError) and (isinstance(error.obj, da.Array) or is_stub(error.obj))
 
 

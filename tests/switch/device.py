@@ -30,7 +30,6 @@ from dask.array.chunk_types import register_chunk_type  # noqa: E402
 register_chunk_type(cupy.ndarray)  # Dask does it by itself if it is imported after CuPy
 
 
-
 def block_of(array, place):
     """One block of a Dask array, as the worker has it."""
     (array,) = dask.optimize(array)
