@@ -113,7 +113,12 @@ class Patch:
             version = version_of(library)
             if version and not _contains(specifier, version):
                 return f"{library} {version}"
-        return "" if not self.only_if or is_set(self.only_if) else f"{self.only_if.replace(':', '.')} is not set"
+        return "" if self.fits_settings else f"{self.only_if.replace(':', '.')} is not set"
+
+    @property
+    def fits_settings(self) -> bool:
+        """Whether the setting for which the row is needed is on."""
+        return not self.only_if or is_set(self.only_if)
 
     def check(self, parameters: Mapping[str, str]) -> None:
         """Check that the row fits the installed libraries.
