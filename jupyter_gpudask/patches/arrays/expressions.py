@@ -1,6 +1,7 @@
-"""Functions that create array expressions, which Dask uses with its setting ``array.query-planning``.
+"""Array expressions, which Dask uses with its setting ``array.query-planning``: their creation, and Dask's faults.
 
-Dask dispatches none of them to a backend. `creation.create_array` moves the arrays of the others.
+Dask dispatches no function that creates them to a backend. `creation.create_array` moves the arrays of those that are
+not here.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def angle(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.angle`, with NumPy's results for NaN and -0.0."""
     __tracebackhide__ = True
     x = first_argument(original, args, kwargs)
-    if place_of(x) != "gpu" or not isinstance(x, ARRAYS) or x.dtype.kind not in "iuf":
+    if not _is_array_on_gpu(x) or x.dtype.kind not in "iuf":
         return original(*args, **kwargs)
     radians = da.arctan2(0, x)
     return da.rad2deg(radians) if bind(original, args, kwargs).arguments.get("deg") else radians
@@ -134,10 +134,15 @@ def sinc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.sinc`, with NumPy's results for NaN, and its dtype for integers."""
     __tracebackhide__ = True
     x = first_argument(original, args, kwargs)
-    if place_of(x) == "gpu" and isinstance(x, ARRAYS) and x.dtype.kind in "biu":
+    if _is_array_on_gpu(x) and x.dtype.kind in "biu":
         return original(x.astype(float))
     result = original(*args, **kwargs)
-    is_array = place_of(x) == "gpu" and isinstance(x, ARRAYS)
-    if is_array_expression(x) and is_array and x.dtype.kind in "fc":
-        return x._elemwise(np.where, da.isnan(x), x, result)  # noqa: SLF001 - `da.where` makes graphs
-    return where(da.isnan(x), x, result) if is_array and x.dtype.kind in "fc" else result
+    if not _is_array_on_gpu(x) or x.dtype.kind not in "fc":
+        return result
+    if is_array_expression(x):
+        return x._elemwise(np.where, da.isnan(x), x, result)  # noqa: SLF001 - expressions have no `da.where`
+    return where(da.isnan(x), x, result)
+
+
+def _is_array_on_gpu(x: Any) -> bool:
+    return place_of(x) == "gpu" and (isinstance(x, ARRAYS) or not hasattr(x, "expr"))
