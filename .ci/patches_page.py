@@ -27,7 +27,8 @@ Other differences from plain Dask are [below](#changes-that-are-not-patches).
 - Before anything is patched, the versions of the libraries and the parameters of each function are checked. If a
   patch does not fit, none is applied, and the cell fails with a [`PatchError`](errors.md#patcherror) that names the
   patch.
-- A patch that fixes a bug of certain versions ("needed with") is skipped with other versions.
+- A patch that fixes a bug of certain versions ("needed with") is skipped with other versions. The one for Dask's
+  setting `array.query-planning` is skipped without it.
 - `%gpudask doctor` lists the patches.
 
 """

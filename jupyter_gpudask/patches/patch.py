@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from packaging.specifiers import SpecifierSet
 
 from ..errors import PatchError
+from .array_functions import module_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,6 +84,8 @@ class Patch:
         Versions with the bug that the row fixes; with other versions it is skipped.
     on_cpu
         Whether cells with NumPy and pandas need it too.
+    only_if
+        Import path of a flag, as ``module:attribute``; if it is not set, the row is skipped.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Patch:
     requires: Mapping[str, str]
     needed: Mapping[str, str] = field(default_factory=dict)
     on_cpu: bool = False
+    only_if: str = ""
 
     @property
     def gpu_libraries(self) -> frozenset[str]:
@@ -109,7 +113,12 @@ class Patch:
             version = version_of(library)
             if version and not _contains(specifier, version):
                 return f"{library} {version}"
-        return ""
+        return "" if self.fits_settings else f"{self.only_if.replace(':', '.')} is not set"
+
+    @property
+    def fits_settings(self) -> bool:
+        """Whether the setting for which the row is needed is on."""
+        return not self.only_if or is_set(self.only_if)
 
     def check(self, parameters: Mapping[str, str]) -> None:
         """Check that the row fits the installed libraries.
@@ -158,7 +167,7 @@ def owner_of(path: str) -> tuple[Any, str]:
     """The module or class that has the attribute, and the name of the attribute."""
     module, _, names = path.partition(":")
     *outer, name = names.split(".")
-    owner: Any = import_module(module)
+    owner: Any = module_with([*outer, name][0]) if module == "dask.array" else import_module(module)
     for each in outer:
         owner = getattr(owner, each)
     return owner, name
@@ -174,7 +183,7 @@ def is_set(flag: str) -> bool:
 
 def parameters_of(function: Any) -> str:
     """The names of its parameters, ``*args`` and ``**kwargs`` with their stars; empty if it is not a function."""
-    if not inspect.isroutine(function):
+    if not (inspect.isroutine(function) and callable(function)):  # a cached property is a routine, too
         return ""
     stars: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     parameters = inspect.signature(function).parameters.values()

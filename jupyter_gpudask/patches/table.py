@@ -21,6 +21,7 @@ _HERE = "jupyter_gpudask.patches"
 _RANDOM = "dask.array.random"
 _SHUFFLE = "dask.dataframe.dask_expr._shuffle"
 _GENERATORS = "jupyter_gpudask.random_numbers"
+_EXPRESSIONS = "dask.array._array_expr"
 
 ARRAY_FUNCTIONS = (
     "array",
@@ -54,6 +55,12 @@ ARRAY_FUNCTIONS = (
     "zeros_like",
 )
 """Functions of `dask.array` whose blocks are created on the worker's host and moved to its GPU."""
+
+EXPRESSION_FUNCTIONS = {
+    "_collection": ("array", "asanyarray", "asarray", "concatenate", "from_array", "stack"),
+    "_creation": ("empty_like", "full_like", "linspace", "ones_like", "zeros_like"),
+}
+"""Those that create array expressions, by the module of `dask.array._array_expr`."""
 
 FRAME_FUNCTIONS = (
     "concat",
@@ -532,6 +539,61 @@ PATCHES = (
         upstream="To file with Dask: 'map_blocks should check or convert what a function returns against meta'.",
         test="switch/test_user_functions.py::test_blocks_are_where_the_metadata_says",
         requires=_DASK,
+    ),
+    Patch(
+        "array expressions",
+        (
+            _code(f"{_EXPRESSIONS}._creation:wrap_func_shape_as_first_arg", "arrays.expressions:create"),
+            _code(f"{_EXPRESSIONS}._creation:arange", "arrays.expressions:create"),
+            *(
+                _code(f"{_EXPRESSIONS}.{module}:{name}", "creation:create_array")
+                for module, names in EXPRESSION_FUNCTIONS.items()
+                for name in names
+            ),
+            *(
+                _code(f"{_EXPRESSIONS}._collection:{name}", "arrays.operand_placement:place_plain_data")
+                for name in ("asarray", "asanyarray", "from_array")
+            ),
+            _code(f"{_EXPRESSIONS}._ufunc:frexp", "arrays.operand_placement:of_one_array"),
+            _code(f"{_EXPRESSIONS}._ufunc:modf", "arrays.operand_placement:of_one_array"),
+            _code(f"{_EXPRESSIONS}._utils:compute_meta", "host_fallback:infer_metadata"),
+            _code(f"{_EXPRESSIONS}._ufunc:angle", "arrays.numeric:angle"),
+            _code(f"{_EXPRESSIONS}._ufunc:sinc", "arrays.numeric:sinc"),
+            _code(f"{_EXPRESSIONS}._collection:elemwise", "arrays.expressions:elemwise"),
+            _code(f"{_EXPRESSIONS}._collection:elemwise", "arrays.numeric:elemwise"),
+            *(
+                _code(f"{_EXPRESSIONS}._collection:{name}", "mixed_operands:check_arrays")
+                for name in ("elemwise", "concatenate", "stack")
+            ),
+            _attribute(f"{_EXPRESSIONS}._ufunc:ufunc.outer", "arrays.expressions:outer"),
+            Change(
+                f"{_EXPRESSIONS}._overlap:MapOverlap._meta", f"{_HERE}.arrays.expressions:meta_of_overlap", how="value"
+            ),
+            _code(f"{_EXPRESSIONS}._collection:rechunk", "shuffle:rechunk"),
+            _code(f"{_EXPRESSIONS}._map_blocks:map_blocks", "user_functions:map_user_function"),
+            _code(f"{_EXPRESSIONS}._gufunc:apply_gufunc", "user_functions:apply_gufunc"),
+            _code(f"{_EXPRESSIONS}._collection:from_array", "arrays.hdf5:read_hdf5"),
+            Change(f"{_EXPRESSIONS}.random:_wrap_func", f"{_GENERATORS}.generators:wrap_func"),
+            Change(f"{_EXPRESSIONS}.random:RandomState.choice", f"{_GENERATORS}.generators:choice"),
+            Change(f"{_EXPRESSIONS}.random:Generator.choice", f"{_GENERATORS}.generators:choice"),
+            Change(f"{_EXPRESSIONS}.random:RandomState.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu"),
+            Change(f"{_EXPRESSIONS}.random:Generator.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu"),
+            Change(f"{_EXPRESSIONS}.random:RandomState.permutation", f"{_GENERATORS}.generators:permutation"),
+            Change(f"{_EXPRESSIONS}.random:Generator.permutation", f"{_GENERATORS}.generators:permutation"),
+            Change(f"{_EXPRESSIONS}.random:_cached_states", f"{_GENERATORS}.seed:states_of_expressions", how="value"),
+            Change(f"{_EXPRESSIONS}.random:RandomState.seed", f"{_GENERATORS}.seed:seed"),
+        ),
+        process="kernel",
+        reason="With array.query-planning, Dask dispatches no creation function to a backend, and random numbers of "
+        "NumPy and CuPy with one seed have one name. So have all outer products of a function. Dask ignores where=, "
+        "and takes overlapping blocks for those of NumPy. Functions for expressions are others than those of the "
+        "other rows, and need the same changes.",
+        upstream="To file with Dask: 'da.ones ignores array.backend with array.query-planning': under "
+        "array.backend=cupy, type(da.ones(3)._meta) is numpy.ndarray. 'With array.query-planning, all results of "
+        "da.add.outer have one name, and da.add(x, 1, where=mask) ignores the mask'.",
+        test="switch/test_with_query_planning.py::test_what_a_cell_creates_is_on_the_gpus_of_a_cluster",
+        requires=_DASK,
+        only_if="dask.array:ARRAY_EXPR_ENABLED",
     ),
     Patch(
         "computation",

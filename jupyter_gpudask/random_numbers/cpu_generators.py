@@ -5,10 +5,10 @@ from __future__ import annotations
 import numbers
 from typing import TYPE_CHECKING, Any
 
-import dask.array.random as dask_random
 from dask._task_spec import Task, parse_input
-from dask.array import Array
 from dask.array.backends import array_creation_dispatch
+from dask.array.core import Array
+from dask.array.random import _apply_random
 from dask.highlevelgraph import HighLevelGraph
 
 from ..inspection.arguments import bind, first_argument
@@ -45,4 +45,4 @@ def _with(library: Any, task: Task) -> Task:
     """The task of ``choice`` with its generator as an argument, as in Dask's other methods."""
     state, a, size, replace, p = task.args
     given, options = parse_input([a]), parse_input({"replace": replace, "p": p})
-    return Task(task.key, dask_random._apply_random, library, "choice", state, size, given, options)  # noqa: SLF001
+    return Task(task.key, _apply_random, library, "choice", state, size, given, options)

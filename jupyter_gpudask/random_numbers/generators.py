@@ -13,19 +13,19 @@ import numbers
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import dask.array.random as dask_random
 import numpy as np
 from dask._task_spec import Task, TaskRef, parse_input
-from dask.array import Array, asarray, broadcast_to
 from dask.array.backends import array_creation_dispatch
-from dask.array.core import broadcast_shapes, normalize_chunks
-from dask.array.random import Generator, RandomState
+from dask.array.core import Array, asarray, broadcast_shapes, broadcast_to, normalize_chunks
+from dask.array.random import Generator, RandomState, _choice_validate_params
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import random_state_data, typename
 
 from ..inspection.arguments import bind, first_argument
+from ..inspection.placement import is_array_expression
 from .blocks import BOUNDED, HOST_ONLY, BlockGenerator, choose_block, draw_block
+from .expressions import drawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,9 +73,9 @@ def permutation(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     return permute(*bind(original, args, kwargs).args)
 
 
-def is_on_gpu(rng: Generator | RandomState) -> bool:
+def is_on_gpu(rng: Any) -> bool:
     """Whether CuPy draws for this generator: it was created in a GPU cell, or from a generator of CuPy."""
-    made_of = type(rng._bit_generator) if isinstance(rng, Generator) else rng._RandomState  # noqa: SLF001
+    made_of = type(rng._bit_generator) if _is_generator(rng) else rng._RandomState  # noqa: SLF001
     return typename(made_of).startswith("cupy")
 
 
@@ -87,7 +87,7 @@ def draw(
     chunks: Any = "auto",
     extra_chunks: _Chunks = (),
     **options: Any,
-) -> Array:
+) -> Any:
     """Draw an array with a method of `rng`; replaces `dask.array.random._wrap_func`.
 
     Parameters
@@ -125,6 +125,8 @@ def draw(
     _check(rng, name, parameters, dtype, options)
 
     arrays = [parameter for parameter in parameters if isinstance(parameter, Array)]
+    if arrays and not _makes_graphs(rng):
+        raise NotImplementedError("Dask's array expressions take no arrays as parameters of a distribution.")
     shapes = [array.shape for array in arrays] + ([] if size is None else [_as_shape(size)])
     shape = broadcast_shapes(*shapes)
     chunks = normalize_chunks(chunks, shape, dtype=dtype)
@@ -137,6 +139,8 @@ def draw(
         given = parse_input([next(refs) if isinstance(parameter, Array) else parameter for parameter in parameters])
         place = (key, *block, *(0 for _ in extra_chunks))
         layer[place] = Task(place, draw_block, generator, name, given, size=sizes, dtype=dtype, options=options)
+    if not _makes_graphs(rng):
+        return drawn(key, layer, chunks + extra_chunks, _meta(len(chunks + extra_chunks), dtype))
     return _array(key, layer, chunks + extra_chunks, dtype, arrays)
 
 
@@ -151,9 +155,11 @@ def choose(  # noqa: PLR0917 - NumPy's
     chunks: Any = "auto",
 ) -> Array:
     """`Generator.choice` and `RandomState.choice`."""
+    if not _makes_graphs(rng):
+        raise NotImplementedError("Dask's array expressions have no random choice.")
     like = Generator(np.random.PCG64(0)) if isinstance(rng, Generator) else RandomState(0, np.random.RandomState)
     chances = np.asarray(p) if isinstance(p, list | tuple) else p
-    population, size, replace, chances, _, chunks, meta, arrays = dask_random._choice_validate_params(  # noqa: SLF001
+    population, size, replace, chances, _, chunks, meta, arrays = _choice_validate_params(
         like, a, size, replace, chances, axis, chunks
     )
     options = {"shuffle": shuffle} if isinstance(rng, Generator) and not replace else {}
@@ -169,16 +175,18 @@ def choose(  # noqa: PLR0917 - NumPy's
     return _array(key, layer, chunks, meta.dtype, arrays)
 
 
-def permute(rng: Generator | RandomState, x: Any) -> Array:
+def permute(rng: Any, x: Any) -> Array:
     """``permutation`` of `Generator` and `RandomState`: NumPy draws the order, as in Dask; the data is on a GPU."""
     from dask.array.slicing import shuffle_slice
 
+    if is_array_expression(x):
+        raise NotImplementedError("Dask's array expressions have no permutation of an array.")
     backend = array_creation_dispatch.dispatch("cupy")
     array = backend.arange(x, chunks="auto") if isinstance(x, numbers.Number) else asarray(x)
     if array.dtype.kind in "biufc":
         array = backend.to_backend(array)
     order = np.arange(len(array))
-    if isinstance(rng, Generator):
+    if _is_generator(rng):
         (child,) = rng._bit_generator._seed_seq.spawn(1)  # noqa: SLF001
         np.random.Generator(np.random.PCG64(child)).shuffle(order)
     else:
@@ -187,10 +195,10 @@ def permute(rng: Generator | RandomState, x: Any) -> Array:
     return permuted
 
 
-def _block_generators(rng: Generator | RandomState, chunks: _Chunks) -> tuple[Any, list[BlockGenerator]]:
+def _block_generators(rng: Any, chunks: _Chunks) -> tuple[Any, list[BlockGenerator]]:
     """A token for the next numbers of `rng`, and a generator for each block."""
     count = math.prod(len(sizes) for sizes in chunks)
-    if isinstance(rng, Generator):
+    if _is_generator(rng):
         kind, sequence = type(rng._bit_generator).__name__, rng._bit_generator._seed_seq  # noqa: SLF001
         token = (kind, sequence.entropy, sequence.spawn_key, sequence.n_children_spawned)
         return token, [BlockGenerator(kind, child) for child in sequence.spawn(count)]
@@ -202,6 +210,8 @@ def _block_generators(rng: Generator | RandomState, chunks: _Chunks) -> tuple[An
 
 def _parameter(value: Any) -> Any:
     """The parameter as a Dask array or a Python number."""
+    if is_array_expression(value):
+        raise NotImplementedError("Dask's array expressions take no arrays as parameters of a distribution.")
     if isinstance(value, Array):
         return value
     value = _to_host(value) if getattr(value, "ndim", 0) == 0 else value
@@ -220,7 +230,7 @@ def _check(rng: Any, name: str, parameters: list[Any], dtype: np.dtype[Any], opt
 
     The options have a `dtype` only if it is not supported.
     """
-    library: Any = np.random.default_rng(0) if isinstance(rng, Generator) else np.random.RandomState(0)
+    library: Any = np.random.default_rng(0) if _is_generator(rng) else np.random.RandomState(0)
     method = getattr(library, name)
     if any(isinstance(parameter, Array) for parameter in parameters):
         for option in options.keys() - (inspect.signature(method).parameters.keys() - {"dtype"}):
@@ -239,11 +249,24 @@ def _blocks(chunks: _Chunks) -> product[tuple[int, ...]]:
 
 
 def _array(key: str, layer: dict[Any, Task], chunks: _Chunks, dtype: np.dtype[Any], arrays: list[Any]) -> Array:
+    graph = HighLevelGraph.from_collections(key, layer, dependencies=arrays)
+    return Array(graph, key, chunks, meta=_meta(len(chunks), dtype))
+
+
+def _meta(ndim: int, dtype: np.dtype[Any]) -> Any:
     import cupy
 
-    library = cupy if dtype.kind in "biufc" else np
-    graph = HighLevelGraph.from_collections(key, layer, dependencies=arrays)
-    return Array(graph, key, chunks, meta=library.zeros((0,) * len(chunks), dtype))
+    return (cupy if dtype.kind in "biufc" else np).zeros((0,) * ndim, dtype)
+
+
+def _is_generator(rng: Any) -> bool:
+    """Whether this is a `Generator` of Dask, and not a `RandomState`; with array expressions it has two of each."""
+    return hasattr(rng, "_bit_generator")
+
+
+def _makes_graphs(rng: Any) -> bool:
+    """Whether the arrays of this generator have a graph, and are not expressions."""
+    return isinstance(rng, Generator | RandomState)
 
 
 def _to_host(value: Any) -> Any:

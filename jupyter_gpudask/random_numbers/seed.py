@@ -7,9 +7,9 @@ current backend.
 from __future__ import annotations
 
 import hashlib
+import sys
 from typing import TYPE_CHECKING, Any
 
-import dask.array.random as dask_random
 import numpy as np
 from dask.array.random import RandomState
 
@@ -21,21 +21,30 @@ if TYPE_CHECKING:
 _CPU = "numpy"
 
 
-class SharedStates(dict[str, RandomState]):
-    """The generators of ``da.random`` by backend; GPU generators start from the state of the CPU's generator."""
+class SharedStates(dict[str, Any]):
+    """The generators of ``da.random`` by backend; GPU generators start from the state of the CPU's generator.
 
-    def __init__(self, states: dict[str, RandomState]) -> None:
+    Parameters
+    ----------
+    states
+        Dask's own.
+    kind
+        Dask's class of such generators.
+    """
+
+    def __init__(self, states: dict[str, Any], kind: type = RandomState) -> None:
         super().__init__(states)
+        self._kind: Any = kind
         self._replaced = states  # restored when the patches are undone
 
-    def __missing__(self, backend: str) -> RandomState:
+    def __missing__(self, backend: str) -> Any:
         if backend == _CPU or _CPU not in self:
-            state = RandomState()
+            state = self._kind()
         else:
             # Not the CPU's own stream: both would draw the same numbers.
             _, words, place, *_ = self[_CPU]._numpy_state.get_state(legacy=True)  # noqa: SLF001
             digest = hashlib.sha256(f"{backend} {place}".encode() + np.asarray(words).tobytes())
-            state = RandomState(np.frombuffer(digest.digest(), dtype=np.uint32))
+            state = self._kind(np.frombuffer(digest.digest(), dtype=np.uint32))
         self[backend] = state
         if backend == _CPU:
             self._replaced[_CPU] = state
@@ -43,16 +52,23 @@ class SharedStates(dict[str, RandomState]):
 
     def seed(self, seed: Any) -> None:
         """Seed the CPU's generator as Dask does; GPU generators restart from its state."""
-        self[_CPU] = self._replaced[_CPU] = RandomState(seed, RandomState=np.random.RandomState)
+        self[_CPU] = self._replaced[_CPU] = self._kind(seed, RandomState=np.random.RandomState)
         for backend in set(self) - {_CPU}:
             self.pop(backend, None)
+
+
+def states_of_expressions(states: dict[str, Any]) -> SharedStates:
+    """The same for the generators whose arrays are expressions."""
+    from dask.array._array_expr.random import RandomState as Kind
+
+    return SharedStates(states, Kind)
 
 
 def seed(original: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
     """As `RandomState.seed`; the generators of ``da.random`` are seeded for all backends."""
     __tracebackhide__ = True
-    states: Any = dask_random._cached_states  # noqa: SLF001
     call = bind(original, args, kwargs).arguments
+    states: Any = vars(sys.modules[type(call["self"]).__module__]).get("_cached_states", {})
     if any(call["self"] is state for state in list(states.values())):
         states.seed(call.get("seed"))
     else:

@@ -7,8 +7,6 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import dask.config
-
 from ..errors import BackendUnavailableError
 from ..installation import pip_install
 from ..overlay.config_overlay import Overlay
@@ -61,7 +59,7 @@ def check_backends(array: str, dataframe: str) -> None:
     Raises
     ------
     BackendUnavailableError
-        A package is missing, or Dask would ignore the switch.
+        A package is missing, or cudf.pandas has replaced pandas.
     """
     missing = [
         module
@@ -78,9 +76,4 @@ def check_backends(array: str, dataframe: str) -> None:
         raise BackendUnavailableError(
             "cudf.pandas has replaced pandas in this kernel, and Dask dataframes of cuDF were not tested beside it.",
             "Restart the kernel to use them, or type: %%gpudask --dataframe pandas",
-        )
-    if array != "numpy" and dask.config.get("array.query-planning", False):
-        raise BackendUnavailableError(
-            "Dask ignores the array backend while array.query-planning is on.",
-            'Type: dask.config.set({"array.query-planning": False}) before dask.array is imported.',
         )

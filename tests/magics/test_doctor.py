@@ -118,11 +118,17 @@ def test_versions_that_differ_between_kernel_and_workers_are_named(gpu_kernel):
     )
 
 
-def test_a_setting_that_breaks_the_switch_is_found(gpu_kernel):
-    gpu_kernel.ok("import dask\nbefore = dask.config.get('array.query-planning', False)")
-    gpu_kernel.ok("dask.config.set({'array.query-planning': True})\nexamined = %gpudask doctor")
-    gpu_kernel.ok("dask.config.set({'array.query-planning': before})")
-    assert findings(gpu_kernel)["Dask"][0] == "problem"
+def test_array_expressions_are_noted_with_the_setting():
+    kernel = Kernel(dict(os.environ, DASK_ARRAY__QUERY_PLANNING="True"))
+    try:
+        kernel.ok("%load_ext jupyter_gpudask\nexamined = %gpudask doctor")
+        found = findings(kernel)
+    finally:
+        kernel.shutdown()
+    verdict, text, fix = found["Dask"]
+    assert (verdict, text.partition("; ")[2]) == ("note", "array.query-planning is on: arrays lack many functions.")
+    assert "before dask.array is imported" in fix
+    assert ", array expressions, " in found["patches"][1]
 
 
 def test_unused_memory_is_freed_and_reported_by_gpu(gpu_kernel):

@@ -24,9 +24,17 @@ if not HAS_GPU:
     sys.path.insert(0, str(FAKE_CUPY))
 
 import cupy  # noqa: E402 - only now it can be found
-from dask.array import register_chunk_type  # noqa: E402
+import dask  # noqa: E402
+from dask.array.chunk_types import register_chunk_type  # noqa: E402
 
 register_chunk_type(cupy.ndarray)  # Dask does it by itself if it is imported after CuPy
+
+
+def block_of(array, place):
+    """One block of a Dask array, as the worker has it."""
+    (array,) = dask.optimize(array)
+    return dask.get(array.__dask_graph__(), (array.name, *place))
+
 
 MARKS = [pytest.mark.gpu] if HAS_GPU else []
 """Of the tests that use it: with a GPU they are among those of ``pytest -m gpu``."""

@@ -8,8 +8,8 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.array import dispatch, linspace
-from device import MARKS, cupy
+from dask.array import core, dispatch, linspace
+from device import MARKS, block_of, cupy
 from distributed import Client, wait
 from draws import ALL, draw
 
@@ -25,8 +25,9 @@ STACK = tempfile.TemporaryDirectory()
 
 @pytest.fixture(scope="module", autouse=True)
 def stack_on_disk():
-    da.to_npy_stack(STACK.name, da.from_array(HOST, chunks=2))
-    da.from_array(HOST, chunks=2).to_zarr(f"{STACK.name}/zarr")
+    array = core.from_array(HOST, chunks=2)
+    core.to_npy_stack(STACK.name, array)
+    array.to_zarr(f"{STACK.name}/zarr")
     yield
     STACK.cleanup()
 
@@ -82,8 +83,7 @@ def test_an_array_is_cupy_in_meta_in_blocks_and_in_the_result(name):
         x = ARRAYS[name]()
     assert type(x._meta) is cupy.ndarray
     assert type(x.compute(scheduler="sync")) is cupy.ndarray
-    block = x.to_delayed().ravel()[0].compute(scheduler="sync")
-    assert type(block) is cupy.ndarray
+    assert type(block_of(x, (0,) * x.ndim)) is cupy.ndarray
 
 
 @pytest.mark.parametrize("name", ARRAYS)

@@ -73,7 +73,7 @@ def call_of(function, *, by_name):
     parameters = inspect.signature(function).parameters
     for name, parameter in parameters.items():
         if parameter.kind is Parameter.VAR_KEYWORD:
-            kwargs |= {other: Given() for other in NAMES_OF_OURS if other not in parameters}
+            kwargs |= {other: Given() for other in [*NAMES_OF_OURS, "meta"] if other not in parameters}
         elif parameter.kind is Parameter.POSITIONAL_ONLY or (
             parameter.kind is not Parameter.KEYWORD_ONLY and not by_name
         ):

@@ -29,8 +29,8 @@ DOORS = {"patches/apply.py", "patches/interception.py"} | {
 }
 
 
-def test_there_are_at_most_25_rows_each_with_a_name_of_its_own():
-    assert len(PATCHES) <= 25
+def test_there_are_at_most_26_rows_each_with_a_name_of_its_own():
+    assert len(PATCHES) <= 26
     assert len({row.name for row in PATCHES}) == len(PATCHES)
 
 
@@ -105,7 +105,7 @@ def state():
     found = {}
     for row in PATCHES:
         if not {"cudf", "dask_cudf"} & row.requires.keys() and row.process == "kernel":
-            for change in row.changes:
+            for change in () if row.why_skipped() else row.changes:
                 owner, name = owner_of(change.target)
                 held = vars(owner).get(name)
                 found[change.target] = held, getattr(held, "__code__", None), dict(getattr(held, "__dict__", {}))

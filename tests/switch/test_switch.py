@@ -214,16 +214,6 @@ def test_a_missing_package_is_refused_with_the_fix_and_switches_nothing(monkeypa
         pytest.fail("it was switched")
 
 
-def test_a_backend_that_dask_would_ignore_is_refused(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
-    with (
-        dask.config.set({"array.query-planning": True}),
-        pytest.raises(BackendUnavailableError, match="query-planning"),
-    ):
-        check_backends("cupy", "pandas")
-    check_backends("numpy", "pandas")
-
-
 def test_dataframes_of_cudf_are_refused_beside_cudf_pandas(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "cudf.pandas", SimpleNamespace(LOADED=True))

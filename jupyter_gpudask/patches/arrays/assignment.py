@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask.array import Array
+from dask.array.core import Array
 
 from ...errors import NotOnGpuError
 from ...inspection.arguments import bind

@@ -9,7 +9,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask.array import Array
+from dask.array.core import Array
 from dask.base import is_dask_collection
 from dask.highlevelgraph import HighLevelGraph
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask.array import Array, broadcast_to, map_blocks
 from dask.array.backends import array_creation_dispatch
-from dask.array.core import normalize_chunks
+from dask.array.core import Array, broadcast_to, map_blocks, normalize_chunks
 from dask.array.cupy_entry_point import CupyBackendEntrypoint
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from ...fallback.missing import words_behind
-from ...inspection.placement import can_move, place_of, to_gpu, to_host
+from ...inspection.placement import can_move, is_array_expression, place_of, to_gpu, to_host
 from ...overlay.config_overlay import current_record
 
 if TYPE_CHECKING:
@@ -49,7 +48,10 @@ class CupyBackend(CupyBackendEntrypoint):
     @classmethod
     def to_backend(cls, data: Array, **kwargs: Any) -> Array:
         """The array with its blocks on the GPUs; blocks that are there, or that CuPy cannot hold, stay as they are."""
-        moved: Array = data if place_of(data) == "gpu" else map_blocks(to_cupy, data, **kwargs)
+        if place_of(data) == "gpu":
+            return data
+        moved: Array
+        moved = expression_to_cupy(data) if is_array_expression(data) else map_blocks(to_cupy, data, **kwargs)
         return moved
 
     @staticmethod
@@ -90,10 +92,24 @@ def to_cupy(block: Any) -> Any:
     return cupy.asarray(block)
 
 
+def expression_to_cupy(array: Any) -> Any:
+    """An array of an expression with its blocks on the GPU, if CuPy can hold them."""
+    if not can_move(array):
+        return array
+    import cupy
+
+    meta = cupy.zeros((0,) * array.ndim, dtype=array.dtype)
+    return array.map_blocks(to_cupy, name="to_cupy", dtype=array.dtype, meta=meta)
+
+
 def _created(function: str, /, *args: Any, **kwargs: Any) -> Any:
-    """Call Dask's function for NumPy, which creates blocks of the type of ``meta`` or ``like``."""
-    create = getattr(array_creation_dispatch.dispatch("numpy"), function)
-    parameter = "like" if function == "arange" else "meta"
+    """Call Dask's function for NumPy."""
+    return create_on_gpu(getattr(array_creation_dispatch.dispatch("numpy"), function), *args, **kwargs)
+
+
+def create_on_gpu(create: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function that creates blocks of the type of ``meta``, or of ``like`` if it is ``arange``."""
+    parameter = "like" if create.__name__ == "arange" else "meta"
     is_given = any(kwargs.get(name) is not None for name in (parameter, "like"))
     of_cupy = kwargs if is_given else {**kwargs, parameter: _block()}
     record = current_record()

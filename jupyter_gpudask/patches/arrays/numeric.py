@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import numpy as np
-from dask.array.core import handle_out
+from dask.array.core import Array, handle_out
+from dask.array.routines import where
 
 from ...inspection.arguments import bind, first_argument
-from ...inspection.placement import place_of, place_of_partitions
+from ...inspection.placement import ARRAYS, is_array_expression, place_of, place_of_partitions
 from ...inspection.user_code import user_frame
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _positional_out(op: tuple[Any, ...], operands: tuple[Any, ...]) -> Any:
     """The array in which ``da.isfinite(x, y)`` writes; Dask takes it for an operand. `None` if there is none."""
     inputs = op[0].nin if op and isinstance(op[0], np.ufunc) else len(operands)
     out = operands[inputs] if len(operands) == inputs + 1 else None
-    return out if isinstance(out, da.Array) else None
+    return out if isinstance(out, Array) else None
 
 
 def _type_of(numbers: tuple[Any, ...]) -> np.dtype[Any]:
@@ -123,7 +124,7 @@ def angle(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.angle`, with NumPy's results for NaN and -0.0."""
     __tracebackhide__ = True
     x = first_argument(original, args, kwargs)
-    if place_of(x) != "gpu" or hasattr(x, "expr") or x.dtype.kind not in "iuf":
+    if not _is_array_on_gpu(x) or x.dtype.kind not in "iuf":
         return original(*args, **kwargs)
     radians = da.arctan2(0, x)
     return da.rad2deg(radians) if bind(original, args, kwargs).arguments.get("deg") else radians
@@ -133,8 +134,15 @@ def sinc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """As `dask.array.sinc`, with NumPy's results for NaN, and its dtype for integers."""
     __tracebackhide__ = True
     x = first_argument(original, args, kwargs)
-    if place_of(x) == "gpu" and not hasattr(x, "expr") and x.dtype.kind in "biu":
+    if _is_array_on_gpu(x) and x.dtype.kind in "biu":
         return original(x.astype(float))
     result = original(*args, **kwargs)
-    is_array = place_of(x) == "gpu" and not hasattr(x, "expr")
-    return da.where(da.isnan(x), x, result) if is_array and x.dtype.kind in "fc" else result
+    if not _is_array_on_gpu(x) or x.dtype.kind not in "fc":
+        return result
+    if is_array_expression(x):
+        return x._elemwise(np.where, da.isnan(x), x, result)  # noqa: SLF001 - expressions have no `da.where`
+    return where(da.isnan(x), x, result)
+
+
+def _is_array_on_gpu(x: Any) -> bool:
+    return place_of(x) == "gpu" and (isinstance(x, ARRAYS) or not hasattr(x, "expr"))

@@ -9,14 +9,17 @@ blocks, and its nanmedian takes NaN for a number that is less than infinity. And
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import numpy as np
+from dask.array.core import Array
 from dask.array.dispatch import percentile_lookup
 from dask.array.percentile import _percentile as percentile_of_block
+from dask.array.routines import where
 from packaging.version import Version
 
 from ...inspection.arguments import bind, first_argument
@@ -36,7 +39,7 @@ def quantile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     call = bind(original, args, kwargs).arguments
     a, q, axis, keepdims = call["a"], call["q"], call.get("axis"), call.get("keepdims", False)
     unusual = call.get("overwrite_input") or any(call.get(name) is not None for name in _UNUSUAL)
-    unusual = unusual or (axis is None and getattr(a, "npartitions", 1) > 1)
+    unusual = unusual or (axis is None and math.prod(getattr(a, "numblocks", ())) > 1)
     if unusual or place_of(a) != "gpu" or place_of(q) == "gpu":
         return original(*args, **kwargs)
     a, reduced = _with_whole_axes(a, range(a.ndim) if axis is None else axis)
@@ -83,12 +86,12 @@ def percentile(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     __tracebackhide__ = True
     result = original(*args, **kwargs)
     a = first_argument(original, args, kwargs)
-    if not isinstance(a, da.Array) or place_of(a) != "gpu" or a.ndim > 1:  # of several axes, it is `da.quantile`
+    if not isinstance(a, Array) or place_of(a) != "gpu" or a.ndim > 1:  # of several axes, it is `da.quantile`
         return result
     _replace_lookup(result)
     if a.dtype.kind not in "fc":
         return result
-    return da.where(da.isnan(a).any(), np.nan, result)
+    return where(da.isnan(a).any(), np.nan, result)
 
 
 def quantile_of_block(block: Any, q: Any, **options: Any) -> Any:
@@ -168,7 +171,7 @@ def _interpolated(rows: Any, q: float, method: str) -> Any:
         return low + (high - low) * weight if weight < 0.5 else high - (high - low) * (1 - weight)
 
 
-def _keeps_precision(array: da.Array) -> bool:
+def _keeps_precision(array: Array) -> bool:
     """Whether a plain number as `q` keeps the dtype of the array, as in NumPy; Dask 2026.6 converts it to float64."""
     return array.dtype.kind == "f" and Version(version("dask")) < Version("2026.6")
 
@@ -180,7 +183,7 @@ def _dtype_of_quantiles(numbers: np.dtype[Any], quantiles: np.dtype[Any], method
     return dtype
 
 
-def _replace_lookup(array: da.Array) -> None:
+def _replace_lookup(array: Array) -> None:
     """Make the tasks that `dask.array.percentile` has just created call Dask's own function for arrays.
 
     They look it up by type. If dask_cudf was imported late, they would find its function, which returns pandas Series.

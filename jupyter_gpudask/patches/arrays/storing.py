@@ -14,8 +14,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask.array import Array, from_array
-from dask.array.core import load_store_chunk, slices_from_chunks
+from dask.array.core import Array, from_array, load_store_chunk, slices_from_chunks
 from dask.base import get_scheduler, is_dask_collection
 from distributed import Client, Future, futures_of, wait
 from distributed.protocol.pickle import dumps

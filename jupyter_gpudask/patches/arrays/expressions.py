@@ -1,0 +1,59 @@
+"""Array expressions, which Dask uses with its setting ``array.query-planning``: their creation, and Dask's faults.
+
+Dask dispatches no function that creates them to a backend. `creation.create_array` moves the arrays of those that are
+not here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dask.array.backends import array_creation_dispatch
+from dask.array.utils import meta_from_array
+
+from ...inspection.placement import place_of
+from .cupy_backend import create_on_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def create(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As the function behind ``da.ones``, ``zeros``, ``empty``, ``full`` and `arange`; of CuPy blocks in a GPU cell."""
+    __tracebackhide__ = True
+    if array_creation_dispatch.backend != "cupy":
+        return original(*args, **kwargs)
+    return create_on_gpu(original, *args, **kwargs)
+
+
+def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `dask.array.elemwise`; refuses a mask for arrays on GPUs, which Dask ignores.
+
+    Raises
+    ------
+    NotImplementedError
+        The operation has a mask.
+    """
+    __tracebackhide__ = True
+    if kwargs.get("where", True) is not True and "gpu" in map(place_of, args):
+        raise NotImplementedError("Dask's array expressions ignore where=.")
+    return original(*args, **kwargs)
+
+
+def outer(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As `ufunc.outer`; refused for arrays on GPUs: Dask gives all results of one function the same name.
+
+    Raises
+    ------
+    NotImplementedError
+        One of the arrays is on GPUs.
+    """
+    __tracebackhide__ = True
+    if "gpu" in map(place_of, [*args[1:], *kwargs.values()]):
+        raise NotImplementedError("Dask's array expressions give all outer products of a function the same name.")
+    return original(*args, **kwargs)
+
+
+def meta_of_overlap(_: Any) -> property:
+    """The metadata of overlapping blocks: those of the blocks themselves, and not always of NumPy."""
+    return property(lambda expression: meta_from_array(expression.array._meta))  # noqa: SLF001
