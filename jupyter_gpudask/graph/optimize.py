@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask._expr import Expr, HLGExpr, _ExprSequence, _HLGExprSequence
 from dask._task_spec import cull
+from dask.array._array_expr._expr import ArrayExpr
 from dask.array.optimization import optimize as optimize_by_dask
 from dask.core import flatten
 
@@ -97,6 +98,20 @@ class WithOptimizer:
         return self._changed.__dask_annotations__()
 
 
+class _OfArrayExpressions:
+    """Array expressions, as with ``array.query-planning``: Dask fuses no tasks of theirs."""
+
+    def __init__(self, expression: Any, optimizer: ArrayOptimizer) -> None:
+        self._expression = expression
+        self._optimizer = optimizer
+
+    def __dask_graph__(self) -> Mapping[Any, GraphNode]:
+        return self._optimizer(self._expression.__dask_graph__(), self._expression.__dask_keys__())
+
+    def __dask_annotations__(self) -> Any:
+        return self._expression.__dask_annotations__()
+
+
 def may_have_arrays(expression: Any) -> bool:
     """Whether there may be graphs of arrays in it, and not only expressions of dataframes."""
     return isinstance(expression, HLGExpr | _HLGExprSequence | _ExprSequence)
@@ -106,6 +121,8 @@ def with_optimizer(expression: Any, optimizer: ArrayOptimizer) -> Any:
     """`expression` with `optimizer` in the place of Dask's own for arrays, wherever that is."""
     if not may_have_arrays(expression):
         return expression
+    if all(isinstance(operand, ArrayExpr) for operand in expression.operands):
+        return _OfArrayExpressions(expression, optimizer)
     operands = [
         with_optimizer(operand, optimizer)
         if isinstance(operand, Expr)
