@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from packaging.specifiers import SpecifierSet
 
 from ..errors import PatchError
-from .array_functions import module_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -167,7 +166,11 @@ def owner_of(path: str) -> tuple[Any, str]:
     """The module or class that has the attribute, and the name of the attribute."""
     module, _, names = path.partition(":")
     *outer, name = names.split(".")
-    owner: Any = module_with([*outer, name][0]) if module == "dask.array" else import_module(module)
+    owner: Any = import_module(module)
+    if module == "dask.array":
+        from .array_functions import module_with  # imports dask.array, which the supervisor does without
+
+        owner = module_with([*outer, name][0])
     for each in outer:
         owner = getattr(owner, each)
     return owner, name

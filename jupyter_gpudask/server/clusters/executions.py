@@ -35,6 +35,9 @@ class Executions:
     def __init__(self) -> None:
         self._watched: dict[str, _Watched] = {}
 
+    def __contains__(self, kernel_id: str) -> bool:
+        return kernel_id in self._watched
+
     def watch(self, kernel_id: str, kernel: Any) -> None:
         """Listen to a kernel that has started, or has started again; its manager is `kernel`."""
         watched = self._watched.get(kernel_id)

@@ -111,8 +111,15 @@ class ServerKernels:
 
     def watch(self, kernel_id: str) -> None:
         """Note which cells a kernel executes that has started, or has started again."""
-        if kernel_id in self:
-            self._executions.watch(kernel_id, self._kernels.get_kernel(kernel_id))
+        if kernel_id not in self:
+            return
+        kernel = self._kernels.get_kernel(kernel_id)
+        was_restarted = kernel_id in self._executions
+        self._executions.watch(kernel_id, kernel)
+        if was_restarted and getattr(kernel, "execution_state", "") == "busy":
+            # The state of the process that has ended: Jupyter Server keeps it until the next cell, unless it gets the
+            # first message of the new process, which may be sent before ZeroMQ has connected to it again.
+            kernel.execution_state = "starting"
 
     def forget(self, kernel_id: str) -> None:
         """Note that no more."""
