@@ -183,6 +183,25 @@ export async function clusterOnServer(
   return clusters.find(({ name }: { name: string }) => name === notebook);
 }
 
+/** Give the page the default theme, whatever the server keeps: another test may be choosing one. */
+export async function useDefaultTheme(page: Page): Promise<void> {
+  await page.route(/\/api\/settings/, async route => {
+    if (route.request().method() !== 'GET') {
+      return route.fallback();
+    }
+    const response = await route.fetch();
+    const json = await response.json();
+    for (const each of json.settings instanceof Array
+      ? json.settings
+      : [json]) {
+      if (each.id === '@jupyterlab/apputils-extension:themes') {
+        Object.assign(each, { raw: '{}', settings: {} });
+      }
+    }
+    await route.fulfill({ response, json });
+  });
+}
+
 /** Choose a theme in the menu of Notebook 7, again if the menu was closed before a click. */
 export async function chooseTheme(page: Page, name: string): Promise<void> {
   const items = page.locator('.lm-Menu-item');

@@ -16,7 +16,8 @@ import {
   expectIdleKernel,
   gpuDaskPanel,
   runFromPalette,
-  uploadNotebook
+  uploadNotebook,
+  useDefaultTheme
 } from './helpers';
 import { FAILED, IScene, playScene } from './mockStream';
 
@@ -271,6 +272,7 @@ test('the start dialog for eight GPUs fits into 1100x700', async ({
 
 plainTest('the panel in Notebook 7', async ({ page }) => {
   await page.setViewportSize(VIEWPORT);
+  await useDefaultTheme(page);
   await playScene(page, SCENES.busy);
   await page.goto('/tree');
   await useFont(page);
