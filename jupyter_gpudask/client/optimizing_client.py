@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import dask.config
+
 from ..graph.optimize import ArrayOptimizer, WithOptimizer, may_have_arrays
 from ..graph.subtrees import ClusterSize
 from .fallback_client import FallbackClient
@@ -32,7 +34,8 @@ class OptimizingClient(FallbackClient):
     def _graph_to_futures(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
         if self.optimizes and may_have_arrays(expr):
             size = self._size()
-            expr = WithOptimizer(expr, ArrayOptimizer(size, self.is_on_gpus, self._largest_stack(size)))
+            fuses = dask.config.get("optimization.fuse.active", None) is not False
+            expr = WithOptimizer(expr, ArrayOptimizer(size, self.is_on_gpus, self._largest_stack(size), fuses))
         return super()._graph_to_futures(expr, *args, **kwargs)
 
     def _largest_stack(self, size: ClusterSize) -> int:

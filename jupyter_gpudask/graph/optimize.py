@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import dask.config
 from dask._expr import Expr, HLGExpr, _ExprSequence, _HLGExprSequence
 from dask._task_spec import cull
 from dask.array._array_expr._expr import ArrayExpr
 from dask.array.optimization import optimize as optimize_by_dask
 from dask.core import flatten
+from dask.utils import ensure_dict
 
 from .program import with_programs
 from .repeated import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU
@@ -39,16 +41,23 @@ class ArrayOptimizer:
         are left in another order, and give another last digit.
     largest_stack
         Bytes of blocks that one QR decomposition takes together; 0 where a worker's memory is not known.
+    fuses
+        Whether tasks are fused at all: Dask's setting ``optimization.fuse.active`` where the computation was submitted,
+        which is another process.
     """
 
     size: ClusterSize
     is_on_gpus: bool = False
     largest_stack: int = 0
+    fuses: bool = True
 
     def __call__(self, graph: Any, keys: Any, **options: Any) -> Mapping[Any, GraphNode]:
         """As `dask.array.optimization.optimize`."""
+        if not self.fuses:
+            with dask.config.set({"optimization.fuse.active": False}):
+                return optimize_by_dask(graph, keys, **options)  # type: ignore[no-any-return]
         optimized = optimize_by_dask(graph, keys, **options)
-        if not isinstance(optimized, dict):  # the user has turned Dask's low-level fusion off
+        if not isinstance(optimized, dict):  # that setting is off here, too
             return optimized  # type: ignore[no-any-return]
         wanted = list(flatten(keys if isinstance(keys, list | set) else [keys]))
         # Dask keeps tasks that nobody needs: of ``svd(x)[1]``, those of U. They would keep others from being fused.
@@ -89,6 +98,8 @@ class WithOptimizer:
 
     @cached_property
     def _changed(self) -> Any:
+        if all(isinstance(operand, ArrayExpr) for operand in self._expression.operands):
+            return _OfArrayExpressions(self._expression, self._optimizer)
         return with_optimizer(self._expression, self._optimizer)
 
     def __dask_graph__(self) -> Any:
@@ -106,7 +117,8 @@ class _OfArrayExpressions:
         self._optimizer = optimizer
 
     def __dask_graph__(self) -> Mapping[Any, GraphNode]:
-        return self._optimizer(self._expression.__dask_graph__(), self._expression.__dask_keys__())
+        graph = self._optimizer(self._expression.__dask_graph__(), self._expression.__dask_keys__())
+        return ensure_dict(graph)
 
     def __dask_annotations__(self) -> Any:
         return self._expression.__dask_annotations__()
@@ -121,8 +133,6 @@ def with_optimizer(expression: Any, optimizer: ArrayOptimizer) -> Any:
     """`expression` with `optimizer` in the place of Dask's own for arrays, wherever that is."""
     if not may_have_arrays(expression):
         return expression
-    if all(isinstance(operand, ArrayExpr) for operand in expression.operands):
-        return _OfArrayExpressions(expression, optimizer)
     operands = [
         with_optimizer(operand, optimizer)
         if isinstance(operand, Expr)

@@ -145,6 +145,19 @@ def _attribute(target: str, wrapper: str) -> Change:
     return Change(target, f"{_HERE}.{wrapper}")
 
 
+def _drawing(module: str, states: str) -> tuple[Change, ...]:
+    """The changes of a module with Dask's generators of random numbers; `states` wraps those of ``da.random``."""
+    kinds = "RandomState", "Generator"
+    return (
+        *(Change(f"{module}:{kind}.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu") for kind in kinds),
+        Change(f"{module}:_wrap_func", f"{_GENERATORS}.generators:wrap_func"),
+        *(Change(f"{module}:{kind}.choice", f"{_GENERATORS}.generators:choice") for kind in kinds),
+        *(Change(f"{module}:{kind}.permutation", f"{_GENERATORS}.generators:permutation") for kind in kinds),
+        Change(f"{module}:_cached_states", f"{_GENERATORS}.seed:{states}", how="value"),
+        Change(f"{module}:RandomState.seed", f"{_GENERATORS}.seed:seed"),
+    )
+
+
 PATCHES = (
     Patch(
         "configuration per cell",
@@ -206,15 +219,7 @@ PATCHES = (
         "random numbers",
         (
             Change(f"{_RANDOM}:RandomState.choice", f"{_GENERATORS}.cpu_generators:choose_on_cpu"),
-            Change(f"{_RANDOM}:RandomState.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu"),
-            Change(f"{_RANDOM}:Generator.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu"),
-            Change(f"{_RANDOM}:_wrap_func", f"{_GENERATORS}.generators:wrap_func"),
-            Change(f"{_RANDOM}:RandomState.choice", f"{_GENERATORS}.generators:choice"),
-            Change(f"{_RANDOM}:Generator.choice", f"{_GENERATORS}.generators:choice"),
-            Change(f"{_RANDOM}:RandomState.permutation", f"{_GENERATORS}.generators:permutation"),
-            Change(f"{_RANDOM}:Generator.permutation", f"{_GENERATORS}.generators:permutation"),
-            Change(f"{_RANDOM}:_cached_states", f"{_GENERATORS}.seed:SharedStates", how="value"),
-            Change(f"{_RANDOM}:RandomState.seed", f"{_GENERATORS}.seed:seed"),
+            *_drawing(_RANDOM, "SharedStates"),
         ),
         process="kernel",
         reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState accepts only numbers where NumPy "
@@ -573,15 +578,7 @@ PATCHES = (
             _code(f"{_EXPRESSIONS}._map_blocks:map_blocks", "user_functions:map_user_function"),
             _code(f"{_EXPRESSIONS}._gufunc:apply_gufunc", "user_functions:apply_gufunc"),
             _code(f"{_EXPRESSIONS}._collection:from_array", "arrays.hdf5:read_hdf5"),
-            Change(f"{_EXPRESSIONS}.random:_wrap_func", f"{_GENERATORS}.generators:wrap_func"),
-            Change(f"{_EXPRESSIONS}.random:RandomState.choice", f"{_GENERATORS}.generators:choice"),
-            Change(f"{_EXPRESSIONS}.random:Generator.choice", f"{_GENERATORS}.generators:choice"),
-            Change(f"{_EXPRESSIONS}.random:RandomState.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu"),
-            Change(f"{_EXPRESSIONS}.random:Generator.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu"),
-            Change(f"{_EXPRESSIONS}.random:RandomState.permutation", f"{_GENERATORS}.generators:permutation"),
-            Change(f"{_EXPRESSIONS}.random:Generator.permutation", f"{_GENERATORS}.generators:permutation"),
-            Change(f"{_EXPRESSIONS}.random:_cached_states", f"{_GENERATORS}.seed:states_of_expressions", how="value"),
-            Change(f"{_EXPRESSIONS}.random:RandomState.seed", f"{_GENERATORS}.seed:seed"),
+            *_drawing(f"{_EXPRESSIONS}.random", "states_of_expressions"),
         ),
         process="kernel",
         reason="With array.query-planning, Dask dispatches no creation function to a backend, and random numbers of "

@@ -1,5 +1,6 @@
 """The kernel's client has its graphs of arrays optimized where they are materialized."""
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -39,6 +40,14 @@ def test_a_reduction_of_many_blocks_is_few_tasks_with_the_same_result(client):
     assert result == expected
     assert many > 625
     assert few < 100
+
+
+def test_without_dasks_fusion_in_the_kernel_no_tasks_are_fused_elsewhere(client):
+    expected = numbers().std().compute(scheduler="sync")
+    with dask.config.set({"optimization.fuse.active": False}):
+        many, result = tasks_of(client, lambda: numbers().std().compute())
+    assert result == expected
+    assert many > 2 * 625
 
 
 def test_blocks_that_are_kept_are_kept_each(client):

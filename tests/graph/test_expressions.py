@@ -36,6 +36,8 @@ for name, make in COMPUTATIONS.items():
     for expected, result in zip(dask.get(of_dask, keys), dask.get(ours, keys), strict=True):
         np.testing.assert_array_equal(result, expected, strict=True)
     print(name, len(of_dask), len(ours), sep=", ")
+    unfused = WithOptimizer(expression, ArrayOptimizer(ClusterSize(1, 1), fuses=False)).__dask_graph__()
+    assert len(unfused) >= len(of_dask), name
 """
 
 
