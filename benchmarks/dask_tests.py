@@ -8,7 +8,8 @@
 A test that passes twice agrees. Of the others, `suites/judge.py` says what the difference is; "another value" is a
 wrong answer unless something explains it. Dask's `assert_eq` compares the values of collections on GPUs, as NumPy and
 pandas objects (`suites/comparison.py`). The tests are those that Dask installs; the fourth suite, `cupy`, has Dask's
-tests for CuPy, whose first run is stock Dask on the GPU.
+tests for CuPy, whose first run is stock Dask on the GPU. With the switch on, graphs of arrays are optimized as on a
+cluster (`optimized.py`).
 """
 
 from __future__ import annotations

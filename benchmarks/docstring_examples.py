@@ -5,6 +5,7 @@
 
 The second runs the examples of dask_cudf on the GPU twice, on stock Dask and with our backends. Without a GPU,
 `--backend numpy` runs everything on the CPU twice; then everything agrees.
+Under the switch, graphs of arrays are optimized as on a cluster (`optimized.py`).
 How examples for NumPy and pandas become examples for Dask: docstrings/translate.py. What "agree" means:
 docstrings/agreement.py.
 """

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from optimized import optimized_graphs
 from spawned import SpawnedProcess
 
 from .collect import Docstring
@@ -151,5 +152,5 @@ def _switched(side: Side) -> Iterator[None]:
         from jupyter_gpudask.switch.context import switched_to
 
         record = None if side.fallback == "error" else CellRecord(fallback=side.fallback)
-        with switched_to(side.array, side.dataframe, record):
+        with optimized_graphs(on_gpus=side.array == "cupy"), switched_to(side.array, side.dataframe, record):
             yield

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from optimized import optimized_graphs
 
 from .program import names
 
@@ -91,11 +92,11 @@ def _facts(value: Any) -> dict[str, Any]:
 @contextlib.contextmanager
 def _context(way: Way, backends: Backends | None, outcome: Outcome) -> Iterator[None]:
     import dask
-    from dask.local import get_sync
 
-    get: Any = get_sync if way != "optimized" else _get_optimized
+    optimized = optimized_graphs(on_gpus=True) if way == "optimized" else contextlib.nullcontext()
     # A cluster shuffles through tasks or between its workers, never through files.
-    with dask.config.set({"scheduler": get, "dataframe.shuffle.method": "tasks"}), _cell(way, backends):
+    settings = {"scheduler": "synchronous", "dataframe.shuffle.method": "tasks"}
+    with optimized, dask.config.set(settings), _cell(way, backends):
         if way == "host":
             yield
             return
@@ -116,16 +117,3 @@ def _cell(way: Way, backends: Backends | None) -> AbstractContextManager[None]:
     from jupyter_gpudask.switch.context import switched_to
 
     return switched_to(backends.array, backends.dataframe, CellRecord(fallback="host", results="host"))
-
-
-def _get_optimized(expression: Any, keys: Any, **options: Any) -> Any:
-    """As the synchronous scheduler, with graphs as a cluster of one GPU has them."""
-    from dask.local import get_sync
-
-    from jupyter_gpudask.graph.optimize import ArrayOptimizer, WithOptimizer, may_have_arrays
-    from jupyter_gpudask.graph.subtrees import ClusterSize
-
-    if may_have_arrays(expression):
-        optimizer = ArrayOptimizer(ClusterSize(1, 1), is_on_gpus=True, largest_stack=10**6)
-        expression = WithOptimizer(expression, optimizer).__dask_graph__()
-    return get_sync(expression, keys, **options)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
+from optimized import optimized_graphs
 
 from .judge import Failure, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from contextlib import AbstractContextManager
 
     from .comparison import Counts
 
@@ -155,10 +155,14 @@ def _switch(side: Side) -> Iterator[None]:
         yield
 
 
-def _cell(side: Side) -> AbstractContextManager[None]:
+@contextlib.contextmanager
+def _cell(side: Side) -> Iterator[None]:
     from jupyter_gpudask.overlay.cell_record import CellRecord
     from jupyter_gpudask.switch.context import switched_to
 
     if not side.switched:
-        return contextlib.nullcontext()
-    return switched_to(side.array, side.dataframe, CellRecord(results=side.results, fallback=side.fallback))
+        yield
+        return
+    record = CellRecord(results=side.results, fallback=side.fallback)
+    with optimized_graphs(on_gpus=side.array == "cupy"), switched_to(side.array, side.dataframe, record):
+        yield

@@ -593,6 +593,21 @@ PATCHES = (
         only_if="dask.array:ARRAY_EXPR_ENABLED",
     ),
     Patch(
+        "array expressions beside dask_cudf",
+        (
+            _attribute(
+                "dask_cudf._expr.collection:_create_array_collection_with_meta", "arrays.expressions:new_array"
+            ),
+        ),
+        process="kernel",
+        reason="With array.query-planning, dask_cudf takes each array expression of CuPy for a column of a dataframe.",
+        upstream="To file with dask-cudf: 'no array of CuPy with array.query-planning after import dask_cudf': "
+        "da.from_array(cupy.ones(3)) is an AttributeError, 'FromArray' object has no attribute 'divisions'.",
+        test="switch/test_with_query_planning.py::test_what_a_cell_creates_is_on_the_gpus_of_a_cluster",
+        requires=_ALL_OF_RAPIDS,
+        only_if="dask.array:ARRAY_EXPR_ENABLED",
+    ),
+    Patch(
         "computation",
         (
             _code("dask.base:compute", "computation:compute"),

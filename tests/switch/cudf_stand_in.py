@@ -180,9 +180,6 @@ class Frame(pd.DataFrame):
         windows = {name: Windows(column, window) for name, column in self.items()}
         return SimpleNamespace(max=lambda: Frame({name: each.max() for name, each in windows.items()}))
 
-    def query(self, text, **options):
-        return Frame(self.dropna(subset=["x"]).to_pandas().query(text, **options))
-
     def merge(self, right, how="inner", **options):
         merged = self.to_pandas().merge(right.to_pandas(), how=how, **options)
         return Frame(merged[list(merged)[::-1]] if how == "right" else merged)

@@ -1,6 +1,5 @@
 """Comparisons and conversions of missing values give what pandas gives. Here cuDF is a subclass of pandas."""
 
-import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -8,15 +7,12 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame, Series, as_stand_in, on_both
+from cudf_stand_in import FRAME, Frame, Series, on_both
 from dask._collections import new_collection
 
-from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.fallback.missing import DifferentResultError
-from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.patches.frames.as_pandas import replaced
 from jupyter_gpudask.patches.frames.missing_values import concatenated
-from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -175,28 +171,6 @@ def test_texts_of_two_columns_are_concatenated_as_in_pandas():
     assert type(texts.expr).__name__ == "CatBlockwiseAsPandas"
     expected = FRAME.name.str.cat(FRAME.name.str.upper(), sep=":")
     pd.testing.assert_series_equal(texts.compute(), expected, check_dtype=False)
-
-
-@pytest.mark.parametrize(
-    ("compute", "on_host"),
-    [
-        (lambda frame: frame.query("x != 1").k, ["query"]),
-        (lambda frame: frame.query("x > 0 or k > 4").k, ["query"]),
-        (lambda frame: frame.query("not x > 0").k, ["query"]),
-        (lambda frame: frame.query("x > 0").k, []),
-        (lambda frame: frame.eval("x > 0"), ["evaluate"]),
-        (lambda frame: frame.eval("k > 0"), []),
-        (lambda frame: frame.eval("k + x").fillna(0), []),
-    ],
-)
-def test_texts_that_compare_missing_values_run_on_the_host(monkeypatch, compute, on_host):
-    monkeypatch.setitem(sys.modules, "cudf", SimpleNamespace(from_pandas=as_stand_in))
-    with switched_to("numpy", "pandas", CellRecord(fallback="host")):
-        before = fallback_log.blocks.copy()
-        frame = dd.from_pandas(FRAME, npartitions=1)
-        result = compute(frame.map_partitions(Frame, meta=Frame(frame._meta))).compute()
-    assert result.tolist() == compute(FRAME).tolist()
-    assert [place.operation for place in fallback_log.blocks_since(before)] == on_host
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from device import HAS_GPU, MARKS
 from helpers import fake_gpu_environment
 from lacking import is_lack_of_dask
 from test_creation_table import CALLERS, GIVEN
@@ -14,6 +15,8 @@ from test_creation_table import CALLERS, GIVEN
 from jupyter_gpudask.patches.array_functions import module_with
 from jupyter_gpudask.patches.patch import resolve
 from jupyter_gpudask.patches.table import EXPRESSION_FUNCTIONS, PATCHES
+
+pytestmark = MARKS
 
 HERE = Path(__file__).parent
 ON = {"DASK_ARRAY__QUERY_PLANNING": "True"}
@@ -34,7 +37,7 @@ def test_the_tests_of_the_switch_and_of_creation_pass_or_dask_lacks_what_they_ca
         cwd=HERE.parent,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300 if HAS_GPU else 100,  # CuPy compiles
         check=False,
     )
     assert done.returncode == 0, done.stdout[-5000:]
@@ -176,10 +179,14 @@ if __name__ == "__main__":
 
 
 @pytest.mark.cluster
-def test_what_a_cell_creates_is_on_the_gpus_of_a_cluster():
+@pytest.mark.parametrize(
+    "dataframe", ["pandas", pytest.param("cudf", marks=pytest.mark.skipif(not HAS_GPU, reason="needs cuDF and a GPU"))]
+)
+def test_what_a_cell_creates_is_on_the_gpus_of_a_cluster(dataframe):
+    environment = os.environ | ON if dataframe == "cudf" else fake_gpu_environment(cupy=True, FAKE_GPUS="1", **ON)
     done = subprocess.run(
-        [sys.executable, "-c", CELL],
-        env=fake_gpu_environment(cupy=True, FAKE_GPUS="1", **ON),
+        [sys.executable, "-c", CELL.replace('dataframe="pandas"', f'dataframe="{dataframe}"')],
+        env=environment,
         capture_output=True,
         text=True,
         timeout=100,

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dask.array import Array
 from dask.array.backends import array_creation_dispatch
 from dask.array.utils import meta_from_array
 
+from ...inspection.arguments import first_argument
 from ...inspection.placement import place_of
 from .cupy_backend import create_on_gpu
 
@@ -38,6 +40,11 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if kwargs.get("where", True) is not True and "gpu" in map(place_of, args):
         raise NotImplementedError("Dask's array expressions ignore where=.")
     return original(*args, **kwargs)
+
+
+def new_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """As the function of dask_cudf that makes an array with CuPy blocks; of an expression, as Dask does for NumPy."""
+    return Array(first_argument(original, args, kwargs))
 
 
 def outer(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -38,18 +38,17 @@ from .missing_values import (
     CatAsPandas,
     CatBlockwiseAsPandas,
     Comparison,
-    EvalAsPandas,
     Logical,
     MaskAlignAsPandas,
     MaskAsPandas,
     OfColumns,
-    QueryAsPandas,
     WhereAlignAsPandas,
     WhereAsPandas,
     filled,
     rolling,
 )
 from .reductions import CUMULATIVE, DescribeAsPandas, MaxAsPandas, MinAsPandas, ModeAsPandas, VarianceAsPandas
+from .texts import evaluated_text, selected_by_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,8 +199,6 @@ _KINDS = {
     _expr.WhereAlign: WhereAlignAsPandas,
     _expr.OpAlignPartitions: AlignedAsPandas,
     _expr.MethodOperatorAlign: AlignedMethodAsPandas,
-    _expr.Eval: EvalAsPandas,
-    _expr.Query: QueryAsPandas,
     Cat: CatAsPandas,
     CatBlockwise: CatBlockwiseAsPandas,
     _expr.Or: _with_operation(_expr.Or, Logical(_expr.Or.operation, deciding=True)),
@@ -222,6 +219,8 @@ def _with_columns_in_order(expression: Any) -> Any:
 _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
     Merge: _with_columns_in_order,
     Concat: concatenation,
+    _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
+    _expr.Query: functools.partial(selected_by_text, replaced=replaced),
     _expr.Fillna: filled,
     _expr.Filter: selected,
     _expr.Diff: with_floats,

@@ -191,14 +191,6 @@ def _power(expression: Any) -> str:
     return "cuDF's pow fills values that both operands lack" if filled else ""
 
 
-_MISREAD = re.compile(r"!=|[^=<>!\s]=[^=]|[^=<>!]=[^=\s]")
-"""``a != b``, which cuDF's eval reads as an assignment, and assignments without spaces, of which it loses letters."""
-
-
-def _eval(expression: Any) -> str:
-    return "cuDF's eval misreads != and = without spaces" if _MISREAD.search(expression.operand("_expr")) else ""
-
-
 _WITH_ALL_COLUMNS = {"Count", "First", "Last", "Max", "Min", "NUnique", "Prod", "Size", "Sum"}
 """Methods of groups by which cuDF keeps a column that has the name of a computed key."""
 
@@ -346,7 +338,6 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "CatBlockwise": _cat,
     "Concat": _concat,
     "DropnaFrame": _dropna,
-    "Eval": _eval,
     "Merge": _merge,
     "MethodOperator": _power,
     "MethodOperatorAlign": _power,

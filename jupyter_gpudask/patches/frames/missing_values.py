@@ -1,20 +1,18 @@
-"""Comparisons, logical operators and queries of dataframes on GPUs with missing values, with pandas' results.
+"""Comparisons and logical operators of dataframes on GPUs with missing values, with pandas' results.
 
 In cuDF 26.10 the result is missing if an operand is missing; in pandas NaN is a number that is not equal to any other.
-A query of cuDF leaves out each row in which one of its columns is missing. In cuDF, integers become floats even if no
-value was replaced by NaN, and rolling windows keep infinities, which pandas treats as NaN.
+In cuDF, integers become floats even if no value was replaced by NaN, and rolling windows keep infinities, which pandas
+treats as NaN.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from dask.base import normalize_token
 from dask.dataframe.dask_expr import _expr
-from dask.dataframe.dask_expr._expr import Eval, Query
 from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise
 from dask.utils import funcname
 
@@ -155,50 +153,6 @@ class Logical:
         return result
 
 
-_MAY_SELECT_NAN = re.compile(r"!=|[~|]|\b(not|or)\b")
-"""A query with one of these may select a row in which a column is missing; without, each comparison is false."""
-
-_COMPARES = re.compile(r"[<>~]|[!=]=|\b(not|in)\b")
-
-
-def query(frame: Any, text: str, **kwargs: Any) -> Any:
-    """The rows of one partition that a query selects.
-
-    Raises
-    ------
-    DifferentResultError
-        cuDF leaves out some of them, because a column is missing; it is caught where the query runs on the host.
-    """
-    if _MAY_SELECT_NAN.search(text) and _lacks_values(frame, text):
-        raise DifferentResultError("cuDF's query leaves out rows in which a column is missing")
-    return frame.query(text, **kwargs)
-
-
-def evaluate(frame: Any, text: str, **kwargs: Any) -> Any:
-    """What an expression gives for one partition.
-
-    Raises
-    ------
-    DifferentResultError
-        It compares missing values, for which cuDF has missing ones.
-    """
-    if _COMPARES.search(text) and _lacks_values(frame, text):
-        raise DifferentResultError("cuDF's eval has missing values where pandas has false")
-    return frame.eval(text, **kwargs)
-
-
-def _lacks_values(frame: Any, text: str) -> bool:
-    """Whether a column of cuDF that the text names has missing values."""
-    names = set(re.findall(r"\w+", text))
-    return is_type_of_gpu(type(frame)) and any(frame[name].isna().any() for name in frame.columns if name in names)
-
-
-class QueryAsPandas(Query):
-    """A query that runs on the host where cuDF leaves out rows."""
-
-    operation = staticmethod(query)
-
-
 def concatenated(series: Any, *args: Any, **kwargs: Any) -> Any:
     """The texts of one partition, each followed by those of the other columns.
 
@@ -241,12 +195,6 @@ class CatAsPandas(Cat):
     def reduction_aggregate(ser: Any, sep: Any = None, **_: Any) -> Any:
         """The texts of all partitions."""
         return CatAsPandas.reduction_combine(ser, sep) or ""
-
-
-class EvalAsPandas(Eval):
-    """An expression that runs on the host where cuDF has missing values and pandas has not."""
-
-    operation = staticmethod(evaluate)
 
 
 class MaskAsPandas(_expr.Mask):
