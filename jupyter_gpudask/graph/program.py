@@ -96,13 +96,18 @@ def _depth_first(key: Any, tasks: Mapping[Any, GraphNode]) -> list[GraphNode]:
     while stack:
         current, is_ready = stack.pop()
         if is_ready:
-            order.append(tasks[current])
+            order.append(_with_key(tasks[current], current))
         elif current not in seen:
             seen.add(current)
             stack.append((current, True))
             needed = [other for other in tasks[current].dependencies if other in tasks and other not in seen]
             stack += [(other, False) for other in sorted(needed, key=_place, reverse=True)]
     return order
+
+
+def _with_key(task: GraphNode, key: Any) -> GraphNode:
+    """The task with its key in the graph; tasks of a bag have none of their own."""
+    return task if task.key == key else task.substitute({}, key=key)
 
 
 def _place(key: Any) -> list[tuple[int, Any]]:

@@ -594,11 +594,7 @@ PATCHES = (
     ),
     Patch(
         "array expressions beside dask_cudf",
-        (
-            _attribute(
-                "dask_cudf._expr.collection:_create_array_collection_with_meta", "arrays.expressions:new_array"
-            ),
-        ),
+        (_attribute("dask_cudf._expr.collection:_create_array_collection_with_meta", "arrays.expressions:new_array"),),
         process="kernel",
         reason="With array.query-planning, dask_cudf takes each array expression of CuPy for a column of a dataframe.",
         upstream="To file with dask-cudf: 'no array of CuPy with array.query-planning after import dask_cudf': "

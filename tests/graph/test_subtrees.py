@@ -4,6 +4,7 @@ from functools import cache
 
 import dask
 import dask.array as da
+import dask.bag as db
 import numpy as np
 import pytest
 from dask._task_spec import List, Task, TaskRef
@@ -57,6 +58,12 @@ COMPUTATIONS = {
     ),
     "boolean index": lambda: da.sum(numbers()[numbers() > 0.5]),
     "from_array": lambda: da.from_array(np.arange(4000.0).reshape(400, 10), chunks=5).sum(axis=1).max(),
+    "a block of a bag": lambda: da.concatenate(
+        [
+            da.from_delayed(part, shape=(10,), dtype=int)
+            for part in db.range(20, npartitions=2).map_partitions(np.asarray).to_delayed()
+        ]
+    ),
     "delayed blocks": lambda: da.stack(
         [da.from_delayed(dask.delayed(np.ones)(4), (4,), float) for _ in range(40)]
     ).sum(),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dask.array import Array
+from dask.array import ARRAY_EXPR_ENABLED, Array
+from dask.array._array_expr._expr import ArrayExpr
 from dask.array.backends import array_creation_dispatch
 from dask.array.utils import meta_from_array
 
@@ -43,8 +44,20 @@ def elemwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def new_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As the function of dask_cudf that makes an array with CuPy blocks; of an expression, as Dask does for NumPy."""
-    return Array(first_argument(original, args, kwargs))
+    """As the function of dask_cudf that makes an array with CuPy blocks, for expressions of arrays, too.
+
+    Raises
+    ------
+    NotImplementedError
+        The expression is one of a dataframe, of which Dask makes no array expression.
+    """
+    __tracebackhide__ = True
+    expression = first_argument(original, args, kwargs)
+    if isinstance(expression, ArrayExpr):
+        return Array(expression)
+    if ARRAY_EXPR_ENABLED:
+        raise NotImplementedError("Dask's array expressions are not made of dataframes: use df.to_delayed().")
+    return original(*args, **kwargs)
 
 
 def outer(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
