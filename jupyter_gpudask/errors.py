@@ -91,7 +91,19 @@ class GpuPackagesMissingError(GpuDaskError):
 
 
 class GpuHeldError(GpuDaskError):
-    """Another cluster holds the requested GPUs; the message names its notebook, or its user."""
+    """Another cluster holds the requested GPUs; the message names its notebook, or its user.
+
+    Parameters
+    ----------
+    reason, fix
+        See `GpuDaskError`.
+    held
+        The UUIDs of these GPUs; none if others stand in line for them.
+    """
+
+    def __init__(self, reason: str, fix: str = "", held: Iterable[str] = ()) -> None:
+        super().__init__(reason, fix)
+        self.held = tuple(held)
 
 
 class ClusterIdleError(GpuDaskError):

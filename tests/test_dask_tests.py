@@ -1,5 +1,7 @@
 """benchmarks/dask_tests.py: how two runs of a test of Dask are judged, and what a lost process costs."""
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -181,3 +183,17 @@ def test_after_the_deadline_no_test_is_run(tmp_path):
     assert process.run(tmp_path / "test_some.py", ["test_a"], limit=60)["test_a"].outcome == "not run"
     assert process.collect(tmp_path / "test_some.py") == []
     process.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+def test_dasks_own_tests_of_arrays_pass_with_optimized_graphs(tmp_path):
+    """On the CPU, where the switch changes nothing but the graphs."""
+    script, out = Path(__file__).parents[1] / "benchmarks" / "dask_tests.py", tmp_path / "rows.json"
+    options = ["--array", "numpy", "--dataframe", "pandas", "--suites", "array", "--processes", "2", "--seconds", "600"]
+    subprocess.run([sys.executable, script, *options, "--out", out], check=True, capture_output=True, timeout=650)
+    result = json.loads(out.read_text())
+    assert result["counts"]["agrees"] > 4000
+    # In a cell, a data set of HDF5 is in a graph by the name of its file.
+    differ = {row["name"] for row in result["tests that do not agree"]}
+    assert {name for name in differ if "test_asarray_h5py" not in name} == set()

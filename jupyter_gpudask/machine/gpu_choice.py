@@ -37,14 +37,14 @@ def select_unleased_gpus(spec: ClusterSpec, visible: Sequence[GpuState], leases:
     chosen = gpus.select_gpus("all" if spec.gpus == "free" else spec.gpus, visible)
     # If there are fewer free GPUs than the requested count, name the holders of all GPUs.
     concerned = visible if isinstance(spec.gpus, int) else chosen
-    held: dict[str, list[str]] = {}
-    for gpu in concerned:
-        if gpu.uuid in holders:
-            held.setdefault(" and ".join(holders[gpu.uuid]), []).append(str(gpu.index))
+    held = [gpu for gpu in concerned if gpu.uuid in holders]
     if held:
+        by_holder: dict[str, list[str]] = {}
+        for gpu in held:
+            by_holder.setdefault(" and ".join(holders[gpu.uuid]), []).append(str(gpu.index))
         in_the_way = [lease for lease in leases if any(gpu.uuid in lease.gpus for gpu in concerned)]
-        said = ", ".join(f"{_listed(indices)} held by {holder}" for holder, indices in held.items())
-        raise GpuHeldError(f"{said}.", _way_out(in_the_way, has_free=bool(free)))
+        said = ", ".join(f"{_listed(indices)} held by {holder}" for holder, indices in by_holder.items())
+        raise GpuHeldError(f"{said}.", _way_out(in_the_way, has_free=bool(free)), (gpu.uuid for gpu in held))
     return chosen
 
 

@@ -110,7 +110,7 @@ def _set_unheld_first_device(
         try:
             candidates = select_unleased_gpus(ClusterSpec.parse({"gpus": 1}), visible, leases)
         except GpuHeldError as error:
-            raise GpuHeldError(error.reason, f"{error.fix.partition(',')[0]}.") from None
+            raise GpuHeldError(error.reason, f"{error.fix.partition(',')[0]}.", error.held) from None
     set_first_device([candidates[0].uuid])
     first = visible_gpus()[0]
     holders = holders_of(leases).get(first.uuid, [])

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from jupyter_gpudask.errors import ClusterLostError, OptionConflictError, ProtocolError, SpecError
+from jupyter_gpudask.errors import ClusterLostError, GpuHeldError, OptionConflictError, ProtocolError, SpecError
 from jupyter_gpudask.protocol import (
     ClassProfile,
     ClusterSpec,
@@ -118,6 +118,12 @@ def test_the_longest_log_fits_into_an_event_with_its_last_lines(character):
         line = event.model_dump_json().encode()
         assert len(line) < EVENT_LIMIT
         assert getattr(parse_event(line), field).endswith(f"{character}the end")
+
+
+def test_the_gpus_that_others_hold_are_known_to_who_reads_the_event():
+    sent = Failed.from_error(GpuHeldError("GPU 0 is held by a.ipynb.", "Ask for it.", ["GPU-0"]))
+    error = parse_event(sent.model_dump_json()).to_error()
+    assert (type(error), error.reason, error.fix, error.held) == (GpuHeldError, sent.reason, sent.fix, ("GPU-0",))
 
 
 def test_text_that_is_not_utf_8_is_left_out_of_a_start_command():

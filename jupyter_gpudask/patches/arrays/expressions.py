@@ -54,7 +54,7 @@ def new_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
     if isinstance(expression, ArrayExpr):
-        return Array(expression)
+        return Array(expression)  # type: ignore[call-arg]
     if ARRAY_EXPR_ENABLED:
         raise NotImplementedError("Dask's array expressions are not made of dataframes: use df.to_delayed().")
     return original(*args, **kwargs)

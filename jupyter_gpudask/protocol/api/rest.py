@@ -205,6 +205,8 @@ class ClusterInfo(_Answer):
         Why it failed or was closed, and what to do.
     log
         The last lines of the log of the process that failed.
+    held_gpus
+        UUIDs of the GPUs that others held, if it did not start for that.
     spec
         The options.
     since
@@ -245,6 +247,7 @@ class ClusterInfo(_Answer):
     reason: str = ""
     fix: str = ""
     log: str = ""
+    held_gpus: tuple[str, ...] = ()
     spec: ClusterSpec
     since: float
     workers_ready: int = 0

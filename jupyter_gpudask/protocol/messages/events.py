@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from ... import errors
-from ...errors import ClusterStartError, GpuDaskError, LoggedError
+from ...errors import ClusterStartError, GpuDaskError, GpuHeldError, LoggedError
 from ..cluster.limits import Action
 from ..cluster.spec import ClusterSpec
 from ..cluster.state import ClusterState, GpuState, TlsCredentials
@@ -158,6 +158,8 @@ class Failed(Message):
     ----------
     kind
         The name of a class of `jupyter_gpudask.errors`.
+    held
+        The UUIDs of the GPUs that others hold, if it did not start for that.
     """
 
     type: Literal["failed"] = "failed"
@@ -165,11 +167,13 @@ class Failed(Message):
     reason: str
     fix: str = ""
     log: _Log = ""
+    held: tuple[str, ...] = ()
 
     @classmethod
     def from_error(cls, error: GpuDaskError) -> Self:
         """The event that reports `error`."""
-        return cls(kind=type(error).__name__, reason=error.reason, fix=error.fix, log=getattr(error, "log", ""))
+        log, held = getattr(error, "log", ""), getattr(error, "held", ())
+        return cls(kind=type(error).__name__, reason=error.reason, fix=error.fix, log=log, held=held)
 
     def to_error(self) -> GpuDaskError:
         """The exception that this event reports; a `ClusterStartError` if this version does not have its class."""
@@ -178,6 +182,8 @@ class Failed(Message):
             kind = ClusterStartError
         if issubclass(kind, LoggedError):
             return kind(self.reason, self.fix, self.log)
+        if issubclass(kind, GpuHeldError):
+            return kind(self.reason, self.fix, self.held)
         error: GpuDaskError = kind.__new__(kind)
         GpuDaskError.__init__(error, self.reason, self.fix)
         return error

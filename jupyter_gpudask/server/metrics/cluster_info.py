@@ -51,6 +51,7 @@ def cluster_info(
         reason=error.reason if error else "",
         fix=error.fix if error else "",
         log=getattr(error, "log", ""),
+        held_gpus=getattr(error, "held", ()),
         spec=cluster.spec,
         since=cluster.since,
         workers_ready=progress.ready if progress else 0,

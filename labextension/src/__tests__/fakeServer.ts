@@ -131,6 +131,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       environment: {},
       profile: ''
     },
+    held_gpus: [],
     since: 1000,
     workers_ready: 1,
     workers_total: 1,

@@ -16,6 +16,7 @@ const refused = (changes: Partial<ICluster> = {}): ICluster =>
     status: 'failed',
     reason: 'GPUs 0 and 1 are held by other.ipynb.',
     fix: 'Type %gpudask stop there, or start both clusters with --share yes.',
+    held_gpus: ['GPU-0', 'GPU-1'],
     workers_total: 0,
     state: null,
     ...changes
@@ -82,23 +83,20 @@ describe('whether the GPUs are free again', () => {
       'a GPU that is not listed',
       [],
       [],
-      { reason: 'GPU 7 is held by other.ipynb.' },
+      { held_gpus: ['GPU-0', 'GPU-7'] },
       false
     ],
     [
       'any other failure',
       [],
       [],
-      { reason: 'The supervisor did not respond.' },
+      { reason: 'The supervisor did not respond.', held_gpus: [] },
       false
     ],
     ['a cluster that runs', [], [], { status: 'ready' }, false]
   ])('is tested for %s', (_, holders, waiting, changes, expected) => {
-    const reason = 'GPU 0 is held by other.ipynb.';
-    const list = held([holders], waiting);
-    expect(areGpusFreeAgain(refused({ reason, ...changes }), list)).toBe(
-      expected
-    );
-    expect(areGpusFreeAgain(refused({ reason, ...changes }), null)).toBe(false);
+    const failed = refused({ held_gpus: ['GPU-0'], ...changes });
+    expect(areGpusFreeAgain(failed, held([holders], waiting))).toBe(expected);
+    expect(areGpusFreeAgain(failed, null)).toBe(false);
   });
 });

@@ -4,11 +4,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { endReason } from '../errors';
-import { ICluster, IGpuList } from '../model/api';
+import { ICluster, IGpu, IGpuList } from '../model/api';
 import { IGpuDask } from '../tokens';
-
-/** The GPUs in a sentence of the server: "GPUs 0, 1 and 3 are held by …". */
-const HELD = /GPUs? (\d[\d, and]*) (?:is|are) held by/g;
 
 /** Why a cluster has failed or was closed, and how to fix it; or that the GPUs which it lacked are free. */
 export function endText(
@@ -16,7 +13,7 @@ export function endText(
   { model, trans }: Pick<IGpuDask, 'model' | 'trans'>
 ): string {
   if (areGpusFreeAgain(cluster, model.gpus)) {
-    return freeText(heldGpus(cluster), trans);
+    return freeText(heldGpus(cluster, model.gpus), trans);
   }
   const { reason, fix } = endReason(cluster, trans);
   return `${reason} ${fix}`.trim();
@@ -25,39 +22,41 @@ export function endText(
 /**
  * Whether a cluster could not start because other clusters held its GPUs, and now could.
  *
- * All of the GPUs that its reason names must be free, and nobody may wait for GPUs.
+ * All of the GPUs that were held must be free, and nobody may wait for GPUs.
  */
 export function areGpusFreeAgain(
   cluster: ICluster,
   list: IGpuList | null
 ): boolean {
-  const held = heldGpus(cluster);
-  const isFree = (index: number): boolean => {
-    const gpu = list?.gpus.find(each => each.index === index);
-    return (
-      gpu?.holders.every(
-        ({ kernel_id: kernelId, share }) =>
-          kernelId === cluster.kernel_id || (share && cluster.spec.share)
-      ) ?? false
+  const held = heldGpus(cluster, list);
+  const isFree = ({ holders }: IGpu): boolean =>
+    holders.every(
+      ({ kernel_id: kernelId, share }) =>
+        kernelId === cluster.kernel_id || (share && cluster.spec.share)
     );
-  };
-  return held.length > 0 && list?.waiting.length === 0 && held.every(isFree);
+  return (
+    held.length > 0 &&
+    held.length === cluster.held_gpus.length &&
+    list?.waiting.length === 0 &&
+    held.every(isFree)
+  );
 }
 
-/** The indices of the GPUs that other clusters held when this cluster could not start. */
-function heldGpus({ status, reason }: ICluster): number[] {
+/** The GPUs that other clusters held when this cluster could not start. */
+function heldGpus(
+  { status, held_gpus: held }: ICluster,
+  list: IGpuList | null
+): IGpu[] {
   return status === 'failed'
-    ? [...reason.matchAll(HELD)].flatMap(([, indices]) =>
-        (indices.match(/\d+/g) ?? []).map(Number)
-      )
+    ? (list?.gpus.filter(({ uuid }) => held.includes(uuid)) ?? [])
     : [];
 }
 
-function freeText(indices: number[], trans: TranslationBundle): string {
+function freeText(gpus: IGpu[], trans: TranslationBundle): string {
   return trans._n(
     'The cluster did not start because GPU %2 was held. It is free now.',
     'The cluster did not start because GPUs %2 were held. They are free now.',
-    indices.length,
-    indices.join(', ')
+    gpus.length,
+    gpus.map(({ index }) => index).join(', ')
   );
 }

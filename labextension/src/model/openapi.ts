@@ -208,6 +208,8 @@ export type components = {
      *         Why it failed or was closed, and what to do.
      *     log
      *         The last lines of the log of the process that failed.
+     *     held_gpus
+     *         UUIDs of the GPUs that others held, if it did not start for that.
      *     spec
      *         The options.
      *     since
@@ -270,6 +272,11 @@ export type components = {
        * @default
        */
       log: string;
+      /**
+       * Held Gpus
+       * @default []
+       */
+      held_gpus: string[];
       spec: components['schemas']['ClusterSpec'];
       /** Since */
       since: number;

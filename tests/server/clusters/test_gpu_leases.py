@@ -33,6 +33,7 @@ def test_notebooks_of_one_server_and_of_two_respect_each_others_leases(servers, 
     (held,) = start(there, theirs, gpus=1)["gpus"]
     refused = start(here, mine, gpus="all")
     assert (refused["status"], refused["reason"]) == ("failed", "GPU 0 is held by theirs.ipynb.")
+    assert refused["held_gpus"] == [held]
     (free,) = start(here, other, gpus=1)["gpus"]
     assert free != held
     holders = {gpu["uuid"]: [holder["name"] for holder in gpu["holders"]] for gpu in here.fetch("gpus").body["gpus"]}
