@@ -168,10 +168,24 @@ def locate(rng: random.Random, v: Any, _w: Any) -> str | None:
 
 @_step(FRAME_STEPS)
 def query(rng: random.Random, v: Any, _w: Any) -> str | None:
-    name = _pick(rng, [name for name in _columns(v, "iuf") if isinstance(name, str) and name.isidentifier()])
+    name = _pick(rng, _named_numbers(v))
     sign = rng.choice([">", "<=", "==", "!="])
-    tail = rng.choice(["", "", " or n > 5", " and n > 2"]) if "n" in v.columns else ""
+    tails = ["", "", " or n > 5", " and n > 2", " & n > 2", " | n > 5", " & ~(n > 5 | n < 1)", " and n not in [1, 3]"]
+    tail = rng.choice(tails) if "n" in v.columns else ""
     return name and f"v = v.query({f'{name} {sign} {rng.randint(-1, 4)}{tail}'!r})"
+
+
+@_step(FRAME_STEPS)
+def evaluate(rng: random.Random, v: Any, _w: Any) -> str | None:
+    one, other = _pick(rng, _named_numbers(v)), _pick(rng, _named_numbers(v))
+    operation = rng.choice(["+", "-", "*", "!=", "% 3 ==", "> 1 & 3 >=", "> 1 | 3 <"])
+    target = rng.choice(["", "z = "])
+    return one and f"v = v.eval({f'{target}{one} {operation} {other}'!r})"
+
+
+def _named_numbers(v: Any) -> list[Any]:
+    """The names of columns of numbers that may stand in a text."""
+    return [name for name in _columns(v, "iuf") if isinstance(name, str) and name.isidentifier()]
 
 
 @_step(FRAME_STEPS, weight=2)
