@@ -148,6 +148,7 @@ function clusterOf(scene: IScene, time: number): object {
     reason: '',
     fix: '',
     log: '',
+    held_gpus: [],
     spec: {},
     since: START,
     workers_ready: count,
