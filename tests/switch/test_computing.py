@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from device import MARKS, cupy
 from distributed import LocalCluster, SchedulerPlugin, get_worker
+from helpers import wait_until
 
 from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.errors import ResultTooLargeError
@@ -166,6 +167,7 @@ def reads_of(compute, make):
 def test_what_collections_share_is_computed_as_often_as_outside(client, compute, make):
     with default_client.computing_on(client):
         outside = reads_of(compute, make)
+        wait_until(lambda: not client.who_has(), 20)  # dataframes of pandas have the same keys in the cell
         with switched_to("cupy", "pandas", CellRecord()):
             inside = reads_of(compute, make)
     assert 0 < inside == outside
