@@ -56,7 +56,8 @@ def new_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     if isinstance(expression, ArrayExpr):
         return Array(expression)  # type: ignore[call-arg]
     if ARRAY_EXPR_ENABLED:
-        raise NotImplementedError("Dask's array expressions are not made of dataframes: use df.to_delayed().")
+        fix = "Use np.asarray(df.x), or set array.query-planning to False before Dask is imported."
+        raise NotImplementedError(f"Dask makes no array expression of a dataframe. {fix}")
     return original(*args, **kwargs)
 
 

@@ -47,8 +47,8 @@ from .missing_values import (
     filled,
     rolling,
 )
+from .query import evaluated_text, selected_by_text
 from .reductions import CUMULATIVE, DescribeAsPandas, MaxAsPandas, MinAsPandas, ModeAsPandas, VarianceAsPandas
-from .texts import evaluated_text, selected_by_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from dask.dataframe.dask_expr._expr import Eval, Query
 
 from jupyter_gpudask.fallback.missing import DifferentResultError
 from jupyter_gpudask.patches.frames.as_pandas import replaced
-from jupyter_gpudask.patches.frames.texts import EvalAsPandas, QueryAsPandas
+from jupyter_gpudask.patches.frames.query import EvalAsPandas, QueryAsPandas
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
