@@ -277,8 +277,9 @@ class MixedBackendsError(CodeError, TypeError):
     """
 
     def __init__(self, host: str, gpu: str, *, movable: bool) -> None:
+        verb = "are" if " and " in host else "is"
         super().__init__(
-            f"{host} is on the CPU and {gpu} on the GPU; one operation cannot use both.",
+            f"{host} {verb} on the CPU and {gpu} on the GPU; one operation cannot use both.",
             f"Type: %%gpudask --move {host.replace(' and ', ',')}, or create it in the cell."
             if movable
             else "Create a GPU collection from it in the cell: da.asarray, da.from_array or dd.from_pandas.",

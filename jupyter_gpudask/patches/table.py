@@ -515,6 +515,8 @@ PATCHES = (
                     "routines:tensordot",
                     "routines:matmul",
                     "einsumfuncs:einsum",
+                    "linalg:solve_triangular",
+                    "routines:searchsorted",
                 )
             ),
             _code("dask._collections:new_collection", "mixed_operands:check_frames"),

@@ -109,10 +109,12 @@ def footer(reply):
     [
         ("outside + inside", "outside is on the CPU and inside on the GPU"),
         ("(2 * inside) @ (outside - 1)", "outside is on the CPU and inside on the GPU"),
+        ("(outside + other) * inside", "outside and other are on the CPU and inside on the GPU"),
         ("da.concatenate([inside, outside])", "outside is on the CPU and inside on the GPU"),
         ("da.where(inside > 0, outside, inside)", "outside is on the CPU and inside on the GPU"),
         ("np.add(inside, outside)", "outside is on the CPU and inside on the GPU"),
         ("da.einsum('i,i', outside, inside)", "outside is on the CPU and inside on the GPU"),
+        ("da.searchsorted(outside, inside)", "outside is on the CPU and inside on the GPU"),
         ("da.outer(inside, outside).compute()", "outside is on the CPU and inside on the GPU"),
         (
             "da.map_blocks(lambda a, b: a * b, inside, outside, dtype=float).compute()",
@@ -123,7 +125,8 @@ def footer(reply):
 )
 @pytest.mark.usefixtures("without_fallback")
 def test_mixing_is_refused_by_the_names_of_the_two(kernel, expression, sentence):
-    kernel.ok("import numpy as np\nhost = np.arange(4.0)\noutside = da.from_array(host, chunks=2)")
+    kernel.ok("import numpy as np\nhost = np.arange(4.0)")
+    kernel.ok("outside, other = (da.from_array(each, chunks=2) for each in (host, host + 1))")
     reply = kernel.run(f"{CELL}\ninside = da.ones(4, chunks=2)\n{expression}")
     assert reply.error == "MixedBackendsError"
     assert sentence in reply.error_value

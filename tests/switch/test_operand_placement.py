@@ -173,6 +173,8 @@ def test_setting_elements_follows_the_array():
         lambda inside: da.stack(seq=[OUTSIDE, inside]),
         lambda inside: da.matmul(a=OUTSIDE, b=inside),
         lambda inside: da.tensordot(lhs=inside, rhs=OUTSIDE, axes=1),
+        lambda inside: da.searchsorted(OUTSIDE, v=inside),
+        lambda inside: da.linalg.solve_triangular(da.diag(inside), b=OUTSIDE),
         lambda inside: da.add(inside, inside, where=OUTSIDE > 1),
     ],
 )
