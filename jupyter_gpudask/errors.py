@@ -234,6 +234,16 @@ class ProtocolError(GpuDaskError):
     """A message between the supervisor and its parent is invalid, or of another version."""
 
 
+class SwitchThreadError(GpuDaskError):
+    """A ``with gpu():`` block was entered in one thread and left in another; it did not hold for the code between."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A gpu() block was entered in one thread and left in another: the code between did not run on the GPUs.",
+            "Enter and leave it in the thread that computes.",
+        )
+
+
 class BackendUnavailableError(GpuDaskError):
     """The requested backend cannot be used in this kernel."""
 

@@ -14,7 +14,8 @@ import dask.array.utils
 import dask.dataframe.utils
 from dask.base import is_dask_collection
 
-from jupyter_gpudask.inspection.placement import place_of, results_to_host, to_host
+from jupyter_gpudask.inspection.placement import place_of, to_host
+from jupyter_gpudask.inspection.results import results_to_host
 
 
 @dataclass

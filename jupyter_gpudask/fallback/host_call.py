@@ -11,7 +11,7 @@ from dask.base import normalize_token
 from dask.utils import funcname
 
 from ..errors import NotOnGpuError
-from ..inspection.placement import results_to_host
+from ..inspection.results import results_to_host
 from .log import Fallback, report
 from .missing import words_of_lack
 from .values import (

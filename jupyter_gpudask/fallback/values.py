@@ -12,7 +12,8 @@ import pandas as pd
 from dask.utils import funcname, key_split, typename
 from tlz import compose
 
-from ..inspection.placement import can_move, is_plain_tuple, is_type_of_gpu, results_to_host
+from ..inspection.placement import can_move, is_type_of_gpu
+from ..inspection.results import is_plain_tuple, results_to_host
 from .missing import words_of_lack
 from .origin import is_of_installed_package
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from inspect import unwrap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,9 +17,6 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.tokenize import tokenize
 from dask.utils import typename
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 Place = Literal["host", "gpu"]
 
 GPU_BACKENDS = frozenset({"cupy", "cudf"})
@@ -31,7 +28,6 @@ _HOST = (np.ndarray, pd.DataFrame, pd.Series, pd.Index)
 _NOT_PLAIN = (np.ma.MaskedArray, np.matrix)
 """CuPy would drop the mask, and multiply element by element."""
 _NUMBERS = "biufc"
-_WITH_PARTS = (dict, list, set, tuple, np.ndarray)
 _EXTENDED = "gG"
 """The characters of `numpy.longdouble` and `numpy.clongdouble`."""
 
@@ -141,45 +137,6 @@ def _to_numpy(block: Any) -> Any:
         return block.get()
     on_host = to_numpy_dispatch(block)
     return on_host if on_host.ndim else on_host[()]
-
-
-def results_to_host(result: Any) -> Any:
-    """A result as NumPy and pandas, with the contents of nested tuples, lists, sets, dicts and arrays of objects."""
-    return in_containers(_with_objects_on_host, result)
-
-
-def _with_objects_on_host(value: Any) -> Any:
-    value = to_host(value)
-    if type(value) is not np.ndarray or value.dtype != object or not any(map(_may_change, set(map(type, value.flat)))):
-        return value
-    on_host = np.empty_like(value)
-    for place, part in np.ndenumerate(value):
-        on_host[place] = results_to_host(part)
-    return on_host
-
-
-def _may_change(kind: type) -> bool:
-    """Whether an object of this type is in device memory, or may contain such objects."""
-    return is_type_of_gpu(kind) or issubclass(kind, _WITH_PARTS)
-
-
-def in_containers(function: Callable[[Any], Any], value: Any) -> Any:
-    """What `function` returns for a value; for tuples, lists, sets and dicts, the same with their contents."""
-    if type(value) is dict:
-        return {key: in_containers(function, part) for key, part in value.items()}
-    if type(value) in (list, set) or is_plain_tuple(value):
-        return type(value)(in_containers(function, part) for part in value)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(in_containers(function, part) for part in value))
-    return function(value)
-
-
-def is_plain_tuple(value: Any) -> bool:
-    """Whether its type takes the elements in one iterable: a tuple, or one of Dask's own that only has another name."""
-    kind = type(value)
-    return kind is tuple or (
-        issubclass(kind, tuple) and kind.__module__.startswith("dask.") and "_fields" not in kind.__dict__
-    )
 
 
 def ancestors(collection: Any) -> frozenset[str]:

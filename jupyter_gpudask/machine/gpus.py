@@ -143,7 +143,7 @@ def select_gpus(wanted: str | int | Sequence[int | str], visible: Sequence[GpuSt
     if isinstance(wanted, int):
         if wanted > len(visible):
             raise GpuUnavailableError(
-                f"--gpus {wanted} is more than the number of GPUs: {available}.",
+                f"--gpus {wanted} is more than the number of GPUs, which is {len(visible)}: {available}.",
                 f"Use at most {len(visible)}.",
             )
         freest = sorted(visible, key=lambda gpu: -_free(gpu))[:wanted]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import copy_context
+from multiprocessing.pool import ThreadPool
 from typing import TYPE_CHECKING, Any
 
-from ..inspection.arguments import first_argument
+from ..inspection.arguments import bind, first_argument
 from .config_overlay import current_overlay
 
 if TYPE_CHECKING:
@@ -33,6 +34,16 @@ def submit(original: Any, /, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     pool, *call = args
     return original(pool, copy_context().run, *call, **kwargs)
+
+
+def submit_to_pool(original: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """As a method of `ThreadPool` of `multiprocessing`; in a cell the function runs in copies of the current context."""
+    if current_overlay() is None or not isinstance(first_argument(original, args, kwargs), ThreadPool):
+        return original(*args, **kwargs)
+    call = bind(original, args, kwargs)
+    context, function = copy_context(), call.arguments["func"]
+    call.arguments["func"] = lambda *values, **named: context.copy().run(function, *values, **named)
+    return original(*call.args, **call.kwargs)
 
 
 def in_context_of_cell(function: Any) -> Any:

@@ -14,7 +14,8 @@ from dask.tokenize import tokenize
 from distributed import Client, Future
 
 from ..inspection.arguments import bind, calling_frame, first_argument
-from ..inspection.placement import GPU_BACKENDS, in_containers, kind_of, name_of, place_of, results_to_host, to_host
+from ..inspection.placement import GPU_BACKENDS, kind_of, name_of, place_of, to_host
+from ..inspection.results import in_containers, results_to_host
 from ..inspection.user_code import description_of, names_of, user_line
 from ..overlay.config_overlay import current_overlay, current_record
 from .result_size import refusing_what_does_not_fit

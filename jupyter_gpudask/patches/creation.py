@@ -16,7 +16,8 @@ from dask.dataframe.dask_expr import _backends
 
 from ..fallback.missing import words_behind
 from ..inspection.arguments import calling_frame, signature_of
-from ..inspection.placement import can_move, place_of, results_to_host
+from ..inspection.placement import can_move, place_of
+from ..inspection.results import results_to_host
 from ..overlay.config_overlay import current_record
 from .arrays.marks import mark_frame
 from .arrays.operand_placement import placed

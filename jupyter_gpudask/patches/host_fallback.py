@@ -16,7 +16,8 @@ from ..fallback.log import Place, fallback_log
 from ..fallback.missing import words_behind, words_of_lack
 from ..fallback.values import operation_of
 from ..inspection.arguments import bind, first_argument
-from ..inspection.placement import name_of, place_of, place_of_partitions, results_to_host, to_gpu, to_host
+from ..inspection.placement import name_of, place_of, place_of_partitions, to_gpu, to_host
+from ..inspection.results import results_to_host
 from ..inspection.user_code import user_line
 from ..overlay.config_overlay import current_record
 from .frames.differences import is_of_python_objects, words_of_difference

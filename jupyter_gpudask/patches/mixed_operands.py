@@ -17,16 +17,8 @@ from dask.utils import funcname
 
 from ..errors import MixedBackendsError
 from ..inspection.arguments import first_argument
-from ..inspection.placement import (
-    ARRAYS,
-    can_move,
-    name_of,
-    number_of_blocks,
-    place_of,
-    place_of_partitions,
-    results_to_host,
-    to_gpu,
-)
+from ..inspection.placement import ARRAYS, can_move, name_of, number_of_blocks, place_of, place_of_partitions, to_gpu
+from ..inspection.results import results_to_host
 from ..inspection.user_code import description_of, names_behind, names_of
 from ..overlay.config_overlay import current_record
 from .arrays.marks import is_plain_data, may_be_moved

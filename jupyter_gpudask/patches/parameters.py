@@ -279,5 +279,9 @@ PARAMETERS = {
     "dask_cudf._expr.collection:Series.std": "self axis skipna ddof numeric_only split_every **kwargs",
     "dask_cudf._expr.collection:Series.var": "self axis skipna ddof numeric_only split_every **kwargs",
     "dask_cudf._expr.collection:Series.where": "self cond other",
+    "multiprocessing.pool:Pool._map_async": "self func iterable mapper chunksize callback error_callback",
+    "multiprocessing.pool:Pool.apply_async": "self func args kwds callback error_callback",
+    "multiprocessing.pool:Pool.imap": "self func iterable chunksize",
+    "multiprocessing.pool:Pool.imap_unordered": "self func iterable chunksize",
 }
 """By target, in the format of `patch.parameters_of`; bars separate those of different versions."""

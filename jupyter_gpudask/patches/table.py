@@ -187,6 +187,10 @@ PATCHES = (
                 unless="sys:flags.thread_inherit_context",
             ),
             Change("concurrent.futures:ThreadPoolExecutor.submit", "jupyter_gpudask.overlay.thread_context:submit"),
+            *(
+                Change(f"multiprocessing.pool:Pool.{name}", "jupyter_gpudask.overlay.thread_context:submit_to_pool")
+                for name in ("apply_async", "_map_async", "imap", "imap_unordered")
+            ),
         ),
         process="kernel",
         reason="Threads and pools that a cell starts would compute on the CPU, because they do not inherit its "

@@ -70,6 +70,9 @@ class ResultsAt:
         with transfer(TO_GPU, sizeof(result)):
             return _to_gpu(result)
 
+    def __repr__(self) -> str:
+        return repr(self.function)  # in Dask's errors it is the user's function
+
     def __dask_tokenize__(self) -> Any:
         return normalize_token(self.function)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 import warnings
 from contextlib import ContextDecorator, ExitStack
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
+from ..errors import ClusterExistsError, SpecError, SwitchThreadError
 from .session import process_session
 
 if TYPE_CHECKING:
@@ -27,6 +29,12 @@ _NOTES = {
     'to get all results as NumPy and pandas, use gpu(results="host").',
 }
 _GPU_LIBRARIES = frozenset({"cupy", "cudf"})
+_CHOICES: dict[str, tuple[str | None, ...]] = {
+    "array": ("cupy", "numpy"),
+    "dataframe": ("cudf", "pandas"),
+    "results": ("host", "gpu", None),
+    "fallback": ("host", "strict", "error", None),
+}
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
 
@@ -43,12 +51,17 @@ class GpuSwitch(ContextDecorator):
     ) -> None:
         self._array, self._dataframe, self._results, self._options = array, dataframe, results, options
         self._fallback = fallback
-        self._entered = threading.local()  # several threads may use the same object
+        self._entered: list[tuple[int, ExitStack]] = []  # several threads may use the same object
 
     def __enter__(self) -> Client:
         session = process_session()
         session.require_connection()
-        cluster, new = session.start(self._options, lambda _: None, lambda: None)
+        try:
+            cluster, new = session.start(self._options, lambda _: None, lambda: None)
+        except ClusterExistsError as error:
+            if _has_magics():
+                raise
+            raise ClusterExistsError(error.reason, "Give all gpu() of a script the same options.") from None
         from ..overlay.cell_record import DEFAULT_FALLBACK, DEFAULT_RESULTS, CellRecord
         from ..switch.context import switched_to
         from ..switch.default_client import default_client
@@ -66,13 +79,19 @@ class GpuSwitch(ContextDecorator):
         with ExitStack() as stack:
             stack.enter_context(default_client.computing_on(cluster.client))
             stack.enter_context(switched_to(*backends, record))
-            self._entered.__dict__.setdefault("stacks", []).append(stack.pop_all())
+            self._entered.append((threading.get_ident(), stack.pop_all()))
         return cluster.client
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         from ..inspection.error_origin import library_behind
 
-        self._entered.stacks.pop().close()
+        here = threading.get_ident()
+        of_this_thread = [entry for entry in self._entered if entry[0] == here]
+        entry = (of_this_thread or self._entered)[-1]
+        self._entered.remove(entry)
+        entry[1].close()
+        if error is None and not of_this_thread:
+            raise SwitchThreadError
         library = library_behind(error)
         if error is not None and library is not None and not hasattr(error, "__notes__"):
             error.add_note(_NOTES[library])
@@ -83,12 +102,14 @@ class GpuSwitch(ContextDecorator):
         Raises
         ------
         TypeError
-            `function` is a generator function, whose body runs after the call has returned.
+            `function` is a class or no function; or it is or returns a generator, whose body runs after the call.
         """
+        if isinstance(function, type):
+            raise TypeError(f"gpu() cannot decorate the class {function.__name__}. Decorate its methods.")
+        if not callable(function):
+            raise TypeError(f"gpu() decorates functions, and {function!r} is none. Give its options by their names.")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(
-                f"gpu() cannot decorate the generator function {function.__name__}. Use `with gpu():` inside it."
-            )
+            raise _of_generator(function)
         if inspect.iscoroutinefunction(function):
 
             @wraps(function)
@@ -101,6 +122,8 @@ class GpuSwitch(ContextDecorator):
         def run(*args: Any, **kwargs: Any) -> Any:
             with self._recreate_cm():
                 result = function(*args, **kwargs)
+                if inspect.isgenerator(result) or inspect.isasyncgen(result):
+                    raise _of_generator(function)
             return self._awaited(result) if inspect.iscoroutine(result) else result
 
         return cast("_F", run)
@@ -113,6 +136,25 @@ class GpuSwitch(ContextDecorator):
         return GpuSwitch(self._array, self._dataframe, self._results, self._fallback, self._options)
 
 
+def _of_generator(function: Callable[..., Any]) -> TypeError:
+    name = getattr(function, "__name__", repr(function))
+    return TypeError(
+        f"gpu() cannot decorate {name}: the body of a generator runs after the call. Use `with gpu():` inside it, with "
+        "no yield in the block, because until it ends the code that takes the values would be on the GPUs, too."
+    )
+
+
+def _has_magics() -> bool:
+    """Whether this is a notebook, or another session of IPython."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and ipython.get_ipython() is not None
+
+
+@overload
+def gpu(function: _F, /) -> _F: ...
+
+
+@overload
 def gpu(
     *,
     array: Literal["cupy", "numpy"] = "cupy",
@@ -120,7 +162,19 @@ def gpu(
     results: Results | None = None,
     fallback: Fallback | None = None,
     **options: Any,
-) -> GpuSwitch:
+) -> GpuSwitch: ...
+
+
+def gpu(
+    function: Any = None,
+    /,
+    *,
+    array: Literal["cupy", "numpy"] = "cupy",
+    dataframe: Literal["cudf", "pandas"] = "cudf",
+    results: Results | None = None,
+    fallback: Fallback | None = None,
+    **options: Any,
+) -> Any:
     """Run Dask code for NumPy and pandas on the GPUs: what ``%%gpudask`` does, for scripts.
 
     ::
@@ -139,6 +193,8 @@ def gpu(
 
     Parameters
     ----------
+    function
+        Of ``@gpu`` without parentheses: the decorated function.
     array
         The library for new Dask arrays.
     dataframe
@@ -161,7 +217,15 @@ def gpu(
 
     Raises
     ------
+    jupyter_gpudask.errors.SpecError
+        `array`, `dataframe`, `results` or `fallback` has another value than those above.
     jupyter_gpudask.errors.GpuDaskError
-        On entry: the cluster did not start, or runs with other options, or a backend is not available.
+        On entry: the cluster did not start, or runs with other options, or a backend is not available. At the end of
+        the block: it was entered in another thread.
     """
-    return GpuSwitch(array, dataframe, results, fallback, options)
+    given = {"array": array, "dataframe": dataframe, "results": results, "fallback": fallback}
+    for name, value in given.items():
+        if value not in _CHOICES[name]:
+            raise SpecError(f"gpu({name}=...)", value, " or ".join(map(repr, filter(None, _CHOICES[name]))))
+    switch = GpuSwitch(array, dataframe, results, fallback, options)
+    return switch if function is None else switch(function)

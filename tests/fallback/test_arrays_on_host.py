@@ -7,7 +7,8 @@ import pytest
 from device import MARKS
 
 from jupyter_gpudask.errors import MixedBackendsError, NotOnGpuError
-from jupyter_gpudask.inspection.placement import place_of, results_to_host
+from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.inspection.results import results_to_host
 
 pytestmark = [*MARKS]
 

@@ -4,7 +4,8 @@ from datetime import date
 
 import numpy as np
 
-from jupyter_gpudask.inspection.placement import place_of, results_to_host
+from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.inspection.results import results_to_host
 
 
 class Sparse:

@@ -59,10 +59,22 @@ try:
     jupyter_gpudask.gpu(gpus=2).__enter__()
 except jupyter_gpudask.errors.ClusterExistsError as error:
     print(error)
+
+switch = jupyter_gpudask.gpu(results="gpu", dataframe="pandas")
+entering = threading.Thread(target=switch.__enter__)
+entering.start()
+entering.join()
 try:
-    @jupyter_gpudask.gpu()
-    def generator():
-        yield 1
+    switch.__exit__(None, None, None)
+except jupyter_gpudask.errors.SwitchThreadError as error:
+    print(error)
+print(kind())
+
+@jupyter_gpudask.gpu(results="gpu", dataframe="pandas")
+def returns_a_generator():
+    return (kind() for _ in range(2))
+try:
+    returns_a_generator()
 except TypeError as error:
     print(error)
 """)
@@ -76,7 +88,10 @@ except TypeError as error:
         "numpy numpy",
     ]
     assert printed[7].startswith("This kernel has a cluster with other options: ")
-    assert "cannot decorate the generator" in printed[8]
+    assert printed[7].endswith("Give all gpu() of a script the same options.")
+    assert printed[8].startswith("A gpu() block was entered in one thread and left in another")
+    assert printed[9] == "numpy"
+    assert "cannot decorate returns_a_generator: the body of a generator runs after the call" in printed[10]
     assert errors == ""
 
 

@@ -14,7 +14,8 @@ import pytest
 from dask.dataframe.io.demo import make_timeseries
 
 from jupyter_gpudask.fallback.log import fallback_log
-from jupyter_gpudask.inspection.placement import place_of, results_to_host
+from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.inspection.results import results_to_host
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.switch.context import switched_to
 

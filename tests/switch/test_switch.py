@@ -7,6 +7,7 @@ import pickle
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
 from types import SimpleNamespace
 
 import dask.config
@@ -113,6 +114,25 @@ def test_an_older_pool_sees_it_for_what_it_is_handed_inside_alone():
             assert pool.submit(seen).result(5) == INSIDE
             assert list(pool.map(lambda _: seen(), range(2))) == [INSIDE, INSIDE]
         assert pool.submit(seen).result(5) == OUTSIDE
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda pool: pool.apply(seen),
+        lambda pool: pool.apply_async(func=seen).get(5),
+        lambda pool: pool.map(lambda _: seen(), range(3))[2],
+        lambda pool: pool.starmap(lambda _, __: seen(), [(1, 2)] * 9)[8],
+        lambda pool: list(pool.imap(lambda _: seen(), range(3)))[2],
+        lambda pool: list(pool.imap_unordered(lambda _: seen(), range(3), 2))[2],
+    ],
+)
+def test_an_older_pool_of_multiprocessing_sees_it_for_what_it_is_handed_inside_alone(call):
+    with ThreadPool(2) as pool:
+        assert call(pool) == OUTSIDE
+        with switched_to(*INSIDE):
+            assert call(pool) == INSIDE
+        assert call(pool) == OUTSIDE
 
 
 def test_a_task_that_outlives_it_sees_it_no_more():

@@ -37,7 +37,10 @@ _WRITTEN_BY_WORKERS = ("zarr.", "xarray.backends.")
 _GATHERED = 2**26
 """The bytes of small blocks that are gathered at once, because each request takes some milliseconds."""
 
-_LATER = "da.store with compute=False writes into copies of this target, which the workers get: nothing arrives in it."
+_LATER = (
+    "da.store with compute=False: the workers of a cluster write into copies of this target; nothing arrives in it. "
+    'Leave compute=False out, or compute the result with scheduler="threads".'
+)
 
 
 def store(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

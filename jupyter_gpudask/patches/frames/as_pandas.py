@@ -26,7 +26,8 @@ from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise
 from dask.dataframe.dispatch import meta_nonempty
 
 from ...inspection.arguments import bind, first_argument
-from ...inspection.placement import place_of_partitions, results_to_host
+from ...inspection.placement import place_of_partitions
+from ...inspection.results import results_to_host
 from ...inspection.to_pandas import has_lists
 from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats
 from .concat import concatenation

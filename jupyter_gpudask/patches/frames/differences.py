@@ -13,7 +13,7 @@ import pandas as pd
 from dask.dataframe.dask_expr._expr import Expr
 from dask.dataframe.dask_expr._groupby import GroupByBase
 
-from ...inspection.placement import results_to_host
+from ...inspection.results import results_to_host
 from .concat import is_outer
 
 if TYPE_CHECKING:

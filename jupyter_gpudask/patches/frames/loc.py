@@ -14,7 +14,8 @@ from dask.dataframe.indexing import _maybe_partial_time_string
 from pandas.api.types import is_bool_dtype
 
 from ...inspection.arguments import bind
-from ...inspection.placement import ARRAYS, place_of, results_to_host, to_gpu
+from ...inspection.placement import ARRAYS, place_of, to_gpu
+from ...inspection.results import results_to_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,8 @@ from dask.dataframe.dask_expr._expr import Sqrt
 from ...fallback.missing import words_behind
 from ...fallback.values import frame_to_gpu as plain_to_gpu
 from ...inspection.arguments import bind, calling_frame, first_argument
-from ...inspection.placement import name_of, place_of, results_to_host, to_host
+from ...inspection.placement import name_of, place_of, to_host
+from ...inspection.results import results_to_host
 from ...overlay.config_overlay import current_record
 from ..host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
 from .differences import words_of_method

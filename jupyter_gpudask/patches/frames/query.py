@@ -21,7 +21,8 @@ from dask.dataframe.dask_expr._expr import Assign, Eval, Expr, Fillna, Filter, Q
 from dask.dataframe.dispatch import meta_nonempty
 
 from ...fallback.missing import DifferentResultError
-from ...inspection.placement import is_type_of_gpu, results_to_host
+from ...inspection.placement import is_type_of_gpu
+from ...inspection.results import results_to_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

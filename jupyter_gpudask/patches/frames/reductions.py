@@ -18,7 +18,7 @@ from dask.dataframe.dask_expr._expr import Sqrt
 from dask.dataframe.dask_expr._reductions import Max, Min, Mode, Reduction
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 
-from ...inspection.placement import results_to_host
+from ...inspection.results import results_to_host
 from .arithmetic import with_numbers
 
 if TYPE_CHECKING:

@@ -1,0 +1,108 @@
+"""Move results to the host, with all that they consist of."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from .placement import is_type_of_gpu, to_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WITH_PARTS = (dict, list, set, tuple, np.ndarray)
+
+
+def results_to_host(result: Any) -> Any:
+    """A result as NumPy and pandas, with the contents of containers, dataclasses, and arrays and columns of objects."""
+    return in_containers(_with_parts_on_host, result)
+
+
+def _with_parts_on_host(value: Any) -> Any:
+    value = to_host(value)
+    if type(value) is np.ndarray:
+        return _elements_on_host(value)
+    if type(value) is pd.Series:
+        elements = value.to_numpy() if value.dtype == object else None
+        on_host = None if elements is None else _elements_on_host(elements)
+        # As on the CPU, a column of numbers has their dtype.
+        return value if on_host is elements else pd.Series(on_host, value.index, name=value.name).infer_objects()
+    if type(value) is pd.DataFrame:
+        return _columns_on_host(value)
+    return _fields_on_host(value)
+
+
+def _columns_on_host(frame: pd.DataFrame) -> pd.DataFrame:
+    columns = {place: frame.iloc[:, place] for place, dtype in enumerate(frame.dtypes) if str(dtype) == "object"}
+    moved = {place: _with_parts_on_host(column) for place, column in columns.items()}
+    if all(moved[place] is column for place, column in columns.items()):
+        return frame
+    on_host = frame.copy(deep=False)
+    for place, column in moved.items():
+        on_host.isetitem(place, column)
+    return on_host
+
+
+def _elements_on_host(array: Any) -> Any:
+    """An array with its objects on the host; the same array if there is nothing to move."""
+    if array.dtype != object or not any(map(_may_change, set(map(type, array.flat)))):
+        return array
+    on_host = np.empty_like(array)
+    for place, part in np.ndenumerate(array):
+        on_host[place] = results_to_host(part)
+    return on_host
+
+
+def _fields_on_host(value: Any) -> Any:
+    """An object of a subclass of `dict`, or of a dataclass, as a copy with its values on the host."""
+    is_dict = isinstance(value, dict)
+    if not is_dict and (not dataclasses.is_dataclass(value) or isinstance(value, type)):
+        return value
+    names = [field.name for field in dataclasses.fields(value) if hasattr(value, field.name)] if not is_dict else ()
+    fields = value if is_dict else {name: getattr(value, name) for name in names}
+    moved = {name: (part, results_to_host(part)) for name, part in fields.items()}
+    changed = {name: new for name, (old, new) in moved.items() if new is not old}
+    if not changed:
+        return value
+    on_host = copy.copy(value)
+    for name, part in changed.items():
+        if is_dict:
+            on_host[name] = part
+        else:
+            object.__setattr__(on_host, name, part)  # the dataclass may be frozen
+    return on_host
+
+
+def _may_change(kind: type) -> bool:
+    """Whether an object of this type is in device memory, or may contain such objects."""
+    return is_type_of_gpu(kind) or issubclass(kind, _WITH_PARTS) or dataclasses.is_dataclass(kind)
+
+
+def in_containers(function: Callable[[Any], Any], value: Any) -> Any:
+    """What `function` returns for a value; for tuples, lists, sets and dicts, the same with their contents.
+
+    A container whose contents `function` returns unchanged is the same object.
+    """
+    if type(value) is dict:
+        changed = {key: in_containers(function, part) for key, part in value.items()}
+        return value if all(changed[key] is part for key, part in value.items()) else changed
+    if type(value) in (list, set) or is_plain_tuple(value):
+        parts = [in_containers(function, part) for part in value]
+        return value if all(map(operator.is_, parts, value)) else type(value)(parts)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        parts = [in_containers(function, part) for part in value]
+        return value if all(map(operator.is_, parts, value)) else type(value)(*parts)
+    return function(value)
+
+
+def is_plain_tuple(value: Any) -> bool:
+    """Whether its type takes the elements in one iterable: a tuple, or one of Dask's own that only has another name."""
+    kind = type(value)
+    return kind is tuple or (
+        issubclass(kind, tuple) and kind.__module__.startswith("dask.") and "_fields" not in kind.__dict__
+    )
