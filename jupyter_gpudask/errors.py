@@ -352,6 +352,22 @@ class ResultsLostError(CodeError, CancelledError):
     """Required results are no longer on the workers; a `CancelledError`, as Dask itself raises."""
 
 
+class PicklingError(CodeError, TypeError):
+    """A function, or a value that it uses, cannot be sent to the workers.
+
+    Parameters
+    ----------
+    words
+        What Python said.
+    """
+
+    def __init__(self, words: str) -> None:
+        super().__init__(
+            f"The workers cannot get a function or a value of this computation: {words.rstrip('.')}.",
+            "Create it inside the function that runs there.",
+        )
+
+
 class ReportError(GpuDaskError):
     """The file of ``--report`` cannot be written."""
 

@@ -25,6 +25,7 @@ from ..worker.send_interval import send_sooner
 from .all_partitions import with_all_partitions
 from .lost_results import explain_loss
 from .optimizing_client import OptimizingClient
+from .pickling import explaining_what_cannot_be_pickled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -145,6 +146,10 @@ class KernelClient(OptimizingClient):
         from ..patches.result_size import check_what_was_computed
 
         return check_what_was_computed(OptimizingClient.gather, self, *args, **kwargs)
+
+    def _graph_to_futures(self, *args: Any, **kwargs: Any) -> Any:
+        with explaining_what_cannot_be_pickled():
+            return super()._graph_to_futures(*args, **kwargs)
 
     def _handle_cancelled_keys(self, keys: Iterable[Any], reason: str | None = None, msg: str | None = None) -> None:
         super()._handle_cancelled_keys(keys, reason, msg)

@@ -37,7 +37,7 @@ def submit(original: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def submit_to_pool(original: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """As a method of `ThreadPool` of `multiprocessing`; in a cell the function runs in copies of the current context."""
+    """As a method of ``multiprocessing``'s `ThreadPool`; in a cell the function runs in copies of the context."""
     if current_overlay() is None or not isinstance(first_argument(original, args, kwargs), ThreadPool):
         return original(*args, **kwargs)
     call = bind(original, args, kwargs)

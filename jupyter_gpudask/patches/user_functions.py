@@ -77,7 +77,18 @@ class ResultsAt:
         return normalize_token(self.function)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ResultsAt, (self.function, self.place)
+        return ResultsAt, (_uncalled(self.function), self.place)
+
+
+def _uncalled(function: Any) -> Any:
+    """The function as it was before its metadata was inferred.
+
+    A `numpy.vectorize` with `otypes` keeps a ufunc of its first call, which cannot be pickled.
+    """
+    if type(function) is not np.vectorize:
+        return function
+    given = {name: getattr(function, name) for name in ("otypes", "excluded", "cache", "signature")}
+    return np.vectorize(function.pyfunc, doc=function.__doc__, **given)
 
 
 def _to_gpu(data: Any) -> Any:
@@ -151,6 +162,8 @@ def _are_numbers(dtypes: Any) -> bool:
 
 
 def _is_of_the_user(function: Any) -> bool:
+    if type(function) is np.vectorize:
+        function = function.pyfunc
     module = getattr(function, "__module__", None) or type(function).__module__
     return callable(function) and module.partition(".")[0] not in _LIBRARIES
 

@@ -19,6 +19,26 @@ CELL = "%%gpudask --dataframe pandas"
 
 
 @pytest.mark.parametrize(
+    "code",
+    [
+        "dask.delayed(lambda lock=lock: 1)().compute()",
+        "client.submit(lambda lock=lock: 1)",
+        "da.ones(4, chunks=2).map_blocks(lambda block, lock=lock: block, dtype=float).compute()",
+    ],
+)
+def test_what_cannot_be_sent_to_the_workers_is_named_in_one_sentence(kernel, code):
+    kernel.ok("import threading\nimport dask.array as da\nlock = threading.Lock()")
+    for cell in (f"{CELL}\n{code}", code):
+        reply = kernel.run(cell)
+        assert reply.error == "PicklingError"
+        assert (
+            "this computation: cannot pickle '_thread.lock' object. Create it inside the function" in reply.error_value
+        )
+        assert reply.traceback.count("Traceback") == 1
+        assert not reply.printed
+
+
+@pytest.mark.parametrize(
     ("code", "value"),
     [
         ("dask.delayed(sum)([1, 2, dask.delayed(abs)(-3)]).compute()", "6"),

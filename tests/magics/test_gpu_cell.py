@@ -309,6 +309,13 @@ def test_what_the_cell_writes_into_a_moved_collection_is_kept(kernel):
     assert kernel.ok("kind_of(weights), float(weights.sum().compute())").value == "(('cupy', 'cupy'), 8.0)"
 
 
+def test_a_vectorized_function_of_the_user_runs_on_the_host(kernel):
+    mapped = "da.arange(4, chunks=2).map_blocks(np.vectorize(lambda x: x + 1, otypes=[int]))"
+    reply = kernel.ok(f"{CELL} --results host\nimport numpy as np\n{mapped}.compute()")
+    assert reply.value == "array([1, 2, 3, 4])"
+    assert "on the CPU" in footer(reply)
+
+
 def test_many_threads_of_a_cell_all_create_on_the_gpu(kernel):
     cell = (
         "import collections, sys\nfrom concurrent.futures import ThreadPoolExecutor\n"

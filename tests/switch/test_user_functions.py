@@ -4,6 +4,7 @@ import asyncio
 import functools
 import sysconfig
 
+import cloudpickle
 import dask
 import dask.array as da
 import dask.dataframe as dd
@@ -15,6 +16,7 @@ from device import MARKS, cupy
 from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.inspection.placement import place_of
 from jupyter_gpudask.patches import user_functions
+from jupyter_gpudask.patches.user_functions import ResultsAt
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = MARKS
@@ -51,6 +53,26 @@ def test_blocks_are_where_the_metadata_says(function, place):
             assert place_of(mapped) == place
             assert {place_of(block.compute()) for block in mapped.blocks} == {place}
             assert float((mapped + 1).sum().compute()) == 18
+
+
+def test_errors_of_dask_name_the_function_of_the_user():
+    with (
+        switched_to("cupy", "pandas"),
+        dask.config.set(scheduler="sync"),
+        pytest.raises(ValueError, match=r"output of <function .*<lambda> at .*> to have dims = 1"),
+    ):
+        da.ones(6, chunks=3).map_blocks(lambda block: block[None], dtype=float, enforce_ndim=True).compute()
+
+
+def test_a_vectorized_function_can_be_pickled_after_its_metadata_was_inferred():
+    vectorized = np.vectorize(lambda x, y: x + y, otypes=["i8"], doc="Add.")
+    mapped = ResultsAt(vectorized)
+    mapped(np.arange(2), 1)
+    with pytest.raises(Exception, match="vectorized"):
+        cloudpickle.dumps(vectorized)
+    copied = cloudpickle.loads(cloudpickle.dumps(mapped)).function
+    assert copied(np.arange(2), 1).tolist() == [1, 2]
+    assert (copied.otypes, copied.__doc__) == (vectorized.otypes, "Add.")
 
 
 META = np.array((), dtype=float)
