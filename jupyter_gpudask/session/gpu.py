@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import sys
 import threading
@@ -36,6 +37,7 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
     "fallback": ("host", "strict", "error", None),
 }
 _F = TypeVar("_F", bound="Callable[..., Any]")
+_Place = tuple[int, Any]
 
 
 class GpuSwitch(ContextDecorator):
@@ -51,7 +53,7 @@ class GpuSwitch(ContextDecorator):
     ) -> None:
         self._array, self._dataframe, self._results, self._options = array, dataframe, results, options
         self._fallback = fallback
-        self._entered: list[tuple[int, ExitStack]] = []  # several threads may use the same object
+        self._entered: list[tuple[_Place, ExitStack]] = []  # several threads and tasks may use the same object
 
     def __enter__(self) -> Client:
         session = process_session()
@@ -79,15 +81,16 @@ class GpuSwitch(ContextDecorator):
         with ExitStack() as stack:
             stack.enter_context(default_client.computing_on(cluster.client))
             stack.enter_context(switched_to(*backends, record))
-            self._entered.append((threading.get_ident(), stack.pop_all()))
+            self._entered.append((_place(), stack.pop_all()))
         return cluster.client
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         from ..inspection.error_origin import library_behind
 
-        here = threading.get_ident()
-        of_this_thread = [entry for entry in self._entered if entry[0] == here]
-        entry = (of_this_thread or self._entered)[-1]
+        here = _place()
+        of_this_thread = [entry for entry in self._entered if entry[0][0] == here[0]]
+        of_this_task = [entry for entry in of_this_thread if entry[0] == here]
+        entry = (of_this_task or of_this_thread or self._entered)[-1]
         self._entered.remove(entry)
         entry[1].close()
         if error is None and not of_this_thread:
@@ -134,6 +137,14 @@ class GpuSwitch(ContextDecorator):
 
     def _recreate_cm(self) -> GpuSwitch:
         return GpuSwitch(self._array, self._dataframe, self._results, self._fallback, self._options)
+
+
+def _place() -> _Place:
+    """The thread and the task of asyncio that run this."""
+    try:
+        return threading.get_ident(), asyncio.current_task()
+    except RuntimeError:  # no event loop runs
+        return threading.get_ident(), None
 
 
 def _of_generator(function: Callable[..., Any]) -> TypeError:

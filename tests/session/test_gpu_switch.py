@@ -158,11 +158,27 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(kinds)
 
+async def first_to_end(both_in, ended):
+    with switch:
+        await both_in.wait()
+    ended.set()
+
+async def last_to_end(both_in, ended):
+    with switch:
+        both_in.set()
+        await ended.wait()
+        return kind()
+
+async def at_once():
+    both_in, ended = asyncio.Event(), asyncio.Event()
+    return await asyncio.gather(first_to_end(both_in, ended), last_to_end(both_in, ended)), kind()
+print(asyncio.run(at_once()))
+
 async def later():
     return kind()
 print(asyncio.run(jupyter_gpudask.gpu(results="gpu", dataframe="pandas")(lambda: later())()))
 """)
-    assert printed == ["['cupy', 'numpy']", "cupy"]
+    assert printed == ["['cupy', 'numpy']", "([None, 'cupy'], 'numpy')", "cupy"]
 
 
 def test_a_fork_ends_and_leaves_the_cluster_to_its_parent():
