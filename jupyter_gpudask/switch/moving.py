@@ -10,6 +10,7 @@ from dask.base import is_dask_collection
 
 from ..errors import MoveError
 from ..inspection.placement import GPU_BACKENDS, can_move, kind_of, name_of, place_of, to_gpu
+from .outside_names import names_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping, Sequence
@@ -21,7 +22,7 @@ ALL = "all"
 def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[str, str]) -> dict[str, int]:
     """Collections on the host that the code reads: name -> line of the first use.
 
-    A variable that the code assigns before it reads it is none.
+    A variable that the code assigns before it reads it is none, nor is one of a function or class.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[
     except SyntaxError:
         return {}
     found: dict[str, int] = {}
-    for line, name in _reads(tree.body):
+    for line, name in names_read(tree.body):
         if name not in namespace:
             continue
         value = namespace[name]
@@ -48,23 +49,6 @@ def host_collections(source: str, namespace: Mapping[str, Any], backends: tuple[
             if backend in GPU_BACKENDS:
                 found[name] = line
     return found
-
-
-def _reads(statements: Sequence[ast.stmt]) -> list[tuple[int, str]]:
-    """Line and name of each variable that the statements read from outside, in the order of lines."""
-    found: list[tuple[int, str]] = []
-    assigned: set[str] = set()
-    for statement in statements:
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        new = {node for target in targets for node in ast.walk(target) if _is_store(node)}
-        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name) and node not in new]
-        found += sorted((node.lineno, node.id) for node in names if node.id not in assigned)
-        assigned |= {node.id for node in new if isinstance(node, ast.Name)}
-    return found
-
-
-def _is_store(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 @contextmanager
