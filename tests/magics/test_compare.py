@@ -61,6 +61,29 @@ def test_functions_of_the_notebook_see_the_copies(kernel):
     assert kernel.ok("shared").value == "[1]"
 
 
+def test_generators_and_objects_of_the_notebook_are_copied(kernel):
+    kernel.ok(
+        "import numpy as np\nfrom collections import defaultdict\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Box:\n    v: int = 0\n    log: tuple = ()\n"
+        "box, gen, lazy = Box(log=([],)), np.random.default_rng(1), da.random.RandomState(1, np.random.RandomState)\n"
+        "t, groups = (np.zeros(2),), defaultdict(list)\ngroups['all'].append(box)"
+    )
+    cell = (
+        "box.v += 1\nbox.log[0].append(box.v)\nt[0][0] += 1\ngroups['new'].append(groups['all'][0].v)\n"
+        "drawn = [gen.random(), lazy.random_sample(3, chunks=2).compute().tolist()]\n"
+        "[box.v, box.log, float(t[0][0]), groups['new'], drawn]"
+    )
+    compared = kernel.ok(f"{CELL}\n{cell}").value
+    assert compared.splitlines()[4].split()[:5] == ["value", "of", "the", "cell", "yes"]
+    assert "NO" not in compared
+    assert kernel.ok("box.v, box.log, t[0].tolist(), list(groups)").value == "(0, ([],), [0.0, 0.0], ['all'])"
+    first = (
+        "[np.random.default_rng(1).random(), da.random.RandomState(1).random_sample(3, chunks=2).compute().tolist()]"
+    )
+    expected = kernel.ok(f"[1, ([1],), 1.0, [1], {first}]").value
+    assert kernel.ok(cell).value == expected  # as if it had not run before
+
+
 def test_clients_and_other_things_are_not_copied(kernel):
     kernel.ok(f"{CELL}\nlink = client.dashboard_link\nda.ones(4).sum().compute()")
     assert kernel.ok("client.submit(abs, -3).result()").value == "3"
@@ -76,6 +99,34 @@ def test_what_the_workers_of_the_gpus_keep_is_refused_before_anything_runs(kerne
     kernel.ok("kept = da.ones(4, chunks=2).persist()\nran = []")
     reply = kernel.run(f"{CELL}\nran.append(1)\nkept.sum().compute()")
     assert "The data of kept is on the GPU workers" in reply.printed
+    reply = kernel.run(f"{CELL}\nimport asyncio\nawait asyncio.sleep(0)\nkept.sum().compute()")
+    assert (reply.error, reply.traceback) == ("UsageError", "")
+    assert kernel.ok("ran").value == "[]"
+
+
+@pytest.mark.parametrize(
+    ("code", "command"),
+    [
+        ("%gpudask restart --gpus 1", "%gpudask restart"),
+        ("if ran is not None:\n    status = %gpudask status", "%gpudask status"),
+        ("%time %gpudask stop", "%gpudask stop"),
+        ("import asyncio\nawait asyncio.sleep(0)\n%gpudask", "%gpudask"),
+    ],
+)
+def test_commands_are_refused_before_anything_runs(kernel, code, command):
+    kernel.ok("import threading\nran = threading.Event()")  # both runs would set it
+    supervisor = kernel.supervisor()
+    reply = kernel.run(f"{CELL}\nran.set()\n{code}")
+    assert (reply.error, reply.traceback, reply.displayed) == ("UsageError", "", [])
+    assert f"{command} cannot run in a cell with --compare, which runs twice. Run it in a cell" in reply.printed
+    assert kernel.ok("ran.is_set()").value == "False"
+    assert kernel.supervisor() == supervisor
+    assert kernel.ok("client.submit(abs, -3).result()").value == "3"
+
+
+def test_help_and_texts_about_commands_are_not_refused(kernel):
+    code = "%gpudask?\ntext = '''\n%gpudask restart\n'''\n# %gpudask stop\nprint('%gpudask stop')\ntext"
+    assert "value of the cell  yes" in kernel.ok(f"{CELL}\n{code}").value
 
 
 @pytest.mark.parametrize(

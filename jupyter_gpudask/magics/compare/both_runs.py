@@ -15,11 +15,12 @@ from ...errors import ComparisonError
 from ..views.base import Note
 from ..views.cluster import describe_cluster
 from ..views.comparison import ComparisonView
+from .refusals import refuse
 from .run import VALUE, Run
 from .variables import copy_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine
 
     from distributed import Client
     from IPython.core.interactiveshell import InteractiveShell
@@ -34,7 +35,7 @@ _IMPORT_TIMEOUT = 30.0
 _MOST_CHARACTERS = 120
 
 
-async def compare_runs(
+def compare_runs(
     shell: InteractiveShell,
     cluster: RunningCluster,
     arguments: CellArguments,
@@ -42,7 +43,7 @@ async def compare_runs(
     *,
     file: str,
     record: CellRecord,
-) -> ComparisonView:
+) -> Coroutine[Any, Any, ComparisonView]:
     """Run a cell on a temporary CPU cluster and then on the GPUs, and compare times and results.
 
     The notebook's variables are not changed: each run uses copies of the variables that the cell reads.
@@ -65,11 +66,31 @@ async def compare_runs(
     Raises
     ------
     ComparisonError
-        The cluster has no GPUs, or the cell uses results that are on the GPU workers.
+        The cluster has no GPUs, the cell has ``%gpudask`` commands, or it uses results that are on the GPU workers;
+        raised by the call itself, before anything runs.
+
+    Returns
+    -------
+    coroutine
+        Its result is the view of both runs.
     """
     __tracebackhide__ = True
     if cluster.ready.engine != "cuda":
         raise ComparisonError("--compare needs GPUs, and this cluster is the CPU stand-in.", "Leave it out.")
+    refuse(ast.parse(body, file), shell.user_ns)
+    return _compare_runs(shell, cluster, arguments, body, file=file, record=record)
+
+
+async def _compare_runs(
+    shell: InteractiveShell,
+    cluster: RunningCluster,
+    arguments: CellArguments,
+    body: str,
+    *,
+    file: str,
+    record: CellRecord,
+) -> ComparisonView:
+    __tracebackhide__ = True
     from ...client.worker_calls import import_on_cluster
     from ...protocol import ClusterSpec
     from ...session.launch import temporary_cluster
@@ -77,8 +98,6 @@ async def compare_runs(
     from ...switch.default_client import default_client
     from ...switch.moving import host_collections, moved
 
-    ast.parse(body, file)
-    _refuse_results_on_workers(body, shell.user_ns)
     status = display(Note("Running on the CPU ..."), display_id=True)
     cpu_spec = ClusterSpec.parse({"engine": "cpu"})
     with temporary_cluster(cluster.loop, cpu_spec) as cpu_cluster, ExitStack() as stack:
@@ -132,20 +151,6 @@ def _is_collection(value: Any) -> bool:
     from dask.base import is_dask_collection
 
     return bool(is_dask_collection(value))
-
-
-def _refuse_results_on_workers(body: str, namespace: Mapping[str, Any]) -> None:
-    """Raise for variables whose data is on the GPU workers, where the CPU cluster cannot read it."""
-    from distributed import Future
-    from distributed.client import futures_of
-
-    for name in sorted({node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}):
-        value = namespace.get(name)
-        if isinstance(value, Future) or (_is_collection(value) and futures_of(value)):
-            raise ComparisonError(
-                f"The data of {name} is on the GPU workers, where the CPU cluster cannot read it.",
-                "Use --compare in a cell that creates it.",
-            )
 
 
 async def _run(body: str, file: str, namespace: dict[str, Any], client: Client, where: str) -> Run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
 def copy_variables(namespace: Mapping[str, Any], code: str) -> dict[str, Any]:
     """Copy the variables that the code reads, directly or through functions of the notebook.
 
-    Arrays, dataframes, Dask collections, and lists, dictionaries and sets of them are copied. Functions of the notebook
-    use the copies. All other objects, such as clients and files, are shared.
+    `Copier` decides what is copied and what is shared. Functions of the notebook use the copies.
 
     Parameters
     ----------
@@ -24,6 +22,9 @@ def copy_variables(namespace: Mapping[str, Any], code: str) -> dict[str, Any]:
     code
         The Python code that will run with the copies.
     """
+    from .copying import Copier  # it imports Dask
+
+    copier = Copier(namespace.get("__name__", "__main__"))
     read = _names_in(code)
     queue = list(read)
     while queue:
@@ -37,7 +38,7 @@ def copy_variables(namespace: Mapping[str, Any], code: str) -> dict[str, Any]:
         copies[name] = (
             _with_globals(namespace[name], copies)
             if _is_defined_in(namespace, namespace[name])
-            else _copy(namespace[name])
+            else copier.copy(namespace[name])
         )
     return copies
 
@@ -54,7 +55,7 @@ def _names_in_bytecode(code: CodeType) -> Iterator[str]:
 
 
 def _is_defined_in(namespace: Mapping[str, Any], value: Any) -> bool:
-    return isinstance(value, FunctionType) and value.__globals__ is namespace
+    return type(value) is FunctionType and value.__globals__ is namespace
 
 
 def _with_globals(function: FunctionType, namespace: dict[str, Any]) -> FunctionType:
@@ -63,17 +64,3 @@ def _with_globals(function: FunctionType, namespace: dict[str, Any]) -> Function
     copied.__kwdefaults__ = function.__kwdefaults__
     copied.__dict__.update(function.__dict__)
     return copied
-
-
-def _copy(value: Any) -> Any:
-    import numpy as np
-    import pandas as pd
-    from dask.base import is_dask_collection
-
-    if type(value) in (list, set):
-        return type(value)(map(_copy, value))
-    if type(value) is dict:
-        return {key: _copy(part) for key, part in value.items()}
-    # Copies of clients, files or locks would affect the originals.
-    is_data = isinstance(value, np.ndarray | pd.DataFrame | pd.Series) or is_dask_collection(value)
-    return copy.copy(value) if is_data else value
