@@ -15,6 +15,7 @@ from distributed.utils import format_dashboard_link
 
 from ..errors import NotOnGpuError
 from ..fallback.log import fallback_log
+from ..inspection.error_origin import library_behind
 from ..overlay.config_overlay import current_record
 from ..overlay.thread_context import in_context_of_cell
 from ..scheduler.graph_router import UPDATE_GRAPH
@@ -23,7 +24,7 @@ from ..scheduler.joined_client import JOINED_BEGIN_CELL, JOINED_UPDATE_GRAPH
 from ..worker.cell_metrics import BEGIN_CELL
 from ..worker.send_interval import send_sooner
 from .all_partitions import with_all_partitions
-from .lost_results import explain_loss
+from .lost_results import cluster_ended, explain_loss
 from .optimizing_client import OptimizingClient
 from .pickling import explaining_what_cannot_be_pickled
 
@@ -37,6 +38,7 @@ _PACKAGE = Path(__file__).parents[1]
 _ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph", "patches", "profiling", "worker"))
 """Folders whose functions call those of the user on workers."""
 
+_LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF"}
 _REASON_TIMEOUT = 2.0
 _POLL = 0.05
 
@@ -113,6 +115,8 @@ class KernelClient(OptimizingClient):
             _hide_frames_of_workers(error.__traceback__)
             refusal, loss = None, self._explain(error)
             copied = _copy_without_frames(error, self) if loss is None else None
+            if loss is None:
+                self._add_hint(copied or error)
             if loss is None and copied is None:
                 raise
         if refusal is not None:
@@ -148,6 +152,9 @@ class KernelClient(OptimizingClient):
         return check_what_was_computed(OptimizingClient.gather, self, *args, **kwargs)
 
     def _graph_to_futures(self, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        if self.end and self.status == "closed":
+            raise cluster_ended(self.end)
         with explaining_what_cannot_be_pickled():
             return super()._graph_to_futures(*args, **kwargs)
 
@@ -179,6 +186,15 @@ class KernelClient(OptimizingClient):
             return None
         self._wait_for_reason()
         return explain_loss(error, self)
+
+    def _add_hint(self, error: Exception) -> None:
+        """Under an error of a GPU library in another cell than one for GPUs, say that the fallback is there."""
+        library = library_behind(error) if self.is_on_gpus and current_record() is None else None
+        if library in _LIBRARIES and not hasattr(error, "__notes__"):
+            error.add_note(
+                f"This error comes from {_LIBRARIES[library]}: the computation has data on GPUs. In a %%gpudask cell, "
+                "what the library lacks runs on the CPU."
+            )
 
     def _wait_for_reason(self) -> None:
         """Wait for the reason, because the connection may be lost before the reason is known."""

@@ -15,7 +15,7 @@ from ..inspection.local_variables import local_variables
 from ..scheduler.held_results import RELEASED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 _LOST = {"lost dependencies", RELEASED}
 """The reasons of futures whose results are lost; the first is Dask's."""
@@ -33,14 +33,37 @@ def explain_loss(error: BaseException, client: Client) -> ResultsLostError | Non
     """
     end = _end_of(client)
     if end:
-        return ResultsLostError(end, "Type: %gpudask start, and run the cells again that made the results.")
+        return cluster_ended(end)
     if not _LOST & _reasons(error):
         return None
-    lost = {name: _end_of(future.client) for name, future in _lost_variables(client)}
+    needed = dict(_lost_variables(client))
+    lost = {name: _end_of(future.client) for name, future in needed.items() if not _is_elsewhere(future, client)}
+    if needed and not lost:
+        reason = f"{_need(needed)} results that another client has on its own cluster."
+        return ResultsLostError(reason, "Compute with that client, as in client.compute(x), or make them in this cell.")
     end = next(filter(None, lost.values()), "")
-    names = " and ".join(lost) or "This"
-    reason = f"{names} need{'' if len(lost) > 1 else 's'} results that are no longer on the workers. {end}".strip()
+    reason = f"{_need(lost)} results that are no longer on the workers. {end}".strip()
     return ResultsLostError(reason, "Run the cells again that made the results.")
+
+
+def _need(names: Collection[str]) -> str:
+    return f"{' and '.join(names) or 'This'} need{'' if len(names) > 1 else 's'}"
+
+
+def _is_elsewhere(future: Future[Any], client: Client) -> bool:
+    """Whether another client has it on a cluster that runs."""
+    return future.client is not client and future.client.status == "running" and not future.cancelled()
+
+
+def cluster_ended(end: str) -> ResultsLostError:
+    """The error of code that needs a cluster which has ended.
+
+    Parameters
+    ----------
+    end
+        How, as a sentence.
+    """
+    return ResultsLostError(end, "Type: %gpudask start, and run the cells again that made the results.")
 
 
 def _end_of(client: Client) -> str:

@@ -15,6 +15,8 @@ from .declarations import CELL_OPTIONS, COMMANDS, CONNECT_OPTIONS
 from .usage_error import usage_error
 
 _MAX_WORKERS = 256
+_LINES = 20
+_MOST_LINES = 10_000
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def _parse_command(line: str) -> LineArguments:
     parser.add_argument("command", nargs="?", default="status", choices=COMMANDS)
     parser.add_argument("numbers", nargs="*")
     parser.add_argument("--workers", dest="count")
-    parser.add_argument("--lines", default=20, type=int)
+    parser.add_argument("--lines", type=int)
     parser.add_argument("--release", default="")
     for flag, option in start_options().items():
         if option.is_repeatable:
@@ -140,16 +142,22 @@ def _parse_command(line: str) -> LineArguments:
         else:
             parser.add_argument(flag, dest=option.field)
     given = {name: value for name, value in _parsed(parser, line).items() if value is not None}
-    command, lines = given.pop("command"), given.pop("lines")
+    command, lines = given.pop("command"), given.pop("lines", None)
     number, maximum = _numbers_of_workers(command, _integers(parser, command, given.pop("numbers")))
     release = _names(given.pop("release"))
     if command != "held" and release:
         raise usage_error(
             f"%gpudask {command} does not take --release. Type: %gpudask held --release {','.join(release)}"
         )
+    if lines is not None and command != "logs":
+        raise usage_error(f"%gpudask {command} does not take --lines. Type: %gpudask logs --lines {lines}")
+    if lines is not None and not 1 <= lines <= _MOST_LINES:
+        raise usage_error(f"{lines} lines are not possible. Give a number from 1 to {_MOST_LINES:,}.")
     if given and command not in ("start", "restart"):
         raise usage_error(f"%gpudask {command} does not take options of a cluster. Use them with %gpudask start.")
-    return LineArguments(command, _completed(given), lines, number, release=release, maximum=maximum)
+    return LineArguments(
+        command, _completed(given), _LINES if lines is None else lines, number, release=release, maximum=maximum
+    )
 
 
 def _integers(parser: _Parser, command: str, words: list[str]) -> list[int]:

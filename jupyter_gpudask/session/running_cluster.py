@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterStartError
@@ -154,8 +155,14 @@ class RunningCluster:
         timeout
             Seconds.
         """
+        from ..client.lost_results import cluster_ended
+        from ..switch.default_client import default_client
+
         self.client.end = end
-        self.client.close(timeout=timeout)
+        try:
+            self.client.close(timeout=timeout)
+        finally:
+            default_client.refuse(self.client, partial(cluster_ended, end))
 
     def wait_until_counted(self, limit: float) -> None:
         """Wait at most `limit` seconds until `tasks_submitted` includes everything that was submitted."""

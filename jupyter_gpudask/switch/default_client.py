@@ -10,7 +10,7 @@ import dask.config
 from distributed import client as distributed_client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from distributed import Client
 
@@ -28,6 +28,7 @@ class DefaultClient:
         self._users: list[list[Client]] = []
         self._before: Client | None = None
         self._scheduler: Any = _SCHEDULER
+        self._refusing: Callable[..., Any] | None = None
 
     @contextmanager
     def computing_on(self, client: Client) -> Iterator[None]:
@@ -55,6 +56,26 @@ class DefaultClient:
         with self._lock:
             return self._users[-1][0] if self._users else None
 
+    def refuse(self, client: Client, error: Callable[[], Exception]) -> None:
+        """Raise an error where the cells that use a closed client compute: without a client, Dask would use threads.
+
+        Parameters
+        ----------
+        client
+            The client.
+        error
+            Makes the error.
+        """
+
+        def raise_error(*_: Any, **__: Any) -> Any:
+            __tracebackhide__ = True
+            raise error()
+
+        with self._lock:
+            if self._users and self._users[-1][0] is client:
+                self._refusing = raise_error
+                dask.config.set(scheduler=raise_error)
+
     def _take(self, client: Client) -> None:
         if distributed_client._get_global_client() is not client:  # noqa: SLF001
             distributed_client._set_global_client(client)  # noqa: SLF001
@@ -64,10 +85,14 @@ class DefaultClient:
     def _give_back(self, client: Client) -> None:
         before, self._before = self._before, None
         # Keep what the cell itself has set.
-        is_ours = distributed_client._get_global_client() is client  # noqa: SLF001
+        refusing, self._refusing = self._refusing, None
+        is_ours = distributed_client._get_global_client() in (client, None)  # noqa: SLF001 - none if it was closed
         if before is not None and before.status == "running" and before is not client and is_ours:
             distributed_client._set_global_client(before)  # noqa: SLF001
-        if self._scheduler != _SCHEDULER and dask.config.get("scheduler", None) == _SCHEDULER:
+        scheduler = dask.config.get("scheduler", None)
+        if refusing is not None and scheduler is refusing:
+            dask.config.set(scheduler=None if self._scheduler == _SCHEDULER and before is client else self._scheduler)
+        elif self._scheduler != _SCHEDULER and scheduler == _SCHEDULER:
             dask.config.set(scheduler=self._scheduler)
 
 

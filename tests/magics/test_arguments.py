@@ -131,6 +131,21 @@ def test_a_word_that_is_nearly_known_is_suggested(parse, line, meant):
     assert "choose from" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("logs --lines 0", "0 lines are not possible. Give a number from 1 to 10,000."),
+        ("logs --lines 10001", "10001 lines are not possible"),
+        ("status --lines 3", "%gpudask status does not take --lines. Type: %gpudask logs --lines 3"),
+        ("logs --lines x", "lines"),
+    ],
+)
+def test_numbers_of_lines_are_checked(line, sentence):
+    assert (parse_line("logs").lines, parse_line("logs --lines 10000").lines) == (20, 10_000)
+    with pytest.raises(UsageError, match=sentence):
+        parse_line(line)
+
+
 @pytest.mark.parametrize("line", ["help", "helpp", "--help"])
 def test_who_asks_for_help_gets_no_other_command(line):
     with pytest.raises(UsageError, match=r"Type %gpudask\? for help\.") as raised:

@@ -130,6 +130,8 @@ running.result()
     reply = kernel.run(f"%%gpudask --profile{cell}")
     assert reply.error == "KeyboardInterrupt"
     assert rows(reply)["pow"]["blocks"] == "1"
+    (profile,) = [text for text in reply.displayed if text.startswith("operation ")]
+    assert profile.splitlines()[-1].endswith("the tasks that it cancelled are not in this profile.")
     assert plugins(kernel) == "[]"
 
 

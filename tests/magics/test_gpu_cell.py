@@ -316,6 +316,16 @@ def test_a_vectorized_function_of_the_user_runs_on_the_host(kernel):
     assert "on the CPU" in footer(reply)
 
 
+def test_in_another_cell_an_error_of_the_library_says_where_the_fallback_is(kernel):
+    made = "lacking = da.nanquantile(da.arange(10.0, chunks=5).reshape(2, 5).rechunk((1, 5)), 0.5, axis=1)"
+    cell = f"{CELL} --results host\n{made}\nlacking.compute()"
+    assert kernel.ok(cell).value == "array([2., 7.])"
+    for _ in range(2):
+        reply = kernel.run("lacking.compute()")
+        assert reply.error == "TypeError"
+        assert reply.traceback.count("In a %%gpudask cell, what the library lacks runs on the CPU.") == 1
+
+
 def test_many_threads_of_a_cell_all_create_on_the_gpu(kernel):
     cell = (
         "import collections, sys\nfrom concurrent.futures import ThreadPoolExecutor\n"

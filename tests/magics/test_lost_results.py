@@ -91,3 +91,47 @@ def test_what_the_user_cancelled_is_dasks_own_error_and_ours_is_caught_as_that(w
         "try: client.submit(time.sleep, 30, pure=False).result()\nexcept CancelledError as error: print(error)"
     )
     assert re.match(STOPPED, reply.printed)
+
+
+ENDS = {
+    "get_ipython().run_line_magic('gpudask', 'stop')": STOPPED,
+    "os.kill(supervisor, 9); time.sleep(1.5)": r"The supervisor was killed by SIGKILL; what its workers held is lost\.",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_cell_whose_cluster_has_ended_computes_nowhere_else(with_cluster, end):
+    with_cluster.ok(f"kept = da.ones(4, chunks=2).persist()\nsupervisor = {with_cluster.supervisor()}")
+    ended = f"%%gpudask\nclient = started.client\n{end}"
+    reply = with_cluster.run(f"{ended}\nda.ones(2).sum().compute()")
+    assert_one_sentence(reply, ENDS[end], 4)
+    assert START in reply.error_value
+    assert with_cluster.ok("dask.delayed(abs)(-2).compute(), dask.config.get('scheduler', None)").value == "(2, None)"
+
+
+@pytest.mark.parametrize(
+    "use", ["kept.sum().compute()", "dask.persist(da.ones(2))", "client.submit(abs, -1)", "client.compute(da.ones(2))"]
+)
+def test_whatever_a_cell_computes_after_the_end_of_its_cluster_says_so(with_cluster, use):
+    with_cluster.ok("kept = da.ones(4, chunks=2).persist()")
+    reply = with_cluster.run(f"%%gpudask\nsession.stop()\n{use}")
+    assert_one_sentence(reply, STOPPED, 3)
+
+
+def test_a_cell_may_go_on_with_another_cluster_or_in_the_kernel(with_cluster):
+    again = "get_ipython().run_line_magic('gpudask', 'start --cpu 1')\nclient = session.cluster.client"
+    cell = f"session.stop()\nhere = da.ones(2).sum().compute(scheduler='sync')\n{again}"
+    cell += "\nhere, dask.delayed(os.getpid)().compute() == os.getpid()"
+    assert with_cluster.ok(f"%%gpudask\n{cell}").value == "(np.float64(2.0), False)"
+
+
+def test_results_of_another_client_that_still_runs_are_not_called_lost(with_cluster):
+    with_cluster.ok(
+        "from distributed import Client\n"
+        "other = Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=':0')\n"
+        "theirs = other.persist(da.arange(6, chunks=2))\nwait(theirs)"
+    )
+    reply = with_cluster.run("%%gpudask\ntheirs.sum().compute()")
+    assert_one_sentence(reply, "theirs needs results that another client has on its own cluster", 2)
+    assert with_cluster.ok("int(other.compute(theirs.sum()).result())").value == "15"
+    with_cluster.ok("other.close()")

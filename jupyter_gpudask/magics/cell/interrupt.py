@@ -68,7 +68,7 @@ def cancel_on_interrupt(shell: InteractiveShell, cluster: RunningCluster, interr
             yield
         finally:
             client.on_interrupt = None
-            if _was_interrupted(shell):
+            if was_interrupted(shell):
                 from ...client.cancellation import cancel_unfinished
 
                 if not counted:
@@ -98,7 +98,8 @@ def describe_stuck_worker(worker: StuckWorker, gpus: Sequence[GpuState]) -> str:
     return text
 
 
-def _was_interrupted(shell: InteractiveShell) -> bool:
+def was_interrupted(shell: InteractiveShell) -> bool:
+    """Whether the last cell ended by an interrupt."""
     result = shell.last_execution_result
     return result is not None and isinstance(result.error_in_exec, _INTERRUPTS)
 

@@ -10,6 +10,7 @@ from IPython.display import display
 
 from ..views.base import Note, show_note
 from ..views.cell_profile import CellProfileView
+from .interrupt import was_interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from ...profiling.measurements import CellProfile
     from ...session.running_cluster import RunningCluster
+
+_UNFINISHED = "The cell was interrupted: the tasks that it cancelled are not in this profile."
 
 
 @contextmanager
@@ -59,7 +62,7 @@ def profiled(shell: InteractiveShell, cluster: RunningCluster, moved: tuple[str,
                 display(Note("There is nothing to profile: no task of the cell has finished on the cluster."))
             else:
                 shown = replace(_with_names_of_gpus(profile, cluster), moved=moved)
-                display(CellProfileView(shown, advice(shown)))
+                display(CellProfileView(shown, [_UNFINISHED] if was_interrupted(shell) else advice(shown)))
 
 
 def _with_names_of_gpus(profile: CellProfile, cluster: RunningCluster) -> CellProfile:

@@ -137,4 +137,4 @@ class Commands:
         return list_fallbacks()
 
     def _logs(self, arguments: LineArguments) -> View:
-        return LogsView(self._session.require().log(max(1, min(arguments.lines, 10_000))))
+        return LogsView(self._session.require().log(arguments.lines))

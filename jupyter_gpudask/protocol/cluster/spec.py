@@ -262,7 +262,9 @@ class ClusterSpec(BaseModel):
             raise OptionConflictError("--gpus", "--gpus and --cpu are mutually exclusive.", "Leave one of them out.")
         if spec.engine != "cpu" and spec.workers is not None and not spec.profile:
             reason = "The number of workers can be set for the CPU stand-in only."
-            raise OptionConflictError("--cpu", reason, "On GPUs there is one worker for each: set --gpus instead.")
+            raise OptionConflictError(
+                "--cpu", reason, "On GPUs there is one worker for each: set --gpus, or start with --cpu N."
+            )
         return spec
 
     @classmethod
