@@ -13,9 +13,11 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import dask.array as da
+import distributed  # noqa: F401 - it changes how the exceptions are copied whose classes exist by then
 import numpy as np
 import pandas as pd
 import pytest
+from tblib import pickling_support
 
 from jupyter_gpudask.magics.compare.copying import Copier
 from jupyter_gpudask.magics.compare.variables import copy_variables
@@ -93,6 +95,17 @@ class NotebookError(Exception):
     pass
 
 
+class SentError(Exception):
+    """Its copies are made as Dask's, which sends exceptions from workers."""
+
+    def __init__(self, one, two):
+        super().__init__(one)
+        self.two = two
+
+
+pickling_support.install(SentError)
+
+
 class Color(Enum):
     RED = [1]  # noqa: RUF012 - a value that can change
 
@@ -143,6 +156,7 @@ CHANGES = {
     "object that delegates": (lambda: Delegating([1]), lambda x: x.append(2)),
     "object with a KeyError": (Attributes, lambda x: x.items.update(number=2)),
     "exception": (lambda: with_state(NotebookError("no")), lambda x: x.numbers.append(2)),
+    "exception for workers": (lambda: with_state(SentError(1, 2)), lambda x: x.numbers.append(2)),
     "NumPy generator": (lambda: np.random.default_rng(1), lambda x: x.random()),
     "children of a NumPy generator": (lambda: np.random.default_rng(1), lambda x: x.spawn(1)),
     "NumPy RandomState": (lambda: np.random.RandomState(1), lambda x: x.rand()),
@@ -157,6 +171,8 @@ CHANGES = {
 
 def state(value):
     """What changes with the object, at any depth."""
+    if isinstance(value, Exception):
+        return pickle.dumps((value.args, vars(value)))
     return value.name if isinstance(value, da.Array) else pickle.dumps(value)
 
 

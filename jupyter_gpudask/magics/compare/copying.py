@@ -126,6 +126,9 @@ class Copier:
             source = value
         except TypeError:  # its base class is not written in Python, such as that of exceptions
             copied = source = copy.copy(value)
+            attributes = getattr(value, "__dict__", None)
+            if attributes is not None and copied.__dict__ is attributes:  # as tblib copies some exceptions
+                copied.__dict__ = dict(attributes)
         self._add(value, copied)
         self._copy_state(source, copied)
         return copied
