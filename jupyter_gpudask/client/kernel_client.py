@@ -116,9 +116,9 @@ class KernelClient(OptimizingClient):
             refusal, loss = None, self._explain(error)
             copied = _copy_without_frames(error, self) if loss is None else None
             if loss is None:
-                self._add_hint(copied or error)
-            if loss is None and copied is None:
-                raise
+                self._add_hint(error if copied is None else copied)
+                if copied is None:
+                    raise
         if refusal is not None:
             raise refusal
         if loss is not None:

@@ -24,14 +24,16 @@ def results_to_host(result: Any) -> Any:
 
 
 def _with_parts_on_host(value: Any) -> Any:
-    value = to_host(value)
+    on_host = to_host(value)
+    if on_host is not value:  # arrays and dataframes in device memory have no objects
+        return on_host
     if type(value) is np.ndarray:
         return _elements_on_host(value)
     if type(value) is pd.Series:
         elements = value.to_numpy() if value.dtype == object else None
-        on_host = None if elements is None else _elements_on_host(elements)
+        moved = None if elements is None else _elements_on_host(elements)
         # As on the CPU, a column of numbers has their dtype.
-        return value if on_host is elements else pd.Series(on_host, value.index, name=value.name).infer_objects()
+        return value if moved is elements else pd.Series(moved, value.index, name=value.name).infer_objects()
     if type(value) is pd.DataFrame:
         return _columns_on_host(value)
     return _fields_on_host(value)

@@ -22,6 +22,7 @@ from .cell.transform import CellTransformer, restore_source
 from .cluster_access import ClusterAccess
 from .commands.commands import Commands
 from .compare.both_runs import compare_runs
+from .compare.refusals import refuse
 from .completion import make_matcher
 from .help import cell_help, commands_help, start_help
 from .settings import MagicsSettings
@@ -169,6 +170,7 @@ class GpuDaskMagics(Magics):
             cluster = self._access.for_cell()
             cluster.check_libraries(parsed.libraries)
             record = self.settings.record_of(parsed)
+            refuse(cluster.ready, source, file, self._shell.user_ns)
             comparing = compare_runs(self._shell, cluster, parsed, source, file=file, record=record)
             if _should_be_async(body):
                 return comparing

@@ -87,11 +87,12 @@ class DefaultClient:
         # Keep what the cell itself has set.
         refusing, self._refusing = self._refusing, None
         is_ours = distributed_client._get_global_client() in (client, None)  # noqa: SLF001 - none if it was closed
-        if before is not None and before.status == "running" and before is not client and is_ours:
+        has_other = before is not None and before.status == "running" and before is not client
+        if has_other and is_ours:
             distributed_client._set_global_client(before)  # noqa: SLF001
         scheduler = dask.config.get("scheduler", None)
         if refusing is not None and scheduler is refusing:
-            dask.config.set(scheduler=None if self._scheduler == _SCHEDULER and before is client else self._scheduler)
+            dask.config.set(scheduler=self._scheduler if has_other or self._scheduler != _SCHEDULER else None)
         elif self._scheduler != _SCHEDULER and scheduler == _SCHEDULER:
             dask.config.set(scheduler=self._scheduler)
 

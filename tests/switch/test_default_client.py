@@ -174,3 +174,34 @@ def test_a_client_that_was_given_an_address_computes_there(mine, cluster):
         switched_to("numpy", "pandas", CellRecord()),
     ):
         assert client.submit(abs, -1).client is client
+
+
+def refused():
+    return RuntimeError("the cluster was stopped")
+
+
+def test_a_cell_whose_client_was_closed_computes_nowhere_else_until_it_ends(cluster, others):
+    before = default()
+    mine = Client(cluster, set_as_default=False)
+    cells = DefaultClient()
+    with cells.computing_on(mine):
+        cells.refuse(others, refused)  # the client of no cell
+        assert dask.delayed(abs)(-1).compute() == 1
+        mine.close()
+        cells.refuse(mine, refused)
+        with pytest.raises(RuntimeError, match="the cluster was stopped"):
+            dask.delayed(abs)(-1).compute()
+        assert dask.delayed(abs)(-1).compute(scheduler="sync") == 1
+    assert default() == before
+    assert before[0] is others
+
+
+def test_without_another_client_that_runs_dask_computes_in_the_kernel_again(cluster):
+    other, mine = Client(cluster), Client(cluster, set_as_default=False)
+    cells = DefaultClient()
+    with cells.computing_on(mine):
+        other.close()
+        mine.close()
+        cells.refuse(mine, refused)
+    assert default() == (None, None)
+    assert dask.delayed(abs)(-1).compute() == 1

@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
 
-from ...errors import ComparisonError
 from ..views.base import Note
 from ..views.cluster import describe_cluster
 from ..views.comparison import ComparisonView
-from .refusals import refuse
 from .run import VALUE, Run
 from .variables import copy_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from distributed import Client
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -35,7 +31,7 @@ _IMPORT_TIMEOUT = 30.0
 _MOST_CHARACTERS = 120
 
 
-def compare_runs(
+async def compare_runs(
     shell: InteractiveShell,
     cluster: RunningCluster,
     arguments: CellArguments,
@@ -43,7 +39,7 @@ def compare_runs(
     *,
     file: str,
     record: CellRecord,
-) -> Coroutine[Any, Any, ComparisonView]:
+) -> ComparisonView:
     """Run a cell on a temporary CPU cluster and then on the GPUs, and compare times and results.
 
     The notebook's variables are not changed: each run uses copies of the variables that the cell reads.
@@ -53,43 +49,16 @@ def compare_runs(
     shell
         The shell with the notebook's variables.
     cluster
-        The kernel's cluster, which must have GPUs.
+        The kernel's cluster.
     arguments
         The arguments of ``%%gpudask``.
     body
-        The code of the cell, in which the ``%%gpudask`` line is a comment or blank.
+        The code of the cell, in which the ``%%gpudask`` line is a comment or blank. `refusals.refuse` has accepted it.
     file
         The file name of the cell for tracebacks.
     record
         Where results are, and what happens to operations that the GPU libraries lack.
-
-    Raises
-    ------
-    ComparisonError
-        The cluster has no GPUs, the cell has ``%gpudask`` commands, or it uses results that are on the GPU workers;
-        raised by the call itself, before anything runs.
-
-    Returns
-    -------
-    coroutine
-        Its result is the view of both runs.
     """
-    __tracebackhide__ = True
-    if cluster.ready.engine != "cuda":
-        raise ComparisonError("--compare needs GPUs, and this cluster is the CPU stand-in.", "Leave it out.")
-    refuse(ast.parse(body, file), shell.user_ns)
-    return _compare_runs(shell, cluster, arguments, body, file=file, record=record)
-
-
-async def _compare_runs(
-    shell: InteractiveShell,
-    cluster: RunningCluster,
-    arguments: CellArguments,
-    body: str,
-    *,
-    file: str,
-    record: CellRecord,
-) -> ComparisonView:
     __tracebackhide__ = True
     from ...client.worker_calls import import_on_cluster
     from ...protocol import ClusterSpec

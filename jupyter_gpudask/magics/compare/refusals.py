@@ -11,26 +11,37 @@ from ...errors import ComparisonError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ...protocol import Ready
+
 _COMMAND = "%gpudask"
 _MAGICS_WITH_CODE = {"time", "timeit", "prun", "capture"}
 _COMMAND_IN_CODE = re.compile(rf"(?:^|=)[ \t]*{_COMMAND}(?![\w?])(.*)", re.MULTILINE)
 
 
-def refuse(tree: ast.Module, namespace: Mapping[str, Any]) -> None:
+def refuse(ready: Ready, body: str, file: str, namespace: Mapping[str, Any]) -> None:
     """Raise an error for a cell that ``--compare`` cannot run.
 
     Parameters
     ----------
-    tree
-        The cell, in which IPython has made each magic a call of ``run_line_magic`` or ``run_cell_magic``.
+    ready
+        The kernel's cluster.
+    body
+        The code of the cell, in which IPython has made each magic a call of ``run_line_magic`` or ``run_cell_magic``.
+    file
+        The file name of the cell for tracebacks.
     namespace
         The variables of the notebook.
 
     Raises
     ------
     ComparisonError
-        The cell has ``%gpudask`` commands, or uses results that are on the GPU workers.
+        The cluster has no GPUs, the cell has ``%gpudask`` commands, or it uses results that are on the GPU workers.
+    SyntaxError
+        The code is not Python.
     """
+    if ready.engine != "cuda":
+        raise ComparisonError("--compare needs GPUs, and this cluster is the CPU stand-in.", "Leave it out.")
+    tree = ast.parse(body, file)
     for node in ast.walk(tree):
         arguments = _arguments_of_command(node)
         if arguments is not None:
