@@ -1,4 +1,4 @@
-"""The fallback to the host in the kernel: metadata, local schedulers, and the lines of the user's code."""
+"""The fallback to the host in the kernel: reductions, local schedulers, and the lines of the user's code."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from pandas.api.types import is_object_dtype
 
 from ..errors import NotOnGpuError
 from ..fallback.graph import with_fallback
-from ..fallback.host_call import HostFallback
 from ..fallback.log import Place, fallback_log
 from ..fallback.missing import words_behind, words_of_lack
-from ..fallback.values import operation_of
+from ..fallback.values import has_function_of_user, operation_of
 from ..inspection.arguments import bind, first_argument
 from ..inspection.placement import name_of, place_of, place_of_partitions, to_gpu, to_host
 from ..inspection.results import results_to_host
@@ -28,46 +27,16 @@ if TYPE_CHECKING:
     from ..overlay.cell_record import CellRecord
 
 
-def infer_metadata(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As a function of Dask that calls its first argument with metadata; here that falls back to the host."""
-    __tracebackhide__ = True
-    record = current_record()
-    if record is None or record.fallback != "host" or not args:
-        return original(*args, **kwargs)
-    return original(HostFallback(args[0]), *args[1:], **kwargs)
-
-
-class _Refusing(HostFallback):
-    """Keeps its refusal, which Dask would replace with its own error."""
-
-    refusal: NotOnGpuError | None = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().__call__(*args, **kwargs)
-        except NotOnGpuError as error:
-            self.refusal = error
-            raise
-
-
-def infer_dtype(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``apply_infer_dtype``, which calls its first argument with metadata; with ``--strict`` refused if it fails."""
-    __tracebackhide__ = True
-    record = current_record()
-    if record is None or record.fallback != "strict" or not args:
-        return infer_metadata(original, *args, **kwargs)
-    function = _Refusing(args[0], refuse=True)
-    try:
-        return original(function, *args[1:], **kwargs)
-    except Exception:
-        if function.refusal is None:
-            raise
-    raise NotOnGpuError(function.operation, "", function.refusal.words, user_line())
-
-
 def reduce_blocks(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``partial_reduce``; if the function cannot be called with metadata, the result has that of the blocks."""
+    """As ``partial_reduce``; if the function cannot be called with metadata, the result has that of the blocks.
+
+    A function of the user is not called with metadata on a GPU.
+    """
     __tracebackhide__ = True
+    call = bind(original, args, kwargs)
+    if has_function_of_user(call.arguments["func"]) and place_of(call.arguments["x"]) == "gpu":
+        call.arguments["reduced_meta"] = None
+        return original(*call.args, **call.kwargs)
     record = current_record()
     if record is None or not record.watches:
         return original(*args, **kwargs)
@@ -77,7 +46,6 @@ def reduce_blocks(original: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
         words = words_of_lack(error)
         if not words:
             raise
-    call = bind(original, args, kwargs)
     if record.fallback == "strict":
         raise NotOnGpuError(operation_of(call.arguments["func"]), "", words, user_line())
     call.arguments["reduced_meta"] = None

@@ -126,6 +126,7 @@ PARAMETERS = {
     "dask.dataframe.dask_expr._expr:Expr.idxmax": "self skipna numeric_only split_every",
     "dask.dataframe.dask_expr._expr:Expr.idxmin": "self skipna numeric_only split_every",
     "dask.dataframe.dask_expr._expr:emulate": "func *args udf **kwargs",
+    "dask.dataframe.dask_expr._groupby:_meta_apply_transform": "obj grp_func",
     "dask.dataframe.dask_expr._indexing:LocIndexer.__getitem__": "self key",
     "dask.dataframe.dask_expr._indexing:LocIndexer._loc": "self iindexer cindexer",
     "dask.dataframe.dask_expr._shuffle:SimpleShuffle._shuffle_group": "df _filter *args",

@@ -387,12 +387,27 @@ PATCHES = (
         requires=_DASK,
     ),
     Patch(
-        "fallback to the host",  # before "block metadata", which knows functions that must not be called
+        "inference of metadata",  # before "block metadata", which knows functions that must not be called
         (
-            _code("dask.array.utils:compute_meta", "host_fallback:infer_metadata"),
-            _code("dask.array.core:apply_infer_dtype", "host_fallback:infer_dtype"),
+            _code("dask.array.utils:compute_meta", "metadata:infer_metadata"),
+            _code("dask.array.core:apply_infer_dtype", "metadata:infer_dtype"),
+            _code("dask.dataframe.dask_expr._expr:emulate", "metadata:infer_metadata"),
+            _attribute("dask.dataframe.dask_expr._groupby:_meta_apply_transform", "metadata:infer_groups"),
+        ),
+        process="kernel",
+        reason="Dask calls functions of the user with empty CuPy arrays in the kernel. CuPy writes beyond an empty "
+        "array, where NumPy raises an IndexError, and the CUDA context of the kernel is broken for good. What CuPy or "
+        "cuDF lack is inferred on the host, too.",
+        upstream="To file with CuPy: 'x[[0]] = 1 for an empty x writes out of bounds'; NumPy raises an IndexError. To "
+        "file with Dask: 'infer metadata of map_blocks with NumPy': for x of CuPy the client calls functions of the "
+        "user with an empty array on a device.",
+        test="switch/test_metadata_of_functions.py::test_a_function_is_called_with_metadata_on_the_host",
+        requires=_DASK,
+    ),
+    Patch(
+        "fallback to the host",
+        (
             _code("dask.array._reductions_generic:partial_reduce", "host_fallback:reduce_blocks"),
-            _code("dask.dataframe.dask_expr._expr:emulate", "host_fallback:infer_metadata"),
             _code("dask.local:get_async", "host_fallback:run_locally"),
             _attribute("dask.array:Array.__new__", "host_fallback:note_array"),
             _code("dask._collections:new_collection", "host_fallback:build_frame"),
@@ -567,7 +582,7 @@ PATCHES = (
             ),
             _code(f"{_EXPRESSIONS}._ufunc:frexp", "arrays.operand_placement:of_one_array"),
             _code(f"{_EXPRESSIONS}._ufunc:modf", "arrays.operand_placement:of_one_array"),
-            _code(f"{_EXPRESSIONS}._utils:compute_meta", "host_fallback:infer_metadata"),
+            _code(f"{_EXPRESSIONS}._utils:compute_meta", "metadata:infer_metadata"),
             _code(f"{_EXPRESSIONS}._ufunc:angle", "arrays.numeric:angle"),
             _code(f"{_EXPRESSIONS}._ufunc:sinc", "arrays.numeric:sinc"),
             _code(f"{_EXPRESSIONS}._collection:elemwise", "arrays.expressions:elemwise"),

@@ -1,0 +1,96 @@
+"""Find out whether a function is written for a GPU library, without calling it."""
+
+from __future__ import annotations
+
+import functools
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from .origin import is_of_installed_package
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LIBRARIES = {
+    *("cucim", "cudf", "cugraph", "cuml", "cupy", "cupyx", "cuvs", "dask_cudf", "jax", "numba_cuda", "pycuda"),
+    *("pylibcudf", "pylibraft", "rmm", "tensorflow", "torch"),
+}
+_NUMBA = ("numba.cuda", "numba_cuda")
+_MOST_VALUES = 500
+_THIS_PACKAGE = f"{__name__.partition('.')[0]}."
+
+
+def names_gpu_library(*values: Any) -> bool:
+    """Whether functions name a module or an object of a GPU library, themselves or in the functions that they call.
+
+    Parameters
+    ----------
+    *values
+        Functions, and what they are called with. Variables are looked up as they are now; functions of Python and of
+        installed packages that do not name such a library by their own module are not followed.
+    """
+    seen: dict[int, Any] = {}  # keeps what it has seen, so that no id is used twice
+    waiting = list(values)
+    while waiting and len(seen) < _MOST_VALUES:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if _is_of_gpu_library(value):
+            return True
+        if isinstance(value, FunctionType) and not _is_of_package(value):
+            names = set(_names(value.__code__))
+            if names & _LIBRARIES:
+                return True
+            waiting += [value.__globals__[name] for name in names if name in value.__globals__]
+        waiting += _parts(value)
+    return False
+
+
+def _is_of_gpu_library(value: Any) -> bool:
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    if not isinstance(module, str):
+        module = type(value).__module__
+    return module.partition(".")[0] in _LIBRARIES or module.startswith(_NUMBA)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Global names, attributes and imported modules of a function and of those that are defined in it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """What a function or a container holds; of an object of the user's class, its attributes and its ``__call__``."""
+    if isinstance(value, FunctionType):
+        yield from (cell.cell_contents for cell in value.__closure__ or () if _is_set(cell))
+        yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        yield from filter(None, [getattr(value, "__wrapped__", None)])
+    elif isinstance(value, MethodType):
+        yield from (value.__func__, value.__self__)
+    elif isinstance(value, functools.partial):
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from value
+    elif isinstance(getattr(type(value), "__call__", None), FunctionType):  # noqa: B004 - its code is wanted
+        yield type(value).__call__
+        yield from getattr(value, "__dict__", {}).values()
+
+
+def _is_of_package(function: FunctionType) -> bool:
+    """Whether it is of an installed package or of this one."""
+    module = str(function.__globals__.get("__name__", ""))
+    return module.startswith(_THIS_PACKAGE) or is_of_installed_package(function)
+
+
+def _is_set(cell: Any) -> bool:
+    """Whether a variable of an outer function has a value yet."""
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
