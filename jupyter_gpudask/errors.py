@@ -323,6 +323,49 @@ class NotOnGpuError(CodeError):
         return NotOnGpuError, (self.operation, self.layer, self.words, self.line)
 
 
+class BrokenContextError(CodeError, RuntimeError):
+    """A CUDA context is broken: CUDA returns the same error for every later call of that process.
+
+    Parameters
+    ----------
+    reason, fix
+        See `GpuDaskError`.
+    """
+
+    @classmethod
+    def of_function(cls, function: str, line: int, words: str, times: int) -> Self:
+        """The error of a function that has broken the contexts of so many workers.
+
+        Parameters
+        ----------
+        function
+            The name of the function.
+        line
+            Its line in the user's code; 0 if it is not known.
+        words
+            What CUDA said.
+        times
+            How many workers were replaced.
+        """
+        where = f" (line {line})" if line else ""
+        return cls(
+            f"{function}{where} broke the CUDA context of its worker {times} times: {words.rstrip('. ')}.",
+            "Check its indices and pointers. To find its line, start with --environment CUDA_LAUNCH_BLOCKING=1.",
+        )
+
+    @classmethod
+    def of_kernel(cls, words: str) -> Self:
+        """The error of a cell of a kernel whose own context is broken."""
+        return cls(
+            f"The CUDA context of this kernel is broken: {words.rstrip('. ')}.",
+            "Save the variables that you need, for example with %store NAME, and restart the kernel. Until then, cells "
+            "run on the CPU: %%gpudask --array numpy --dataframe pandas",
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return type(self), (self.reason, self.fix)
+
+
 class PatchError(GpuDaskError):
     """A patch of another library does not fit the installed version; nothing was changed."""
 

@@ -12,10 +12,11 @@ import jupyter_gpudask
 ROOT = Path(jupyter_gpudask.__file__).parent
 
 # Who may import whom. Everybody may import COMMON.
-COMMON = {"errors", "error_anchors", "quantities", "installation"}
+COMMON = {"errors", "error_anchors", "device_errors", "quantities", "installation"}
 ALLOWED = {
     "installation": set(),
     "error_anchors": set(),
+    "device_errors": set(),
     "quantities": set(),
     "errors": set(),
     # In every process.
@@ -37,7 +38,7 @@ ALLOWED = {
     "overlay": {"inspection"},
     "patches": {"fallback", "random_numbers", "inspection", "overlay"},
     "gpu_libraries": {"comm"},
-    "switch": {"patches", "inspection", "overlay"},
+    "switch": {"patches", "inspection", "overlay", "machine"},
     # Where cells with --profile are measured: in workers, in the scheduler and in the kernel.
     "profiling": {"graph", "worker", "inspection"},
     "session": {"launcher", "client", "gpu_libraries", "switch", "overlay", "inspection", "machine", "protocol"},

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from ..device_errors import is_device_error, is_out_of_device_memory
 from ..errors import GpuDaskError
 from ..inspection.placement import is_type_of_gpu
 
@@ -86,6 +87,8 @@ def words_of_lack(error: BaseException) -> str:
     if isinstance(error, DifferentResultError):
         return str(error)
     text = _PLACE_OF_COMPILER.sub("", _COLOUR.sub("", str(error)))
+    if is_device_error(text) or is_out_of_device_memory(text):
+        return ""
     if _is_of_compiler(type(error)):
         is_lack = _raised_in(error.__traceback__) in _LIBRARIES or bool(_OF_NUMPY.search(text))
     elif not isinstance(error, POSSIBLE):

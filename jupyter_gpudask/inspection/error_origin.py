@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
+from ..device_errors import is_device_error, is_out_of_device_memory
 from ..errors import GpuDaskError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def library_behind(error: BaseException | None) -> Literal["cupy", "cudf", "resu
         ``"result"`` if a result on the GPU was used as a NumPy array; running the cell without the library helps.
         `None` for errors of the user's code, of Dask, and of this package, which say what to do.
     """
-    if not isinstance(error, _ERRORS) or isinstance(error, GpuDaskError):
+    if not isinstance(error, _ERRORS) or isinstance(error, GpuDaskError) or _is_of_gpu(error):
         return None
     text = str(error)
     if text.startswith(_CONVERSION) and _is_of_a_result(error):
@@ -40,6 +41,11 @@ def library_behind(error: BaseException | None) -> Literal["cupy", "cudf", "resu
         return _LIBRARIES[files[-1]] if files else None
     innermost = [package for package in _packages(error) if package in (*_LIBRARIES, *_OTHERS)][-1:]
     return _LIBRARIES.get(innermost[0]) if innermost else None
+
+
+def _is_of_gpu(error: BaseException) -> bool:
+    """Whether the GPU or its memory failed, and no library."""
+    return is_device_error(str(error)) or is_out_of_device_memory(str(error))
 
 
 def _is_of_a_result(error: BaseException) -> bool:

@@ -387,24 +387,6 @@ PATCHES = (
         requires=_DASK,
     ),
     Patch(
-        "inference of metadata",  # before "block metadata", which knows functions that must not be called
-        (
-            _code("dask.array.utils:compute_meta", "metadata:infer_metadata"),
-            _code("dask.array.core:apply_infer_dtype", "metadata:infer_dtype"),
-            _code("dask.dataframe.dask_expr._expr:emulate", "metadata:infer_metadata"),
-            _attribute("dask.dataframe.dask_expr._groupby:_meta_apply_transform", "metadata:infer_groups"),
-        ),
-        process="kernel",
-        reason="Dask calls functions of the user with empty CuPy arrays in the kernel. CuPy writes beyond an empty "
-        "array, where NumPy raises an IndexError, and the CUDA context of the kernel is broken for good. What CuPy or "
-        "cuDF lack is inferred on the host, too.",
-        upstream="To file with CuPy: 'x[[0]] = 1 for an empty x writes out of bounds'; NumPy raises an IndexError. To "
-        "file with Dask: 'infer metadata of map_blocks with NumPy': for x of CuPy the client calls functions of the "
-        "user with an empty array on a device.",
-        test="switch/test_metadata_of_functions.py::test_a_function_is_called_with_metadata_on_the_host",
-        requires=_DASK,
-    ),
-    Patch(
         "fallback to the host",
         (
             _code("dask.array._reductions_generic:partial_reduce", "host_fallback:reduce_blocks"),
@@ -453,19 +435,28 @@ PATCHES = (
         requires=_ALL_OF_RAPIDS,
     ),
     Patch(
-        "block metadata",
+        "metadata",
         (
+            _code("dask.array.utils:compute_meta", "metadata:infer_metadata"),
+            _code("dask.array.core:apply_infer_dtype", "metadata:infer_dtype"),
+            _code("dask.dataframe.dask_expr._expr:emulate", "metadata:infer_metadata"),
+            _attribute("dask.dataframe.dask_expr._groupby:_meta_apply_transform", "metadata:infer_groups"),
             _attribute("dask.array:Array.__new__", "arrays.block_meta:make_array"),
+            # After the other change of it: this one knows functions that must not be called.
             _code("dask.array.utils:compute_meta", "arrays.block_meta:compute_meta"),
             _code("dask.array:coarsen", "arrays.block_meta:coarsen"),
             _code("dask.array:histogram", "arrays.block_meta:histogram"),
         ),
         process="kernel",
-        reason="Dask sets NumPy metadata for arrays whose metadata it cannot infer (a histogram, an FFT, x[x > 0]), "
-        "even if they are computed from CuPy arrays.",
-        upstream="To file with Dask: 'meta of da.histogram and boolean indexing should follow the input': "
+        reason="Dask calls functions of the user with empty CuPy arrays in the kernel. CuPy writes beyond an empty "
+        "array, where NumPy raises an IndexError, and the kernel's CUDA context is broken for good. Dask sets NumPy "
+        "metadata for arrays whose metadata it cannot infer (a histogram, an FFT, x[x > 0]), even if they are computed "
+        "from CuPy arrays.",
+        upstream="To file with CuPy: 'x[[0]] = 1 for an empty x writes out of bounds'; NumPy raises an IndexError. To "
+        "file with Dask: 'infer metadata of map_blocks with NumPy': for x of CuPy the client calls functions of the "
+        "user with an empty array on a device; 'meta of da.histogram and boolean indexing should follow the input': "
         "type((x[x > 0])._meta) is numpy.ndarray for x of CuPy.",
-        test="switch/test_arrays.py::test_no_function_of_cupy_that_reads_beyond_an_empty_array_is_given_one",
+        test="switch/test_metadata_of_functions.py::test_a_function_is_called_with_metadata_on_the_host",
         requires=_DASK,
     ),
     Patch(

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections import Counter, deque
 from typing import Any
 
+from ..device_errors import is_out_of_device_memory
 from ..protocol import WorkerExit
+from ..worker.cuda_context import CONTEXT_LOST
 from ..worker.exit_report import EXIT_TOPIC
 from .lost_hosts import LostHostsPlugin
 
 logger = logging.getLogger(__name__)
-
-# The messages of CuPy and PyTorch, of RMM, of the CUDA runtime and of the CUDA driver. Host memory has other ones.
-_OUT_OF_MEMORY = re.compile(r"^OutOfMemoryError\(|out_of_memory: |cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY")
-_MAX_TEXT = 4000
 
 _MEMORY_LIMIT_TOPIC = "worker-restart-memory"
 """The topic of the events that a nanny of Dask's logs when it terminates a worker that exceeded its memory limit."""
@@ -51,10 +48,41 @@ class WorkerFailuresPlugin(LostHostsPlugin):
         self.exits: deque[WorkerExit] = deque(maxlen=_KEPT_EXITS)
         self.watch_hosts(scheduler)
         self._over_limit: deque[tuple[str, int]] = deque(maxlen=_KEPT_EXITS)
+        self._lost_contexts: deque[tuple[str, str]] = deque(maxlen=_KEPT_EXITS)
+        self._breaks = ("", 0)
+        scheduler.handlers[CONTEXT_LOST] = self.lose_context
+
+    def lose_context(self, worker: str, function: str, line: int, words: str) -> int:
+        """Note that a worker ends because its CUDA context is broken; called by the worker.
+
+        Parameters
+        ----------
+        worker
+            The address of the worker.
+        function, line
+            The user's function that failed, and its line in the cell; empty and 0 if they are not known.
+        words
+            The error of CUDA.
+
+        Returns
+        -------
+        int
+            How often this function has broken a context since a graph was submitted, with none of another in between.
+        """
+        last, times = self._breaks
+        self._breaks = (function, times + 1 if function == last else 1)
+        where = f" (line {line})" if line else ""
+        what = f" in {function}{where}" if function else ""
+        self._lost_contexts.append((worker, f"lost its CUDA context{what}: {words}"))
+        return self._breaks[1]
+
+    def update_graph(self, scheduler: Any, **kwargs: Any) -> None:  # noqa: ARG002 - as Dask calls it
+        """Begin to count again; called by Dask for each graph."""
+        self._breaks = ("", 0)
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002 - Dask's
         """Count a task that fails; called by Dask for every transition. Tasks that depend on it have no text."""
-        if finish == "erred" and start == "processing" and is_device_out_of_memory(kwargs.get("exception_text")):
+        if finish == "erred" and start == "processing" and is_out_of_device_memory(kwargs.get("exception_text") or ""):
             worker = self._scheduler.workers.get(kwargs.get("worker"))
             if worker is not None:
                 self.out_of_memory[str(worker.name)] += 1
@@ -65,13 +93,14 @@ class WorkerFailuresPlugin(LostHostsPlugin):
             self._over_limit.append((msg["worker"], msg["pid"]))
         elif topic == EXIT_TOPIC:
             over_limit = (msg["worker"], msg["pid"]) in self._over_limit
-            reason = "exceeded its memory limit" if over_limit else describe_exit(msg["exitcode"])
+            lost_context = dict(self._lost_contexts).get(msg["worker"])
+            reason = "exceeded its memory limit" if over_limit else lost_context or describe_exit(msg["exitcode"])
             self.exits.append(
                 WorkerExit(
                     worker=msg["name"], pid=msg["pid"], time=time.time(), reason=reason, over_memory_limit=over_limit
                 )
             )
-            logger.warning("Worker process %s %s", msg["pid"], describe_exit(msg["exitcode"]))
+            logger.warning("Worker process %s %s", msg["pid"], lost_context or describe_exit(msg["exitcode"]))
 
 
 def describe_exit(exitcode: int) -> str:
@@ -79,8 +108,3 @@ def describe_exit(exitcode: int) -> str:
     if exitcode == _UNKNOWN_SIGNAL:
         return "was killed by an unknown signal"
     return f"was killed by signal {-exitcode}" if exitcode < 0 else f"exited with status {exitcode}"
-
-
-def is_device_out_of_memory(text: str | None) -> bool:
-    """Whether `text` is the `repr` of an exception which says that device memory is exhausted."""
-    return text is not None and _OUT_OF_MEMORY.search(text[:_MAX_TEXT]) is not None

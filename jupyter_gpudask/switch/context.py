@@ -7,8 +7,10 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..errors import BackendUnavailableError
+from ..errors import BackendUnavailableError, BrokenContextError
+from ..inspection.placement import GPU_BACKENDS
 from ..installation import pip_install
+from ..machine.cuda_context import broken_context, uses_cuda
 from ..overlay.config_overlay import Overlay
 from ..patches.apply import patches
 
@@ -40,10 +42,14 @@ def switched_to(array: str, dataframe: str, record: CellRecord | None = None) ->
     ------
     BackendUnavailableError
         This process cannot use one of them; nothing was switched.
+    BrokenContextError
+        The CUDA context of this process is broken; nothing was switched.
     PatchError
         A patch does not fit the installed version of Dask; nothing was switched.
     """
     check_backends(array, dataframe)
+    if {array, dataframe} & GPU_BACKENDS:
+        check_context()
     patches.apply("kernel", on_cpu=(array, dataframe) == ("numpy", "pandas"))
     overlay = Overlay({"array": array, "dataframe": dataframe}, record)
     try:
@@ -51,6 +57,18 @@ def switched_to(array: str, dataframe: str, record: CellRecord | None = None) ->
         yield
     finally:
         overlay.leave()
+
+
+def check_context() -> None:
+    """Check that this process can use its GPU.
+
+    Raises
+    ------
+    BrokenContextError
+        An earlier error has broken its CUDA context.
+    """
+    if uses_cuda() and (words := broken_context(wait=False)):
+        raise BrokenContextError.of_kernel(words)
 
 
 def check_backends(array: str, dataframe: str) -> None:

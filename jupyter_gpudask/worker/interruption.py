@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import Reschedule, WorkerPlugin, get_worker
 
+from .cuda_context import outcome_of_failed
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -163,6 +165,8 @@ def run_task(original: Any, /, *args: Any, **kwargs: Any) -> Any:
             runs.pop(run)
             raise
     runs.pop(run)
+    if outcome["op"] == "task-erred" and not run.interrupted:
+        return outcome_of_failed(run.key, outcome)
     if run.interrupted and (outcome is None or outcome["op"] != "task-finished"):
         # Not an error: the same task may have been submitted again meanwhile. One that nobody wants is dropped.
         return {"op": "task-erred", "actual_exception": Reschedule(), "thread": threading.get_ident()}

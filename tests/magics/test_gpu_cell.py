@@ -58,7 +58,7 @@ def without_fallback(kernel):
 
 def test_what_cupy_lacks_runs_on_the_cpu_and_the_footer_says_so(kernel):
     kernel.ok('%config GpuDask.fallback = "error"')
-    assert kernel.run(f"%%gpudask --dataframe pandas{HOST_ONLY}").error == "ValueError"
+    assert kernel.run(f"%%gpudask --dataframe pandas{HOST_ONLY}y.compute()").error == "TypeError"
     assert kernel.ok("%gpudask fallbacks").value == "Nothing has run on the CPU because CuPy or cuDF lack it."
     kernel.ok('%config GpuDask.fallback = "host"')
     reply = kernel.ok(f"%%gpudask --dataframe pandas{HOST_ONLY}type((y + 1).compute()), int(y.sum().compute())")

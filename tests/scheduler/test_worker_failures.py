@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from jupyter_gpudask.client.connect import connect
+from jupyter_gpudask.device_errors import is_out_of_device_memory
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.scheduler.worker_failures import is_device_out_of_memory
 
 pytestmark = pytest.mark.cluster
 
@@ -52,11 +52,11 @@ def fail(_):
         ("MemoryError('std::bad_alloc')", False),
         ("_ArrayMemoryError((1099511627776,), dtype('float64'))", False),
         ("ValueError('OutOfMemoryError(')", False),
-        (None, False),
+        ("MemoryError('std::bad_alloc: out_of_memory: CUDA error: cudaErrorIllegalAddress')", False),
     ],
 )
 def test_device_memory_that_is_used_up_is_told_apart_from_other_errors(error, is_told):
-    assert is_device_out_of_memory(error) is is_told
+    assert is_out_of_device_memory(error) is is_told
 
 
 def test_tasks_that_run_out_of_device_memory_are_counted_and_the_scheduler_opens_none_of_them(tmp_path):

@@ -123,3 +123,12 @@ def test_a_worker_that_cannot_set_up_its_gpu_shows_its_reason_and_its_log():
         start({"gpus": 1}, FAKE_BROKEN_PACKAGE="cudf")
     assert "A worker died while it started: RuntimeError: this package is broken" in raised.value.reason
     assert "Traceback" in raised.value.log
+    assert raised.value.fix == ""
+
+
+def test_a_worker_whose_gpu_is_lost_says_that_this_gpu_does_not_work():
+    lost = "cudaErrorECCUncorrectable: uncorrectable ECC error encountered"
+    with pytest.raises(ClusterStartError) as raised:
+        start({"gpus": 1}, FAKE_BROKEN_PACKAGE="cudf", FAKE_ERROR=lost)
+    assert raised.value.reason == f"A worker died while it started: RuntimeError: {lost}."
+    assert raised.value.fix.startswith("Its GPU does not work any more: choose others with --gpus")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.displayhook import DisplayHook
 
+from ...errors import BrokenContextError
 from ...fallback.log import fallback_log
 from ..views.base import show_note
 from .footer import Footer
@@ -103,11 +104,18 @@ def _report_end(session: Session, cell: str) -> None:
 def _hint(shell: InteractiveShell) -> Iterator[None]:
     """Under an error that comes from a GPU library, show how to run the cell without the library."""
     from ...inspection.error_origin import library_behind
+    from ...switch.context import check_context
 
     try:
         yield
     finally:
         result = shell.last_execution_result
-        library = library_behind(result.error_in_exec) if result is not None else None
+        error = result.error_in_exec if result is not None else None
+        library = library_behind(error)
         if library is not None:
             show_note(shell, _HINTS[library])
+        elif error is not None:
+            try:
+                check_context()
+            except BrokenContextError as broken:
+                show_note(shell, str(broken))

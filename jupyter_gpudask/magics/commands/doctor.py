@@ -10,7 +10,7 @@ from html import escape
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
-from ...errors import GpuUnavailableError
+from ...errors import BrokenContextError, GpuUnavailableError
 from ...installation import pip_install
 from ...quantities import format_bytes
 from ..views.base import Html, View, format_table, html_table, state_at
@@ -228,7 +228,12 @@ def _check_patches() -> Iterator[Finding]:
 
 def _check_kernel(cluster: RunningCluster | None) -> Iterator[Finding]:
     from ...machine.gpus import list_gpus
+    from ...switch.context import check_context
 
+    try:
+        check_context()
+    except BrokenContextError as error:
+        yield Finding("kernel", "problem", error.reason, error.fix)
     if cluster is None or not cluster.ready.gpus:
         return
     held = {gpu.uuid for gpu in cluster.ready.gpus}
@@ -253,6 +258,16 @@ def _check_workers(cluster: RunningCluster | None, workers: dict[str, Examined])
     silent = asked - len(there)
     if silent > 0:
         yield Finding("workers", "problem", f"{silent} of {asked} do not respond.", "Type: %gpudask logs")
+    exits = cluster.state().worker_exits
+    if exits:
+        counted = "1 worker was replaced" if len(exits) == 1 else f"{len(exits)} workers were replaced"
+        when = time.strftime("%H:%M:%S", time.localtime(exits[-1].time))
+        yield Finding(
+            "exits",
+            "note",
+            f"{counted}. The last one {exits[-1].reason.rstrip('.')}, at {when}.",
+            "Type: %gpudask logs",
+        )
     differ = {
         f"{name} is {version} in the kernel and {versions[name]} in a worker"
         for versions in there

@@ -13,6 +13,7 @@ from ...scheduler.retention import SpanRetentionPlugin
 from ...scheduler.send_interval import SendIntervalPlugin
 from ...scheduler.worker_failures import WorkerFailuresPlugin
 from ...worker.cell_metrics import CELL_METRICS_PLUGIN, CellMetricsPlugin
+from ...worker.cuda_context import CONTEXT_PLUGIN, ContextPlugin
 from ...worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
 from ...worker.graphs.materialize import MATERIALIZE, MaterializePlugin
 from ...worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
@@ -57,7 +58,11 @@ async def register_plugins(
         RETENTION_PLUGIN: MetricsRetentionPlugin(),
     }
     if engine == "cuda":
-        plugins |= {MATERIALIZE: MaterializePlugin(), CELL_METRICS_PLUGIN: CellMetricsPlugin()}
+        plugins |= {
+            MATERIALIZE: MaterializePlugin(),
+            CELL_METRICS_PLUGIN: CellMetricsPlugin(),
+            CONTEXT_PLUGIN: ContextPlugin(),
+        }
         GraphRouter(scheduler).install()
     handle_beginnings(scheduler, pass_on=engine == "cuda")
     for name, plugin in plugins.items():

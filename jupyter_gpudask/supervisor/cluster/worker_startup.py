@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed.core import Status
 
+from ...device_errors import is_device_error
 from ...errors import ClusterStartError, GpuDaskError
 from ...machine.directories import tail, worker_log
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LOG_LINES = 30
+_FIX_OF_GPU = "Its GPU does not work any more: choose others with --gpus, and have it reset, or the machine restarted."
 _DEAD = (Status.failed, Status.closed, Status.closing)
 
 
@@ -63,7 +65,8 @@ async def wait_for_workers(
     except _WorkerDiedError as error:
         log = _log_of_missing_worker(cluster, logs)
         why = _first_error(log) or error.why
-        raise ClusterStartError(f"A worker died while it started{f': {why}' if why else ''}.", log=log) from None
+        fix = _FIX_OF_GPU if is_device_error(log) else ""
+        raise ClusterStartError(f"A worker died while it started{f': {why}' if why else ''}.", fix, log) from None
     finally:
         opening.cancel()
 

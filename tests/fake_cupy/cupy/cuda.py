@@ -79,7 +79,23 @@ def get_elapsed_time(start, end):
 runtime = types.ModuleType("cupy.cuda.runtime")
 runtime.memGetInfo = lambda: (2**30 - _cached[0], 2**31)
 runtime.getDeviceCount = lambda: 1
-runtime.deviceSynchronize = lambda: None
+_errors = []
+
+
+def _check(*_):
+    if _errors:
+        raise RuntimeError(_errors[0])
+
+
+def break_context():
+    """What an illegal access does: each later call of CUDA fails, as that of the kernel that made it."""
+    _errors.append("cudaErrorIllegalAddress: an illegal memory access was encountered")
+    _check()
+
+
+runtime.deviceSynchronize = runtime.streamQuery = _check
+driver = types.ModuleType("cupy.cuda.driver")
+driver.ctxGetCurrent = lambda: 1
 runtime.is_hip = False
 runtime.CUDARuntimeError = RuntimeError
 memory = types.ModuleType("cupy.cuda.memory")
@@ -90,5 +106,5 @@ for _name, _number in {"DEFAULT": 100, "XORWOW": 101, "MRG32K3A": 121, "PHILOX4_
     setattr(curand, f"CURAND_RNG_PSEUDO_{_name}", _number)
 stream = types.ModuleType("cupy.cuda.stream")
 Stream = type("Stream", (contextlib.nullcontext,), {"null": None})
-for _module in (runtime, memory, curand, stream):
+for _module in (runtime, driver, memory, curand, stream):
     sys.modules[_module.__name__] = _module

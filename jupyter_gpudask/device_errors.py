@@ -1,0 +1,61 @@
+"""Recognize errors of a GPU itself and of its memory, by their words: a library lacks nothing then.
+
+Sources: CUDA Runtime API, `cudaError_t` (the errors that leave the process in an inconsistent state); CUDA Driver API,
+`CUresult`; NVIDIA XID errors.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NAMES = [
+    "Assert",
+    "AssertionFailed",
+    "Contained",
+    "DevicesUnavailable",
+    "ECCUncorrectable",
+    "ExternalDevice",
+    "HardwareStackError",
+    "IllegalAddress",
+    "IllegalInstruction",
+    "InvalidAddressSpace",
+    "InvalidPc",
+    "LaunchFailure",
+    "LaunchTimeout",
+    "MisalignedAddress",
+    "MpsClientTerminated",
+    "NvlinkUncorrectable",
+    "TensorMemoryLeak",
+]
+_WORDS = (
+    "an illegal memory access was encountered",
+    "an illegal instruction was encountered",
+    "device-side assert triggered",
+    "fallen off the bus",
+    "misaligned address",
+    "GPU is lost",
+    "uncorrectable ECC error",
+    "unspecified launch failure",
+)
+_OF_DEVICE = re.compile(
+    "|".join(
+        [
+            *(f"cudaError{name}" for name in _NAMES),
+            *("CUDA_ERROR_" + re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=C)(?=U)", "_", name).upper() for name in _NAMES),
+            *_WORDS,
+        ]
+    )
+)
+# The messages of CuPy and PyTorch, of RMM, of the CUDA runtime and of the CUDA driver. Host memory has other ones.
+_OF_MEMORY = re.compile(r"^OutOfMemoryError\(|out_of_memory: |cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY")
+_MAX_TEXT = 20_000
+
+
+def is_device_error(text: str) -> bool:
+    """Whether these are words of an error after which the process cannot use its GPU any more."""
+    return _OF_DEVICE.search(text[:_MAX_TEXT]) is not None
+
+
+def is_out_of_device_memory(text: str) -> bool:
+    """Whether this text, or `repr`, of an exception says that device memory is exhausted."""
+    return _OF_MEMORY.search(text[:_MAX_TEXT]) is not None and not is_device_error(text)

@@ -1,0 +1,38 @@
+"""The CUDA context of this process: whether an error has made it unusable."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ..device_errors import is_device_error
+
+
+def broken_context(*, wait: bool = True) -> str:
+    """The error that has broken the CUDA context; empty if it works, or if this process has not imported CuPy.
+
+    Such an error, as of an illegal address, is returned by each later call of CUDA until the process ends. This thread
+    must have used CUDA, or the process gets a context.
+
+    Parameters
+    ----------
+    wait
+        Whether to wait until the GPU has done what it was given, which may be what breaks the context.
+    """
+    cuda: Any = getattr(sys.modules.get("cupy"), "cuda", None)
+    if cuda is None:
+        return ""
+    try:
+        if wait:
+            cuda.runtime.deviceSynchronize()
+        else:
+            cuda.runtime.streamQuery(0)
+    except Exception as error:  # noqa: BLE001 - of CUDA; it may also say that the GPU computes
+        return str(error) if is_device_error(str(error)) else ""
+    return ""
+
+
+def uses_cuda() -> bool:
+    """Whether this thread has a CUDA context, by CuPy or a library beside it."""
+    cuda: Any = getattr(sys.modules.get("cupy"), "cuda", None)
+    return cuda is not None and bool(cuda.driver.ctxGetCurrent())

@@ -1,0 +1,127 @@
+"""Replace a worker whose CUDA context is broken: every task that it runs would fail until its process ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from dask.utils import key_split
+from distributed import WorkerPlugin, get_worker
+from distributed.core import error_message
+from tornado.ioloop import PeriodicCallback
+
+from ..errors import BrokenContextError
+from ..machine.cuda_context import broken_context
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+CONTEXT_PLUGIN = "gpudask-cuda-context"
+"""The name of the `ContextPlugin` of each worker."""
+
+CONTEXT_LOST = "gpudask_context_lost"
+"""The operation of the scheduler with which a worker says that it ends, because its CUDA context is broken."""
+
+MOST_IN_A_ROW = 3
+"""How often a function may break the context of a worker, one time after the other, before its task fails."""
+
+_EXIT_STATUS = 70
+_INTERVAL = 1.0
+_RESPONSE_TIMEOUT = 5.0
+_TIME_TO_REPORT = 0.5
+_MAX_WORDS = 300
+
+
+class ContextPlugin(WorkerPlugin):
+    """Ends the worker when its CUDA context is broken; its nanny starts another, and Dask computes again what is lost.
+
+    A worker without a nanny stays.
+    """
+
+    def setup(self, worker: Worker) -> None:
+        """Called by Dask when the worker has joined the scheduler, before it gets tasks."""
+        self._worker = worker
+        self._is_ending = False
+        self._watch = PeriodicCallback(self._look, _INTERVAL * 1000)
+        self._watch.start()
+
+    def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
+        """Called by Dask when the plugin is unregistered, or when the worker closes."""
+        self._watch.stop()
+
+    def outcome_of(self, key: Any, outcome: dict[str, Any]) -> dict[str, Any]:
+        """The outcome of a task that has failed; called in its thread. It does not return if the worker ends.
+
+        Parameters
+        ----------
+        key
+            Key of the task.
+        outcome
+            What Dask reports of it.
+        """
+        words = broken_context()
+        if not words or not self._worker.nanny:
+            return outcome
+        if self._is_ending:
+            _sleep_until_the_end()
+        self._is_ending = True
+        function, line = _place_of(outcome.get("actual_exception"), key)
+        loop: Any = self._worker.loop
+        report = asyncio.run_coroutine_threadsafe(self._report(function, line, words), loop.asyncio_loop)
+        if report.result() < MOST_IN_A_ROW:
+            _end()
+        loop.add_callback(loop.call_later, _TIME_TO_REPORT, _end)
+        error = BrokenContextError.of_function(function, line, words, MOST_IN_A_ROW)
+        return {**outcome, **error_message(error), "op": "task-erred", "actual_exception": error}
+
+    async def _look(self) -> None:
+        """End the worker, if its context is broken and no task is there to say so."""
+        if self._is_ending or self._worker.state.executing or not self._worker.nanny:
+            return
+        if words := broken_context(wait=False):
+            self._is_ending = True
+            await self._report("", 0, words)
+            _end()
+
+    async def _report(self, function: str, line: int, words: str) -> int:
+        """Report the end to the scheduler; how often the function has broken a context one time after the other."""
+        try:
+            async with asyncio.timeout(_RESPONSE_TIMEOUT):
+                call = getattr(self._worker.scheduler, CONTEXT_LOST)
+                answer = await call(worker=self._worker.address, function=function, line=line, words=words[:_MAX_WORDS])
+        except Exception:  # noqa: BLE001 - the scheduler is another one's, or does not respond
+            return 0
+        return int(answer) if isinstance(answer, int) else 0
+
+
+def outcome_of_failed(key: Any, outcome: dict[str, Any]) -> dict[str, Any]:
+    """The outcome of a failed task of the worker in whose thread this is called; see `ContextPlugin.outcome_of`."""
+    plugin = get_worker().plugins.get(CONTEXT_PLUGIN)
+    return plugin.outcome_of(key, outcome) if isinstance(plugin, ContextPlugin) else outcome
+
+
+def _place_of(error: BaseException | None, key: Any) -> tuple[str, int]:
+    """The function of the notebook that raised an error, and its line there; else the name of the task, and 0."""
+    name, line = key_split(key), 0
+    entry = error.__traceback__ if error is not None else None
+    while entry is not None:
+        if entry.tb_frame.f_globals.get("__name__") == "__main__":
+            function = entry.tb_frame.f_code.co_name
+            name, line = (name if function.startswith("<") else function), entry.tb_lineno
+        entry = entry.tb_next
+    return name, line
+
+
+def _sleep_until_the_end() -> None:
+    while True:
+        time.sleep(_INTERVAL)
+
+
+def _end() -> None:
+    """End the process at once: to end CUDA in order takes seconds, and may not end at all."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(_EXIT_STATUS)
