@@ -377,3 +377,72 @@ def test_scripts_switch_too(run_python):
         "print(type(da.ones(3).compute()).__module__)\n"
     )
     assert printed.split("\n")[:3] == ["cupy", "cudf.core.dataframe", "numpy"]
+
+
+OUT_OF_BOUNDS = """
+def assign(b):
+    b = b.copy(); b[[0, 0, 0]] = [5, 6, 7]; return b
+def illegal(b):
+    import cupy
+    kernel = cupy.RawKernel('extern "C" __global__ void k(double* p) { p[1000000000000ULL] = 1.0; }', "k")
+    kernel((1,), (1,), (b,)); cupy.cuda.Device().synchronize(); return b
+def once(b, marker):
+    import pathlib
+    if not pathlib.Path(marker).exists():
+        pathlib.Path(marker).touch(); illegal(b)
+    return b
+def launched(b, marker):
+    import cupy, pathlib
+    if not pathlib.Path(marker).exists():
+        pathlib.Path(marker).touch()
+        cupy.RawKernel('extern "C" __global__ void k(double* p) { p[1000000000000ULL] = 1.0; }', "k")((1,), (1,), (b,))
+    return b
+"""
+
+
+def test_an_index_out_of_bounds_leaves_the_kernel_its_gpu(gpu):
+    kernel = gpu()
+    kernel.ok(OUT_OF_BOUNDS)
+    made = kernel.ok(
+        "%%gpudask\nimport dask.array as da\n"
+        "y = da.zeros(6, chunks=3, dtype=int).map_blocks(assign, dtype=int)\nstr(y._meta.dtype), y.compute().tolist()[1:3]"
+    )
+    assert made.value == "('int64', [0, 0])"
+    assert kernel.ok("%%gpudask\nfloat(da.ones(10, chunks=5).sum().compute())").value == "10.0"
+
+
+@pytest.mark.parametrize("function", ["once", "launched"])
+def test_a_worker_whose_context_an_illegal_access_has_broken_is_replaced(gpu, tmp_path, function):
+    kernel = gpu()
+    kernel.ok(OUT_OF_BOUNDS + f"marker = {str(tmp_path / 'marker')!r}")
+    kernel.ok("%%gpudask\nimport dask.array as da\nkept = da.arange(10, chunks=5).persist()\nkept.sum().compute()")
+    mapped = f"da.ones(100, chunks=10).map_blocks({function}, marker, dtype=float)"
+    assert kernel.ok(f"%%gpudask\nfloat({mapped}.sum().compute())", timeout=120).value == "100.0"
+    kernel.ok("import time; time.sleep(3)")
+    assert kernel.ok("%%gpudask\nfloat(kept.sum().compute())", timeout=120).value == "45.0"
+    kernel.ok("magics = get_ipython().magics_manager.registry['GpuDaskMagics']")
+    reasons = eval(kernel.ok("[each.reason for each in magics.session.cluster.state().worker_exits]").value)  # noqa: S307
+    assert len(reasons) == 1
+    assert "cudaErrorIllegalAddress" in reasons[0]
+
+
+def test_a_function_that_breaks_three_contexts_in_a_row_is_refused(gpu):
+    kernel = gpu()
+    kernel.ok(OUT_OF_BOUNDS)
+    cell = "%%gpudask\nimport dask.array as da\nfloat(da.ones(100, chunks=10).map_blocks(illegal, dtype=float).sum().compute())"
+    reply = kernel.run(cell, timeout=180)
+    assert reply.error == "BrokenContextError"
+    assert re.match(
+        r"illegal \(line 6\) broke the CUDA context of its worker 3 times: cudaErrorIllegal", reply.error_value
+    )
+    assert kernel.ok("%%gpudask\nfloat(da.ones(10, chunks=5).sum().compute())", timeout=120).value == "10.0"
+
+
+def test_a_kernel_that_has_broken_its_own_context_says_how_to_keep_the_variables(gpu):
+    kernel = gpu()
+    kernel.ok(OUT_OF_BOUNDS)
+    reply = kernel.run("%%gpudask\nimport cupy, dask.array as da\nillegal(cupy.ones(3))")
+    assert "The CUDA context of this kernel is broken" in "".join(reply.displayed) + reply.printed
+    assert "%store" in kernel.run("%%gpudask\nda.ones(3).sum().compute()").error_value
+    cpu = "%%gpudask --array numpy --dataframe pandas\nfloat(da.ones(3).sum().compute())"
+    assert kernel.ok(cpu).value == "3.0"
