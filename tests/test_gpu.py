@@ -405,7 +405,8 @@ def test_an_index_out_of_bounds_leaves_the_kernel_its_gpu(gpu):
     kernel.ok(OUT_OF_BOUNDS)
     made = kernel.ok(
         "%%gpudask\nimport dask.array as da\n"
-        "y = da.zeros(6, chunks=3, dtype=int).map_blocks(assign, dtype=int)\nstr(y._meta.dtype), y.compute().tolist()[1:3]"
+        "y = da.zeros(6, chunks=3, dtype=int).map_blocks(assign, dtype=int)\n"
+        "str(y._meta.dtype), y.compute().tolist()[1:3]"
     )
     assert made.value == "('int64', [0, 0])"
     assert kernel.ok("%%gpudask\nfloat(da.ones(10, chunks=5).sum().compute())").value == "10.0"
@@ -429,8 +430,10 @@ def test_a_worker_whose_context_an_illegal_access_has_broken_is_replaced(gpu, tm
 def test_a_function_that_breaks_three_contexts_in_a_row_is_refused(gpu):
     kernel = gpu()
     kernel.ok(OUT_OF_BOUNDS)
-    cell = "%%gpudask\nimport dask.array as da\nfloat(da.ones(100, chunks=10).map_blocks(illegal, dtype=float).sum().compute())"
-    reply = kernel.run(cell, timeout=180)
+    kernel.ok("import dask.array as da")
+    reply = kernel.run(
+        "%%gpudask\nda.ones(100, chunks=10).map_blocks(illegal, dtype=float).sum().compute()", timeout=180
+    )
     assert reply.error == "BrokenContextError"
     assert re.match(
         r"illegal \(line 6\) broke the CUDA context of its worker 3 times: cudaErrorIllegal", reply.error_value

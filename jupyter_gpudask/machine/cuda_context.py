@@ -35,4 +35,9 @@ def broken_context(*, wait: bool = True) -> str:
 def uses_cuda() -> bool:
     """Whether this thread has a CUDA context, by CuPy or a library beside it."""
     cuda: Any = getattr(sys.modules.get("cupy"), "cuda", None)
-    return cuda is not None and bool(cuda.driver.ctxGetCurrent())
+    if cuda is None:
+        return False
+    try:
+        return bool(cuda.driver.ctxGetCurrent())
+    except Exception:  # noqa: BLE001 - CUDA is not initialized
+        return False
