@@ -23,7 +23,7 @@ ALLOWED = {
     "protocol": set(),
     "machine": {"protocol"},
     # In the supervisor, its scheduler and its workers.
-    "worker": {"comm", "graph", "patches", "machine", "protocol"},
+    "worker": {"comm", "fallback", "graph", "inspection", "patches", "machine", "protocol"},
     "scheduler": {"worker", "protocol"},
     "comm": {"machine"},
     "supervisor": {"comm", "scheduler", "worker", "patches", "machine", "protocol", "_version"},

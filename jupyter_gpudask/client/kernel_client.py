@@ -23,13 +23,14 @@ from ..scheduler.held_results import RELEASED
 from ..scheduler.joined_client import JOINED_BEGIN_CELL, JOINED_UPDATE_GRAPH
 from ..worker.cell_metrics import BEGIN_CELL
 from ..worker.send_interval import send_sooner
+from ..worker.trial import call_with_small_blocks
 from .all_partitions import with_all_partitions
 from .lost_results import cluster_ended, explain_loss
 from .optimizing_client import OptimizingClient
 from .pickling import explaining_what_cannot_be_pickled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from types import TracebackType
 
     from ..errors import ResultsLostError
@@ -41,6 +42,7 @@ _ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph
 _LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF"}
 _REASON_TIMEOUT = 2.0
 _POLL = 0.05
+_WORKER_TIMEOUT = 60
 
 
 reconnecting: ContextVar[KernelClient | None] = ContextVar("reconnecting", default=None)
@@ -141,6 +143,16 @@ class KernelClient(OptimizingClient):
         if optimize_graph:
             collections = with_all_partitions(collections)
         return super().persist(collections, optimize_graph, *args, **kwargs)
+
+    def call_with_small_blocks(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], kinds: Collection[str]
+    ) -> tuple[Any, bool]:
+        """Call a function on one of the workers; see `jupyter_gpudask.worker.trial`."""
+        self.wait_for_workers(1, timeout=_WORKER_TIMEOUT)
+        worker = next(iter(self.scheduler_info(1)["workers"]))
+        answers = self.run(call_with_small_blocks, function, args, kwargs, kinds, workers=[worker])
+        answer: tuple[Any, bool] = answers[worker]
+        return answer
 
     def gather(self, *args: Any, **kwargs: Any) -> Any:
         """As Dask's; in a GPU cell results are refused that the kernel's GPU cannot hold."""

@@ -39,5 +39,5 @@ def uses_cuda() -> bool:
         return False
     try:
         return bool(cuda.driver.ctxGetCurrent())
-    except Exception:  # noqa: BLE001 - CUDA is not initialized
-        return False
+    except Exception as error:  # noqa: BLE001 - CUDA is not initialized, or the context is broken
+        return is_device_error(str(error))

@@ -14,7 +14,6 @@ from distributed import client as distributed_client
 from ..errors import NotOnGpuError
 from ..fallback.gpu_code import names_gpu_library
 from ..fallback.host_call import HostFallback
-from ..fallback.trial import call_with_small_blocks
 from ..fallback.values import has_function_of_user, has_gpu_data, has_results_on_host, on_host, to_gpu
 from ..inspection.arguments import bind
 from ..inspection.results import results_to_host
@@ -79,9 +78,7 @@ class HostMetadata:
         if client.asynchronous:
             raise TypeError("A coroutine cannot wait for a worker that finds out what a function returns: pass meta.")
         on_host = results_to_host((args, kwargs))
-        worker = next(iter(client.scheduler_info(1)["workers"]))
-        answers = client.run(call_with_small_blocks, self.function, *on_host, kinds, workers=[worker])
-        result, is_on_gpu = answers[worker]
+        result, is_on_gpu = client.call_with_small_blocks(self.function, *on_host, kinds)
         return to_gpu(result, kinds) if is_on_gpu else result
 
 

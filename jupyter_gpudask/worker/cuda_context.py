@@ -78,13 +78,19 @@ class ContextPlugin(WorkerPlugin):
         return {**outcome, **error_message(error), "op": "task-erred", "actual_exception": error}
 
     async def _look(self) -> None:
-        """End the worker, if its context is broken and no task is there to say so."""
-        if self._is_ending or self._worker.state.executing or not self._worker.nanny:
+        if not self._worker.state.executing:  # a task says which function it was
+            await self.end_if_broken()
+
+    async def end_if_broken(self, function: str = "") -> None:
+        """End the worker, if its context is broken; `function` is what has failed. It does not return then."""
+        words = broken_context(wait=False) if self._worker.nanny else ""
+        if not words:
             return
-        if words := broken_context(wait=False):
-            self._is_ending = True
-            await self._report("", 0, words)
-            _end()
+        if self._is_ending:
+            await asyncio.Event().wait()
+        self._is_ending = True
+        await self._report(function, 0, words)
+        _end()
 
     async def _report(self, function: str, line: int, words: str) -> int:
         """Report the end to the scheduler; how often the function has broken a context one time after the other."""
@@ -95,6 +101,13 @@ class ContextPlugin(WorkerPlugin):
         except Exception:  # noqa: BLE001 - the scheduler is another one's, or does not respond
             return 0
         return int(answer) if isinstance(answer, int) else 0
+
+
+async def end_if_broken(worker: Worker, function: str = "") -> None:
+    """As `ContextPlugin.end_if_broken`, for a worker that has the plugin."""
+    plugin = worker.plugins.get(CONTEXT_PLUGIN)
+    if isinstance(plugin, ContextPlugin):
+        await plugin.end_if_broken(function)
 
 
 def outcome_of_failed(key: Any, outcome: dict[str, Any]) -> dict[str, Any]:

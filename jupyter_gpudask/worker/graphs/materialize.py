@@ -20,6 +20,7 @@ from distributed.protocol.pickle import loads
 from distributed.protocol.serialize import Serialized, deserialize, serialize, to_serialize
 from distributed.scheduler import _cull, _materialize_graph
 
+from ..cuda_context import end_if_broken
 from .import_lock import import_named_collections
 from .opaque_graph import make_opaque
 
@@ -119,6 +120,7 @@ class MaterializePlugin(WorkerPlugin):
 
     def setup(self, worker: Worker) -> None:
         """Add the handler; called by Dask when the worker has started, or when the plugin is registered."""
+        self._worker = worker
         self._executor = ThreadPoolExecutor(1, "gpudask-materialize")
         worker.handlers[MATERIALIZE] = self._answer
 
@@ -129,7 +131,10 @@ class MaterializePlugin(WorkerPlugin):
 
     async def _answer(self, expression: PickledExpression, keys: Sequence[Any]) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, _try_to_materialize, expression, keys)
+        answer = await loop.run_in_executor(self._executor, _try_to_materialize, expression, keys)
+        if answer["status"] != "OK":
+            await end_if_broken(self._worker)  # another worker is asked then
+        return answer
 
 
 def _try_to_materialize(expression: PickledExpression, keys: Sequence[Any]) -> dict[str, Any]:

@@ -6,16 +6,24 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from dask.utils import funcname
 
+from ..fallback.values import has_gpu_data, to_gpu
 from ..inspection.results import in_containers, results_to_host
-from .values import has_gpu_data, to_gpu
+from .cuda_context import end_if_broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from distributed import Worker
+
 
 async def call_with_small_blocks(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], kinds: Collection[str]
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    kinds: Collection[str],
+    dask_worker: Worker | None = None,
 ) -> tuple[Any, bool]:
     """Call a function on the GPU of this worker, beside the tasks that run.
 
@@ -27,6 +35,8 @@ async def call_with_small_blocks(
         Its arguments on the host. Arrays without elements get one in each direction: CuPy writes beyond empty ones.
     kinds
         The GPU libraries of the blocks: ``"cupy"``, ``"cudf"``.
+    dask_worker
+        The worker, which Dask passes.
 
     Returns
     -------
@@ -35,7 +45,11 @@ async def call_with_small_blocks(
     is_on_gpu
         Whether it was on the GPU.
     """
-    return await asyncio.to_thread(_call, function, args, kwargs, kinds)
+    try:
+        return await asyncio.to_thread(_call, function, args, kwargs, kinds)
+    finally:
+        if dask_worker is not None:
+            await end_if_broken(dask_worker, funcname(function))
 
 
 def _call(
