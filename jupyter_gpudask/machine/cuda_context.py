@@ -25,8 +25,8 @@ def broken_context(*, wait: bool = True) -> str:
     try:
         if wait:
             cuda.runtime.deviceSynchronize()
-        else:
-            cuda.runtime.streamQuery(0)
+        elif status := cuda.runtime.streamQuery(0):
+            raise cuda.runtime.CUDARuntimeError(status)
     except Exception as error:  # noqa: BLE001 - of CUDA; it may also say that the GPU computes
         return str(error) if is_device_error(str(error)) else ""
     return ""

@@ -74,7 +74,7 @@ def test_what_the_worker_held_is_computed_again(kernel, tmp_path, function):
 def test_a_kernel_whose_own_context_is_broken_says_so_and_computes_on_the_cpu(kernel):
     kernel.ok("kept = 3")
     reply = kernel.run("%%gpudask\ncupy.cuda.break_context()")
-    assert reply.error == "RuntimeError"
+    assert reply.error == "CUDARuntimeError"
     assert "The CUDA context of this kernel is broken" in "".join(reply.displayed) + reply.printed
     assert "does not support everything" not in "".join(reply.displayed) + reply.printed
     reply = kernel.run("%%gpudask\nda.ones(3).sum().compute()")

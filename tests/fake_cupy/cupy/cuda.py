@@ -79,25 +79,33 @@ def get_elapsed_time(start, end):
 runtime = types.ModuleType("cupy.cuda.runtime")
 runtime.memGetInfo = lambda: (2**30 - _cached[0], 2**31)
 runtime.getDeviceCount = lambda: 1
+_ILLEGAL_ADDRESS = 700
 _errors = []
 
 
-def _check(*_):
+def _check():
     if _errors:
-        raise RuntimeError(_errors[0])
+        raise CUDARuntimeError(_ILLEGAL_ADDRESS)
+
+
+class CUDARuntimeError(RuntimeError):
+    def __init__(self, status):
+        super().__init__("cudaErrorIllegalAddress: an illegal memory access was encountered")
+        self.status = status
 
 
 def break_context():
     """What an illegal access does: each later call of CUDA fails, as that of the kernel that made it."""
-    _errors.append("cudaErrorIllegalAddress: an illegal memory access was encountered")
+    _errors.append(_ILLEGAL_ADDRESS)
     _check()
 
 
-runtime.deviceSynchronize = runtime.streamQuery = _check
+runtime.deviceSynchronize = _check
+runtime.streamQuery = lambda _: _errors[0] if _errors else 0
 driver = types.ModuleType("cupy.cuda.driver")
 driver.ctxGetCurrent = lambda: 1
 runtime.is_hip = False
-runtime.CUDARuntimeError = RuntimeError
+runtime.CUDARuntimeError = CUDARuntimeError
 memory = types.ModuleType("cupy.cuda.memory")
 memory.BaseMemory, memory.MemoryPointer, memory.MemoryPool = BaseMemory, MemoryPointer, MemoryPool
 memory.UnownedMemory = BaseMemory
