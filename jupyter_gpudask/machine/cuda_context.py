@@ -22,14 +22,15 @@ def broken_context(*, wait: bool = True) -> str:
     cuda: Any = getattr(sys.modules.get("cupy"), "cuda", None)
     if cuda is None:
         return ""
+    words = ""
     try:
         if wait:
             cuda.runtime.deviceSynchronize()
-        elif status := cuda.runtime.streamQuery(0):
-            raise cuda.runtime.CUDARuntimeError(status)
-    except Exception as error:  # noqa: BLE001 - of CUDA; it may also say that the GPU computes
-        return str(error) if is_device_error(str(error)) else ""
-    return ""
+        elif status := cuda.runtime.streamQuery(0):  # also while the GPU computes
+            words = str(cuda.runtime.CUDARuntimeError(status))
+    except Exception as error:  # noqa: BLE001 - of CUDA
+        words = str(error)
+    return words if is_device_error(words) else ""
 
 
 def uses_cuda() -> bool:
