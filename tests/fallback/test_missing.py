@@ -13,6 +13,7 @@ from device import MARKS, cupy
 from jupyter_gpudask.fallback.missing import words_of_lack
 from jupyter_gpudask.fallback.twins import PACKAGES, Twins, with_twin
 from jupyter_gpudask.fallback.values import on_host
+from jupyter_gpudask.inspection.error_origin import library_behind
 from jupyter_gpudask.overlay.cell_record import DEFAULT_FALLBACK
 from jupyter_gpudask.patches.user_functions import ResultsAt
 
@@ -118,6 +119,22 @@ def test_what_failed_on_a_gpu_for_a_lack_is_one(module, error):
 )
 def test_an_error_of_the_user_of_memory_or_of_the_device_is_none(module, error):
     assert words_of_lack(raised_in(module, error)) == ""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("CUDF failure at: utilities.cu:9: 700 cudaErrorIllegalAddress an illegal memory access"),
+        RuntimeError("CUDF failure at: buffer.cpp:3: std::bad_alloc: out_of_memory: CUDA error at: rmm.hpp:12"),
+        RuntimeError("CUDA error: device-side assert triggered"),
+        ValueError('`dtype` inference failed in `map_blocks`.\n  File "/lib/cupy/_core.py"\ncudaErrorLaunchFailure'),
+        AttributeError("CUDA_ERROR_ECC_UNCORRECTABLE"),
+    ],
+)
+def test_an_error_of_the_device_or_its_memory_is_never_said_to_be_a_lack(error):
+    raised = raised_in("cudf.core.frame", error)
+    assert words_of_lack(raised) == ""
+    assert library_behind(raised) is None
 
 
 @pytest.mark.parametrize(
