@@ -411,6 +411,24 @@ class PicklingError(CodeError, TypeError):
         )
 
 
+class ResultPicklingError(CodeError, TypeError):
+    """A result cannot be sent from a worker to the kernel.
+
+    Parameters
+    ----------
+    kind
+        The name of its type.
+    words
+        What Python said.
+    """
+
+    def __init__(self, kind: str, words: str) -> None:
+        super().__init__(
+            f"A result of type {kind} cannot be sent to the kernel: {words.rstrip('.')}.",
+            "Return a value that can be pickled, such as a list instead of a generator, or use it inside the task.",
+        )
+
+
 class ReportError(GpuDaskError):
     """The file of ``--report`` cannot be written."""
 

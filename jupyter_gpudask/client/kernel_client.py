@@ -27,13 +27,13 @@ from ..worker.trial import call_with_small_blocks
 from .all_partitions import with_all_partitions
 from .lost_results import cluster_ended, explain_loss
 from .optimizing_client import OptimizingClient
-from .pickling import explaining_what_cannot_be_pickled
+from .pickling import explain_pickling, explaining_what_cannot_be_pickled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from types import TracebackType
 
-    from ..errors import ResultsLostError
+    from ..errors import GpuDaskError
 
 _PACKAGE = Path(__file__).parents[1]
 _ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph", "patches", "profiling", "worker"))
@@ -98,6 +98,8 @@ class KernelClient(OptimizingClient):
         ------
         ResultsLostError
             The results are lost.
+        PicklingError, ResultPicklingError
+            A value cannot be sent to the workers, or a result cannot be sent from them.
         """
         __tracebackhide__ = True
         if self.asynchronous if asynchronous is None else asynchronous:
@@ -191,11 +193,11 @@ class KernelClient(OptimizingClient):
             msg = msg | {"op": JOINED_UPDATE_GRAPH}
         super()._send_to_scheduler(msg)
 
-    def _explain(self, error: Exception) -> ResultsLostError | None:
-        """The error to raise instead, if results are lost."""
+    def _explain(self, error: Exception) -> GpuDaskError | None:
+        """The error to raise instead, if results are lost or cannot be pickled."""
         is_end = isinstance(error, RuntimeError) and bool(self.end) and self.status == "closed"
         if not (is_end or isinstance(error, CancelledError)):
-            return None
+            return explain_pickling(error)
         self._wait_for_reason()
         return explain_loss(error, self)
 

@@ -1,44 +1,58 @@
-"""Say in one sentence what of a graph cannot be sent to the workers."""
+"""Say in one sentence what cannot be sent to the workers, or from them to the kernel."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from ..errors import PicklingError
+from ..errors import PicklingError, ResultPicklingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_OF_DISTRIBUTED = "Could not serialize object of type"
-
-_is_explained: ContextVar[bool] = ContextVar("is_explained", default=False)
-
-
-def _is_logged(_: logging.LogRecord) -> bool:
-    return not _is_explained.get()
+_OF_DISTRIBUTED = "Could not serialize object of type "
+_LOGGED = ("Failed to serialize", "Unserializable Message")
 
 
-logging.getLogger("distributed.protocol.pickle").addFilter(_is_logged)  # it logs the whole traceback before it raises
+def _is_not_raised(record: logging.LogRecord) -> bool:
+    """Whether to log a record: Dask logs the whole traceback of an error of pickling before it raises the error."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (str(record.msg).startswith(_LOGGED) or _is_of_distributed(error))
+
+
+for _name in ("protocol.pickle", "protocol.core", "comm.utils"):
+    logging.getLogger(f"distributed.{_name}").addFilter(_is_not_raised)
+
+
+def _is_of_distributed(error: BaseException | None) -> bool:
+    return isinstance(error, TypeError) and bool(error.args) and str(error.args[0]).startswith(_OF_DISTRIBUTED)
+
+
+def explain_pickling(error: BaseException) -> PicklingError | ResultPicklingError | None:
+    """The error to raise instead of Dask's, if something cannot be pickled here or on a worker."""
+    if not _is_of_distributed(error):
+        return None
+    # A worker sends the text of its traceback in the place of the result.
+    first, *traceback = str(error.args[0]).strip().splitlines()
+    if traceback:
+        return ResultPicklingError(first.removeprefix(_OF_DISTRIBUTED), traceback[-1].partition(": ")[2])
+    return PicklingError(str(error.__cause__))
 
 
 @contextmanager
 def explaining_what_cannot_be_pickled() -> Iterator[None]:
-    """Inside, Dask's error for a graph that cannot be pickled names the graph's part, and nothing is logged.
+    """Inside, Dask's error for a graph that cannot be pickled names the graph's part.
 
     Raises
     ------
     PicklingError
         The graph cannot be pickled.
     """
-    token = _is_explained.set(True)
     try:
         yield
     except TypeError as error:
-        if not error.args or not str(error.args[0]).startswith(_OF_DISTRIBUTED):
+        explained = explain_pickling(error)
+        if explained is None:
             raise
-        raise PicklingError(str(error.__cause__)) from None
-    finally:
-        _is_explained.reset(token)
+        raise explained from None

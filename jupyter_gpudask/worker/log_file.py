@@ -45,3 +45,14 @@ def send_output_to(log: Path) -> None:
 def _lossy_text(descriptor: int) -> io.TextIOWrapper:
     raw = io.BufferedWriter(_LossyFile(descriptor, "w", closefd=False))
     return io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+
+def shorten_pickling_errors() -> None:
+    """Log what cannot be pickled in one line; Dask adds three tracebacks, and sends the error to whoever asked."""
+    logging.getLogger("distributed.protocol.pickle").addFilter(_shorten)
+
+
+def _shorten(record: logging.LogRecord) -> bool:
+    if record.exc_info and record.args:
+        record.msg, record.args, record.exc_info = "Failed to serialize: %s", (record.exc_info[1],), None
+    return True

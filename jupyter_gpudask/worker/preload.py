@@ -16,7 +16,7 @@ from ..comm import device_memory
 from ..machine.directories import LOGS_VARIABLE, worker_log
 from ..machine.lifeline import die_with_parent
 from .allocator import pool_metrics
-from .log_file import send_output_to
+from .log_file import send_output_to, shorten_pickling_errors
 from .send_interval import send_sooner
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ async def dask_setup(worker: Worker) -> None:
     """Prepare the worker; called by Dask before the worker connects to the scheduler."""
     if logs := os.environ.get(LOGS_VARIABLE):
         send_output_to(worker_log(Path(logs), worker.name))
+    shorten_pickling_errors()
     die_with_parent()
     _run_exit_functions_after_a_fork()
     device_memory.enable(worker.memory_manager.memory_limit)

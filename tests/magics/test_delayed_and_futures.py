@@ -38,6 +38,37 @@ def test_what_cannot_be_sent_to_the_workers_is_named_in_one_sentence(kernel, cod
         assert not reply.printed
 
 
+@pytest.mark.parametrize("kind", ["generator", "lock"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "dask.delayed(make)().compute()",
+        "client.submit(make, pure=False).result()",
+        "client.gather([client.submit(abs, 1), client.submit(make, pure=False)])",
+        "client.run(make)",
+    ],
+)
+def test_a_result_that_cannot_be_sent_to_the_kernel_is_named_in_one_sentence(kernel, code, kind):
+    made = {"generator": "(i for i in range(3))", "lock": "threading.Lock()"}[kind]
+    kernel.ok(f"import threading\nmake = lambda: {made}")
+    for cell in (f"{CELL}\n{code}", code):
+        reply = kernel.run(cell)
+        assert reply.error == "ResultPicklingError"
+        assert f"A result of type {kind} cannot be sent to the kernel: cannot pickle" in reply.error_value
+        assert reply.traceback.count("Traceback") == 1
+        assert not reply.printed
+    logs = kernel.ok("%gpudask logs --lines 1000").html[0]
+    assert "Failed to serialize: cannot pickle" in logs
+    assert "distributed/protocol" not in logs
+
+
+def test_data_that_cannot_be_scattered_is_named_in_one_sentence(kernel):
+    reply = kernel.run("import threading\nclient.scatter(threading.Lock())")
+    assert reply.error == "PicklingError"
+    assert reply.traceback.count("Traceback") == 1
+    assert not reply.printed
+
+
 @pytest.mark.parametrize(
     ("code", "value"),
     [
