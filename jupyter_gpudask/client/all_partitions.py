@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dask._expr import HLGExpr
 from dask.base import collections_to_expr
 
 _SEVERAL = (list, tuple, set, frozenset)
@@ -21,18 +22,31 @@ def with_all_partitions(collections: Any) -> Any:
     collections
         A Dask collection, or a list, a tuple or a set of collections.
     """
-    if isinstance(collections, _SEVERAL):
-        return [_with_all_partitions(collection) for collection in collections]
-    return _with_all_partitions(collections)
+    if not isinstance(collections, _SEVERAL):
+        return _with_all_partitions([collections])[0]
+    return _with_all_partitions(list(collections))
 
 
-def _with_all_partitions(collection: Any) -> Any:
-    kind = type(collection)  # a Delayed object has every attribute, but its class does not
-    if not (hasattr(kind, "expr") and hasattr(kind, "divisions")):
-        return collection
+def _with_all_partitions(collections: list[Any]) -> list[Any]:
+    if not any(map(_is_frame, collections)):
+        return collections
     from dask._collections import new_collection
 
-    # As in `persist`: an expression that reads files is optimized only below another one.
-    (optimized,) = collections_to_expr([collection]).optimize().operands
-    # Optimized together with other collections, it may share more work.
-    return collection if optimized.npartitions == collection.npartitions else new_collection(optimized)
+    # As in `persist`: dataframes are optimized together, so that those of the same files are divided alike, but each
+    # alone if a collection beside them has no expression.
+    together = collections_to_expr(collections)
+    is_mixed = any(isinstance(expression, HLGExpr) for expression in together.operands)
+    expressions = together.operands if is_mixed else together.optimize().operands
+    optimized = [
+        new_collection(expression.optimize() if is_mixed else expression) if _is_frame(collection) else collection
+        for collection, expression in zip(collections, expressions, strict=True)
+    ]
+    pairs = zip(collections, optimized, strict=True)
+    if all(old.npartitions == new.npartitions for old, new in pairs if _is_frame(old)):
+        return collections
+    return optimized  # which the second optimization, in `persist`, leaves as it is
+
+
+def _is_frame(collection: Any) -> bool:
+    kind = type(collection)  # a Delayed object has every attribute, but its class does not
+    return hasattr(kind, "expr") and hasattr(kind, "divisions")
