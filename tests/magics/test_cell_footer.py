@@ -178,3 +178,32 @@ def test_after_a_change_of_scale_the_gpus_that_have_a_worker_are_named(kernel):
     assert kernel.ok("%gpudask start").value.startswith("1 of 2 × NVIDIA H200: already running")
     kernel.ok("%gpudask scale 2")
     assert " on 2 × NVIDIA H200 · " in footer(kernel.ok(cell))
+
+
+DIE = """
+import os, pathlib, signal, time
+def die_once(file):
+    file = pathlib.Path(file)
+    if not file.exists():
+        file.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(1)
+    return "done"
+"""
+
+
+def test_a_worker_that_is_lost_during_a_cell_is_named_where_its_work_was_done_again(kernel, tmp_path):
+    kernel.ok(DIE)
+    reply = kernel.ok(f"{CELL}\nclient.submit(die_once, {str(tmp_path / 'file')!r}).result()", timeout=120)
+    assert reply.value == "'done'"
+    assert re.search(
+        r" · lost the worker on GPU [01] \(was killed by signal 9\): its work was done again$", footer(reply)
+    )
+    assert " lost " not in footer(kernel.ok(f"{CELL}\nclient.submit(abs, -1).result()"))
+
+
+def test_a_worker_whose_work_was_not_done_again_is_named_under_the_error(kernel):
+    cell = "client.submit(lambda: os.kill(os.getpid(), signal.SIGKILL)).result()"
+    reply = kernel.run(f"{CELL}\nimport os, signal\n{cell}", timeout=120)
+    assert reply.error == "KilledWorker"
+    assert re.search(r" · lost the worker on GPU [01] \(was killed by signal 9.*\)$", footer(reply))

@@ -35,8 +35,8 @@ def test_the_notes_of_a_status_are_as_large_in_a_saved_notebook_as_in_its_widget
     assert f'<div style="font-size: {FONT_SIZE}; line-height: 1.4">Tasks: 0 running, 0 waiting.</div>' in html
 
 
-def test_the_line_under_a_cell_ends_with_the_time_in_a_notebook():
-    summary = CellSummary(
+def summary_of_a_cell(**values):
+    return CellSummary(
         libraries=("NumPy",),
         cluster="the CPU stand-in, 1 worker",
         seconds=1.5,
@@ -47,7 +47,19 @@ def test_the_line_under_a_cell_ends_with_the_time_in_a_notebook():
         energy=None,
         cost=None,
         on_host=(),
-        ended=1e9,
+        **values,
     )
+
+
+def test_the_line_under_a_cell_ends_with_the_time_in_a_notebook():
+    summary = summary_of_a_cell(ended=1e9)
     assert str(summary) == "NumPy on the CPU stand-in, 1 worker · 1.5 s · 12 tasks"
     assert f"· 12 tasks · {format_time(1e9)}</div>" in summary.to_html()
+
+
+def test_the_line_under_a_cell_names_several_lost_workers():
+    lost = (("worker 1", "exceeded its memory limit", 2), ("worker 0", "was killed by signal 9", 1))
+    assert str(summary_of_a_cell(lost_workers=lost)).endswith(
+        " · lost worker 1 (exceeded its memory limit, 2 times), worker 0 (was killed by signal 9): "
+        "their work was done again"
+    )

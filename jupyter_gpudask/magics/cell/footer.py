@@ -68,7 +68,7 @@ class Footer:
         interruption: Interruption,
         price: Price,
     ) -> None:
-        self._line = OutputLine(shell)
+        self._shell, self._line = shell, OutputLine(shell)
         self._session, self._cluster = session, cluster
         self._backends, self._record, self._price = backends, record, price
         self._interruption = interruption
@@ -127,6 +127,9 @@ class Footer:
         state = None
         with suppress(GpuDaskError):
             state = self._session.state()
+        result = self._shell.last_execution_result
+        # By the clock of the scheduler.
+        began = state.time - (time.monotonic() - self._began) if state else 0
         ready = self._current.ready
         metrics = self._metrics
         if metrics is not None:
@@ -148,8 +151,16 @@ class Footer:
             cost=self._price.cost(len(ready.gpus), seconds),
             on_host=tuple(sorted(self._record.on_host.items(), key=lambda item: item[1])),
             fallbacks=self._fallbacks(),
-            lost_hosts=_lost_during(state, time.monotonic() - self._began),
+            lost_hosts=tuple(lost.host for lost in state.lost_hosts if lost.time > began) if state else (),
+            lost_workers=self._lost_workers(state, began),
+            failed=result is not None and not result.success,
         )
+
+    def _lost_workers(self, state: ClusterState | None, began: float) -> tuple[tuple[str, str, int], ...]:
+        names = {gpu.uuid: f"the worker on GPU {gpu.index}" for gpu in self._current.ready.gpus}
+        exits = [lost for lost in state.worker_exits if lost.time > began] if state else []
+        number = Counter((names.get(lost.worker, f"worker {lost.worker}"), lost.reason) for lost in exits)
+        return tuple((*lost, times) for lost, times in number.items())
 
     def _fallbacks(self) -> tuple[tuple[str, int, int], ...]:
         blocks: Counter[tuple[str, int]] = Counter()
@@ -182,11 +193,6 @@ class Footer:
 def _by_line(item: tuple[tuple[str, int], int]) -> tuple[int, str]:
     (operation, line), _ = item
     return line, operation
-
-
-def _lost_during(state: ClusterState | None, seconds: float) -> tuple[str, ...]:
-    """The hosts that were lost in the last `seconds` seconds, by the clock of the scheduler."""
-    return tuple(lost.host for lost in state.lost_hosts if lost.time > state.time - seconds) if state else ()
 
 
 def _spilled(state: ClusterState | None) -> int:

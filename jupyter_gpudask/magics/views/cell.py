@@ -80,6 +80,10 @@ class CellSummary(View):
         Operations that the GPU libraries lack: name, line number, and number of blocks that were computed on the CPU.
     lost_hosts
         The hosts that stopped responding while the cell ran.
+    lost_workers
+        The workers whose processes ended unexpectedly while the cell ran, how, and how many times.
+    failed
+        Whether the cell raised an error.
     ended
         When the cell ended, in seconds since the epoch; only the HTML has it, which a saved notebook shows.
     """
@@ -97,6 +101,8 @@ class CellSummary(View):
     fallbacks: tuple[tuple[str, int, int], ...] = ()
     cancelled: int = 0
     lost_hosts: tuple[str, ...] = ()
+    lost_workers: tuple[tuple[str, str, int], ...] = ()
+    failed: bool = False
     ended: float = field(default_factory=time.time)
 
     def __str__(self) -> str:
@@ -121,6 +127,8 @@ class CellSummary(View):
         if self.lost_hosts:
             hosts = "hosts" if len(self.lost_hosts) > 1 else "host"
             parts.append(f"lost {hosts} {', '.join(self.lost_hosts)}: the others did the work")
+        if self.lost_workers:
+            parts.append(self._describe_lost_workers())
         return " · ".join(parts)
 
     def _describe_tasks(self) -> str:
@@ -128,6 +136,11 @@ class CellSummary(View):
             return format_count(self.tasks, "task")
         done = max(0, self.tasks - self.cancelled)
         return f"{done:,} of {format_count(self.tasks, 'task')}, {self.cancelled:,} cancelled"
+
+    def _describe_lost_workers(self) -> str:
+        lost = [f"{name} ({how}{f', {n} times' if n > 1 else ''})" for name, how, n in self.lost_workers]
+        again = "" if self.failed else f": {'their' if len(lost) > 1 else 'its'} work was done again"
+        return f"lost {', '.join(lost)}{again}"
 
     def to_html(self) -> str:
         """The line with the time, formatted like a `Note`."""
