@@ -63,7 +63,8 @@ demo: $(VENV)/.installed ## run binder/quickstart.ipynb, on the GPUs where there
 lab: $(VENV)/.installed ## open JupyterLab on the notebooks of binder/
 	$(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) binder/index.ipynb
 
-test: test-python test-browser ## run the tests: pytest, jest, and Galata in a browser
+test: $(VENV)/.test-tools ## run the tests: pytest, jest, and Galata in a browser; all, whichever fails, and list the failures at the end
+	@.ci/each '$(MAKE) --no-print-directory test-python' '$(MAKE) --no-print-directory test-browser'
 
 test-python: $(VENV)/.test-tools ## run pytest and jest
 	.ci/together 'jlpm test' 'cd tests && ../.ci/pytest $(PYTEST) -m "$(SELECTED)"'
