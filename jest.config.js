@@ -29,6 +29,8 @@ module.exports = {
   coverageReporters: ['text'],
   reporters: ['default'],
   roots: ['<rootDir>/labextension/src'],
+  // A machine that is busy takes long.
+  testTimeout: 60 * 1000,
   testRegex: '__tests__/.*\\.spec\\.tsx?$',
   transformIgnorePatterns: [`/node_modules/(?!(${esModules})).+`]
 };

@@ -2,8 +2,11 @@ const { execFileSync } = require('child_process');
 const path = require('path');
 
 const baseConfig = require('@jupyterlab/galata/lib/playwright-config');
+const utils = require('@jupyterlab/galata/lib/utils');
 
 const WORKERS = 3;
+// For what does not happen at all, in milliseconds: a machine that is busy takes long.
+const LIMIT = 60 * 1000;
 
 // The workers read this file too, and inherit the ports.
 process.env.GPUDASK_TEST_PORTS ??= freePorts(WORKERS);
@@ -13,6 +16,11 @@ const urls = ports.map(port => `http://localhost:${port}`);
 const baseURL = urls[Number(process.env.TEST_PARALLEL_INDEX ?? 0)];
 // The page fixture of Galata reads its address from here.
 process.env.TARGET_URL = baseURL;
+
+// Galata has no setting for the 15 seconds after which it gives up, in `page.goto` for instance. The workers read this file too.
+const { waitForCondition } = utils;
+utils.waitForCondition = (condition, timeout = 0) =>
+  waitForCondition(condition, Math.max(timeout, LIMIT));
 
 /** So many ports that nobody uses, with commas; a configuration cannot wait for a promise. */
 function freePorts(count) {
@@ -35,7 +43,8 @@ module.exports = {
   // and not because it happens late.
   timeout: 240 * 1000,
   expect: {
-    timeout: 60 * 1000,
+    timeout: LIMIT,
+    toPass: { timeout: 2 * LIMIT },
     // Text that another machine smooths otherwise is no difference.
     toHaveScreenshot: { maxDiffPixelRatio: 0.002 }
   },

@@ -1,12 +1,12 @@
 import { ISessionContext, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
 import { KernelMessage } from '@jupyterlab/services';
-import { dismissDialog, waitForDialog } from '@jupyterlab/testing';
+import { dismissDialog } from '@jupyterlab/testing';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import { IGpuDask } from '../tokens';
 import plugins, { CommandIDs } from '..';
-import { startApp, TestApp } from './app';
+import { dialogShown, startApp, TestApp } from './app';
 import { FakeSocket, rendered, settingsOf } from './fakeServer';
 
 const TARGET = 'jupyter_gpudask:accelerate';
@@ -113,7 +113,7 @@ describe('the command that accelerates a kernel', () => {
     expect(isOn()).toBe(false);
     expect(button.node.textContent).toBe('');
     const executed = app.commands.execute(CommandIDs.accelerate, args);
-    await waitForDialog();
+    await dialogShown();
     expect(kernel.code).toEqual([
       '%load_ext jupyter_gpudask\n%gpudask accelerate'
     ]);
@@ -135,7 +135,7 @@ describe('the command that accelerates a kernel', () => {
     await open();
     kernel.hasGpu = false;
     const executed = app.commands.execute(CommandIDs.accelerate, args);
-    await waitForDialog();
+    await dialogShown();
     await rendered();
     expect(dialogText()).toContain('The kernel was not accelerated');
     await dismissDialog();
@@ -148,7 +148,7 @@ describe('the command that accelerates a kernel', () => {
     const evalue = 'pandas is already imported in this kernel.';
     kernel.answer = { status: 'error', evalue };
     const executed = app.commands.execute(CommandIDs.accelerate, args);
-    await waitForDialog();
+    await dialogShown();
     expect(dialogText()).toContain(evalue);
     await dismissDialog();
     await executed;

@@ -1,8 +1,4 @@
-import {
-  acceptDialog,
-  dismissDialog,
-  waitForDialog
-} from '@jupyterlab/testing';
+import { acceptDialog, dismissDialog } from '@jupyterlab/testing';
 import { nullTranslator } from '@jupyterlab/translation';
 
 import { ClusterActions } from '../cluster/actions';
@@ -10,6 +6,7 @@ import { ICluster } from '../model/api';
 import { Connection } from '../model/connection';
 import { GpuDaskModel } from '../model/model';
 import { RestClient } from '../model/rest';
+import { dialogShown } from './app';
 import {
   cluster,
   rendered,
@@ -58,7 +55,7 @@ afterEach(() => model.dispose());
 describe('stopping a cluster', () => {
   it('asks for confirmation if the server reports unfinished tasks', async () => {
     const stopping = actionsOn(replyWith(3)).stop(cluster(state(0)));
-    await waitForDialog();
+    await dialogShown();
     expect(document.body.textContent).toContain('3 tasks are not finished');
     await dismissDialog();
     await stopping;
@@ -84,7 +81,7 @@ describe('stopping a cluster', () => {
       new Response(method === 'GET' ? JSON.stringify(held) : null);
     for (const act of ['stop', 'restart'] as const) {
       const acting = actionsOn(answer)[act](cluster());
-      await waitForDialog();
+      await dialogShown();
       expect(document.body.textContent).toContain(
         'Its workers hold 800 MiB of results, which will be lost.'
       );
@@ -111,7 +108,7 @@ describe('stopping a cluster', () => {
       return new Response(JSON.stringify(now));
     });
     const releasing = actions.release(holding(2 ** 20));
-    await waitForDialog();
+    await dialogShown();
     expect(document.body.textContent).toContain(
       'Its workers hold 800 MiB of results (GPU 0 800 MiB), which will be lost'
     );
@@ -144,7 +141,7 @@ describe('stopping a cluster', () => {
         ? new Response('{"message": "no"}', { status: 409 })
         : new Response(null, { status: 204 });
     const stopping = actionsOn(refuse).stop(cluster(state(3)));
-    await waitForDialog();
+    await dialogShown();
     await acceptDialog();
     await stopping;
     expect(requests).toEqual(['GET', 'DELETE']);
@@ -167,7 +164,7 @@ describe('scaling a cluster', () => {
       return new Response(JSON.stringify(cluster(changes)));
     });
     const scaling = actions.scale(cluster(changes));
-    await waitForDialog();
+    await dialogShown();
     await rendered();
     const input = document.querySelector<HTMLInputElement>(
       '.jp-Dialog input[type="number"]'
@@ -226,7 +223,7 @@ describe('the options dialog, by keyboard', () => {
       ({ method }) =>
         new Response(method === 'GET' ? OFFER : JSON.stringify(cluster()))
     ).startWithOptions('kernel-1', 'analysis.ipynb');
-    await waitForDialog();
+    await dialogShown();
     await rendered();
   });
 
@@ -285,7 +282,7 @@ describe('a refused start', () => {
         : new Response(refusal('threads'), { status: 422 })
     );
     const starting = actions.start('kernel-1', 'analysis.ipynb');
-    await waitForDialog();
+    await dialogShown();
     await rendered();
     const field = document.querySelector('[aria-invalid="true"]');
     expect(field?.parentElement?.textContent).toBe(
@@ -310,7 +307,7 @@ describe('a refused start', () => {
         : new Response(JSON.stringify(refused), { status: 422 })
     );
     const starting = actions.start('kernel-1', 'analysis.ipynb');
-    await waitForDialog();
+    await dialogShown();
     await rendered();
     const alerts = document.querySelectorAll('[role="alert"]');
     expect(Array.from(alerts, node => node.textContent)).toEqual([
@@ -329,7 +326,7 @@ describe('a refused start', () => {
         : new Response(refusal(''), { status: 409 })
     );
     const starting = actions.start('kernel-1', 'analysis.ipynb');
-    await waitForDialog();
+    await dialogShown();
     await rendered();
     expect(document.body.textContent).toContain(
       'The cluster could not be started'
@@ -353,7 +350,7 @@ describe('a refused start', () => {
       clusters: [refused]
     });
     const starting = actions.startWithOptions('kernel-1', 'analysis.ipynb');
-    await waitForDialog();
+    await dialogShown();
     await rendered();
     const field = document.querySelector('[aria-invalid="true"]');
     expect(field).toHaveProperty('value', '0.9');

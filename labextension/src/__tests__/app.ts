@@ -3,6 +3,7 @@
  */
 import { JupyterFrontEnd, LabShell } from '@jupyterlab/application';
 import { ServerConnection } from '@jupyterlab/services';
+import { waitForDialog } from '@jupyterlab/testing';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
@@ -16,4 +17,9 @@ export function startApp(serverSettings: ServerConnection.ISettings): TestApp {
   };
   Widget.attach(parts.shell, document.body);
   return parts as unknown as TestApp;
+}
+
+/** Wait for a dialog, longer than the quarter of a second after which JupyterLab's function gives up. */
+export function dialogShown(): Promise<void> {
+  return waitForDialog(document.body, 30 * 1000);
 }

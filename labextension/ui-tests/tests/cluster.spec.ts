@@ -77,11 +77,11 @@ test('a cluster on both GPUs is started from the toolbar and shows its dashboard
   const toolbar = page.locator('.jp-GpuDask-toolbarButton');
   // A page that still connects to its kernel takes the focus from a menu.
   await expect(async () => {
-    await toolbar.getByRole('button').click({ timeout: 2000 });
+    await toolbar.getByRole('button').click({ timeout: 10000 });
     await page
       .getByRole('menuitem', { name: 'Start Cluster', exact: true })
-      .click({ timeout: 2000 });
-  }).toPass({ timeout: 30000 });
+      .click({ timeout: 10000 });
+  }).toPass();
   await expect(toolbar.getByRole('button', { name: '2 × H200' })).toBeVisible();
 
   const panel = gpuDaskPanel(page);

@@ -32,9 +32,9 @@ export async function runFromPalette(page: Page, label: string): Promise<void> {
   await expect(async () => {
     await page.keyboard.press('Control+Shift+C');
     const search = page.getByPlaceholder('SEARCH', { exact: true });
-    await search.fill(label, { timeout: 3000 });
-    await page.getByRole('menuitem', { name: label }).click({ timeout: 3000 });
-  }).toPass({ timeout: 30000 });
+    await search.fill(label, { timeout: 10000 });
+    await page.getByRole('menuitem', { name: label }).click({ timeout: 10000 });
+  }).toPass();
 }
 
 /** Create a notebook on the server, with code cells if they are given. */
@@ -114,10 +114,10 @@ export async function chooseAction(card: Locator, item: string): Promise<void> {
     if (!(await entry.isVisible())) {
       await card
         .getByRole('button', { name: 'More actions' })
-        .click({ timeout: 5000 });
+        .click({ timeout: 10000 });
     }
-    await entry.click({ timeout: 5000 });
-  }).toPass({ timeout: 60000 });
+    await entry.click({ timeout: 10000 });
+  }).toPass();
 }
 
 /** The tab with the logs of the cluster of a notebook. */
@@ -205,7 +205,7 @@ export async function useDefaultTheme(page: Page): Promise<void> {
 /** Choose a theme in the menu of Notebook 7, again if the menu was closed before a click. */
 export async function chooseTheme(page: Page, name: string): Promise<void> {
   const items = page.locator('.lm-Menu-item');
-  const clicks = { timeout: 5000 };
+  const clicks = { timeout: 10000 };
   await expect(async () => {
     await page.keyboard.press('Escape');
     await page.keyboard.press('Escape');

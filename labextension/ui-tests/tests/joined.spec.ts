@@ -135,10 +135,10 @@ async function runCell(page: Page, index: number): Promise<void> {
   // A page that still connects to its kernel does not run it.
   await expect(async () => {
     // eslint-disable-next-line jupyter/galata-prefer-notebook-cell-helper -- not a page of Galata, which has no cookies
-    await cell.click({ timeout: 3000 });
-    await run.click({ timeout: 3000 });
-    await expect(prompt).not.toHaveText('[ ]:', { timeout: 3000 });
-  }).toPass({ timeout: 60000 });
+    await cell.click({ timeout: 10000 });
+    await run.click({ timeout: 10000 });
+    await expect(prompt).not.toHaveText('[ ]:', { timeout: 10000 });
+  }).toPass();
 }
 
 test('the plots of a joined cluster are live, and its pages have no rights at the server', async ({

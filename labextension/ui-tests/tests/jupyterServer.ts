@@ -53,7 +53,7 @@ export class JupyterServer {
       const exited = new Promise(resolve => stopped.once('exit', resolve));
       stopped.kill('SIGTERM');
       // A server whose kernel is still starting may wait for it for minutes.
-      const timeout = setTimeout(() => stopped.kill('SIGKILL'), 10000);
+      const timeout = setTimeout(() => stopped.kill('SIGKILL'), 30000);
       await exited;
       clearTimeout(timeout);
     }
@@ -63,7 +63,7 @@ export class JupyterServer {
   async open(page: Page, path: string): Promise<void> {
     await expect(async () => {
       await page.goto(this.url + path);
-    }).toPass({ timeout: 60000 });
+    }).toPass();
   }
 
   private _port = 0;

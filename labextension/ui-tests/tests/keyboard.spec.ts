@@ -28,7 +28,7 @@ async function tabTo(page: Page, target: Locator): Promise<void> {
 async function moveFocusTo(page: Page, place: Locator): Promise<void> {
   await expect(async () => {
     await page.keyboard.press('Control+Alt+g');
-    await expect(place.locator(':focus')).toHaveCount(1, { timeout: 2000 });
+    await expect(place.locator(':focus')).toHaveCount(1, { timeout: 10000 });
   }).toPass();
 }
 

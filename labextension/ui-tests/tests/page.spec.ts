@@ -219,7 +219,7 @@ test('without a connection the toolbar button and the status bar show the last s
     const isHere = ({ path }: { path: string }) => path.startsWith(tmpPath);
     const { id } = sessions.find(isHere).kernel;
     scene.cluster = { kernel_id: id, name: 'analysis.ipynb' };
-  }).toPass({ timeout: 30000 });
+  }).toPass();
   const toolbar = page.locator('.jp-GpuDask-toolbarButton');
   await expect(toolbar.getByRole('button', { name: '2 × H200' })).toBeVisible();
   scene.isLost = true;
