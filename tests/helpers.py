@@ -93,13 +93,35 @@ def fill_disk(folder: Path) -> Path:
     return filler
 
 
-def wait_until(condition, limit: float = 10.0) -> float:
-    """Wait until `condition()` is true; the seconds it took, or a failure of the test."""
+def wait_until(condition, limit: float = 30.0) -> float:
+    """Wait until `condition()` is true; the seconds it took, or a failure of the test.
+
+    The limit is for what never happens. If a test is about the time, use `promised`.
+    """
     began = time.monotonic()
     while not condition():
         assert time.monotonic() - began < limit, f"not within {limit} s"
         time.sleep(0.02)
     return time.monotonic() - began
+
+
+@contextmanager
+def promised(seconds: float):
+    """Check that what happens inside takes at most so long; longer in proportion while the machine does other work."""
+    before = slowdown()
+    began = time.monotonic()
+    yield
+    took = time.monotonic() - began
+    factor = max(before, slowdown())
+    assert took < seconds * factor, f"{took:.2f} s, not {seconds} s, where all takes {factor:.1f} times as long"
+
+
+def slowdown() -> float:
+    """How many times as long as on an idle machine a computation takes now, by the processor time that it needs."""
+    began, used = time.monotonic(), time.thread_time()
+    while time.thread_time() - used < 0.1:
+        pass
+    return max(1.0, (time.monotonic() - began) / 0.1)
 
 
 @dataclass

@@ -105,7 +105,7 @@ class Server:
             )
         self.pid = self.process.pid
         info = self.runtime / f"jpserver-{self.pid}.json"
-        wait_until(lambda: (info.exists() and info.read_text()) or self.process.poll() is not None, 40)
+        wait_until(lambda: (info.exists() and info.read_text()) or self.process.poll() is not None, 60)
         assert self.process.poll() is None, self.log
         self.url = json.loads(info.read_text())["url"].replace("localhost", "127.0.0.1")
         wait_until(self.listens)
@@ -136,7 +136,7 @@ class Server:
         """Open a WebSocket."""
         url = f"ws{self.url[4:]}{prefix}{path}"
         header = [f"Authorization: token {self.token}"] if token else []
-        return websocket.create_connection(url, header=header, timeout=20, **options)
+        return websocket.create_connection(url, header=header, timeout=30, **options)
 
     def kernel(self, notebook=None):
         """Start a kernel, with a session for `notebook` if given."""
@@ -162,7 +162,7 @@ class Server:
         answer = self.fetch(f"clusters/{kernel.id}")
         return answer.body if answer.status == 200 else None
 
-    def settled(self, kernel, limit=40):
+    def settled(self, kernel, limit=60):
         """The cluster once it is neither starting nor closing."""
         wait_until(lambda: (self.cluster(kernel) or {}).get("status") not in ("starting", "closing"), limit)
         return self.cluster(kernel)
@@ -178,7 +178,7 @@ class Server:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            self.process.wait(20)
+            self.process.wait(30)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -80,7 +80,7 @@ def wait_for_connection(port, process):
     deadline = time.monotonic() + 60
     while True:
         try:
-            with socket.create_connection(("localhost", port), timeout=10):
+            with socket.create_connection(("localhost", port), timeout=30):
                 return
         except ConnectionRefusedError:
             assert process.poll() is None, "the server ended"

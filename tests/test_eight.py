@@ -152,7 +152,7 @@ def test_the_witness_names_and_kills_processes_of_the_step_that_are_left(monkeyp
     marked, other = os.environ | {witness.VARIABLE: "this"}, os.environ | {witness.VARIABLE: "other"}
     with subprocess.Popen(["sleep", "1000"], env=marked) as left, subprocess.Popen(["sleep", "999"], env=other) as kept:
         seen = witness.Witness().look("this")
-        assert left.wait(10) == -signal.SIGKILL
+        assert left.wait(30) == -signal.SIGKILL
         assert kept.poll() is None
         kept.kill()
     assert (seen["nothing_left"], seen["processes"]) == (False, [f"{left.pid}: sleep 1000"])

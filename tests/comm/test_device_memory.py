@@ -80,7 +80,7 @@ def test_an_array_passes_by_shared_memory_whose_segment_is_used_again(tmp_path, 
             assert found.values() == [part.tolist() for part in parts]
             assert found.name == b"n%d" % number
             assert written < 2000
-            wait_until(lambda: all(segment.free for segment in pool()._segments), 10)
+            wait_until(lambda: all(segment.free for segment in pool()._segments))
         assert len(pool()._segments) == 1
 
     exchange(tmp_path, use)
@@ -97,7 +97,7 @@ def test_a_segment_is_not_used_again_before_its_copies_have_ended(tmp_path, devi
         await asyncio.sleep(0)
         assert not comm._filled[0].are_read
         device.wait.set()
-        wait_until(lambda: comm._filled[0].are_read, 10)
+        wait_until(lambda: comm._filled[0].are_read)
         return found
 
     assert exchange(tmp_path, use).values() == [LARGE.tolist()]
@@ -137,7 +137,7 @@ def test_what_a_lost_connection_has_not_delivered_is_removed(tmp_path, device):
             await other.read()
 
     exchange(tmp_path, use)
-    wait_until(lambda: not device.pinned, 10)
+    wait_until(lambda: not device.pinned)
     assert device_memory.is_enabled()  # for other connections
 
 
@@ -146,7 +146,7 @@ def test_a_connection_sends_more_after_a_segment_that_it_filled_has_made_room_fo
 ):
     async def use(comm, other):
         first, _ = await send(comm, other, Array(LARGE))
-        wait_until(lambda: comm._filled[0].are_read, 10)
+        wait_until(lambda: comm._filled[0].are_read)
         monkeypatch.setattr(pool(), "_limit", 8 * 2**20)
         pool().take(8 * 2**20, None).free = True  # by another connection
         second, _ = await send(comm, other, Array(LARGE + 1))
@@ -223,13 +223,13 @@ def test_segments_are_at_most_an_eighth_of_the_memory_limit():
 def test_unused_segments_are_removed_at_once_on_request_but_not_those_in_use(tmp_path, device):
     async def use(comm, other):
         await send(comm, other, Array(LARGE))
-        wait_until(lambda: comm._filled[0].are_read, 10)
+        wait_until(lambda: comm._filled[0].are_read)
         assert len(device.pinned) == 2  # once by each end
         await comm.write(to_serialize(Array(LARGE)))
         device_memory.release_unused()
         assert len(device.pinned) == 1
         found = await other.read()
-        wait_until(lambda: comm._filled[0].are_read, 10)
+        wait_until(lambda: comm._filled[0].are_read)
         device_memory.release_unused()
         assert not device.pinned
         return found.values()

@@ -61,13 +61,13 @@ class SilentServer:
         reply = kernel.run(f"%gpudask start --profile {profile}", timeout=4 * _START_LIMIT)
         assert time.monotonic() - began < _START_LIMIT
         assert self.accepted > 0
-        wait_until(lambda: self.clients() == [], 10)
+        wait_until(lambda: self.clients() == [])
         return reply.error_value + reply.printed
 
     def stop(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        self._thread.join(10)
+        self._thread.join(30)
         for connection in self._accepted:
             connection.close()
 

@@ -84,7 +84,7 @@ class GatewayServer:
 
     def _responds(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.options['address']}/api/health", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.options['address']}/api/health", timeout=30) as answer:
                 return json.loads(answer.read())["status"] == "pass"
         except (OSError, ValueError):
             return False

@@ -268,6 +268,6 @@ def _one_or_list(item, name):
 def _end(process):
     process.terminate()
     with suppress(subprocess.TimeoutExpired):
-        process.wait(20)
+        process.wait(30)
     process.kill()
     process.wait()

@@ -147,10 +147,10 @@ def test_pods_that_no_node_has_room_for_are_shown_as_jobs_are(servers):
             shown = kernel.ok("shown = %gpudask scale 2\nprint(shown)", timeout=LIMIT).printed
             waits = full.format(1, "memory") + " (worker worker-1)."
             assert waits in shown
-            wait_until(lambda: server.cluster(kernel)["notes"] == [waits], 30)
+            wait_until(lambda: server.cluster(kernel)["notes"] == [waits])
             assert kernel.ok("started.client.submit(lambda: 41).result()", timeout=LIMIT).value == "41"
             kernel.ok("%gpudask scale 1", timeout=LIMIT)
-            wait_until(lambda: server.cluster(kernel)["notes"] == [], 30)
+            wait_until(lambda: server.cluster(kernel)["notes"] == [])
             kernel.ok("%gpudask stop", timeout=LIMIT)
     finally:
         api.nodes = 8

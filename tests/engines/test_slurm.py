@@ -75,7 +75,7 @@ def test_a_cell_computes_in_jobs_one_of_which_waits_and_scaling_and_stopping_cha
     wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, LIMIT)
     assert kernel.ok("da.arange(10, chunks=5).sum().compute()").value.endswith("45)")
     stop(kernel)
-    wait_until(lambda: slurm.jobs() == {}, 30)
+    wait_until(lambda: slurm.jobs() == {})
 
 
 def test_a_start_that_waits_says_for_which_job_and_its_place_in_the_queue(server, slurm, kernel):

@@ -96,7 +96,7 @@ def test_workers_on_hosts_compute_with_tls_and_are_scaled(kernel):
     refused = kernel.run("%gpudask scale 3")
     assert "3 workers were requested, and the hosts of this profile have 2." in refused.error_value + refused.printed
     kernel.ok("%gpudask stop", timeout=LIMIT)
-    wait_until(lambda: not remote_workers(), 30)
+    wait_until(lambda: not remote_workers())
 
 
 def test_a_host_can_have_several_workers_and_a_start_may_use_fewer_hosts(kernel):
@@ -148,7 +148,7 @@ def test_a_host_that_cannot_be_used_is_a_sentence(kernel, profile, sentence):
 def test_a_host_that_never_answers_is_a_sentence_within_the_start_timeout(server, kernel):
     said = server.silent.refusal(kernel, "hangs")
     assert "The SSH connection to 127.0.0.1 fails: no answer within 5 s." in said
-    wait_until(lambda: not remote_workers() and not any(map(is_used, server.supervisors())), 30)
+    wait_until(lambda: not remote_workers() and not any(map(is_used, server.supervisors())))
 
 
 def is_used(pid):

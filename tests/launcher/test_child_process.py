@@ -40,7 +40,7 @@ def test_to_close_a_cluster_that_was_lost_does_not_kill_who_has_the_pid_of_its_s
         spec = ClusterSpec.parse({"engine": "cpu", "workers": 1})
         cluster = await ClusterProcess.start(spec, on_lost=lambda _: lost.set())
         os.kill(cluster.pid, signal.SIGKILL)
-        await asyncio.wait_for(lost.wait(), 20)
+        await asyncio.wait_for(lost.wait(), 30)
         other = await ChildProcess.start(["sleep", "60"], None, limit=2**16)
         cluster._process.pid = other.pid  # as when Linux has given the number to another
         await cluster.close()

@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from helpers import promised
 
 pytestmark = pytest.mark.cluster
 
@@ -247,11 +248,10 @@ def test_an_interrupt_stops_the_cell_and_switches_back(gpu_kernel, body):
     gpu_kernel.ok("import time")
     timer = threading.Timer(1, gpu_kernel.interrupt)
     timer.start()
-    began = time.monotonic()
-    reply = gpu_kernel.run(f"%%gpudask\n{body}")
+    with promised(5):
+        reply = gpu_kernel.run(f"%%gpudask\n{body}")
     timer.join()
     assert reply.error in ("KeyboardInterrupt", "CancelledError")
-    assert time.monotonic() - began < 5
     assert_off(gpu_kernel)
 
 
@@ -313,7 +313,7 @@ CELL = ["--array", "--dataframe", "--move", "--results", "--strict", "--profile"
 def test_completion_offers_what_can_stand_there_and_nothing_else(gpu_kernel, code, expected):
     gpu_kernel.ok("import dask.bag\ncollection = other_one = dask.bag.from_sequence([1])")
     for text, position in ((code, len(code)), (f"{code}\nrest = 1", len(code))):
-        content = gpu_kernel.client.complete(text, cursor_pos=position, reply=True, timeout=20)["content"]
+        content = gpu_kernel.client.complete(text, cursor_pos=position, reply=True, timeout=30)["content"]
         assert content["matches"] == expected
         assert content["cursor_end"] == position
         typed = code[content["cursor_start"] : position]
@@ -333,7 +333,7 @@ def test_completion_offers_what_can_stand_there_and_nothing_else(gpu_kernel, cod
 def test_completion_elsewhere_is_ipythons(gpu_kernel, tmp_path, code, expected):
     (tmp_path / "nested.ipy").touch()
     gpu_kernel.ok(f"%cd -q {tmp_path}")
-    assert expected in gpu_kernel.client.complete(code, reply=True, timeout=20)["content"]["matches"]
+    assert expected in gpu_kernel.client.complete(code, reply=True, timeout=30)["content"]["matches"]
 
 
 def test_a_setting_that_comes_too_late_for_array_expressions_changes_nothing(gpu_kernel):
@@ -346,7 +346,7 @@ def test_a_setting_that_comes_too_late_for_array_expressions_changes_nothing(gpu
 def test_a_subshell_that_ends_meanwhile_leaves_the_switch_of_the_main_shell_alone(gpu_kernel):
     client = gpu_kernel.client
     client.control_channel.send(client.session.msg("create_subshell_request"))
-    subshell = client.get_control_msg(timeout=10)["content"]["subshell_id"]
+    subshell = client.get_control_msg(timeout=30)["content"]["subshell_id"]
     request = client.session.msg("execute_request", {"code": "import time; time.sleep(1)", "silent": True})
     request["header"]["subshell_id"] = subshell
     client.shell_channel.send(request)

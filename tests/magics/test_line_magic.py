@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from helpers import Kernel, fake_gpu_environment, pids_of_session, wait_until
+from helpers import Kernel, fake_gpu_environment, pids_of_session, promised, slowdown, wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -172,12 +172,11 @@ def test_an_interrupt_cancels_the_tasks_of_the_cell_and_no_others(kernel, tmp_pa
         timer.start()
         reply = kernel.run(f"%%gpudask\n{body}")
         timer.join()
-        began = time.monotonic()
         assert reply.error in ("KeyboardInterrupt", "CancelledError")
         assert "never retrieved" not in reply.printed
-        wait_until(lambda: kernel.ok("sum(map(len, client.processing().values()))").value in ("0", "1"), 2)
-        assert kernel.ok("client.submit(sum, (1, 2), pure=False).result()").value == "3"
-        assert time.monotonic() - began < 2
+        with promised(2):
+            wait_until(lambda: kernel.ok("sum(map(len, client.processing().values()))").value in ("0", "1"))
+            assert kernel.ok("client.submit(sum, (1, 2), pure=False).result()").value == "3"
     assert kernel.ok("earlier.result(), running.result()").value == "('kept', None)"
 
     began = tmp_path / "began"
@@ -202,7 +201,7 @@ def test_an_interrupt_takes_two_seconds_and_names_the_worker_that_was_restarted(
     at = []
 
     def interrupt():
-        wait_until(began.exists, 30)
+        wait_until(began.exists)
         at.append(time.monotonic())
         kernel.interrupt()
 
@@ -215,7 +214,7 @@ def test_an_interrupt_takes_two_seconds_and_names_the_worker_that_was_restarted(
     [told] = [text for text in reply.displayed if text.startswith("The task nap on worker 0 did not stop within 2 s; ")]
     assert "restarted" in told
     assert told.endswith("Its results will be recomputed when they are needed.")
-    assert seconds < 4  # 2 s, and the footer and the traceback
+    assert seconds < 4 * slowdown()  # 2 s, and the footer and the traceback
     assert kernel.ok("%%gpudask\nclient.submit(sum, (1, 2), pure=False).result(), kept.result()").value == "(3, 'kept')"
 
 
@@ -263,7 +262,8 @@ def test_the_cluster_is_closed_with_its_kernel(own_kernel, end):
         own_kernel.manager.signal_kernel(9)
     else:
         own_kernel.manager.restart_kernel(now=True)
-    wait_until(lambda: not pids_of_session(supervisor), 3)
+    with promised(3):
+        wait_until(lambda: not pids_of_session(supervisor), 120)
 
 
 def test_unloading_closes_the_cluster_and_removes_the_magics(own_kernel):
@@ -331,7 +331,7 @@ def test_a_scheduler_that_a_client_shut_down_is_a_lost_cluster(kernel):
     kernel.ok("started = %gpudask start --cpu 1\nimport dask, os")
     supervisor = kernel.supervisor()
     kernel.ok("started.client.shutdown()")
-    wait_until(lambda: not pids_of_session(supervisor), 10)
+    wait_until(lambda: not pids_of_session(supervisor))
     assert kernel.ok("%%gpudask\ndask.delayed(os.getpid)().compute() != os.getpid()").value == "True"
 
 

@@ -23,7 +23,7 @@ def subshell(kernel):
     """Start one, and give a function that sends code to it without waiting."""
     client = kernel.client
     client.control_channel.send(client.session.msg("create_subshell_request"))
-    identity = client.get_control_msg(timeout=10)["content"]["subshell_id"]
+    identity = client.get_control_msg(timeout=30)["content"]["subshell_id"]
 
     def send(code):
         request = client.session.msg("execute_request", {"code": code, "silent": True})
@@ -36,7 +36,7 @@ def subshell(kernel):
 def test_a_thread_that_outlives_the_cell(gpu_kernel):
     gpu_kernel.ok(
         "%%gpudask\nviews = []\ngo = threading.Event()\n"
-        "def work():\n    views.append(seen())\n    go.wait(20)\n    views.append(seen())\n"
+        "def work():\n    views.append(seen())\n    go.wait(30)\n    views.append(seen())\n"
         "thread = threading.Thread(target=work)\nthread.start()"
     )
     assert gpu_kernel.ok("go.set()\nthread.join()\nviews").value == f"[{ON}, {OFF}]"

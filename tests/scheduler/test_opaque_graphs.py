@@ -161,7 +161,7 @@ def test_what_cannot_be_unpickled_where_its_task_runs_is_an_error_of_that_task(c
 
 def test_a_graph_whose_worker_dies_goes_to_another(client, tmp_path):
     assert client.submit(lambda _: "done", OnUnpickling(_die_once, tmp_path / "died"), pure=False).result() == "done"
-    wait_until(lambda: len(client.scheduler_info()["workers"]) == 2, 30)
+    wait_until(lambda: len(client.scheduler_info()["workers"]) == 2)
 
 
 def test_a_coroutine_function_is_awaited_by_the_worker(client):

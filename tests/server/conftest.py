@@ -50,7 +50,7 @@ def own_server(tmp_path):
 def gone():
     """Wait until the process sessions of these supervisors have no processes."""
 
-    def wait(*supervisors, limit=5):
+    def wait(*supervisors, limit=30):
         return wait_until(lambda: not any(pids_of_session(pid) for pid in supervisors), limit)
 
     return wait

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import psutil
 import pytest
-from helpers import ON_GPUS, command_line, fake_gpu_environment, pids_of_session, wait_until
+from helpers import ON_GPUS, command_line, fake_gpu_environment, pids_of_session, promised, wait_until
 
 from jupyter_gpudask.machine.unix_socket import bind_socket, connect_socket, socket_path
 
@@ -68,10 +68,11 @@ def test_a_killed_server_leaves_nothing_but_a_socket_that_the_next_server_remove
     kernels = [child for child in children if "ipykernel" in " ".join(command_line(child))]
     assert left_of(server, "socket")
     assert len(ports) >= 2  # the HTTP servers of scheduler and worker
-    os.kill(server.pid, signal.SIGKILL)
-    server.process.wait()
-    gone(*supervisors)
-    wait_until(lambda: not left_of(server, "lease", "folder"), 5)
+    with promised(3):
+        os.kill(server.pid, signal.SIGKILL)
+        server.process.wait()
+        gone(*supervisors, limit=120)
+    wait_until(lambda: not left_of(server, "lease", "folder"))
     assert not any(answers(port) for port in ports)
     (stale,) = left_of(server, "socket")
     assert connect_socket(stale) is None
@@ -87,7 +88,8 @@ def test_a_killed_server_leaves_nothing_but_a_socket_that_the_next_server_remove
 def test_a_server_that_shuts_down_leaves_nothing(server, gone):
     pid = start(server, server.kernel())["pid"]
     server.stop()
-    gone(pid, limit=1)
+    with promised(1):
+        gone(pid)
     assert not left_of(server, "socket", "lease", "folder")
 
 
@@ -108,12 +110,12 @@ def test_a_cluster_whose_process_is_killed_leaves_nothing_and_other_clusters_kee
     os.kill(pids[part], signal.SIGKILL)
     kernel.disconnect()
     if part == "kernel":  # Jupyter needs some seconds to notice
-        wait_until(lambda: server.cluster(kernel) is None, 15)
+        wait_until(lambda: server.cluster(kernel) is None)
     gone(cluster["pid"])
-    wait_until(lambda: len(left_of(server, "lease", "folder")) == 2, 5)  # those of the other
+    wait_until(lambda: len(left_of(server, "lease", "folder")) == 2)  # those of the other
     assert not any(answers(port) for port in ports)
     if part != "kernel":
-        wait_until(lambda: server.cluster(kernel)["status"] == "failed", 5)
+        wait_until(lambda: server.cluster(kernel)["status"] == "failed")
         assert "killed by SIGKILL" in server.cluster(kernel)["reason"]
     assert server.settled(other)["pid"] == rest["pid"]
     assert server.cluster(other)["state"]["workers"][0]["status"] == "running"
@@ -129,6 +131,6 @@ def test_a_killed_worker_restarts_on_its_gpu(server):
         workers = server.cluster(kernel)["state"]["workers"]
         return workers and workers[0]["pid"] not in (worker["pid"], None)
 
-    wait_until(another, 15)
+    wait_until(another)
     assert server.cluster(kernel)["state"]["workers"][0]["gpu_uuid"] == worker["gpu_uuid"]
     assert server.cluster(kernel)["pid"] == cluster["pid"]

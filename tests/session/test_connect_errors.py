@@ -45,7 +45,7 @@ def listening(answer):
     finally:
         server.shutdown(socket.SHUT_RDWR)
         server.close()
-        thread.join(10)
+        thread.join(30)
         for connection in kept:
             connection.close()
 

@@ -144,13 +144,13 @@ kinds = []
 def first():
     with switch:
         first_in.set()
-        second_in.wait(20)
+        second_in.wait(30)
     first_out.set()
 def second():
-    first_in.wait(20)
+    first_in.wait(30)
     with switch:
         second_in.set()
-        first_out.wait(20)
+        first_out.wait(30)
         kinds.append(kind())
     kinds.append(kind())
 threads = [threading.Thread(target=work) for work in (first, second)]

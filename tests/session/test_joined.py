@@ -102,7 +102,7 @@ def test_status_groups_by_host_and_tells_own_tasks_from_those_of_others(joined, 
     joined.ok("mine = client.submit(lambda: distributed.Event('gate').wait())")
     try:
         processing = lambda: sum(map(len, other.processing().values()))  # noqa: E731
-        wait_until(lambda: processing() == 4, 30)
+        wait_until(lambda: processing() == 4)
         shown = joined.ok("state = %gpudask status\nprint(state)").printed
         tasks = r"Tasks: (1 running, 0|0 running, 1) waiting\.\nUnfinished tasks of others: 3\."
         assert re.search(tasks, shown)
@@ -159,14 +159,14 @@ def test_what_needs_a_cluster_of_ones_own_is_refused(joined, cluster, code, sent
 def test_an_interrupt_cancels_own_tasks_only_and_restarts_no_worker(joined, other):
     gate = Event("interrupted", client=other)
     shared = other.submit(gate.wait, key="shared")
-    wait_until(lambda: sum(map(len, other.processing().values())) == 1, 30)
+    wait_until(lambda: sum(map(len, other.processing().values())) == 1)
     pids = other.run(os.getpid)
     joined.ok("from distributed import Future\nsame = Future('shared', client=client)")
     joined.ok("def forever():\n    while True: time.sleep(0.01)")
     message = joined.client.execute(f"{CELL}\nclient.submit(forever).result()")
-    wait_until(lambda: sum(map(len, other.processing().values())) == 2, 30)
+    wait_until(lambda: sum(map(len, other.processing().values())) == 2)
     joined.interrupt()
-    wait_until(lambda: not other.processing() or sum(map(len, other.processing().values())) == 1, 30)
+    wait_until(lambda: not other.processing() or sum(map(len, other.processing().values())) == 1)
     reply = joined.client.get_shell_msg(timeout=30)
     assert reply["parent_header"]["msg_id"] == message
     assert reply["content"]["ename"] == "KeyboardInterrupt"
@@ -203,7 +203,7 @@ def test_disconnect_leaves_the_cluster_as_it_was_and_others_go_on(joined, other,
     result.result()
     result.release()
     del result
-    wait_until(lambda: snapshot(other)[0] == before[0], 30)
+    wait_until(lambda: snapshot(other)[0] == before[0])
     after = snapshot(other)[1]
     assert sorted(map(str, after.values())) == sorted(map(str, before[1].values()))
     reply = joined.run("number.result()")

@@ -28,7 +28,7 @@ def test_the_schedulers_loop_turns_while_nvml_is_asked(monkeypatch):
     turned = threading.Event()
 
     def init():
-        assert turned.wait(5)
+        assert turned.wait(30)
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", init)

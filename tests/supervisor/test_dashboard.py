@@ -50,7 +50,7 @@ def ports_of(cluster):
 def get(port, path, **headers):
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -131,7 +131,7 @@ def test_a_browser_that_was_given_the_token_sees_the_dashboard_and_nobody_else_d
 def plots_of(port, token, **options):
     """The WebSocket of a page of plots."""
     url = f"ws://127.0.0.1:{port}/status/ws"
-    return websocket.create_connection(url, subprotocols=["bokeh", token], timeout=20, **options)
+    return websocket.create_connection(url, subprotocols=["bokeh", token], timeout=30, **options)
 
 
 UNGUARDED = """

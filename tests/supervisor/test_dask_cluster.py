@@ -135,7 +135,7 @@ def test_a_worker_with_an_actor_stays_and_scale_says_so_and_idle_workers_are_clo
             assert await asyncio.to_thread(lambda: actor.total().result()) == 3
             del other
             busy = client.submit(wait_for_file, 7, path=str(tmp_path / "file"), workers=[first], pure=False)
-            await asyncio.to_thread(lambda: wait_until(lambda: is_processing(client, busy.key), 20))
+            await asyncio.to_thread(lambda: wait_until(lambda: is_processing(client, busy.key)))
             await workers_become(cluster, 2)
             await cluster.scale(1)
             await workers_become(cluster, 1)
@@ -298,7 +298,7 @@ def test_a_reset_stops_tasks_that_still_run():
         client.submit(forever)
         await asyncio.sleep(1)
         await cluster.reset()
-        total = await asyncio.wait_for(asyncio.to_thread(compute_a_sum, cluster.ready), 10)
+        total = await asyncio.wait_for(asyncio.to_thread(compute_a_sum, cluster.ready), 30)
         await asyncio.to_thread(client.close, 1)
         return total
 

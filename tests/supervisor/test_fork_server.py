@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import dask.config
 import psutil
 import pytest
-from helpers import command_line, fake_gpu_environment, leftover_directories, pids_of_session, wait_until
+from helpers import command_line, fake_gpu_environment, leftover_directories, pids_of_session, promised, wait_until
 
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess, start_supervisor
@@ -135,13 +135,12 @@ def test_neither_the_fork_server_nor_a_stuck_worker_outlives_a_killed_supervisor
         assert {server, cluster.pid} <= set(pids_of_session(cluster.pid))
         # Stopped, the launcher cannot help: it is Linux that must end both.
         cluster._reading.cancel()
-        os.kill(cluster.pid, signal.SIGKILL)
-        seconds = await asyncio.to_thread(wait_until, lambda: not pids_of_session(cluster.pid), 5)
+        with promised(3):
+            os.kill(cluster.pid, signal.SIGKILL)
+            await asyncio.to_thread(wait_until, lambda: not pids_of_session(cluster.pid), 120)
         stuck.cancel()
-        return seconds
 
-    _, seconds = with_cluster(use)
-    assert seconds < 3
+    with_cluster(use)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from distributed import Client, Security, rpc
 from distributed.system import MEMORY_LIMIT
-from helpers import command_line, leftover_directories, pids_of_session, wait_until
+from helpers import command_line, leftover_directories, pids_of_session, promised, wait_until
 
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import ClusterLostError, ClusterStartError
@@ -86,16 +86,13 @@ def test_closing_takes_under_five_seconds_even_when_a_worker_is_stuck():
         client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
         stuck = client.submit(hold_gil, 60)
         await asyncio.sleep(1)
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        await cluster.close()
-        seconds = loop.time() - began
+        with promised(5.5):
+            await cluster.close()
         stuck.cancel()
         await asyncio.to_thread(client.close, 1)
-        return cluster.pid, seconds
+        return cluster.pid
 
-    pid, seconds = with_cluster(use)
-    assert seconds < 5.5
+    pid = with_cluster(use)
     assert pids_of_session(pid) == []
 
 
@@ -120,10 +117,7 @@ def test_a_signal_to_the_supervisor_ends_everything_and_the_parent_is_told(numbe
 
     async def use(cluster):
         os.kill(cluster.pid, number)
-        for _ in range(100):
-            if losses:
-                break
-            await asyncio.sleep(0.05)
+        await asyncio.to_thread(wait_until, lambda: losses)
         with pytest.raises(ClusterLostError):
             await cluster.state()
         return cluster.pid
@@ -228,13 +222,13 @@ def test_nothing_outlives_the_parent_by_three_seconds(number, arguments):
         supervisor = int(parent.stdout.readline())
         children = psutil.Process(parent.pid).children()
         assert len(pids_of_session(supervisor)) >= 2
-        parent.send_signal(number)
-        parent.stdout.close()
-        seconds = wait_until(lambda: not pids_of_session(supervisor), 5)
+        with promised(3):
+            parent.send_signal(number)
+            parent.stdout.close()
+            wait_until(lambda: not pids_of_session(supervisor), 120)
         for child in children:
             if child.pid != supervisor and child.is_running():
                 child.kill()
-    assert seconds < 3
     assert leftover_directories() == []
 
 

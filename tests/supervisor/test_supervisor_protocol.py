@@ -65,7 +65,7 @@ def test_the_end_of_stdin_closes_the_cluster():
         session = pipe.process.pid
         pipe.process.stdin.close()
         assert pipe.hear("closed")
-        assert pipe.process.wait(5) == 0
+        assert pipe.process.wait(30) == 0
         assert pids_of_session(session) == []
 
 
@@ -79,7 +79,7 @@ def test_a_signal_ends_a_standby_supervisor():
     with Pipe("--standby") as pipe:
         wait_until(lambda: handles(pipe.process.pid, signal.SIGTERM), 60)
         pipe.process.terminate()
-        assert pipe.process.wait(10) == 0
+        assert pipe.process.wait(30) == 0
         assert pids_of_session(pipe.process.pid) == []
     assert leftover_directories() == []
 
@@ -89,7 +89,7 @@ def test_the_end_of_stdin_during_the_start_leaves_nothing():
         pipe.start()
         pipe.hear("progress")
         pipe.process.stdin.close()
-        assert pipe.process.wait(5) == 0
+        assert pipe.process.wait(30) == 0
         assert pids_of_session(pipe.process.pid) == []
     assert leftover_directories() == []
 
@@ -113,7 +113,7 @@ def test_a_supervisor_of_another_protocol_says_so():
         failed = pipe.hear("failed")
         assert failed["kind"] == "ProtocolError"
         assert f"protocol {PROTOCOL_VERSION}, its parent protocol 99" in failed["reason"]
-        assert pipe.process.wait(5) == 0
+        assert pipe.process.wait(30) == 0
 
 
 def test_a_watched_cluster_reports_once_an_interval_until_it_is_no_longer_watched():

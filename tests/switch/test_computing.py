@@ -103,13 +103,13 @@ def fail_once(block):
 
 
 def fail(block):
-    BEGUN.wait(20)
+    BEGUN.wait(30)
     raise LookupError(f"no block of {len(block)}")
 
 
 def slow(block):
     BEGUN.set()
-    DONE.wait(20)
+    DONE.wait(30)
     return block
 
 
@@ -167,7 +167,7 @@ def reads_of(compute, make):
 def test_what_collections_share_is_computed_as_often_as_outside(client, compute, make):
     with default_client.computing_on(client):
         outside = reads_of(compute, make)
-        wait_until(lambda: not client.who_has(), 20)  # dataframes of pandas have the same keys in the cell
+        wait_until(lambda: not client.who_has())  # dataframes of pandas have the same keys in the cell
         with switched_to("cupy", "pandas", CellRecord()):
             inside = reads_of(compute, make)
     assert 0 < inside == outside

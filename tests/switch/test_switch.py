@@ -75,7 +75,7 @@ def test_another_thread_does_not_see_it():
     views = []
 
     def look():
-        entered.wait(5)
+        entered.wait(30)
         views.append(seen())
         looked.set()
 
@@ -83,7 +83,7 @@ def test_another_thread_does_not_see_it():
     thread.start()
     with switched_to(*INSIDE):
         entered.set()
-        assert looked.wait(5)
+        assert looked.wait(30)
     thread.join()
     assert views == [OUTSIDE]
 
@@ -94,14 +94,14 @@ def test_a_thread_that_is_started_inside_sees_it_until_it_ends():
     def look():
         views.append(seen())
         begun.set()
-        ended.wait(5)
+        ended.wait(30)
         views.append(seen())
 
     begun = threading.Event()
     with switched_to(*INSIDE):
         thread = threading.Thread(target=look)
         thread.start()
-        assert begun.wait(5)
+        assert begun.wait(30)
     ended.set()
     thread.join()
     assert views == [INSIDE, OUTSIDE]
@@ -109,18 +109,18 @@ def test_a_thread_that_is_started_inside_sees_it_until_it_ends():
 
 def test_an_older_pool_sees_it_for_what_it_is_handed_inside_alone():
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(seen).result(5) == OUTSIDE
+        assert pool.submit(seen).result(30) == OUTSIDE
         with switched_to(*INSIDE):
-            assert pool.submit(seen).result(5) == INSIDE
+            assert pool.submit(seen).result(30) == INSIDE
             assert list(pool.map(lambda _: seen(), range(2))) == [INSIDE, INSIDE]
-        assert pool.submit(seen).result(5) == OUTSIDE
+        assert pool.submit(seen).result(30) == OUTSIDE
 
 
 @pytest.mark.parametrize(
     "call",
     [
         lambda pool: pool.apply(seen),
-        lambda pool: pool.apply_async(func=seen).get(5),
+        lambda pool: pool.apply_async(func=seen).get(30),
         lambda pool: pool.map(lambda _: seen(), range(3))[2],
         lambda pool: pool.starmap(lambda _, __: seen(), [(1, 2)] * 9)[8],
         lambda pool: list(pool.imap(lambda _: seen(), range(3)))[2],

@@ -72,7 +72,7 @@ def cookie_of(server):
     """The cookies of a browser after login."""
     jar = http.cookiejar.CookieJar()
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
-    browser.open(f"{server.url}login?token={server.token}", timeout=10).close()
+    browser.open(f"{server.url}login?token={server.token}", timeout=30).close()
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
 
 

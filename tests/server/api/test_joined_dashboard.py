@@ -55,7 +55,7 @@ def connect(server, kernel, cluster):
         if kernel.run(f"connected = %gpudask connect {cluster.address}").status == "ok":
             break
         time.sleep(1)
-    wait_until(lambda: server.cluster(kernel), 30)
+    wait_until(lambda: server.cluster(kernel))
 
 
 @contextlib.contextmanager
@@ -70,17 +70,17 @@ def joined_to(server, dashboard):
     connection.sendall(attach.model_dump_json().encode() + b"\n")
     kernel = NotebookKernel(server, kernel_id)
     listed = "clusters"
-    wait_until(lambda: kernel_id in str(server.fetch(listed).body), 20)
+    wait_until(lambda: kernel_id in str(server.fetch(listed).body))
     try:
         yield kernel
     finally:
         connection.close()
-        wait_until(lambda: kernel_id not in str(server.fetch(listed).body), 20)
+        wait_until(lambda: kernel_id not in str(server.fetch(listed).body))
 
 
 def secret_of(server, kernel):
     """The secret in the path to which the user is redirected."""
-    connection = http.client.HTTPConnection(server.url.split("/")[2], timeout=20)
+    connection = http.client.HTTPConnection(server.url.split("/")[2], timeout=30)
     try:
         path = f"{server.base}gpudask/dashboard/{kernel.id}/status"
         connection.request(
@@ -134,7 +134,7 @@ def test_the_websocket_of_plots_is_forwarded(server, kernel):
         assert "ACK" in plots.recv()
         for part in ('{"msgid":"1","msgtype":"PULL-DOC-REQ"}', "{}", "{}"):
             plots.send(part)
-        wait_until(lambda: "PULL-DOC-REPLY" in plots.recv(), 20)
+        wait_until(lambda: "PULL-DOC-REPLY" in plots.recv())
 
 
 def test_the_address_in_the_panel_and_in_the_stream_has_no_secret(server, kernel):
@@ -195,7 +195,7 @@ def test_the_secret_is_gone_after_the_kernel_has_disconnected_and_is_never_logge
     with contextlib.closing(socket(server, secret, subprotocols=["bokeh", token])) as plots:
         assert "ACK" in plots.recv()
         kernel.ok("%gpudask disconnect")
-        wait_until(lambda: server.cluster(kernel) is None, 30)
+        wait_until(lambda: server.cluster(kernel) is None)
         with contextlib.suppress(websocket.WebSocketConnectionClosedException):
             while plots.recv():
                 pass

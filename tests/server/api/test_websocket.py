@@ -21,7 +21,7 @@ def receive(stream):
     return json.loads(text)
 
 
-def until(stream, condition, limit=15):
+def until(stream, condition, limit=30):
     """The first message for which `condition` is true."""
     end = time.monotonic() + limit
     while time.monotonic() < end:

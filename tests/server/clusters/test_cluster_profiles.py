@@ -58,7 +58,7 @@ def test_a_cluster_class_gets_credentials_and_its_cluster_works_like_any_other(s
     assert all(worker["pid"] and worker["spilled_to_disk"] is not None for worker in state["workers"])
 
     assert server.fetch(f"clusters/{kernel.id}/scale", "POST", {"workers": 1}).status == 202
-    wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 1, 20)
+    wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 1)
     assert set(server.fetch(f"clusters/{kernel.id}/logs").body["logs"]) == {"supervisor", "0"}
     server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
     assert server.settled(kernel)["pid"] == cluster["pid"]

@@ -65,7 +65,7 @@ def test_a_kernel_is_busy_during_a_cell_although_it_answers_a_request_on_the_con
         assert kernels.last_cell(kernel_id) == ended
         await kernel.interrupt_kernel()
         await until(lambda: not kernels.is_busy(kernel_id))
-        assert time.monotonic() - kernels.last_cell(kernel_id) < 10
+        assert time.monotonic() - kernels.last_cell(kernel_id) < 60
 
     with_kernel(use)
 
@@ -112,7 +112,7 @@ def test_a_cluster_is_not_closed_for_being_idle_while_its_kernel_runs_a_cell_and
     kernel = server.kernel()
     client = kernel.client
     client.execute("import time; time.sleep(600)")
-    wait_until(lambda: kernel_state(server, kernel) == "busy", 20)
+    wait_until(lambda: kernel_state(server, kernel) == "busy")
     server.start(kernel)
     for _ in range(12):  # three times the timeout
         client.control_channel.send(client.session.msg("usage_request", {}))
@@ -120,7 +120,7 @@ def test_a_cluster_is_not_closed_for_being_idle_while_its_kernel_runs_a_cell_and
     assert kernel_state(server, kernel) == "idle"
     assert server.cluster(kernel)["status"] == "ready"
     server.fetch(f"kernels/{kernel.id}/interrupt", "POST", {}, prefix="api/")
-    wait_until(lambda: server.cluster(kernel)["status"] == "closed", 20)
+    wait_until(lambda: server.cluster(kernel)["status"] == "closed")
     assert "without work" in server.cluster(kernel)["reason"]
 
 

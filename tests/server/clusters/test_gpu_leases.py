@@ -72,7 +72,7 @@ def test_every_server_shows_the_line_of_starts_that_wait(servers):
     finally:
         browser.close()
     assert there.fetch(f"clusters/{later.id}", "DELETE").status == 204
-    wait_until(lambda: line(here) == [(True, 2, 2)], 30)
+    wait_until(lambda: line(here) == [(True, 2, 2)])
     assert there.fetch(f"clusters/{holds.id}", "DELETE").status == 204
     assert here.settled(waits)["status"] == "ready"
     assert line(here) == []

@@ -35,7 +35,7 @@ def test_a_cluster_has_the_interpreter_and_environment_of_its_kernel(server_with
     server = server_with_kernels
     kernel_id = server.fetch("kernels", "POST", {"name": name}, prefix="api/").body["id"]
     body = {"kernel_id": kernel_id, "spec": ONE_WORKER}
-    wait_until(lambda: any(kernel_id in text for text in command_lines()), 20)
+    wait_until(lambda: any(kernel_id in text for text in command_lines()))
     server.fetch("clusters", "POST", body)
     wait_until(lambda: server.fetch(f"clusters/{kernel_id}").body["status"] != "starting", 40)
     cluster = server.fetch(f"clusters/{kernel_id}").body

@@ -112,7 +112,7 @@ def test_a_killed_supervisor_is_reported_and_the_cluster_can_be_restarted():
         cluster, _ = manager.create("a", spec(manager))
         await becomes(cluster, "ready")
         os.kill(cluster.ready.pid, signal.SIGKILL)
-        await becomes(cluster, "failed", limit=5)
+        await becomes(cluster, "failed")
         assert "killed by SIGKILL" in cluster.error.reason
         assert await becomes(manager.restart("a", {}), "ready", "failed") == "ready"
 
@@ -145,7 +145,7 @@ def test_an_idle_cluster_is_closed_with_a_reason_unless_its_kernel_is_busy():
         await asyncio.sleep(1.5)
         assert cluster.status == "ready"
         manager.kernels.busy = False
-        await becomes(cluster, "closed", limit=8)
+        await becomes(cluster, "closed")
         assert manager.get("a").error.reason.startswith("The cluster was closed after 1 seconds without work")
 
     with_manager(use, idle_timeout=1.0)

@@ -22,10 +22,10 @@ def test_after_the_kill_of_a_worker_a_supervisor_or_a_kernel_the_others_keep_run
         workers = server.cluster(doomed)["state"]["workers"]
         return workers and workers[0]["pid"] not in (worker, None)
 
-    wait_until(has_another_worker, 15)
+    wait_until(has_another_worker)
 
     os.kill(pid, signal.SIGKILL)  # the supervisor, and so the scheduler and the nannies
-    wait_until(lambda: server.cluster(doomed)["status"] == "failed", 5)
+    wait_until(lambda: server.cluster(doomed)["status"] == "failed")
     assert "killed by SIGKILL" in server.cluster(doomed)["reason"]
     gone(pid)
 
@@ -47,7 +47,7 @@ def test_a_worker_that_exceeds_its_memory_limit_is_logged_and_restarted(server):
     reply = kernel.run("started.client.submit(grow, retries=0).result()", timeout=200)
     assert reply.error == "KilledWorker"
     assert "memory budget" in server.fetch(f"clusters/{kernel.id}/logs").body["logs"]["supervisor"]
-    wait_until(lambda: server.cluster(kernel)["state"]["workers"], 30)
+    wait_until(lambda: server.cluster(kernel)["state"]["workers"])
     again = server.cluster(kernel)
     assert (again["status"], again["pid"]) == ("ready", pid)
     assert again["state"]["workers"][0]["pid"] != worker
@@ -93,7 +93,7 @@ def test_a_killed_supervisor_leaves_no_directory_and_no_process_of_a_task(server
     child = psutil.Process(int(kernel.ok("print(started.client.submit(sleep).result())").printed))
     assert list(tmp_path.glob("jupyter-gpudask-*"))
     os.kill(server.cluster(kernel)["pid"], signal.SIGKILL)
-    wait_until(lambda: not child.is_running(), 5)
-    wait_until(lambda: not list(tmp_path.glob("jupyter-gpudask-*")), 5)
+    wait_until(lambda: not child.is_running())
+    wait_until(lambda: not list(tmp_path.glob("jupyter-gpudask-*")))
     assert server.cluster(kernel)["status"] == "failed"
     server.fetch(f"kernels/{kernel.id}", "DELETE", prefix="api/")

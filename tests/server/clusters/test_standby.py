@@ -22,7 +22,7 @@ def server(own_server):
 
 def waiting(server):
     """The pid of the standby supervisor, once it is there."""
-    wait_until(lambda: len(server.supervisors()) == 1, 20)
+    wait_until(lambda: len(server.supervisors()) == 1)
     return server.supervisors()[0]
 
 
@@ -38,7 +38,7 @@ def test_the_next_cluster_uses_the_standby_supervisor_and_a_new_one_is_started(s
     kernel.ok(f"%load_ext jupyter_gpudask\nstarted = {START_ONE}")
     seen = kernel.ok("started.client.run_on_scheduler(lambda: __import__('os').environ.get('JPY_COLOUR'))").value
     assert seen == ("'green'" if who == "kernel" else None)
-    wait_until(lambda: len(server.supervisors()) == 2, 20)
+    wait_until(lambda: len(server.supervisors()) == 2)
     server.fetch(f"clusters/{kernel.id}", "DELETE")
     gone(pid)
     assert server.start(kernel)["status"] == "ready"
@@ -57,7 +57,7 @@ def test_the_standby_supervisor_ends_with_the_server(server, number, gone):
     pid = waiting(server)
     child = psutil.Process(kernel.pid)
     os.kill(server.pid, number)
-    server.process.wait(20)
+    server.process.wait(30)
     gone(pid)
     assert leftover_directories() == []
     if child.is_running():

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
-from helpers import command_line
+from helpers import command_line, slowdown
 from managers import policy_of
 
 from jupyter_gpudask.launcher import cluster_process as launcher
@@ -86,7 +86,7 @@ def outcome_of(body, tmp_path, start_timeout=120.0):
         manager, stop = ClusterManager(OneKernel(program), policy_of()), asyncio.Event()
         measuring = asyncio.create_task(longest_pause(stop))
         cluster, _ = manager.create("k", ClusterSpec.parse({"engine": "cpu", "start_timeout": start_timeout}))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while cluster.status != "failed":
                 await asyncio.sleep(0.05)
         stop.set()
@@ -124,7 +124,7 @@ def outcome_of(body, tmp_path, start_timeout=120.0):
 def test_unexpected_output_of_a_supervisor_is_a_clear_error_and_does_not_block_the_loop(body, words, tmp_path):
     end, pause = outcome_of(body, tmp_path)
     assert words in str(end)
-    assert pause < 0.25  # two cores, shared with the program that floods
+    assert pause < 0.25 * slowdown()  # two cores, shared with the program that floods
 
 
 def test_a_supervisor_that_does_not_respond_is_killed(tmp_path, monkeypatch):
@@ -137,7 +137,7 @@ def test_a_missing_interpreter_is_a_clear_error(tmp_path):
     async def run():
         manager = ClusterManager(OneKernel(tmp_path / "python"), policy_of())
         cluster, _ = manager.create("k", ClusterSpec(engine="cpu"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while cluster.status != "failed":
                 await asyncio.sleep(0.02)
         return cluster.error
@@ -188,7 +188,7 @@ def alive(program):
     return [child.pid for child in psutil.Process().children() if str(program) in command_line(child)]
 
 
-async def until(condition, limit=10):
+async def until(condition, limit=30):
     async with asyncio.timeout(limit):
         while not condition():
             await asyncio.sleep(0.01)

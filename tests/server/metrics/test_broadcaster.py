@@ -33,7 +33,7 @@ def test_a_slow_subscriber_gets_each_sample_of_the_history_exactly_once(dropped)
         fast, slow = Subscriber(), Subscriber(*dropped)
         broadcaster.subscribe(fast)
         broadcaster.subscribe(slow)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while len(slow.samples) < 6:
                 await asyncio.sleep(0.01)
         await broadcaster.stop()
