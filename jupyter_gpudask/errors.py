@@ -412,7 +412,7 @@ class PicklingError(CodeError, TypeError):
 
 
 class ResultPicklingError(CodeError, TypeError):
-    """A result cannot be sent from a worker to the kernel.
+    """A result cannot be sent from its worker to the kernel, or to another worker.
 
     Parameters
     ----------
@@ -424,7 +424,7 @@ class ResultPicklingError(CodeError, TypeError):
 
     def __init__(self, kind: str, words: str) -> None:
         super().__init__(
-            f"A result of type {kind} cannot be sent to the kernel: {words.rstrip('.')}.",
+            f"A result of type {kind} cannot be sent from its worker: {words.rstrip('.')}.",
             "Return a value that can be pickled, such as a list instead of a generator, or use it inside the task.",
         )
 

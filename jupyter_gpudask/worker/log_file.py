@@ -48,11 +48,13 @@ def _lossy_text(descriptor: int) -> io.TextIOWrapper:
 
 
 def shorten_pickling_errors() -> None:
-    """Log what cannot be pickled in one line; Dask adds three tracebacks, and sends the error to whoever asked."""
-    logging.getLogger("distributed.protocol.pickle").addFilter(_shorten)
+    """Log what cannot be pickled in one line; Dask adds tracebacks, and sends the error to whoever asked."""
+    for name in ("protocol.pickle", "protocol.core", "worker"):
+        logging.getLogger(f"distributed.{name}").addFilter(_shorten)
 
 
 def _shorten(record: logging.LogRecord) -> bool:
-    if record.exc_info and record.args:
-        record.msg, record.args, record.exc_info = "Failed to serialize: %s", (record.exc_info[1],), None
-    return True
+    text = str(record.exc_info[1]) if record.exc_info else ""
+    if str(record.msg).startswith("Failed to serialize"):
+        record.msg, record.args, record.exc_info = "Failed to serialize: %s", (text,), None
+    return not text.startswith("Could not serialize object of type ")  # the worker that has it logs the line above

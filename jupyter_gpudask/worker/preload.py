@@ -16,6 +16,7 @@ from ..comm import device_memory
 from ..machine.directories import LOGS_VARIABLE, worker_log
 from ..machine.lifeline import die_with_parent
 from .allocator import pool_metrics
+from .failed_transfer import FailedTransferPlugin
 from .log_file import send_output_to, shorten_pickling_errors
 from .send_interval import send_sooner
 
@@ -41,6 +42,7 @@ async def dask_setup(worker: Worker) -> None:
     device_memory.enable(worker.memory_manager.memory_limit)
     send_sooner(worker.batched_stream)
     await worker.plugin_add(plugin=MetricsPlugin(), name=METRICS)
+    await worker.plugin_add(plugin=FailedTransferPlugin(), name="gpudask-failed-transfer")
 
 
 def _run_exit_functions_after_a_fork() -> None:

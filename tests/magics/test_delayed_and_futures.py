@@ -48,18 +48,32 @@ def test_what_cannot_be_sent_to_the_workers_is_named_in_one_sentence(kernel, cod
         "client.run(make)",
     ],
 )
-def test_a_result_that_cannot_be_sent_to_the_kernel_is_named_in_one_sentence(kernel, code, kind):
+def test_a_result_that_cannot_be_sent_is_named_in_one_sentence(kernel, code, kind):
     made = {"generator": "(i for i in range(3))", "lock": "threading.Lock()"}[kind]
     kernel.ok(f"import threading\nmake = lambda: {made}")
     for cell in (f"{CELL}\n{code}", code):
         reply = kernel.run(cell)
         assert reply.error == "ResultPicklingError"
-        assert f"A result of type {kind} cannot be sent to the kernel: cannot pickle" in reply.error_value
+        assert f"A result of type {kind} cannot be sent from its worker: cannot pickle" in reply.error_value
         assert reply.traceback.count("Traceback") == 1
         assert not reply.printed
     logs = kernel.ok("%gpudask logs --lines 1000").html[0]
     assert "Failed to serialize: cannot pickle" in logs
     assert "distributed/protocol" not in logs
+
+
+def test_a_task_that_needs_a_result_that_another_worker_cannot_send_fails_and_the_next_does_not(kernel):
+    if kernel.ok("len(client.ncores())").value == "1":
+        pytest.skip("there is one worker")
+    cell = (
+        "client.submit(lambda *made: len(made), *client.map(lambda _: {}, range(6), pure=False), pure=False).result()"
+    )
+    kernel.ok("import threading")
+    for _ in range(2):
+        reply = kernel.run(cell.format("threading.Lock()"))
+        assert reply.error == "ResultPicklingError"
+        assert reply.traceback.count("Traceback") == 1
+        assert kernel.ok(cell.format("1")).value == "6"
 
 
 def test_data_that_cannot_be_scattered_is_named_in_one_sentence(kernel):
