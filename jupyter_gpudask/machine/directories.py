@@ -1,17 +1,25 @@
-"""The temporary directory of a cluster, with its scratch space and logs; only its user can read it."""
+"""The temporary directory of a cluster, with its scratch space and logs; only its user can read it.
+
+Run as a program, this module goes on with the removal of directories, in the background.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import re
-import shutil
+import stat
+import subprocess
+import sys
 import tempfile
+import time
+from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 LOGS_VARIABLE = "JUPYTER_GPUDASK_LOGS"
 """The environment variable of workers with the directory of their logs."""
@@ -19,6 +27,10 @@ LOGS_VARIABLE = "JUPYTER_GPUDASK_LOGS"
 _PREFIX = "jupyter-gpudask-"
 _LOCK = "in-use.lock"
 _TAIL_BYTES = 2**18
+# What clusters create in their directories, besides the lock. Source: Dask, and `multiprocessing` for its sockets.
+_CONTENTS = re.compile(r"logs|sockets|dask-scratch-space|(listener|pymp)-.*")
+_SETTLED = 60.0
+_REMOVAL_LIMIT = 0.5
 
 
 class ClusterDirectory:
@@ -58,9 +70,10 @@ class ClusterDirectory:
         return self.path / "sockets"
 
     def remove(self) -> None:
-        """Delete the directory and its contents."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
+        """Delete the directory and its contents; if that takes long, it goes on in the background."""
+        lock, self._lock = self._lock, -1
+        if lock >= 0:  # not removed yet
+            _remove({self.path: lock})
 
 
 def _create(place: Path | None, host: str) -> tuple[Path, int]:
@@ -89,7 +102,9 @@ def _prefix(host: str) -> str:
 
 
 def remove_stale_directories(place: Path | None = None, host: str = "") -> None:
-    """Delete the directories of this user's killed supervisors: those whose lock no process of this machine holds.
+    """Delete the directories that this user's supervisors have left: those whose lock no process of this machine holds.
+
+    A directory without a lock is one of them if it has only what clusters create, and was not changed for a minute.
 
     Parameters
     ----------
@@ -98,24 +113,87 @@ def remove_stale_directories(place: Path | None = None, host: str = "") -> None:
     host
         The name of this machine, if others use the same `place`; the locks of these may not be visible here.
     """
-    # What `mkdtemp` appends has no hyphen, and the name of another host may begin with that of this one and a hyphen.
-    name = re.compile(rf"{re.escape(_prefix(host))}[^-]+")
+    name = re.compile(rf"{re.escape(_prefix(host))}[a-z0-9_]{{8}}")  # what `mkdtemp` appends
+    stale = {}
     for folder in (place or Path(tempfile.gettempdir())).glob(f"{_prefix(host)}*"):
         if not name.fullmatch(folder.name):
             continue
         try:
             if folder.lstat().st_uid != os.geteuid():  # its owner could fill it with more than can be deleted
                 continue
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            create = os.O_CREAT if _is_abandoned(folder) else 0
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | create, 0o600)
         except OSError:  # not such a directory, or one that is being created
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
         except OSError:
-            continue
-        finally:
             os.close(lock)
+        else:
+            stale[folder] = lock
+    _remove(stale)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """Whether a directory without a lock is one whose creation or removal was cut, and not one of the user."""
+    status = folder.lstat()
+    return (
+        status.st_mode == stat.S_IFDIR | 0o700
+        and time.time() - status.st_mtime > _SETTLED
+        and all(_CONTENTS.fullmatch(entry.name) for entry in folder.iterdir())
+    )
+
+
+def _remove(locked: Mapping[Path, int]) -> None:
+    """Delete directories that this process has locked; what takes longer, a process of its own does.
+
+    Parameters
+    ----------
+    locked
+        The file descriptors of their locks, which are closed.
+    """
+    deadline = time.monotonic() + _REMOVAL_LIMIT
+    left = {folder: lock for folder, lock in locked.items() if not _delete(folder, deadline)}
+    if left:
+        null = subprocess.DEVNULL
+        with suppress(OSError):  # the next start removes them
+            subprocess.run(  # noqa: S603 - this module
+                [sys.executable, "-I", "-S", __file__, *map(str, left)],
+                stdin=null,
+                stdout=null,
+                stderr=null,
+                pass_fds=left.values(),
+                start_new_session=True,
+                check=False,
+            )
+    for lock in locked.values():
+        os.close(lock)
+
+
+def _delete(folder: Path, deadline: float) -> bool:
+    """Delete a directory, its lock last; `False` if that is not done by `deadline`.
+
+    If it is interrupted, the directory has its lock still, and is stale. What cannot be deleted stays.
+    """
+    for root, folders, files, descriptor in os.fwalk(folder, topdown=False):
+        for name in (*files, *folders):
+            if time.monotonic() > deadline:
+                return False
+            if name != _LOCK or root != str(folder):
+                with suppress(OSError):
+                    _delete_entry(name, descriptor)
+    with suppress(OSError):
+        if list(folder.iterdir()) == [folder / _LOCK]:
+            (folder / _LOCK).unlink()
+            folder.rmdir()
+    return True
+
+
+def _delete_entry(name: str, descriptor: int) -> None:
+    try:
+        os.unlink(name, dir_fd=descriptor)
+    except IsADirectoryError:
+        os.rmdir(name, dir_fd=descriptor)
 
 
 def worker_log(logs: Path, worker: object) -> Path:
@@ -133,3 +211,14 @@ def tail(path: Path, lines: int) -> str:
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-lines:])
+
+
+def _remove_in_background(folders: Iterable[str]) -> None:
+    """Delete directories whose locks this process has inherited, in a process that is no child of their cluster."""
+    if os.fork() == 0:
+        for folder in folders:
+            _delete(Path(folder), inf)
+
+
+if __name__ == "__main__":
+    _remove_in_background(sys.argv[1:])

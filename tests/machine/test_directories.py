@@ -4,9 +4,14 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
+import pytest
+from helpers import wait_until
 from users import ANNA, as_root
 
+from jupyter_gpudask.machine import directories
 from jupyter_gpudask.machine.directories import ClusterDirectory, remove_stale_directories
 
 
@@ -72,3 +77,68 @@ def test_a_folder_of_a_host_whose_name_begins_like_that_of_this_one_is_left_alon
     remove_stale_directories(tmp_path, "gpu")
     assert list(tmp_path.iterdir()) == [other]
     assert not own.exists()
+
+
+def fill(folder, files):
+    """Files such as Dask spills, and a link and an empty folder of a user."""
+    scratch = folder / "dask-scratch-space" / "worker"
+    scratch.mkdir(parents=True)
+    for number in range(files):
+        (scratch / str(number)).touch()
+    (scratch / "link").symlink_to(folder.parent)
+    (scratch / "empty").mkdir()
+
+
+def test_a_removal_that_takes_long_goes_on_in_the_background(tmp_path, monkeypatch):
+    monkeypatch.setattr(directories, "_REMOVAL_LIMIT", 0.0)
+    kept = tmp_path / "kept"
+    kept.touch()
+    directory = ClusterDirectory(tmp_path)
+    fill(directory.path, 1000)
+    directory.remove()
+    remove_stale_directories(tmp_path)  # which leaves it to the process that removes it
+    wait_until(lambda: not directory.path.exists(), 60)
+    assert list(tmp_path.iterdir()) == [kept]
+
+
+def test_a_removal_that_is_cut_is_finished_by_the_next_start(tmp_path, monkeypatch):
+    directory = ClusterDirectory(tmp_path)
+    fill(directory.path, 100)
+    unlink, left = os.unlink, [*range(50)]
+
+    def unlink_until_it_is_killed(*arguments, **options):
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        unlink(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", unlink_until_it_is_killed)
+        with pytest.raises(KeyboardInterrupt):
+            directory.remove()
+    assert directory.path.exists()
+    for descriptor in Path("/proc/self/fd").iterdir():  # as Linux closes those of a process that was killed
+        if descriptor.resolve() == directory.path / "in-use.lock":
+            os.close(int(descriptor.name))
+    remove_stale_directories(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_old_folder_without_a_lock_is_removed_if_a_cluster_has_made_it(tmp_path):
+    def made(name, entry, mode=0o700, age=3600):
+        folder = tmp_path / f"jupyter-gpudask-{name}"
+        folder.mkdir(mode)
+        folder.joinpath(entry).mkdir()
+        then = time.time() - age
+        os.utime(folder, (then, then))
+        return folder
+
+    old = made("leftover", "dask-scratch-space")
+    kept = {
+        made("notebook", "my results"),
+        made("readable", "logs", mode=0o755),
+        made("creating", "logs", age=0),
+    }
+    remove_stale_directories(tmp_path)
+    assert not old.exists()
+    assert {*tmp_path.iterdir()} == kept
