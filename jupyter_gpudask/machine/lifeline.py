@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from multiprocessing import util
 from typing import TYPE_CHECKING
 
 import psutil
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
-_GRACE = 2.0
+_GRACE = 1.5
+_END_LIMIT = 2.0
 _POLL = 0.02
 
 _exit_callbacks: list[Callable[[], None]] = []
 
 
 def watch_parent(parent: int) -> None:
-    """End this session within `_GRACE` seconds after process `parent` is no longer the parent of this one.
+    """End this session if it still runs `_GRACE` seconds after `parent` is no longer the parent of this process.
 
     The end of stdin shows it sooner, unless a process that the parent forked holds the pipe open or the event loop is
     busy. This thread depends on neither.
@@ -37,7 +39,7 @@ def _wait_for_parent(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)  # ends gracefully if the event loop runs
     time.sleep(_GRACE)
     end_session()
-    for callback in _exit_callbacks:
+    for callback in reversed(_exit_callbacks):
         with contextlib.suppress(Exception):  # the event loop may do the same at the same time
             callback()
     os._exit(1)
@@ -50,6 +52,8 @@ def on_forced_exit(callback: Callable[[], None]) -> None:
 
 def end_session() -> None:
     """Kill all other processes of this session and all descendants, and wait until they have ended."""
+    # Unlinks semaphores, which nobody else does once the resource tracker of `multiprocessing` is killed as well.
+    util._run_finalizers(0)  # type: ignore[attr-defined] # noqa: SLF001
     me, session = os.getpid(), os.getsid(0)
     doomed = psutil.Process(me).children(recursive=True)
     if session == me:  # else this process was started by hand, in a session of others
@@ -57,7 +61,7 @@ def end_session() -> None:
     for process in doomed:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    deadline, left = time.monotonic() + _GRACE, set(doomed)
+    deadline, left = time.monotonic() + _END_LIMIT, set(doomed)
     while (left := {process for process in left if not _has_ended(process)}) and time.monotonic() < deadline:
         time.sleep(_POLL)
 

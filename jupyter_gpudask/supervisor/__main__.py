@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import traceback
+from typing import NoReturn
 
 from ..machine.lifeline import end_session, watch_parent
 from .standby import Standby
 
 
-def main() -> int:
+def main() -> None:
     """Run one cluster until the parent closes it, stdin ends, or the parent dies."""
     command_fd, event_fd = _take_stdio()
     standby = Standby()
@@ -19,21 +21,26 @@ def main() -> int:
         standby.prepare()
     else:
         standby.prepare_gpu_workers()
+    asyncio.run(_run(command_fd, event_fd, standby))
+
+
+async def _run(command_fd: int, event_fd: int, standby: Standby) -> NoReturn:
+    """Run the supervisor, and exit at once: to finalize the interpreter with Dask takes seconds on a busy machine."""
+    status = 1
     try:
-        asyncio.run(_run(command_fd, event_fd, standby))
+        # Imported here, because the fork server imports other modules meanwhile.
+        from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
+        from .supervisor import Supervisor
+
+        stream = await MessageStream.from_pipes(command_fd, event_fd, limit=COMMAND_LIMIT)
+        await Supervisor(stream, watch_parent, standby).run()
+        status = 0
+    except BaseException:  # noqa: BLE001 - as the interpreter does
+        traceback.print_exc()
     finally:
-        standby.close()
         end_session()
-    return 0
-
-
-async def _run(command_fd: int, event_fd: int, standby: Standby) -> None:
-    # Imported here, because the fork server imports other modules meanwhile.
-    from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
-    from .supervisor import Supervisor
-
-    stream = await MessageStream.from_pipes(command_fd, event_fd, limit=COMMAND_LIMIT)
-    await Supervisor(stream, watch_parent, standby).run()
+        standby.close()
+        os._exit(status)
 
 
 def _take_stdio() -> tuple[int, int]:
@@ -55,4 +62,4 @@ def _take_stdio() -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ORPHAN_GRACE = 1.5
+_ORPHAN_GRACE = 1.25
 _LEAVE_LIMIT = 3.0
 _CLOSE_GRACE = 4.0
 
@@ -76,7 +76,7 @@ class Supervisor:
             return
         self._cluster = _cluster_of(first, self._directory, self._standby)
         on_forced_exit(self._clean_up)
-        grace = _ORPHAN_GRACE
+        is_asked_to_close = False
         starting = asyncio.create_task(self._start())
         listening = asyncio.create_task(self._listen())
         ending = asyncio.create_task(self._over.wait())
@@ -89,14 +89,13 @@ class Supervisor:
                     self._fail(loss)
                     await self._cluster.wait_for_clients(_LEAVE_LIMIT)
                 closing.cancel()
-            if listening.done() and listening.result():
-                grace = _CLOSE_GRACE
+            is_asked_to_close = listening.done() and listening.result()
         finally:
             for task in (starting, listening, ending, self._watching):
                 if task is not None:
                     task.cancel()
             await asyncio.gather(starting, return_exceptions=True)
-            await self._close(grace)
+            await self._end(is_asked_to_close=is_asked_to_close)
 
     async def _first_command(self) -> Start | None:
         """The request for a cluster; `None` without one, or if a signal comes first."""
@@ -221,14 +220,19 @@ class Supervisor:
         if self._status == "starting":
             raise ProtocolError("The cluster is still starting.")
 
-    async def _close(self, grace: float) -> None:
-        self._status = "closing"
+    async def _end(self, *, is_asked_to_close: bool) -> None:
+        is_ready, self._status = self._status == "ready", "closing"
+        grace = _CLOSE_GRACE if is_asked_to_close else _ORPHAN_GRACE
         try:
-            await self._cluster.close(grace)
+            if is_asked_to_close and is_ready:
+                await self._cluster.close(grace)
+            else:
+                await self._cluster.abandon(grace)
         except (Exception, asyncio.CancelledError):  # the latter if Dask awaits a task of a start that was cancelled
-            logger.exception("The cluster did not close within %s s; its processes are killed", grace)
-        await asyncio.to_thread(end_session)  # a lease is released when no process uses its GPU any more
-        self._clean_up()
+            logger.exception("The cluster did not close in time; its processes are killed")
+        # Nannies, which run in this event loop, start no other workers meanwhile.
+        end_session()
+        self._clean_up()  # now that no process uses the GPUs of the lease any more
         self._stream.send(Closed())
         await self._stream.flush()
 

@@ -241,6 +241,14 @@ class DaskCluster:
             if self._fork_server is not None:
                 self._fork_server.close()
 
+    async def abandon(self, grace: float) -> None:
+        """Leave the processes of this machine to be killed, which is faster, and close a cluster of a class.
+
+        That may run elsewhere; raises if closing it takes longer than `grace` seconds.
+        """
+        if self._request.cluster_class is not None:
+            await self.close(grace)
+
     def release(self) -> None:
         """Cancel the jobs that are left, and release the lease on its GPUs, after all its processes have ended."""
         if self._jobs is not None:

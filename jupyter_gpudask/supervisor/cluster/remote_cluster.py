@@ -263,6 +263,10 @@ class RemoteCluster:
             if self._cluster is not None:
                 await _awaited(self._cluster.close())
 
+    async def abandon(self, grace: float) -> None:
+        """Stop the cluster, as `close`: it runs elsewhere."""
+        await self.close(grace)
+
     def release(self) -> None:
         """Do nothing: the cluster holds no GPUs of this machine."""
 
