@@ -201,16 +201,20 @@ def worker_log(logs: Path, worker: object) -> Path:
     return logs / f"worker-{re.sub(r'[^A-Za-z0-9_.-]', '_', str(worker))}.log"
 
 
+def older_log(log: Path) -> Path:
+    """The file with what was in a log before it was cut, because it was too long."""
+    return log.with_name(f"{log.name}.1")
+
+
 def tail(path: Path, lines: int) -> str:
     """The last `lines` lines of a log file; empty if there is no such file."""
-    try:
-        with path.open("rb") as file:
+    text = b""
+    for part in (path, older_log(path)):
+        with suppress(OSError), part.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _TAIL_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return ""
-    return "\n".join(text.splitlines()[-lines:])
+            file.seek(max(0, file.tell() - _TAIL_BYTES + len(text)))
+            text = file.read(_TAIL_BYTES) + text
+    return "\n".join(text.decode(errors="replace").splitlines()[-lines:])
 
 
 def _remove_in_background(folders: Iterable[str]) -> None:

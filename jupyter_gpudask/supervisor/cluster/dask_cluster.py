@@ -28,6 +28,7 @@ from ..jobs.job_queue import JobQueue
 from .dashboard import check_guard, guard_by_header, guard_by_token, routes_without_proxy
 from .gpu_lease import plan_and_lease
 from .imports import import_what_clusters_need
+from .log_limit import limit_logs
 from .metrics import Status, read_state
 from .plugins import register_plugins
 from .reset import reset
@@ -86,6 +87,7 @@ class DaskCluster:
         progress = Progress(engine=plan.engine, gpus=tuple(gpu.uuid for gpu in plan.gpus), ready=0, total=plan.workers)
         on_progress(progress)
         os.environ[LOGS_VARIABLE] = str(self._directory.logs)
+        limit_logs(self._directory.logs, spec.environment)
         os.environ.update(spec.environment)  # Dask prefers these to those of its configuration
         environment = dask.config.get("distributed.nanny.pre-spawn-environ") | spec.environment
         dask.config.set(
