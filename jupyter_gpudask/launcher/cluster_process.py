@@ -32,6 +32,7 @@ __all__ = ["ClusterProcess", "LostCallback", "ProgressCallback"]
 
 _LOG_LINES = 200
 _CLOSE_TIMEOUT = 4.8
+_CANCEL_TIMEOUT = 1.0
 _START_MARGIN = 30.0
 _EXIT_TIMEOUT = 1.0
 
@@ -113,7 +114,8 @@ class ClusterProcess(ClusterConnection):
             async with asyncio.timeout(None if spec.wait else spec.start_timeout + _START_MARGIN):
                 cluster.ready = await cluster._wait_until_ready(on_progress)
         except BaseException as error:
-            await _finish(cluster.close())
+            # Without a class, everything runs on this machine and can be killed; jobs must be cancelled.
+            await _finish(cluster._close(_CANCEL_TIMEOUT if cluster_class is None else _CLOSE_TIMEOUT))
             if isinstance(error, TimeoutError):
                 raise ClusterStartError("The supervisor did not respond.", log=cluster.log(20)) from None
             raise
@@ -136,13 +138,16 @@ class ClusterProcess(ClusterConnection):
 
     async def close(self) -> None:
         """Close the cluster and end the supervisor, by force if it takes longer than 5 seconds."""
+        await self._close(_CLOSE_TIMEOUT)
+
+    async def _close(self, limit: float) -> None:
         self._closing = True
         reading = self._reading or asyncio.create_task(self._stream.skip())
         try:
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
                 self._send(Close())
                 self._stream.close()
-                async with asyncio.timeout(_CLOSE_TIMEOUT):
+                async with asyncio.timeout(limit):
                     await self._process.ended()
         finally:
             reading.cancel()

@@ -13,7 +13,7 @@ from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoCluste
 from ..launcher.cluster_process import ClusterProcess
 from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
 from ..machine.unix_socket import connect_socket, socket_path
-from ..protocol import Close, ClusterSpec, Failed, Keep, Kept, ReportAutomatic, ReportCell, parse_event
+from ..protocol import Close, Closed, ClusterSpec, Failed, Keep, Kept, ReportAutomatic, ReportCell, parse_event
 from ..protocol.messages.attach import Attach
 from ..protocol.messages.transport import COMMAND_LIMIT, EVENT_LIMIT, MessageStream
 
@@ -148,6 +148,31 @@ async def attach_cluster(on_lost: LostCallback) -> ServerCluster | None:
         return await ServerCluster.attach(connection, _request(kernel_id), on_lost=on_lost)
     except NoClusterError:
         return None
+
+
+async def close_cluster() -> bool:
+    """Close the cluster that the server holds for this kernel, also while it is starting; whether there was one."""
+    connected = _connect()
+    if connected is None:
+        return False
+    connection, kernel_id = connected
+    stream = await MessageStream.from_socket(connection, limit=EVENT_LIMIT)
+    try:
+        stream.send(_request(kernel_id))
+        stream.send(Close())
+        async with asyncio.timeout(_CLOSE_TIMEOUT):
+            while (event := await stream.receive(parse_event)) is not None:
+                if isinstance(event, Failed):
+                    raise event.to_error()
+                if isinstance(event, Closed):
+                    return True
+    except NoClusterError:
+        return False
+    except TimeoutError:  # the server is still closing it
+        return True
+    finally:
+        stream.close()
+    return False  # the server has hung up without reading further, as there is none
 
 
 async def start_cluster(

@@ -239,12 +239,13 @@ class Session:
         return options
 
     def stop(self) -> bool:
-        """Close the cluster; returns whether there was one."""
+        """Close the cluster, also one that the Jupyter server is just starting; returns whether there was one."""
         with self._lock:
-            cluster = self._cluster or self._attach()
-            self._loss = None
+            cluster, self._loss = self._cluster, None
             if cluster is None:
-                return False
+                from .server_connection import close_cluster
+
+                return self._loop.run(close_cluster())
             self._end(cluster, f"The cluster was stopped at {time.strftime('%H:%M')}; what its workers held is lost.")
             return True
 

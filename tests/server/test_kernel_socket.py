@@ -9,10 +9,11 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
-from helpers import ON_GPUS, START_ONE, fake_gpu_environment, wait_until
+from helpers import ON_GPUS, ONE_WORKER, START_ONE, fake_gpu_environment, wait_until
 
 from jupyter_gpudask.machine.unix_socket import bind_socket, connect_socket, peer_of, socket_path
 from jupyter_gpudask.server.kernel_socket import KernelSocket
@@ -193,6 +194,19 @@ def test_an_interrupted_start_leaves_nothing(server, kernel):
     assert reply.error == "KeyboardInterrupt"
     wait_until(lambda: not server.supervisors())
     wait_until(lambda: server.cluster(kernel) is None)
+
+
+def test_the_magic_stops_a_cluster_that_the_browser_is_starting_without_waiting_for_it(server, kernel):
+    server.fetch("clusters", "POST", {"kernel_id": kernel.id, "spec": ONE_WORKER})
+    wait_until(server.supervisors, 30)
+    (pid,) = server.supervisors()
+    os.kill(pid, signal.SIGSTOP)  # as slow as on a machine that does other work
+    began = time.monotonic()
+    assert kernel.ok("%gpudask stop").value == "The cluster is closed."
+    assert time.monotonic() - began < 30  # 2 s alone, and the start would take for ever
+    assert server.cluster(kernel) is None
+    assert not server.supervisors()
+    assert kernel.ok("%gpudask stop").value == "There was no cluster."
 
 
 INTERRUPTED_ONCE = """
