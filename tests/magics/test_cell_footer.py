@@ -116,7 +116,9 @@ def test_while_a_cell_runs_longer_its_line_is_live(kernel):
     cell = "import time\nclient.gather(client.map(lambda n: time.sleep(0.4), range(18), pure=False))"
     reply = kernel.ok(f"{CELL}\n{cell}\nNone")
     live = [line for line in reply.displayed if "done" in line]
-    assert re.fullmatch(r"\d+ of 18 tasks done · 2 s · GPU 0 37 % 1\.0 GiB · GPU 1 37 % 1\.0 GiB", live[0])
+    line, _, seen = live[0].partition(" · last seen ")
+    assert re.fullmatch(r"\d+ of 18 tasks done · 2 s · GPU 0 37 % 1\.0 GiB · GPU 1 37 % 1\.0 GiB", line)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \w+", seen)  # where the kernel is killed, it is saved
     done = [int(line.split()[0]) for line in live]
     assert done == sorted(done)
     assert 4 <= done[0] < 18

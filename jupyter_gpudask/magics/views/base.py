@@ -47,6 +47,28 @@ class Note(View):
         return f'<div style="{self.STYLE}">{escape(self.text)}</div>'
 
 
+class ProgressLine(View):
+    """A line about what goes on, with a progress bar.
+
+    In a notebook it says when it was last seen: if its kernel is killed, nobody replaces it, and it is saved.
+    """
+
+    def progress(self) -> str:
+        """The attributes of the progress bar."""
+        raise NotImplementedError
+
+    def to_html(self) -> str:
+        """The progress bar and the line."""
+        bar = f"<progress {self.progress()}></progress>"
+        return f'<div role="status" style="{Note.STYLE}">{bar} {escape(self._as_seen())}</div>'
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": self._as_seen(), "text/html": self.to_html()}
+
+    def _as_seen(self) -> str:
+        return f"{self} · last seen {format_time(time.time())}"
+
+
 def show_note(shell: InteractiveShell, text: str) -> None:
     """Show a `Note` under the cell, or print it in a terminal."""
     if hasattr(shell, "kernel"):

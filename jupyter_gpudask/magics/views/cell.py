@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING
 
 from ...quantities import format_bytes
-from .base import Note, View, format_time
+from .base import Note, ProgressLine, View, format_time
 
 if TYPE_CHECKING:
     from ...protocol import ClusterState, WorkerState
@@ -20,7 +19,7 @@ _MIN_DONE, _MIN_SHARE = 10, 0.1
 
 
 @dataclass(repr=False)
-class CellProgress(View):
+class CellProgress(ProgressLine):
     """The progress of a running cell, which has submitted `tasks` tasks in `seconds` seconds."""
 
     state: ClusterState
@@ -44,10 +43,9 @@ class CellProgress(View):
     def _done(self) -> int:
         return max(0, self.tasks - self.state.cell_tasks_unfinished)
 
-    def to_html(self) -> str:
-        """A progress bar and the line."""
-        bar = f'<progress value="{self._done}" max="{self.tasks}" aria-label="tasks"></progress>'
-        return f'<div role="status" style="{Note.STYLE}">{bar} {escape(str(self))}</div>'
+    def progress(self) -> str:
+        """The attributes of the progress bar."""
+        return f'value="{self._done}" max="{self.tasks}" aria-label="tasks"'
 
 
 @dataclass(repr=False)

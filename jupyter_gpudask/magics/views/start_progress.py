@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
-from .base import Note, View
+from .base import Note, ProgressLine
 from .output_line import OutputLine
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(repr=False)
-class StartProgress(View):
+class StartProgress(ProgressLine):
     """`ready` of `total` workers are up after `seconds` seconds; `notes` are sentences on what the start waits for."""
 
     ready: int
@@ -29,10 +28,10 @@ class StartProgress(View):
         what = f"Starting: {self.ready} of {self.total} workers are up" if self.total else "Starting a cluster"
         return " · ".join([f"{what} ... {self.seconds} s", *self.notes])
 
-    def to_html(self) -> str:
-        """A progress bar and the line."""
-        value = f'value="{self.ready}" max="{self.total}"' if self.total else ""
-        return f'<div role="status"><progress {value} aria-label="workers"></progress> {escape(str(self))}</div>'
+    def progress(self) -> str:
+        """The attributes of the progress bar."""
+        value = f'value="{self.ready}" max="{self.total}" ' if self.total else ""
+        return f'{value}aria-label="workers"'
 
 
 class StartProgressLine:
