@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import sys
 import traceback
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ..machine.lifeline import end_session, watch_parent
-from .standby import Standby
+
+if TYPE_CHECKING:
+    from .standby import Standby
 
 
 def main() -> None:
     """Run one cluster until the parent closes it, stdin ends, or the parent dies."""
     command_fd, event_fd = _take_stdio()
+    watch_parent(os.getppid())
+    if _has_hung_up(command_fd):  # the parent has ended before that
+        return
+    # Imported here, because it takes long on a busy machine, where the parent can end meanwhile.
+    from .standby import Standby
+
     standby = Standby()
     if "--standby" in sys.argv:
-        watch_parent(os.getppid())
         standby.prepare()
     else:
         standby.prepare_gpu_workers()
@@ -33,7 +41,7 @@ async def _run(command_fd: int, event_fd: int, standby: Standby) -> NoReturn:
         from .supervisor import Supervisor
 
         stream = await MessageStream.from_pipes(command_fd, event_fd, limit=COMMAND_LIMIT)
-        await Supervisor(stream, watch_parent, standby).run()
+        await Supervisor(stream, standby).run()
         status = 0
     except BaseException:  # noqa: BLE001 - as the interpreter does
         traceback.print_exc()
@@ -41,6 +49,13 @@ async def _run(command_fd: int, event_fd: int, standby: Standby) -> NoReturn:
         end_session()
         standby.close()
         os._exit(status)
+
+
+def _has_hung_up(pipe: int) -> bool:
+    """Whether nobody can write to a pipe any more."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return bool(poll.poll(0))
 
 
 def _take_stdio() -> tuple[int, int]:

@@ -16,8 +16,6 @@ from ..protocol.messages.dispatch import answer
 from ..protocol.messages.reports import report_every
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..machine.directories import ClusterDirectory
     from ..protocol import ClusterState, Command
     from ..protocol.messages.transport import MessageStream
@@ -40,15 +38,12 @@ class Supervisor:
     ----------
     stream
         The pipes to the parent.
-    on_start
-        Called once with the parent's pid, before the cluster is started.
     standby
         What was prepared before the first command.
     """
 
-    def __init__(self, stream: MessageStream, on_start: Callable[[int], None], standby: Standby) -> None:
+    def __init__(self, stream: MessageStream, standby: Standby) -> None:
         self._stream = stream
-        self._on_start = on_start
         self._standby = standby
         self._directory: ClusterDirectory
         self._cluster: DaskCluster | RemoteCluster
@@ -64,7 +59,6 @@ class Supervisor:
         first = await self._first_command()
         if first is None:
             return
-        self._on_start(first.parent)
         if first.environment is not None:
             os.environ.clear()
             os.environ.update(first.environment)

@@ -368,7 +368,7 @@ def test_the_lease_is_given_back_after_all_processes_have_ended_however_the_clos
             done.append("remove")
 
     monkeypatch.setattr("jupyter_gpudask.supervisor.supervisor.end_session", lambda: done.append("end"))
-    supervisor = Supervisor(Quiet(), lambda parent: None, Standby())
+    supervisor = Supervisor(Quiet(), Standby())
     supervisor._cluster, supervisor._directory, supervisor._status = Cluster(), Quiet(), "ready"
     asyncio.run(supervisor._end(is_asked_to_close=True))
     assert done == ["close", "end", "release", "remove"]
