@@ -13,12 +13,16 @@ import os
 import stat
 import struct
 import tempfile
+from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_MAX_BYTES = 2**13  # 128 slices of GPUs take 6 KiB
+_MAX_FILES = 256
 
 
 def create_locked(folder: Path, suffix: str, content: bytes) -> tuple[Path, int]:
@@ -47,31 +51,69 @@ def create_locked(folder: Path, suffix: str, content: bytes) -> tuple[Path, int]
     return Path(name), file
 
 
+def valid_files(folder: Path, suffix: str) -> Iterator[tuple[str, bytes, os.stat_result]]:
+    """The valid files with a suffix, each once however many hard links it has: its name, its content and its status.
+
+    Nobody can slow down others with links, with large files or with many files: what the inode shows is checked before
+    a file is opened, and only the oldest files of a user count.
+    """
+    found = {(status.st_dev, status.st_ino): (path, status) for path, status in _files(folder, suffix)}
+    files_of_user: Counter[int] = Counter()
+    for path, status in sorted(found.values(), key=lambda each: each[1].st_ctime_ns):
+        files_of_user[status.st_uid] += 1
+        if status.st_size > _MAX_BYTES or files_of_user[status.st_uid] > _MAX_FILES:
+            continue
+        with suppress(OSError), _opened(path, status) as file:
+            content = os.pread(file, _MAX_BYTES, 0) if _is_locked(file) else b""
+            if content:
+                yield path.name, content, os.fstat(file)
+
+
+def stale_files(folder: Path, suffix: str) -> list[Path]:
+    """The files of this user whose process has ended, or which another process is creating at this moment."""
+    user = os.geteuid()
+    return [path for path, status in _files(folder, suffix) if status.st_uid == user and _is_stale(path, status)]
+
+
+def remove_if_stale(path: Path) -> None:
+    """Remove a file of this user whose process has ended; only while no other process creates one."""
+    with suppress(OSError):
+        status = path.lstat()
+        if status.st_uid == os.geteuid() and _is_stale(path, status):
+            path.unlink()
+
+
+def _files(folder: Path, suffix: str) -> Iterator[tuple[Path, os.stat_result]]:
+    """The regular files: neither symbolic links nor pipes, which other users may have put there."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if entry.name.endswith(suffix) and stat.S_ISREG((status := entry.stat(follow_symlinks=False)).st_mode):
+                    yield folder / entry.name, status
+
+
+def _is_stale(path: Path, status: os.stat_result) -> bool:
+    with suppress(OSError), _opened(path, status) as file:
+        return not _is_locked(file)
+    return False
+
+
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[int, os.stat_result]]:
-    """A regular file; neither a symbolic link nor a pipe, which other users may have put there."""
+def _opened(path: Path, status: os.stat_result) -> Iterator[int]:
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no file")
-        yield file, status
+        if not os.path.samestat(status, os.fstat(file)):
+            raise OSError(errno.ESTALE, "it was replaced")
+        yield file
     finally:
         os.close(file)
 
 
-def is_locked(file: int) -> bool:
+def _is_locked(file: int) -> bool:
     """Whether there is a write lock; nothing is locked by asking."""
     answer = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _lock_request(fcntl.F_RDLCK))
     kind: int = struct.unpack_from("h", answer)[0]
     return kind != fcntl.F_UNLCK
-
-
-def remove_if_stale(path: Path) -> None:
-    """Remove a file of this user whose process has ended."""
-    with suppress(OSError), opened(path) as (file, status):
-        if status.st_uid == os.geteuid() and not is_locked(file):
-            path.unlink()
 
 
 def _lock_request(kind: int) -> bytes:

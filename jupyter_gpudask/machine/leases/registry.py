@@ -12,13 +12,13 @@ import os
 import pwd
 import stat
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .locked_files import create_locked, is_locked, opened, remove_if_stale
+from .locked_files import create_locked, remove_if_stale, stale_files, valid_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,6 @@ LEASE_DIRECTORY_VARIABLE = "JUPYTER_GPUDASK_LEASE_DIRECTORY"
 """The environment variable with the path of the directory; the server's setting and the kernel's set it."""
 
 _SUFFIX = ".lease"
-_MAX_BYTES = 2**16
 _LOCK_TIMEOUT = 10.0
 _LOCK_INTERVAL = 0.05
 
@@ -126,10 +125,11 @@ class LeaseRegistry:
             The directory cannot be used, see `check`, or is locked by another process for too long.
         """
         self.check()
+        stale = stale_files(self.path, _SUFFIX)  # looked for before others have to wait
         directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._lock(directory)
-            for path in self.path.glob(f"*{_SUFFIX}"):
+            for path in stale:
                 remove_if_stale(path)
             yield
         finally:
@@ -147,13 +147,8 @@ class LeaseRegistry:
 
     def read(self) -> list[PublicLease]:
         """The leases whose process lives; empty if the directory cannot be read."""
-        found: dict[tuple[int, int], PublicLease] = {}  # by inode: a hard link is no second lease
-        for path in sorted(self.path.glob(f"*{_SUFFIX}")):
-            with suppress(OSError), opened(path) as (file, status):
-                lease = read_lease(path.name, file, status) if is_locked(file) else None
-                if lease is not None:
-                    found[status.st_dev, status.st_ino] = lease
-        return list(found.values())
+        found = (read_lease(*file) for file in valid_files(self.path, _SUFFIX))
+        return [lease for lease in found if lease is not None]
 
     def _lock(self, directory: int) -> None:
         end = time.monotonic() + _LOCK_TIMEOUT
@@ -179,10 +174,10 @@ def write_lease(
     return create_locked(folder, suffix, json.dumps(content).encode())
 
 
-def read_lease(name: str, file: int, status: os.stat_result) -> PublicLease | None:
-    """What `write_lease` has written to the file with this descriptor; `None` if it has not."""
+def read_lease(name: str, content: bytes, status: os.stat_result) -> PublicLease | None:
+    """What `write_lease` has written to a file; `None` if it has not."""
     try:
-        values = json.loads(os.pread(file, _MAX_BYTES, 0))
+        values = json.loads(content)
         gpus, share, since = values["gpus"], values["share"], float(values["since"])
         count = int(values.get("count", 0))
         datetime.fromtimestamp(since).astimezone()

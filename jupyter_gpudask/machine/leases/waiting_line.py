@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .locked_files import is_locked, opened, remove_if_stale
+from .locked_files import remove_if_stale, stale_files, valid_files
 from .registry import PublicLease, read_lease, user_since, write_lease
 
 if TYPE_CHECKING:
@@ -105,13 +105,13 @@ class WaitingLine:
         OSError
             The directory cannot be written to.
         """
-        for path in self._files():
+        for path in stale_files(self._folder, self._suffix):
             remove_if_stale(path)
         written = write_lease(self._folder, self._suffix, gpus, share=share, since=since, count=count)
         place = Place(*written, frozenset(gpus))
         for _ in range(_TICKS):  # files that are made in one tick of the clock have the same time
             since = place.order[0]
-            if sum(waiting.since >= since for waiting in self.read()) <= 1:  # itself
+            if sum(waiting.since == since for waiting in self.read()) <= 1:  # itself
                 break
             time.sleep(_TICK)
             os.fchmod(place.lock, 0o644)  # sets `st_ctime`
@@ -137,15 +137,8 @@ class WaitingLine:
 
     def read(self) -> list[Waiting]:
         """The starts that wait, the first one first."""
-        found = set()
-        for path in self._files():
-            with suppress(OSError), opened(path) as (file, status):
-                if is_locked(file) and (lease := read_lease(path.name, file, status)):
-                    found.add(Waiting(*_order(status), lease))
-        return sorted(found)
-
-    def _files(self) -> Iterable[Path]:
-        return self._folder.glob(f"*{self._suffix}")
+        files = valid_files(self._folder, self._suffix)
+        return sorted(Waiting(*_order(file[2]), lease) for file in files if (lease := read_lease(*file)))
 
 
 def _order(status: os.stat_result) -> tuple[int, int, int]:

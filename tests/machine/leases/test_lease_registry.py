@@ -138,6 +138,40 @@ sys.stdin.read()
         assert re.fullmatch(rf"user {BERT} since \d\d:\d\d of 19\d\d-\d\d-\d\d", lease.holder)
 
 
+FLOOD = """
+first = registry / "first.lease"
+kept = []
+for number in range(1500):
+    kept.append((first if number == 0 else registry / f"{number}.lease").open("w"))
+    kept[-1].write(json.dumps({"gpus": [UUID], "share": False, "since": 0}) + " " * (number % 2 * 50_000))
+    kept[-1].flush()
+    fcntl.lockf(kept[-1], fcntl.LOCK_EX)
+for number in range(2000):
+    os.link(first, registry / f"link-{number}.lease")
+    (registry / f"unlocked-{number}.lease").touch()
+print("done", flush=True)
+sys.stdin.read()
+"""
+MORE_FILES = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))\n"
+
+
+@as_root
+def test_neither_links_nor_many_nor_large_files_of_one_user_slow_the_starts_of_others(registry, tmp_path, monkeypatch):
+    own = LeaseFolder(tmp_path, registry)
+    opened = []
+    os_open = os.open
+    with held_by(ANNA, registry), process_of(BERT, registry, FLOOD, imports=MORE_FILES) as flooder:
+        assert flooder.stdout.readline() == "done\n"
+        monkeypatch.setattr(os, "open", lambda path, *options, **more: opened.append(path) or os_open(path, *options))
+        with own.locked() as leases:
+            opened_for_a_start = len(opened)
+        monkeypatch.undo()
+        holders = [lease.holder.split()[1] for lease in leases]
+        assert holders.count("nobody") == 1
+        assert holders.count(str(BERT)) == 128  # of the 256 files that count, half are too large
+        assert opened_for_a_start < 500
+
+
 CONTAINER = ("unshare", "--pid", "--fork")  # process ids of its own
 
 
