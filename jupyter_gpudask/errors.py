@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Self
 
+_MAX_SHOWN = 300
+
 
 class GpuDaskError(Exception):
     """Base class of the exceptions of this package.
@@ -62,7 +64,7 @@ class SpecError(GpuDaskError):
         # Options that are repeated are lists; they are shown as they are typed.
         words = [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
         shown = " ".join(words) if words and words == value else value
-        super().__init__(f"{option} {shown!r} is not allowed:", f"give {allowed}.")
+        super().__init__(f"{_shortened(option)} {_shortened(repr(shown))} is not allowed:", f"give {allowed}.")
 
 
 class OptionConflictError(SpecError):
@@ -440,3 +442,8 @@ class ComparisonError(GpuDaskError):
 def _period(seconds: float) -> str:
     """A period in words, such as ``30 minutes``."""
     return f"{round(seconds / 60, 1):g} minutes" if seconds >= 60 else f"{round(seconds, 1):g} seconds"
+
+
+def _shortened(text: str) -> str:
+    """A text that users have sent, of whatever length, so that a message can contain it."""
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

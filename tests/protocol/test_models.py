@@ -172,6 +172,13 @@ def test_every_option_with_an_invalid_value_is_reported():
     assert raised.value.others == ()
 
 
+def test_what_is_reported_of_many_unknown_options_or_of_a_long_value_is_bounded():
+    with pytest.raises(SpecError) as raised:
+        ClusterSpec.parse({f"unknown{number}": 1 for number in range(300_000)} | {"pool": "x" * 100_000})
+    assert (raised.value.option, len(raised.value.others)) == ("--pool", 49)
+    assert len(str(raised.value)) < 1000
+
+
 @pytest.mark.parametrize(
     ("entry", "engine"),
     [

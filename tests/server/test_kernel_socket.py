@@ -16,6 +16,7 @@ import pytest
 from helpers import ON_GPUS, ONE_WORKER, START_ONE, fake_gpu_environment, wait_until
 
 from jupyter_gpudask.machine.unix_socket import bind_socket, connect_socket, peer_of, socket_path
+from jupyter_gpudask.protocol.messages.attach import Attach
 from jupyter_gpudask.server.kernel_socket import KernelSocket
 
 pytestmark = pytest.mark.cluster
@@ -281,6 +282,17 @@ def test_an_invalid_first_message_gets_an_error(server, line):
         answer = json.loads(caller.makefile().readline())
     assert (answer["type"], answer["kind"]) == ("failed", "ProtocolError")
     assert server.fetch("clusters").status == 200
+
+
+def test_many_unknown_options_get_one_short_error(server):
+    options = {f"unknown{number}": 1 for number in range(300_000)}
+    attach = Attach(kernel_id="none", options=options, python=sys.executable, environment={})
+    with connect_socket(socket_of(server)) as caller:
+        caller.settimeout(30)
+        caller.sendall(attach.model_dump_json().encode() + b"\n")
+        answer = caller.makefile().readline()
+    assert "--unknown0 1 is not allowed" in answer
+    assert len(answer) < 2000
 
 
 def test_a_socket_that_is_closed_while_kernels_are_connected_logs_no_error(tmp_path, caplog):

@@ -29,6 +29,8 @@ _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The engine sets these from `gpus`.
 _RESERVED_ENVIRONMENT = frozenset({"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
 
+_MAX_OPTIONS = 50
+
 _SIZE_OR_FRACTION = "a fraction of the memory above 0 and up to 1, a size such as 20GB, or none"
 
 Amount = Annotated[
@@ -251,6 +253,8 @@ class ClusterSpec(BaseModel):
         SpecError
             A value is not allowed, options contradict each other, or an option does not exist.
         """
+        by_known = sorted(options, key=lambda name: name not in cls.model_fields)
+        options = {name: options[name] for name in by_known[:_MAX_OPTIONS]}  # of unknown options, some are enough
         try:
             spec = cls.model_validate(options, strict=strict)
         except ValidationError as error:

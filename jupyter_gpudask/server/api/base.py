@@ -42,6 +42,8 @@ _STATUS: dict[type[GpuDaskError], HTTPStatus] = {
     LimitError: HTTPStatus.CONFLICT,
 }
 
+_MAX_BYTES = 2**16
+
 _M = TypeVar("_M", bound=BaseModel)
 
 
@@ -67,10 +69,12 @@ class GpuDaskAPIHandler(APIHandler):
         Raises
         ------
         tornado.web.HTTPError
-            Status 400: the body is not a JSON object.
+            Status 400: the body is not a JSON object, or is larger than any request needs.
         pydantic.ValidationError
             The body does not match `model`; reported with status 422.
         """
+        if len(self.request.body) > _MAX_BYTES:
+            raise web.HTTPError(400, f"The body has {len(self.request.body)} bytes, and may have at most {_MAX_BYTES}.")
         try:
             content = json.loads(self.request.body or b"{}", parse_constant=_reject, parse_float=_parse_number)
             json.dumps(content, ensure_ascii=False).encode()  # fails for lone surrogates, which cannot be sent back

@@ -56,6 +56,8 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
             raise web.HTTPError(403)
         if self.request.method not in ("GET", "HEAD"):
             raise web.HTTPError(405)
+        if self.request.body:
+            raise web.HTTPError(400, "A request for a page of the dashboard has no body.")
         path = self.path_kwargs.pop("path") or "/status"
         self.request.query = forwarded_query(self.request.query)  # the user is already authenticated
         if joined is not None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _REF = "#/components/schemas/{model}"
 _ERRORS = {
-    400: "The body is not JSON.",
+    400: "The body is not JSON, or is too large.",
     403: "The request is not authenticated, or not authorized.",
     404: "The kernel, cluster or profile does not exist.",
     409: "The state of the cluster or of the server does not allow this.",

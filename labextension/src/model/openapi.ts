@@ -1667,7 +1667,7 @@ export interface operations {
           'application/json': components['schemas']['ClusterInfo'];
         };
       };
-      /** @description The body is not JSON. */
+      /** @description The body is not JSON, or is too large. */
       400: {
         headers: {
           [name: string]: unknown;
@@ -1818,7 +1818,7 @@ export interface operations {
           'application/json': components['schemas']['ClusterInfo'];
         };
       };
-      /** @description The body is not JSON. */
+      /** @description The body is not JSON, or is too large. */
       400: {
         headers: {
           [name: string]: unknown;
@@ -1891,7 +1891,7 @@ export interface operations {
           'application/json': components['schemas']['ClusterInfo'];
         };
       };
-      /** @description The body is not JSON. */
+      /** @description The body is not JSON, or is too large. */
       400: {
         headers: {
           [name: string]: unknown;
@@ -1964,7 +1964,7 @@ export interface operations {
           'application/json': components['schemas']['ClusterInfo'];
         };
       };
-      /** @description The body is not JSON. */
+      /** @description The body is not JSON, or is too large. */
       400: {
         headers: {
           [name: string]: unknown;

@@ -129,6 +129,13 @@ def test_only_get_and_head_are_forwarded(server, kernel, method):
     assert page(server, kernel, method=method).status in (403, 405)
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_request_with_a_body_is_a_bad_request(server, kernel, method):
+    logged = len(server.log)
+    assert page(server, kernel, method=method, data=b"body").status == 400
+    assert "Traceback" not in server.log[logged:]
+
+
 def test_requests_without_a_token_are_refused(server, kernel):
     answer = page(server, kernel, headers={})
     assert b"Dask" not in answer.text  # the login page, perhaps

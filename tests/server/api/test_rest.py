@@ -74,6 +74,14 @@ def test_a_body_that_is_not_json_is_a_bad_request(server):
         assert server.fetch("clusters", "POST", data=data).status == 400
 
 
+def test_a_body_that_is_larger_than_any_request_needs_is_a_bad_request(server):
+    answer = server.fetch("clusters", "POST", {"kernel_id": "none", "spec": {f"a{n}": 1 for n in range(300_000)}})
+    assert answer.status == 400
+    assert answer.body["message"].endswith("bytes, and may have at most 65536.")
+    answer = server.fetch("clusters", "POST", {"kernel_id": "none", "spec": {f"a{n}": 1 for n in range(5_000)}})
+    assert (answer.status, len(answer.body["others"]) < 50) == (422, True)
+
+
 def test_a_second_request_for_the_same_cluster_has_no_effect_and_for_another_is_a_conflict(server):
     kernel = server.kernel()
     first = server.start(kernel)
