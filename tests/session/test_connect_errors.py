@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import http.server
 import json
 import socket
 import struct
@@ -11,7 +12,7 @@ import threading
 import dask.config
 import psutil
 import pytest
-from distributed import Client, Security
+from distributed import Client, LocalCluster, Security
 from helpers import command_line, fake_gpu_environment, wait_until
 from others import OthersCluster
 
@@ -222,9 +223,15 @@ def test_what_closes_connections_is_one_sentence():
     [
         (struct.pack("<Q", 100), 4, r"The scheduler at tcp://\S+, or one of its workers, did not respond within 4 s\."),
         (b"", 4, r"The scheduler at tcp://\S+, or one of its workers, did not respond within 4 s\."),
-        (bytes(8), 60, r"The connection to tcp://\S+ failed: "),
+        (bytes(8), 60, r"What listens at tcp://\S+ does not answer as a Dask scheduler does\."),
+        (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            60,
+            r"What listens at tcp://\S+ does not answer as a Dask scheduler does\.",
+        ),
+        (b"SSH-2.0-OpenSSH_9.2p1\r\n", 60, r"What listens at tcp://\S+ does not answer as a Dask scheduler does\."),
     ],
-    ids=["part of a message", "nothing", "no message"],
+    ids=["part of a message", "nothing", "no message", "HTTP", "SSH"],
 )
 def test_what_hangs_or_is_no_scheduler_is_one_sentence(said, seconds, sentence):
     with (
@@ -232,6 +239,63 @@ def test_what_hangs_or_is_no_scheduler_is_one_sentence(said, seconds, sentence):
         pytest.raises(ConnectError, match=sentence),
     ):
         check(address=address, start_timeout=seconds)
+
+
+def test_a_web_server_is_no_scheduler():
+    """It waits for the end of a request; the check does not wait for the start timeout."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with pytest.raises(ConnectError, match="does not answer as a Dask scheduler does"):
+                check(address=f"tcp://127.0.0.1:{server.server_port}", start_timeout=600)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.cluster
+def test_a_dask_worker_is_no_scheduler():
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=None, protocol="tcp") as cluster:
+        address = cluster.workers[0].address
+        with pytest.raises(ConnectError, match="does not answer as a Dask scheduler does"):
+            check(address=address)
+
+
+HOSTILE = """
+import os
+from distributed.comm.tcp import TCP
+from distributed.protocol import ToPickle
+
+class Payload:
+    def __reduce__(self):
+        return os.mkdir, ({folder!r},)
+
+def hostile(answer):
+    def give(*arguments, **options):
+        given = answer(*arguments, **options)
+        packages = {{**given.get("packages", {{}}), "distributed": "2025.1.0"}}
+        return {{**given, "packages": packages, "extra": ToPickle(Payload())}}
+    return give
+
+def dask_setup(scheduler):
+    TCP.handshake_info = hostile(TCP.handshake_info)
+    for operation in ("identity", "versions"):
+        scheduler.handlers[operation] = hostile(scheduler.handlers[operation])
+"""
+
+
+@pytest.mark.cluster
+def test_a_scheduler_cannot_run_code_in_the_kernel_before_its_versions_are_compared(tmp_path):
+    folder, preload = tmp_path / "written by the scheduler", tmp_path / "hostile.py"
+    preload.write_text(HOSTILE.format(folder=str(folder)))
+    cluster = OthersCluster(tmp_path, "--preload", str(preload))
+    try:
+        with pytest.raises(ConnectError, match=r"and the scheduler has distributed 2025\.1\.0"):
+            check(address=cluster.address)
+        assert not folder.exists(), "the kernel has unpickled something"
+    finally:
+        cluster.close()
 
 
 @pytest.fixture(scope="module")

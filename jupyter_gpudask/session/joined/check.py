@@ -7,14 +7,14 @@ import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from distributed.comm.core import connect
-from distributed.core import send_recv
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ...errors import ConnectError
-from .diagnosis import diagnose, refused_operation
+from .diagnosis import diagnose, not_a_scheduler, refused_operation
+from .plain_messages import AnswerError, ask, connected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from .target import Target
 
@@ -22,13 +22,40 @@ _PACKAGES = ("dask", "distributed", "jupyter_gpudask")
 _DIAGNOSIS_DELAY = 2.0
 
 
-async def check_scheduler(target: Target) -> dict[str, Any]:
+class Identity(BaseModel):
+    """The part of what `distributed.Scheduler.identity` returns that is used.
+
+    Attributes
+    ----------
+    id
+        The id of the scheduler.
+    workers
+        The workers, by address.
+    services
+        The ports of its HTTP servers.
+    """
+
+    id: str
+    workers: dict[str, Any]
+    services: dict[str, Any]
+
+
+class _Host(BaseModel):
+    python: str
+
+
+class _Versions(BaseModel):
+    host: _Host
+    packages: dict[str, str | None]
+
+
+_versions_of_workers = TypeAdapter(dict[str, _Versions])
+
+
+async def check_scheduler(target: Target) -> Identity:
     """Ask a scheduler who it is, and compare its versions and those of its workers with the kernel's.
 
-    Returns
-    -------
-    dict
-        What `distributed.Scheduler.identity` returns.
+    Nothing that it sends is unpickled.
 
     Raises
     ------
@@ -46,7 +73,7 @@ async def check_scheduler(target: Target) -> dict[str, Any]:
     _check_scheduler_file(target, identity)
     for name, versions in {"the scheduler": scheduler, **workers}.items():
         _check_versions(name, versions)
-    if not identity["workers"]:
+    if not identity.workers:
         how = f" Type in a shell: python -m jupyter_gpudask worker {target.address}"
         raise ConnectError(
             f"The scheduler at {target.address} has no workers.",
@@ -55,10 +82,9 @@ async def check_scheduler(target: Target) -> dict[str, Any]:
     return identity
 
 
-async def _ask_or_diagnose(target: Target) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+async def _ask_or_diagnose(target: Target) -> tuple[Identity, _Versions, dict[str, _Versions]]:
     asking = asyncio.create_task(_ask(target))
     try:
-        # Dask tries again until the end of the timeout, also where nothing listens.
         await asyncio.wait({asking}, timeout=_DIAGNOSIS_DELAY)
         problem = None if asking.done() else await diagnose(target, is_slow=True)
         if problem is not None:
@@ -67,38 +93,36 @@ async def _ask_or_diagnose(target: Target) -> tuple[dict[str, Any], dict[str, An
         error = asking.exception()
         if error is None:
             return asking.result()
-        # What is no scheduler can answer anything.
+        is_other_program = isinstance(error, AnswerError | ValidationError)
+        problem = refused_operation(target, error) or await diagnose(target, is_slow=is_other_program)
+        if problem is None and is_other_program:
+            problem = not_a_scheduler(target.address)
         reason = f"{type(error).__name__}: {error}".rstrip(".")
-        problem = refused_operation(target, error) or await diagnose(target, is_slow=False)
         raise problem or ConnectError(f"The connection to {target.address} failed: {reason}.", "Check the address.")
     finally:
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
 
 
-async def _ask(target: Target) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    arguments = {} if target.security is None else target.security.get_connection_args("client")
-    # Not a `distributed.rpc`, which closes its connection some time after it is closed.
-    comm = await connect(target.address, timeout=target.timeout, **arguments)
-    try:
-        identity = await send_recv(comm, op="identity")
-        versions = await send_recv(comm, op="versions", packages=["jupyter_gpudask"])
-        message = {"op": "versions", "packages": ["jupyter_gpudask"]}
-        workers = await send_recv(comm, op="broadcast", msg=message, on_error="ignore")
-    finally:
-        comm.abort()
+async def _ask(target: Target) -> tuple[Identity, _Versions, dict[str, _Versions]]:
+    packages = ["jupyter_gpudask"]
+    async with connected(target) as comm:
+        identity = Identity.model_validate(await ask(comm, "identity"))
+        versions = _Versions.model_validate(await ask(comm, "versions", packages=packages))
+        message = {"op": "versions", "packages": packages}
+        workers = _versions_of_workers.validate_python(await ask(comm, "broadcast", msg=message, on_error="ignore"))
     return identity, versions, {f"the worker {address}": found for address, found in workers.items()}
 
 
-def _check_scheduler_file(target: Target, identity: Mapping[str, Any]) -> None:
-    if target.scheduler_id and identity["id"] != target.scheduler_id:
+def _check_scheduler_file(target: Target, identity: Identity) -> None:
+    if target.scheduler_id and identity.id != target.scheduler_id:
         raise ConnectError(
             f"The scheduler file is stale: another scheduler now listens at {target.address}.",
             "Give the file of the scheduler that runs, or its address.",
         )
 
 
-def _check_versions(name: str, found: Mapping[str, Any]) -> None:
+def _check_versions(name: str, found: _Versions) -> None:
     for what, here, there in _differences(found):
         if there is None:
             raise ConnectError(
@@ -111,13 +135,13 @@ def _check_versions(name: str, found: Mapping[str, Any]) -> None:
         )
 
 
-def _differences(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
+def _differences(found: _Versions) -> Iterator[tuple[str, str, str | None]]:
     """What differs: its name, the version of the kernel, and the other one, `None` if it is missing."""
     here = ".".join(platform.python_version_tuple()[:2])
-    there = ".".join(str(found["host"]["python"]).split(".")[:2])
+    there = ".".join(found.host.python.split(".")[:2])
     if here != there:
         yield "Python", here, there
     for name in _PACKAGES:
-        other = found["packages"].get(name)
+        other = found.packages.get(name)
         if other != version(name):
             yield name, version(name), other

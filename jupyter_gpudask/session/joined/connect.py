@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dask.config
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ...client.kernel_client import KernelClient
     from ...launcher.connection import LostCallback
     from ..event_loop import EventLoopThread
+    from .check import Identity
     from .target import Target
 
 
@@ -72,8 +73,8 @@ def _connect_client(target: Target) -> KernelClient:
         ) from None
 
 
-def _describe(target: Target, identity: dict[str, Any], *, on_gpus: bool) -> Joined:
-    dashboard = _dashboard(target, identity["services"].get("dashboard"))
+def _describe(target: Target, identity: Identity, *, on_gpus: bool) -> Joined:
+    dashboard = _dashboard(target, identity.services.get("dashboard"))
     limits = joined_limits(target.address)
     if not dashboard:
         is_gateway = bool(target.gateway_cluster)
@@ -89,7 +90,7 @@ def _describe(target: Target, identity: dict[str, Any], *, on_gpus: bool) -> Joi
         dashboard_token="",
         dashboard=dashboard,
         limits=limits,
-        workers=len(identity["workers"]),
+        workers=len(identity.workers),
         pid=0,
     )
 

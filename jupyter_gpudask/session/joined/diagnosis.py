@@ -72,6 +72,14 @@ async def diagnose(target: Target, *, is_slow: bool) -> ConnectError | None:
     return _mismatch(address, other, target.uses_tls)
 
 
+def not_a_scheduler(address: str) -> ConnectError:
+    """The error to raise for another program, such as a web server."""
+    return ConnectError(
+        f"What listens at {address} does not answer as a Dask scheduler does.",
+        "Check the address, and that it is a Dask scheduler.",
+    )
+
+
 def _silence(address: str) -> ConnectError:
     return ConnectError(
         f"What listens at {address} does not respond.", "Check the address, and that it is a Dask scheduler."
@@ -80,6 +88,8 @@ def _silence(address: str) -> ConnectError:
 
 def _mismatch(address: str, other: str, uses_tls: bool) -> ConnectError | None:
     match other, uses_tls:
+        case "other", _:
+            return not_a_scheduler(address)
         case "plain", True:
             way_out = f"Type: %gpudask connect tcp{address.removeprefix('tls')}"
             return ConnectError(f"The scheduler at {address} does not use TLS.", way_out)
@@ -99,8 +109,8 @@ async def _try_credentials(target: Target, host: str, port: int) -> ConnectError
     )
 
 
-async def _protocol_of(host: str, port: int) -> Literal["plain", "tls", "silent"]:
-    """What listens at a port: Dask without TLS, which speaks first, something with TLS, or something else."""
+async def _protocol_of(host: str, port: int) -> Literal["plain", "tls", "other", "silent"]:
+    """What listens at a port: Dask without TLS, which speaks first, something with TLS, or another program."""
     async with _connected(host, port) as reader:
         with contextlib.suppress(TimeoutError, ConnectionError):
             async with asyncio.timeout(_READ_TIMEOUT):
@@ -114,7 +124,7 @@ async def _protocol_of(host: str, port: int) -> Literal["plain", "tls", "silent"
     except ssl.SSLEOFError:
         return "silent"
     except ssl.SSLError as error:  # it may speak TLS, and require a certificate
-        return "plain" if error.reason in _NOT_TLS else "tls"
+        return "other" if error.reason in _NOT_TLS else "tls"
     except (TimeoutError, OSError):
         return "silent"
 
