@@ -25,6 +25,7 @@ from .kernel_socket import KernelSocket
 from .metrics.broadcaster import Broadcaster
 from .metrics.monitor import Monitor
 from .metrics.prometheus import PrometheusMetrics
+from .overridable_limits import overridable_limits
 from .pre_save_hook import remove_widget_views
 from .settings import ServerSettings
 
@@ -47,6 +48,9 @@ class GpuDaskExtension(ExtensionApp):
         settings = ServerSettings(parent=self)
         policy = Policy(settings)
         policy.validate_settings()
+        files = dict.fromkeys([*app.loaded_config_files, *self.loaded_config_files])
+        for sentence in overridable_limits(files, app.config_file_paths, app.cli_config.get("GpuDask", ())):
+            self.log.warning(sentence)
         if settings.lease_directory:  # kernels inherit it, and the supervisors from these
             os.environ[LEASE_DIRECTORY_VARIABLE] = settings.lease_directory
         self.manager = ClusterManager(kernels, policy)
