@@ -11,8 +11,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from distributed.utils import format_dashboard_link
-
 from ..errors import NotOnGpuError
 from ..fallback.log import fallback_log
 from ..inspection.error_origin import library_behind
@@ -28,6 +26,7 @@ from .all_partitions import with_all_partitions
 from .lost_results import cluster_ended, explain_loss
 from .optimizing_client import OptimizingClient
 from .pickling import explain_pickling, explaining_what_cannot_be_pickled
+from .scheduler_info import InfoWithoutDashboards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -62,9 +61,12 @@ class KernelClient(OptimizingClient):
         Called when a ``KeyboardInterrupt`` ends a call that blocks, before its futures are released.
     is_joined
         Whether somebody else started its cluster, which it then shares with other clients.
+    dashboard
+        Where a browser can open the dashboard of its own cluster; empty if nowhere.
     """
 
     end: str = ""
+    dashboard: str = ""
     is_joined: bool = False
     around_waits: Callable[[], AbstractContextManager[None]] = staticmethod(nullcontext)
     on_interrupt: Callable[[], None] | None = None
@@ -84,12 +86,21 @@ class KernelClient(OptimizingClient):
 
     @property
     def dashboard_link(self) -> str | None:
-        """The URL of Dask's dashboard, as `distributed.Client.dashboard_link`."""
-        link: str | None = super().dashboard_link
-        _, info = self._get_scheduler_info(n_workers=0)
-        if link is None or not info["address"].startswith("unix://"):
-            return link
-        return str(format_dashboard_link("127.0.0.1", info["services"]["dashboard"]))
+        """Where a browser can open Dask's dashboard: a path at the Jupyter server, or an address; `None` if nowhere."""
+        link: str | None = super().dashboard_link if self.is_joined else self.dashboard or None
+        return link
+
+    def scheduler_info(self, *args: Any, **kwargs: Any) -> Any:
+        """As Dask's; the HTML has no addresses of dashboards that a browser cannot open."""
+        return self._without_dashboards(super().scheduler_info(*args, **kwargs))
+
+    def _get_scheduler_info(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Override of Dask's method, from which the HTML of a client is made."""
+        scheduler, info = super()._get_scheduler_info(*args, **kwargs)
+        return scheduler, self._without_dashboards(info)
+
+    def _without_dashboards(self, info: Any) -> Any:
+        return info if self.is_joined else InfoWithoutDashboards(info)
 
     def sync(self, func: Any, *args: Any, asynchronous: bool | None = None, **kwargs: Any) -> Any:
         """Override of Dask's method, through which all blocking calls go.

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -57,6 +58,16 @@ def test_the_magic_uses_the_cluster_that_the_browser_started(server, kernel):
     assert server.supervisors() == [pid]
     kernel.ok("%gpudask stop")
     assert server.cluster(kernel) is None
+
+
+def test_the_client_has_one_link_which_opens_the_dashboard_through_the_server(server, kernel):
+    shown = kernel.ok(f"started = {START_ONE}\nstarted.client").html[-1]
+    path = f"{server.base}gpudask/dashboard/{kernel.id}/status"
+    assert kernel.ok("started.client.dashboard_link").value == repr(path)
+    assert re.findall('href="([^"]*)"', shown) == [path]
+    assert re.findall("https?://", shown) == []
+    assert "href" not in kernel.ok("started.client.scheduler_info()").html[-1]
+    assert b"Dask" in server.fetch(path.removeprefix(server.base), prefix="").text
 
 
 def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_own_environment(server, kernel):

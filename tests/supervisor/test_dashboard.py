@@ -14,6 +14,7 @@ import websocket
 from bokeh.util.token import get_token_payload
 from helpers import pids_of_session
 
+from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import ClusterStartError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
@@ -94,6 +95,22 @@ def test_without_a_server_the_dashboard_is_off():
     assert (ready.dashboard_port, ready.dashboard_token) == (None, "")
     assert 403 in others
     assert others <= {403, 404, None}
+
+
+@pytest.mark.parametrize("options", [{}, {"dashboard": True}], ids=["off", "on"])
+def test_without_a_server_the_client_links_to_a_dashboard_that_opens_or_to_none(options):
+    def use(cluster):
+        with connect(cluster.ready, set_as_default=False) as client:
+            link, shown = client.dashboard_link, client._repr_html_()
+            if link is None:
+                return link, shown
+            with urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(link) as answer:
+                assert answer.status == 200
+            return link, shown
+
+    link, shown = with_cluster(use, CPU | options)
+    assert (link is not None) == bool(options)
+    assert re.findall('href="([^"]*)"', shown) == ([link] if options else [])
 
 
 def test_a_browser_that_was_given_the_token_sees_the_dashboard_and_nobody_else_does():

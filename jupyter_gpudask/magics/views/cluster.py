@@ -64,8 +64,7 @@ class ClusterView(View):
         elif self._ready.credentials is None and not self._ready.address.startswith("unix://"):
             lines.append("This cluster does not use TLS: everyone who can reach its ports can connect to it.")
         if self._ready.dashboard_port:
-            address = f"http://127.0.0.1:{self._ready.dashboard_port}/status?token={self._ready.dashboard_token}"
-            lines.append(f"Dask's dashboard: {address}")
+            lines.append(f"Dask's dashboard: {self._ready.dashboard_link}")
         return lines
 
 

@@ -97,6 +97,13 @@ class Ready(Message):
     dashboard_path: str = ""
     limits: dict[Action, str] = Field(default_factory=dict)
 
+    @property
+    def dashboard_link(self) -> str:
+        """Where a browser can open Dask's dashboard: a path at the Jupyter server, or an address; empty if nowhere."""
+        if self.dashboard_port and self.dashboard_token:
+            return f"http://127.0.0.1:{self.dashboard_port}/status?token={self.dashboard_token}"
+        return self.dashboard_path
+
 
 class Joined(Ready):
     """A connection to a scheduler that somebody else started.
