@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,15 @@ from ..installation import pip_install
 from ..protocol.cluster.credentials import read_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _PROGRAM = "python -m jupyter_gpudask worker"
 _ROLES = ("worker", "client")  # of a worker that is also a client of tasks
 _PRELOAD = ("--preload", "jupyter_gpudask.worker.preload")
+# The HTTP servers of workers have neither TLS nor access control.
+_NO_DASHBOARD = ("--no-dashboard", "--dashboard-address", "127.0.0.1:0")
+# Any of these says where workers listen.
+_LISTENING = ("host", "interface", "listen_address", "contact_address")
 # As the workers of a local cluster: one allocator for CuPy and cuDF, and one task with the resource GPU at a time.
 _GPU_OPTIONS = ("--pre-import", "cupy,cudf,dask_cudf", "--set-rmm-allocator-for-libs", "cupy")
 
@@ -50,7 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given, others = parser.parse_known_args(arguments)
     try:
         command = _dask_worker() if given.cpu else _dask_cuda_worker()
-        if not _names_one_scheduler(command, others):
+        options = [*worker_options(gpu=not given.cpu), *others]
+        # Only the command knows which options have values.
+        parameters = command.make_context(_PROGRAM, list(options), resilient_parsing=True).params
+        if (parameters["scheduler"] is None) == (parameters["scheduler_file"] is None):
             worker.error("Give an address or --scheduler-file.")
         if given.security:
             _configure_tls(given.security)
@@ -60,7 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.exit(1, f"{error}\n")
     if given.cpu:
         _hide_gpus()
-    command([*worker_options(gpu=not given.cpu), *others], prog_name=_PROGRAM)
+    if not parameters["dashboard"]:
+        _serve_no_pages()
+    command([*_host_options(parameters), *options], prog_name=_PROGRAM)
 
 
 def _hide_gpus() -> None:
@@ -71,10 +81,32 @@ def _hide_gpus() -> None:
     dask.config.set({"distributed.diagnostics.nvml": False})  # Dask's metrics would be those of the first GPU
 
 
-def _names_one_scheduler(command: Any, arguments: Sequence[str]) -> bool:
-    """Whether there is either an address or a scheduler file; only `command` knows which options have values."""
-    given = command.make_context(_PROGRAM, list(arguments), resilient_parsing=True).params
-    return (given["scheduler"] is None) != (given["scheduler_file"] is None)
+def _serve_no_pages() -> None:
+    import dask.config
+
+    dask.config.set({"distributed.worker.http.routes": []})
+
+
+def _host_options(parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """The option with which workers listen only at the address from which this machine reaches the scheduler.
+
+    Dask's default is all interfaces. With that of a scheduler on loopback, other machines reach no worker.
+    """
+    from distributed.comm.addressing import get_address_host_port, parse_address
+    from distributed.utils import json_load_robust
+
+    if any(parameters.get(name) for name in _LISTENING):
+        return ()
+    address = parameters["scheduler"] or json_load_robust(parameters["scheduler_file"])["address"]
+    if parse_address(address)[0] not in ("tcp", "tls"):
+        return ()
+    try:
+        family, kind, _, _, to = socket.getaddrinfo(*get_address_host_port(address), type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:  # which sends nothing
+            probe.connect(to)
+            return ("--host", probe.getsockname()[0])
+    except (OSError, ValueError):  # Dask reports what is wrong with the address, or waits until its name is known
+        return ()
 
 
 def _end_with_standard_input() -> None:
@@ -85,7 +117,7 @@ def _end_with_standard_input() -> None:
 
 def worker_options(*, gpu: bool) -> tuple[str, ...]:
     """The options of ``dask cuda worker``, or of ``dask worker``, that make its workers those of this package."""
-    return (*_PRELOAD, "--resources", "GPU=1", *(_GPU_OPTIONS if gpu else ()))
+    return (*_PRELOAD, *_NO_DASHBOARD, "--resources", "GPU=1", *(_GPU_OPTIONS if gpu else ()))
 
 
 def _dask_worker() -> Any:

@@ -89,7 +89,7 @@ def make_cluster(
             **common["scheduler_kwargs"],
             **setting("scheduler_options", {}),
         },
-        "worker_extra_args": [*worker_options(gpu=gpu), "--no-dashboard", *setting("worker_extra_args", [])],
+        "worker_extra_args": [*worker_options(gpu=gpu), *setting("worker_extra_args", [])],
         "job_script_prologue": [*_ENVIRONMENT, *setting("job_script_prologue", [])],
     }
     for name in _NOT_FOR_JOBS.intersection(os.environ):  # batch systems copy the environment of whoever submits a job

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
     from ...protocol import ClusterSpec
 
-# The HTTP servers of workers, which have no access control, get no pages; what tasks print is in the log at once.
-_ENVIRONMENT = ("DASK_DISTRIBUTED__WORKER__HTTP__ROUTES=[]", "PYTHONUNBUFFERED=1")
-
-
+_ENVIRONMENT = ("PYTHONUNBUFFERED=1",)  # what tasks print is in the log at once
 # After this part of the start timeout the start fails because of the host that does not respond, which it names.
 _PART_OF_START = 0.5
 
@@ -200,7 +197,7 @@ class RemoteWorkers(Worker):
         if self._gpu:
             environment.append("CUDA_VISIBLE_DEVICES=" + ",".join(map(str, range(self.n_workers))))
         words = ["env", *environment, self.remote_python or sys.executable, "-P", "-m", "jupyter_gpudask", "worker"]
-        words += [self.scheduler, "--security", "-", "--name", str(self.name), "--no-dashboard"]
+        words += [self.scheduler, "--security", "-", "--name", str(self.name)]
         words += [] if self._gpu else ["--cpu", "--nworkers", str(self.n_workers)]
         for option, value in self.kwargs.items():
             words += [f"--{option.replace('_', '-')}", str(value)]
