@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.lifeline import end_session, on_forced_exit
-from ..protocol import PROTOCOL_VERSION, Close, Closed, Failed, Refused, Start, parse_command
+from ..protocol import Close, Closed, Failed, Refused, Start, parse_command
 from ..protocol.messages.dispatch import answer
+from ..protocol.messages.message import check_protocol
 from ..protocol.messages.reports import report_every
 
 if TYPE_CHECKING:
@@ -110,9 +111,11 @@ class Supervisor:
         if not isinstance(command, Start):
             self._fail(ProtocolError(f"The first command must be start, not {command.type}."))
             return None
-        if command.protocol != PROTOCOL_VERSION:
-            reason = f"The supervisor uses protocol {PROTOCOL_VERSION}, its parent protocol {command.protocol}."
-            self._fail(ProtocolError(reason, "Restart the kernel and the Jupyter server."))
+        try:
+            sender = "Jupyter server" if command.kernel_id else "running kernel"
+            check_protocol(command.protocol, receiver="kernel", sender=sender)
+        except ProtocolError as error:
+            self._fail(error)
             return None
         return command
 

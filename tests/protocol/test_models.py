@@ -23,6 +23,8 @@ from jupyter_gpudask.protocol import (
     parse_command,
     parse_event,
 )
+from jupyter_gpudask.protocol.messages.attach import Attach, parse_attach
+from jupyter_gpudask.protocol.messages.message import OLDEST_PROTOCOL, PROTOCOL_VERSION
 from jupyter_gpudask.protocol.messages.transport import EVENT_LIMIT
 
 
@@ -102,6 +104,33 @@ def test_messages_are_told_apart_by_their_type():
 def test_a_line_that_is_no_message_is_a_protocol_error(line):
     with pytest.raises(ProtocolError, match="Not a message"):
         parse_command(line)
+
+
+def test_what_a_newer_side_adds_is_ignored_except_for_options_that_are_not_their_defaults():
+    order = Start(spec=ClusterSpec(gpus=2), parent=1)
+    line = order.model_dump(mode="json")
+    assert line["spec"] == {"gpus": 2}
+    assert parse_command(json.dumps(line | {"new": 1})) == order
+    with pytest.raises(ProtocolError, match=r"spec\.new"):
+        parse_command(json.dumps(line | {"spec": {"gpus": 2, "new": 1}}))
+
+
+@pytest.mark.parametrize(
+    ("version", "old", "new"),
+    [(OLDEST_PROTOCOL - 1, "kernel", "Jupyter server"), (PROTOCOL_VERSION + 1, "Jupyter server", "kernel")],
+)
+def test_a_protocol_that_is_not_understood_is_refused_with_the_side_to_upgrade(version, old, new):
+    attach = Attach(kernel_id="1", python="python", environment={}, protocol=version)
+    with pytest.raises(ProtocolError) as raised:
+        parse_attach(attach.model_dump_json().encode())
+    assert f"of the {old} is too old for that of the {new}" in raised.value.reason
+    assert raised.value.fix == f"Upgrade it in the environment of the {old}, and restart the {old}."
+
+
+@pytest.mark.parametrize("version", range(OLDEST_PROTOCOL, PROTOCOL_VERSION + 1))
+def test_a_server_understands_kernels_of_each_protocol_in_its_range(version):
+    attach = Attach(kernel_id="1", python="python", environment={}, protocol=version)
+    assert parse_attach(attach.model_dump_json().encode()) == attach
 
 
 def test_credentials_never_show():

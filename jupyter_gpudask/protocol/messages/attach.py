@@ -5,13 +5,13 @@ What follows are commands and events, as between a supervisor and its parent.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ...errors import ProtocolError
 from .events import Joined
-from .message import PROTOCOL_VERSION, Folders, Message, Variables
+from .message import PROTOCOL_VERSION, Folders, Message, Variables, check_protocol, parse_message
 
 
 class Attach(Message):
@@ -48,21 +48,23 @@ class Attach(Message):
     __str__ = __repr__
 
 
+class _Version(BaseModel):
+    protocol: int
+
+
+_attach = TypeAdapter(Attach)
+
+
 def parse_attach(line: bytes) -> Attach:
     """Parse the first line from a kernel.
 
     Raises
     ------
     ProtocolError
-        The line is not an `Attach`, or of another version.
+        The line is not an `Attach`, or of a version that is not understood.
     """
-    try:
-        attach = Attach.model_validate_json(line)
-    except ValidationError:
-        attach = None
-    if attach is None or attach.protocol != PROTOCOL_VERSION:
-        raise ProtocolError(
-            f"The kernel and the Jupyter server use different protocols; the server uses version {PROTOCOL_VERSION}.",
-            "Install the same jupyter_gpudask in both environments.",
-        )
+    with suppress(ValidationError):
+        version = _Version.model_validate_json(line).protocol
+        check_protocol(version, receiver="Jupyter server", sender="kernel")
+    attach: Attach = parse_message(_attach, line)
     return attach

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from ..cluster.cluster_class import ClusterClass
-from ..cluster.spec import ClusterSpec
-from .message import PROTOCOL_VERSION, Folders, Message, Variables, parse_message
+from .message import PROTOCOL_VERSION, Folders, Message, SentSpec, Variables, parse_message
 
 
 class _Command(Message):
@@ -47,7 +46,7 @@ class Start(_Command):
 
     type: Literal["start"] = "start"
     protocol: int = PROTOCOL_VERSION
-    spec: ClusterSpec
+    spec: SentSpec
     cluster_class: ClusterClass | None = None
     parent: int
     path: Folders = ()

@@ -9,9 +9,8 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from ... import errors
 from ...errors import ClusterStartError, GpuDaskError, GpuHeldError, LoggedError
 from ..cluster.limits import Action
-from ..cluster.spec import ClusterSpec
 from ..cluster.state import ClusterState, GpuState, TlsCredentials
-from .message import PROTOCOL_VERSION, Message, parse_message
+from .message import PROTOCOL_VERSION, Message, SentSpec, parse_message
 
 _LONGEST_LOG = 2**18
 """In characters, of which each has at most six bytes in JSON: an event has at most `transport.EVENT_LIMIT` bytes."""
@@ -90,7 +89,7 @@ class Ready(Message):
     gpus: tuple[GpuState, ...] = ()
     workers: int
     pid: int
-    spec: ClusterSpec | None = None
+    spec: SentSpec | None = None
     found: bool = False
     price_per_gpu_hour: float = 0.0
     currency: str = ""

@@ -5,18 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
 
 from ...errors import ProtocolError
+from ..cluster.spec import ClusterSpec
 
 PROTOCOL_VERSION = 10
-"""Increased with every change that an older parent or supervisor would misread."""
+"""Increased with every change that an older parent or supervisor would misread. A new field with a default is none."""
+
+OLDEST_PROTOCOL = 10
+"""The oldest version whose messages are understood."""
 
 
 class Message(BaseModel):
-    """A message, sent as one JSON object on one line. Unknown fields are an error."""
+    """A message, sent as one JSON object on one line. Unknown fields, which newer versions may have, are ignored."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+def check_protocol(version: int, *, receiver: str, sender: str) -> None:
+    """Check that the first message is of a version that this process understands.
+
+    Parameters
+    ----------
+    version
+        The version of the message.
+    receiver, sender
+        In whose environments the packages are that have received it, and sent it.
+
+    Raises
+    ------
+    ProtocolError
+        It is not; with the side to upgrade.
+    """
+    if OLDEST_PROTOCOL <= version <= PROTOCOL_VERSION:
+        return
+    old, new = (receiver, sender) if version > PROTOCOL_VERSION else (sender, receiver)
+    lower, higher = sorted((version, PROTOCOL_VERSION))
+    raise ProtocolError(
+        f"The jupyter_gpudask of the {old} is too old for that of the {new}: protocols {lower} and {higher}.",
+        f"Upgrade it in the environment of the {old}, and restart the {old}.",
+    )
 
 
 def _text_variables(environment: object) -> object:
@@ -42,6 +71,10 @@ Variables = Annotated[dict[str, str], BeforeValidator(_text_variables)]
 
 Folders = Annotated[tuple[str, ...], BeforeValidator(_text_folders)]
 """Folders of an import path; those that are not UTF-8 are left out."""
+
+
+SentSpec = Annotated[ClusterSpec, PlainSerializer(lambda spec: spec.model_dump(mode="json", exclude_defaults=True))]
+"""The options of a cluster, without those that have their defaults: older versions may not know them."""
 
 
 def parse_message(adapter: TypeAdapter[Any], line: bytes | str) -> Any:
