@@ -16,6 +16,8 @@ PROFILES = {
     "short": JOB | {"options": OPTIONS | {"walltime": "00:01:00"}},
     "no-queue": JOB | {"options": OPTIONS | {"queue": "nowhere"}},
     "too-large": JOB | {"options": OPTIONS | {"memory": "900GB"}},
+    "no-interface": JOB | {"options": OPTIONS | {"interface": "ib0"}},
+    "no-option": JOB | {"options": OPTIONS | {"no_option": 1, "account": "a-secret"}},
     "failing": JOB | {"options": OPTIONS | {"worker_extra_args": ["--no-such-option"]}},
     "later": JOB | {"start_timeout": 5, "options": OPTIONS | {"job_extra_directives": ["--begin=now+1hour"]}},
 }

@@ -128,6 +128,8 @@ def test_credentials_are_in_no_command_line_environment_or_file_of_others(server
     [
         ("no-queue", ["SLURM refuses the job: ", "Invalid partition name specified"]),
         ("too-large", ["SLURM refuses the job: ", "Requested node configuration is not available"]),
+        ("no-interface", ["This machine has no network interface ib0, which the profile names", "; it has lo"]),
+        ("no-option", ["SLURMCluster does not start: ValueError: Got unexpected keyword argument 'no_option'. "]),
         ("failing", ["The jobs ended before a worker was up: job ", " failed in SLURM (FAILED).", "Log of job "]),
         ("later", ["No worker was up after 5 s: job ", " is pending in SLURM: BeginTime.", "--start-timeout"]),
     ],
@@ -135,6 +137,8 @@ def test_credentials_are_in_no_command_line_environment_or_file_of_others(server
 def test_jobs_that_do_not_start_are_one_sentence(kernel, profile, sentences):
     text = refusal(kernel, f"--profile {profile}")
     assert [sentence for sentence in sentences if sentence not in text] == [], text
+    assert "a-secret" not in text
+    assert "job_kwargs=" not in text
 
 
 def test_a_controller_that_does_not_answer_is_a_sentence_and_its_late_job_ends(slurm, kernel):

@@ -43,9 +43,12 @@ def server(tmp_path_factory):
             "no-entry": profile(key="stranger"),
             "wrong-host": profile(hosts_file="other_hosts"),
             "no-python": profile(),
+            "no-key": profile(key="missing"),
+            "one-host": profile(),
         }
         silent = SilentServer()
         profiles["hangs"] = profile(port=silent.port) | {"start_timeout": 10}
+        profiles["one-host"]["options"]["hosts"] = HOSTS[:1]
         profiles["no-python"]["options"]["remote_python"] = "/no/python"
         server = Server(
             tmp_path_factory.mktemp("server"), f"--GpuDask.profiles={profiles!r}", environment=dict(os.environ)
@@ -137,6 +140,8 @@ def test_workers_end_if_the_supervisor_is_killed(server, kernel):
         ("no-entry", "The SSH connection to 127.0.0.1 fails: Permission denied"),
         ("wrong-host", "The SSH connection to 127.0.0.1 fails: Host key is not trusted"),
         ("no-python", "/no/python"),
+        ("no-key", "/missing, which the profile names for SSH, cannot be read: No such file or directory."),
+        ("one-host", "The option hosts of the profile '127.0.0.1' is not allowed: give the address of this machine"),
     ],
 )
 def test_a_host_that_cannot_be_used_is_a_sentence(kernel, profile, sentence):

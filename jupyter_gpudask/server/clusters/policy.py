@@ -158,7 +158,9 @@ class Policy:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = ".".join(str(part) for part in first["loc"])
-            raise SpecError(f"profile {profile}: {name}", entry.get(name), "a value as in docs/server.md") from None
+            value = entry.get(name)
+            shown = type(value).__name__ if isinstance(value, dict | list) else value  # which can hold secrets
+            raise SpecError(f"profile {profile}: {name}", shown, "a value as in docs/server.md") from None
 
     def _profile_options(self, profile: str) -> dict[str, Any]:
         options = {name: value for name, value in self.settings.profiles.get(profile, {}).items() if name != "title"}

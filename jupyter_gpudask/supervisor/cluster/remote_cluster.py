@@ -21,7 +21,7 @@ from ...protocol.cluster.limits import REMOTE_DASHBOARD, gateway_dashboard
 from ...protocol.cluster.missing_workers import describe_jobs
 from ...scheduler.held_results import release_results
 from ...scheduler.worker_failures import WorkerFailuresPlugin
-from ..engines.configured import GATEWAY_CLUSTER, import_class, parameters_of
+from ..engines.configured import GATEWAY_CLUSTER, first_line, import_class, parameters_of
 from ..engines.kubernetes import KUBE_CLUSTER, kube_options
 from ..jobs.pods import Pods
 from .metrics import Status, read_state
@@ -151,8 +151,7 @@ class RemoteCluster:
         except GpuDaskError:
             raise
         except Exception as error:  # noqa: BLE001 - the class can raise anything
-            said = str(error).rstrip(".") or type(error).__name__
-            raise ClusterStartError(f"{self._class.path} does not start: {said}.") from None
+            raise ClusterStartError(f"{self._class.path} does not start: {first_line(error)}.") from None
 
     def _options(self, class_: Any) -> dict[str, Any]:
         """The arguments of the class."""

@@ -9,7 +9,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import dask.config
+import psutil
 
+from ...errors import ClusterStartError
 from ...machine.directories import LOGS_VARIABLE
 from ...worker.command import worker_options
 
@@ -62,6 +64,11 @@ def make_cluster(
         The options that all engines have in common.
     shared_directory
         Creates the directory of credentials and logs, which the machines of the jobs must share with this one.
+
+    Raises
+    ------
+    ClusterStartError
+        This machine has no such network interface.
     """
     section = options.get("config_name") or class_.job_cls.default_config_name()
 
@@ -92,6 +99,9 @@ def make_cluster(
         "worker_extra_args": [*worker_options(gpu=gpu), *setting("worker_extra_args", [])],
         "job_script_prologue": [*_ENVIRONMENT, *setting("job_script_prologue", [])],
     }
+    scheduler = merged["scheduler_options"]
+    if "host" not in scheduler:
+        _check_interface(scheduler.get("interface", setting("interface", None)))
     for name in _NOT_FOR_JOBS.intersection(os.environ):  # batch systems copy the environment of whoever submits a job
         del os.environ[name]
     cluster = class_(**(ours | options | merged | {"n_workers": 0}))
@@ -99,3 +109,14 @@ def make_cluster(
     for _ in range(math.ceil(workers / ours["processes"])):  # `scale` would submit jobs at once, and only log errors
         cluster.worker_spec.update(cluster.new_worker_spec())
     return cluster
+
+
+def _check_interface(name: str | None) -> None:
+    interfaces = psutil.net_if_addrs()
+    if name is not None and name not in interfaces:
+        raise ClusterStartError(
+            f"This machine has no network interface {name}, which the profile names for the scheduler; it has "
+            f"{', '.join(interfaces)}.",
+            "Correct interface in the options of the profile; if only the machines of the jobs have it, add "
+            'scheduler_options: {"interface": NAME}.',
+        )

@@ -53,7 +53,7 @@ def make_cluster(options: dict[str, Any], spec: ClusterSpec, common: dict[str, A
     Raises
     ------
     SpecError
-        The option ``worker_class`` is not that of the engine.
+        The option ``worker_class`` is not that of the engine, or ``hosts`` has no host for workers.
     """
     worker_class = CUDA_WORKER if spec.engine == "cuda" else "distributed.Nanny"
     if options.get("worker_class", worker_class) != worker_class:
@@ -64,6 +64,12 @@ def make_cluster(options: dict[str, Any], spec: ClusterSpec, common: dict[str, A
         )
     defined = SSHCluster(**options, asynchronous=True)  # it checks the options, and gives each worker its own
     here, *others = options["hosts"]
+    if not others:
+        raise SpecError(
+            "The option hosts of the profile",
+            options["hosts"],
+            "the address of this machine, where the scheduler runs, and then the hosts of the workers",
+        )
     per_host = (options.get("worker_options") or {}).get("n_workers", 1)
     names = others if len(set(others)) == len(others) else [f"{host}-{number}" for number, host in enumerate(others)]
     hosts = {}
@@ -171,7 +177,12 @@ class RemoteWorkers(Worker):
                 f"The SSH connection to {self.address} fails: no answer within {self._limit:g} s.",
                 "Check with ssh in a terminal, or give more time with --start-timeout.",
             ) from None
-        except (OSError, asyncssh.Error) as error:
+        except (OSError, asyncssh.Error, TypeError, ValueError) as error:  # the last two for invalid options and keys
+            if isinstance(error, OSError) and error.filename:
+                raise ClusterStartError(
+                    f"The file {error.filename}, which the profile names for SSH, cannot be read: {error.strerror}.",
+                    "Correct connect_options in the profile, or create the file.",
+                ) from None
             raise ClusterStartError(
                 f"The SSH connection to {self.address} fails: {str(error).rstrip('.') or type(error).__name__}.",
                 "Check with ssh in a terminal, or ask the administrator of the server.",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ClusterLostError, ClusterStartError
 from ...machine.directories import tail
 from ...protocol.cluster.missing_workers import describe_jobs
+from ..engines.configured import first_line
 from ..engines.worker_names import worker_names
 from .batch_system import BatchSystem, run_command
 
@@ -222,6 +223,8 @@ class JobQueue:
                 f"This machine has no program {error.filename}, which submits jobs to {self._system.name}.",
                 "Start the Jupyter server on a machine from which jobs are submitted.",
             )
-        said = str(error).partition("stderr:\n")[2] or f"{type(error).__name__}: {error}"
+        said = str(error).partition("stderr:\n")[2]
+        if not said:  # no command has failed
+            return ClusterStartError(f"{type(self._cluster).__name__} does not start: {first_line(error)}.")
         lines = [re.sub(r"^\w+: (error: )?", "", line).strip(" .") for line in said.splitlines()]
         return ClusterStartError(f"{self._system.name} refuses the job: {'; '.join(filter(None, lines))}.")
