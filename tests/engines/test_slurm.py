@@ -205,6 +205,23 @@ def test_an_adaptive_cluster_submits_jobs_for_work_and_cancels_idle_ones(slurm, 
     stop(kernel)
 
 
+def test_an_adaptive_cluster_whose_jobs_are_all_cancelled_ends_and_submits_no_others(server, slurm, kernel):
+    start(kernel, "--profile slurm --workers 2")
+    wait_until(lambda: len(server.cluster(kernel)["state"]["workers"]) == 2, LIMIT)
+    shown(kernel, "adapt 1 2")
+    kernel.ok("import time\nfutures = started.client.map(lambda i: time.sleep(1), range(600), pure=False)")
+    jobs = sorted(slurm.jobs(), key=int)
+    assert len(jobs) == 2
+    slurm.run("scancel", *jobs)
+    wait_until(lambda: server.cluster(kernel)["status"] == "failed", LIMIT)
+    reply = kernel.run("started.client.gather(futures)", timeout=LIMIT)
+    assert reply.error_value.startswith("No worker is left: job ")
+    assert "was cancelled in SLURM (CANCELLED)" in reply.error_value
+    wait_until(lambda: slurm.jobs() == {}, LIMIT)
+    following = slurm.run("sbatch", "--parsable", "--output=/dev/null", "--mem=100", "--wrap=true")
+    assert int(following) == int(jobs[-1]) + 1
+
+
 def test_jobs_end_if_the_supervisor_is_killed(server, slurm, kernel):
     start(kernel, "--profile slurm --workers 2")
     psutil.Process(server.cluster(kernel)["pid"]).kill()

@@ -211,6 +211,7 @@ class DaskCluster:
             for task in done:
                 task.result()
         finally:
+            self._scaling.close()
             for task in tasks:
                 task.cancel()
         raise ClusterLostError(

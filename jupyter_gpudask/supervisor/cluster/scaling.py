@@ -93,7 +93,8 @@ class Scaling:
         self.range = minimum, maximum
 
     def close(self) -> None:
-        """Stop to move results, before the cluster closes."""
+        """Stop to move results and to follow the work, before the cluster closes."""
+        self._stop_adapting()
         if self._scaling is not None:
             self._scaling.cancel()
 

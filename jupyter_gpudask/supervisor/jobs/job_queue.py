@@ -94,7 +94,7 @@ class JobQueue:
         ClusterLostError
             No job is left.
         """
-        while self._cluster.worker_spec:
+        while self._cluster.worker_spec:  # before `adapt` submits jobs in place of those that were all cancelled
             await asyncio.sleep(_INTERVAL)
             up = self._names_up()
             self._were_up.update(
@@ -182,7 +182,7 @@ class JobQueue:
             self._ended.append(state)
             if state.status not in _RENEWED or state.id not in self._were_up:
                 self._cluster.worker_spec.pop(state.worker, None)
-        if lost:
+        if lost and self._cluster.worker_spec:
             with suppress(ClusterStartError):  # a refused job is forgotten
                 await self.submit()
 
