@@ -39,7 +39,7 @@ _ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph
 """Folders whose functions call those of the user on workers."""
 
 _LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF"}
-_REASON_TIMEOUT = 2.0
+_REASON_TIMEOUT = 15.0
 _POLL = 0.05
 _WORKER_TIMEOUT = 60
 
@@ -224,7 +224,7 @@ class KernelClient(OptimizingClient):
     def _wait_for_reason(self) -> None:
         """Wait for the reason, because the connection may be lost before the reason is known."""
         limit = time.monotonic() + _REASON_TIMEOUT
-        while self.status != "running" and not self.end and time.monotonic() < limit:
+        while self.status == "connecting" and not self.end and time.monotonic() < limit:
             time.sleep(_POLL)
 
 

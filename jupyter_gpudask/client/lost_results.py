@@ -17,8 +17,9 @@ from ..scheduler.held_results import RELEASED
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-_LOST = {"lost dependencies", RELEASED}
-"""The reasons of futures whose results are lost; the first is Dask's."""
+_CONNECTION_LOST = "scheduler-connection-lost"
+_LOST = {"lost dependencies", _CONNECTION_LOST, RELEASED}
+"""The reasons of futures whose results are lost; those of Dask, and that of this package."""
 
 
 def explain_loss(error: BaseException, client: Client) -> ResultsLostError | None:
@@ -31,10 +32,12 @@ def explain_loss(error: BaseException, client: Client) -> ResultsLostError | Non
     client
         The client that waited.
     """
-    end = _end_of(client)
+    end, reasons = _end_of(client), _reasons(error)
+    if not end and _CONNECTION_LOST in reasons and client.status != "running":
+        end = "The connection to the scheduler of the cluster was lost; what its workers held is lost."
     if end:
         return cluster_ended(end)
-    if not _LOST & _reasons(error):
+    if not _LOST & reasons:
         return None
     needed = dict(_lost_variables(client))
     lost = {name: _end_of(future.client) for name, future in needed.items() if not _is_elsewhere(future, client)}

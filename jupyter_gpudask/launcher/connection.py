@@ -90,7 +90,7 @@ class ClusterConnection:
     @property
     def running(self) -> bool:
         """Whether the cluster is running."""
-        return not (self._ended or self._closing)
+        return not (self._ended or self._closing or self._failure is not None)
 
     async def state(self) -> ClusterState:
         """The current state of the cluster.
@@ -189,7 +189,10 @@ class ClusterConnection:
         self._send(Rename(holder=holder))
 
     def _begin_reading(self, on_lost: LostCallback | None) -> None:
-        """Start to read events; `on_lost` is called once if the cluster ends unexpectedly."""
+        """Start to read events; `on_lost` is called once if the cluster ends unexpectedly.
+
+        If the supervisor says why, that is before its processes have ended: `close` waits for these.
+        """
         self._on_lost = on_lost
         self._reading = asyncio.create_task(self._read_events())
 
@@ -262,16 +265,21 @@ class ClusterConnection:
         await self._after_end()
         self._ended = True
         self._answers.put_nowait(Closed())
-        if self._on_lost is not None and not self._closing:
-            self._on_lost(self._lost())
+        self._report_loss()
 
     def _handle(self, event: Event) -> None:
         if isinstance(event, Failed):
             self._failure = event
+            self._report_loss()
         if isinstance(event, StateReport) and self._on_state is not None:
             self._on_state(event.state)
         if self._asking.locked() and isinstance(event, Answer):
             self._answers.put_nowait(event)
+
+    def _report_loss(self) -> None:
+        on_lost, self._on_lost = self._on_lost, None
+        if on_lost is not None and not self._closing:
+            on_lost(self._lost())
 
     def _log_invalid_line(self, text: str) -> None:
         """Log why a line is not an event."""

@@ -101,7 +101,10 @@ class ServerCluster(ClusterConnection):
         return (await self._ask(Keep(), Kept)).wanted_by
 
     async def close(self) -> None:
-        """Ask the server to close the cluster, and wait until it has."""
+        """Ask the server to close the cluster, and wait until it has; one that has failed is closed by the server."""
+        if self._failure is not None:
+            await self.detach()
+            return
         self._closing = True
         try:
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):

@@ -34,6 +34,7 @@ class Session:
         self._optimizes = True
         self._is_automatic = False
         self._lock = threading.RLock()
+        self._ending: threading.Thread | None = None
 
     @property
     def cluster(self) -> RunningCluster | None:
@@ -121,6 +122,8 @@ class Session:
                 if requested == running.spec:
                     return running, False
                 raise other_options(running.spec, requested)
+            if self._ending is not None:  # its GPUs are free afterwards
+                self._ending.join()
             # The server may already hold a cluster for this kernel; then it returns that one.
             cluster = launch(self._loop, spec, on_progress, while_waiting, self._on_lost)
             self._take(cluster)
@@ -327,7 +330,14 @@ class Session:
         cluster, self._cluster, self._loss = self._cluster, None, loss
         if cluster is not None:
             # A cell that waits for a result fails now, and not when the client stops trying to reconnect.
-            threading.Thread(target=cluster.disconnect, args=(loss.reason, 1), daemon=True).start()
+            self._ending = threading.Thread(target=self._end_lost, args=(cluster, loss.reason), daemon=True)
+            self._ending.start()
+
+    def _end_lost(self, cluster: RunningCluster, reason: str) -> None:
+        try:
+            cluster.disconnect(reason, timeout=1)
+        finally:
+            self._loop.run(cluster.process.close())
 
 
 def _is_irrelevant(cluster: RunningCluster, option: str, spec: ClusterSpec) -> bool:

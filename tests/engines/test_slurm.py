@@ -169,7 +169,8 @@ def test_a_job_that_is_cancelled_from_outside_leaves_its_work_to_the_others(serv
     stop(kernel)
 
 
-def test_a_cluster_whose_last_job_is_cancelled_says_so_in_the_running_cell(slurm, kernel, tmp_path):
+@pytest.mark.parametrize("first_line", ["", "%%gpudask"])
+def test_a_cluster_whose_last_job_is_cancelled_says_so_in_the_running_cell(slurm, kernel, tmp_path, first_line):
     start(kernel, "--profile slurm --workers 1")
     [job] = slurm.jobs()
 
@@ -179,7 +180,8 @@ def test_a_cluster_whose_last_job_is_cancelled_says_so_in_the_running_cell(slurm
 
     with ThreadPoolExecutor(1) as thread:
         cancelling = thread.submit(cancel)
-        reply = kernel.run(WORK.format(begun=str(tmp_path / "begun")).strip(), timeout=2 * LIMIT)
+        cell = first_line + WORK.format(begun=str(tmp_path / "begun"))
+        reply = kernel.run(cell.strip(), timeout=2 * LIMIT)
         cancelling.result()
     assert reply.status == "error"
     assert f"No worker is left: job {job} was cancelled in SLURM (CANCELLED)." in reply.error_value

@@ -16,8 +16,9 @@ from distributed import Client, Security, rpc
 from distributed.system import MEMORY_LIMIT
 from helpers import command_line, leftover_directories, pids_of_session, promised, wait_until
 
+from jupyter_gpudask.client import kernel_client
 from jupyter_gpudask.client.connect import connect
-from jupyter_gpudask.errors import ClusterLostError, ClusterStartError
+from jupyter_gpudask.errors import ClusterLostError, ClusterStartError, ResultsLostError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.supervisor.standby import Standby
@@ -110,6 +111,38 @@ def test_a_client_that_shuts_down_the_cluster_is_the_reason_of_its_loss():
     assert losses[0].reason.startswith("A client or Dask's idle timeout has shut down the cluster;")
     assert losses[0].log == ""
     assert pids_of_session(pid) == []
+
+
+def test_a_loss_is_reported_before_the_processes_have_ended_and_close_waits_for_their_end():
+    pids, left = [], []
+
+    async def use(cluster):
+        pids.append(cluster.pid)
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        await asyncio.to_thread(client.shutdown)
+        await asyncio.to_thread(wait_until, lambda: left)
+        assert not cluster.running
+        await cluster.close()
+        return pids_of_session(cluster.pid)
+
+    assert with_cluster(use, on_lost=lambda _: left.append(pids_of_session(pids[0]))) == []
+    assert len(left) == 1
+    assert left[0] != []
+
+
+def test_code_that_waits_for_a_cluster_that_was_killed_gets_one_message_also_if_nobody_knows_why(monkeypatch):
+    monkeypatch.setattr(kernel_client, "_REASON_TIMEOUT", 0.5)
+
+    async def use(cluster):
+        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
+        waiting = asyncio.create_task(asyncio.to_thread(client.submit(time.sleep, 1000).result))
+        await asyncio.sleep(1)
+        os.kill(cluster.pid, signal.SIGKILL)
+        with pytest.raises(ResultsLostError, match="The connection to the scheduler of the cluster was lost"):
+            await waiting
+        await asyncio.to_thread(client.close, 1)
+
+    with_cluster(use)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

@@ -94,6 +94,7 @@ class KernelCluster:
         self.created = self.since = time.time()
         self.error: GpuDaskError | None = None
         self.process: ClusterProcess | None = None
+        self._failed_process: ClusterProcess | None = None
         self.interpreter: Interpreter | None = None
         self.progress: Progress | None = None
         self.state: ClusterState | None = None
@@ -179,7 +180,9 @@ class KernelCluster:
             self.fail(ClusterStartError(f"The cluster did not start: {error}."))
             return
         if not process.running:  # it ended right after its start
-            self.fail(ClusterLostError("The cluster ended right after its start.", "Restart it.", log=process.log()))
+            ended = ClusterLostError("The cluster ended right after its start.", "Restart it.", log=process.log())
+            self.fail(self.error or ended)
+            await process.close()
             return
         self.process = process
         self.last_busy = time.monotonic()  # the duration of the start does not count as idle time
@@ -196,8 +199,8 @@ class KernelCluster:
         self._set_status("closing")
 
     async def close(self) -> None:
-        """Close the cluster if it is running; takes at most 6 seconds."""
-        process, self.process = self.process, None
+        """Close the cluster if it is running, or what is left of it if it has failed; takes at most 6 seconds."""
+        process, self.process, self._failed_process = self.process or self._failed_process, None, None
         if process is not None:
             await process.close()
         if self.status != "failed":
@@ -304,8 +307,13 @@ class KernelCluster:
         self.progress = progress
         self._notify()
 
+    @property
+    def has_processes(self) -> bool:
+        """Whether it has failed, and its processes may not have ended yet; a `close` waits for them."""
+        return self._failed_process is not None
+
     def _on_lost(self, loss: ClusterLostError) -> None:
-        self.process = None
+        self._failed_process, self.process = self.process, None
         if self.alive:
             self.fail(loss)
 

@@ -339,6 +339,8 @@ class ClusterManager:
             await cluster.close()
 
     def _on_change(self, cluster: KernelCluster) -> None:
+        if cluster.has_processes:  # before the next cluster of the kernel starts
+            self._closing(cluster, None)
         if self._statuses.get(cluster) != cluster.status:
             self._statuses[cluster] = cluster.status
             for observer in self._observers:
