@@ -57,9 +57,17 @@ def connect_joined(address: str, security: Security | None, timeout: float) -> K
     return client
 
 
-async def read_state(client: KernelClient) -> JoinedState:
-    """The state of the cluster; to be run in the event loop of the client, as the functions below."""
-    state: JoinedState = await client._run_on_scheduler(read_joined_state, client.id)  # noqa: SLF001
+async def read_state(client: KernelClient, start_timeout: float) -> JoinedState:
+    """The state of the cluster; to be run in the event loop of the client, as the functions below.
+
+    Parameters
+    ----------
+    client
+        The client.
+    start_timeout
+        Seconds after which the state says that the cluster has no worker.
+    """
+    state: JoinedState = await client._run_on_scheduler(read_joined_state, client.id, start_timeout)  # noqa: SLF001
     return state
 
 

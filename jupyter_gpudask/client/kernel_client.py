@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import logging
 import os
 import time
 from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +40,10 @@ _PACKAGE = Path(__file__).parents[1]
 _ON_WORKERS = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("fallback", "graph", "patches", "profiling", "worker"))
 """Folders whose functions call those of the user on workers."""
 
+logger = logging.getLogger(__name__)
+
 _LIBRARIES = {"cupy": "CuPy", "cudf": "cuDF"}
+_NO_WORKER = "The cluster has no worker, and the cell waits for one. Interrupt it, and type: %gpudask status"
 _REASON_TIMEOUT = 15.0
 _POLL = 0.05
 _WORKER_TIMEOUT = 60
@@ -63,11 +68,14 @@ class KernelClient(OptimizingClient):
         Whether somebody else started its cluster, which it then shares with other clients.
     dashboard
         Where a browser can open the dashboard of its own cluster; empty if nowhere.
+    start_timeout
+        Seconds after which a call that blocks warns that the cluster has no worker, if nothing is shown around it.
     """
 
     end: str = ""
     dashboard: str = ""
     is_joined: bool = False
+    start_timeout: float = 120.0
     around_waits: Callable[[], AbstractContextManager[None]] = staticmethod(nullcontext)
     on_interrupt: Callable[[], None] | None = None
 
@@ -115,7 +123,7 @@ class KernelClient(OptimizingClient):
         __tracebackhide__ = True
         if self.asynchronous if asynchronous is None else asynchronous:
             return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
-        func = in_context_of_cell(func)
+        func = self._warning_without_workers(in_context_of_cell(func))
         try:
             with self.around_waits():
                 return super().sync(func, *args, asynchronous=asynchronous, **kwargs)
@@ -220,6 +228,30 @@ class KernelClient(OptimizingClient):
                 f"This error comes from {_LIBRARIES[library]}: the computation has data on GPUs. In a %%gpudask cell, "
                 "what the library lacks runs on the CPU."
             )
+
+    def _warning_without_workers(self, function: Any) -> Any:
+        """A coroutine function as `function` that warns, once, if it waits for a cluster that has no worker."""
+        if self.around_waits is not nullcontext:  # what is shown says so
+            return function
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            warning = asyncio.create_task(self._warn_without_workers())
+            try:
+                return await function(*args, **kwargs)
+            finally:
+                warning.cancel()
+
+        return call
+
+    async def _warn_without_workers(self) -> None:
+        scheduler: Any = self.scheduler
+        workers = True
+        with suppress(OSError):
+            while workers:
+                await asyncio.sleep(self.start_timeout)
+                workers = bool(await scheduler.ncores())
+            logger.warning(_NO_WORKER)
 
     def _wait_for_reason(self) -> None:
         """Wait for the reason, because the connection may be lost before the reason is known."""

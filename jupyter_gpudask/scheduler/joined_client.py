@@ -173,13 +173,15 @@ def worker_names(dask_scheduler: Any) -> dict[str, str]:
     return {address: str(worker.name) for address, worker in dask_scheduler.workers.items()}
 
 
-def read_joined_state(client: str, dask_scheduler: Any) -> JoinedState:
+def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) -> JoinedState:
     """The state of the cluster for a client; no worker is asked.
 
     Parameters
     ----------
     client
         The id of the client.
+    start_timeout
+        Seconds after which the state says that the cluster has no worker.
     dask_scheduler
         Set by Dask's ``run_on_scheduler``.
     """
@@ -202,6 +204,7 @@ def read_joined_state(client: str, dask_scheduler: Any) -> JoinedState:
         workers_wanted=len(workers),
         held=total_bytes(held),
         lost_hosts=plugin.lost_hosts(),
+        seconds_without_workers=plugin.seconds_without_workers(start_timeout),
         others_unfinished=max(0, unfinished - plugin.unfinished),
     )
 

@@ -1,4 +1,4 @@
-"""Hosts that have stopped responding, with all their workers."""
+"""Hosts that have stopped responding, with all their workers, and clusters that have no worker any more."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ class LostHostsPlugin(SchedulerPlugin):
         self._own_host = get_address_host(scheduler.address)
         self._workers = dict(scheduler.workers)
         self._lost: dict[str, LostHost] = {}
+        self._empty_since = time()
+
+    def seconds_without_workers(self, limit: float) -> float | None:
+        """For how long there has been no worker; `None` while there is one, and before `limit` seconds."""
+        seconds = time() - self._empty_since
+        return None if self._workers or seconds < limit else seconds
 
     def lost_hosts(self) -> tuple[LostHost, ...]:
         """The lost hosts of which no worker is left, the newest last, at most 20."""
@@ -44,6 +50,8 @@ class LostHostsPlugin(SchedulerPlugin):
     def remove_worker(self, scheduler: Any, worker: str, *, stimulus_id: str, **_: Any) -> None:  # noqa: ARG002 - Dask's
         """Note whether the host of a worker is lost; called by Dask when it has removed the worker."""
         state = self._workers.pop(worker, None)
+        if not self._workers:
+            self._empty_since = time()
         if state is None or state.host == self._own_host or not stimulus_id.startswith(_CONNECTION_ENDED):
             return
         timeout = parse_timedelta(dask.config.get("distributed.comm.timeouts.tcp"), default="seconds")

@@ -289,7 +289,7 @@ class Session:
 
             try:
                 cluster.client = connect(cluster.ready, timeout=5)
-                cluster.client.optimizes = self._optimizes
+                self._configure(cluster)
             except OSError:
                 self.stop()
                 self._loss = ClusterLostError(
@@ -315,9 +315,13 @@ class Session:
     def _take(self, cluster: RunningCluster) -> None:
         """Use a cluster, with the settings of this session."""
         self._cluster = cluster
-        cluster.client.optimizes = self._optimizes
+        self._configure(cluster)
         if self._is_automatic:
             self._loop.run(cluster.process.report_automatic(on=True))
+
+    def _configure(self, cluster: RunningCluster) -> None:
+        cluster.client.optimizes = self._optimizes
+        cluster.client.start_timeout = cluster.spec.start_timeout
 
     def _set_up_attached(self, cluster: RunningCluster) -> None:
         """Give a cluster that another kernel or the server started this kernel's import path, and keep its options."""

@@ -69,3 +69,15 @@ def test_a_worker_that_joins_later_is_known_too():
     plugin.add_worker(scheduler, late.address)
     remove(plugin, scheduler, late)
     assert [lost.host for lost in plugin.lost_hosts()] == ["10.0.0.2"]
+
+
+def test_a_scheduler_says_for_how_long_it_has_had_no_worker_once_that_is_longer_than_the_limit():
+    only = worker("10.0.0.2", "a")
+    plugin, scheduler = watch(only)
+    assert plugin.seconds_without_workers(0) is None
+    remove(plugin, scheduler, only)
+    assert plugin.seconds_without_workers(60) is None
+    assert 0 <= plugin.seconds_without_workers(0) < 30
+    scheduler.workers[only.address] = only
+    plugin.add_worker(scheduler, only.address)
+    assert plugin.seconds_without_workers(0) is None

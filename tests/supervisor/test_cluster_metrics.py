@@ -38,7 +38,7 @@ def test_the_schedulers_loop_turns_while_nvml_is_asked(monkeypatch):
     async def run():
         asyncio.get_running_loop().call_later(0.01, turned.set)
         cluster = SimpleNamespace(scheduler=scheduler, workers={}, plan=set())
-        return await read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler))
+        return await read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler), start_timeout=60)
 
     assert asyncio.run(run()).engine == "cuda"
 
@@ -59,7 +59,9 @@ def worker_named(name, metrics):
 def state_with(worker, plan):
     scheduler = scheduler_with(worker)
     cluster = SimpleNamespace(scheduler=scheduler, workers={}, plan={worker.name})
-    return asyncio.run(read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler), gpu_metrics=False))
+    return asyncio.run(
+        read_state(cluster, plan, "ready", WorkerFailuresPlugin(scheduler), start_timeout=60, gpu_metrics=False)
+    )
 
 
 def test_nvml_is_not_asked_for_a_parent_that_reads_it_itself(monkeypatch):

@@ -37,6 +37,9 @@ class CellProgress(ProgressLine):
         if len(gpus) > _MAX_GPUS:
             parts.append(f"and {len(gpus) - _MAX_GPUS} more GPUs")
         parts += [lost.description for lost in self.state.lost_hosts]
+        if self.state.without_workers:
+            parts.append(f"the cluster has {self.state.without_workers}")
+            parts += [job.description for job in self.state.jobs if not job.has_ended]
         return " · ".join(parts)
 
     @property

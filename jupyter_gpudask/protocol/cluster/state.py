@@ -188,6 +188,8 @@ class ClusterState(_Model):
         The number of unfinished tasks of other clients, if the kernel is connected to a cluster of somebody else.
     adaptive_range
         The smallest and the largest number of workers, while workers are closed and started as the work requires.
+    seconds_without_workers
+        For how long the cluster has had no worker, if that is longer than its start timeout.
     """
 
     engine: Literal["cuda", "cpu"]
@@ -205,11 +207,26 @@ class ClusterState(_Model):
     jobs: tuple[JobState, ...] = ()
     others_unfinished: int = 0
     adaptive_range: tuple[int, int] | None = None
+    seconds_without_workers: float | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what the workers do not show: hosts that are lost, and jobs without a worker."""
-        return (*(f"H{lost.description[1:]}." for lost in self.lost_hosts), *describe_jobs(self.jobs))
+        """Sentences on what the workers do not show: that there is none, lost hosts, and jobs without a worker."""
+        empty = self.without_workers
+        return (
+            *([f"The cluster has {empty}."] if empty else []),
+            *(f"H{lost.description[1:]}." for lost in self.lost_hosts),
+            *describe_jobs(self.jobs),
+        )
+
+    @property
+    def without_workers(self) -> str:
+        """For how long the cluster has had no worker, in words; empty if it has one, or will soon."""
+        seconds = self.seconds_without_workers
+        if seconds is None:
+            return ""
+        period = f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+        return f"had no worker for {period}; its tasks wait for one"
 
     @property
     def logged(self) -> tuple[str, ...]:

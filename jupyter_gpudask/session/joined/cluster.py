@@ -67,7 +67,7 @@ class JoinedCluster:
         ClusterLostError
             The scheduler did not respond.
         """
-        state = await self._ask(joined_client.read_state(self.client))
+        state = await self._ask(joined_client.read_state(self.client, self.spec.start_timeout))
         return state.model_copy(update={"engine": self.ready.engine})  # before the first heartbeat with a GPU, too
 
     async def scale(self, workers: int) -> ClusterState:  # noqa: ARG002 - as the contract says

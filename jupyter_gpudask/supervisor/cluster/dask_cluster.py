@@ -153,7 +153,12 @@ class DaskCluster:
     async def state(self, status: Status) -> ClusterState:
         """The current state of the cluster."""
         state = await read_state(
-            self._cluster, self._plan, status, self._failures, gpu_metrics=self._request.gpu_metrics
+            self._cluster,
+            self._plan,
+            status,
+            self._failures,
+            start_timeout=self._request.spec.start_timeout,
+            gpu_metrics=self._request.gpu_metrics,
         )
         jobs = () if self._jobs is None else self._jobs.states()
         wanted = state.workers_wanted - self._scaling.leaving

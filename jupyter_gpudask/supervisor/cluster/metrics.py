@@ -23,7 +23,13 @@ Status = Literal["starting", "ready", "closing", "closed"]
 
 
 async def read_state(
-    cluster: Any, plan: Plan, status: Status, failures: WorkerFailuresPlugin, *, gpu_metrics: bool = True
+    cluster: Any,
+    plan: Plan,
+    status: Status,
+    failures: WorkerFailuresPlugin,
+    *,
+    start_timeout: float,
+    gpu_metrics: bool = True,
 ) -> ClusterState:
     """The state of a cluster; no worker is asked, and no CUDA context is created.
 
@@ -37,6 +43,8 @@ async def read_state(
         The status that the supervisor reports.
     failures
         The failures of its workers so far.
+    start_timeout
+        Seconds after which a state says that the cluster has no worker.
     gpu_metrics
         Whether to read the metrics of its GPUs from NVML.
     """
@@ -73,6 +81,7 @@ async def read_state(
         held=total_bytes(held),
         worker_exits=tuple(failures.exits),
         lost_hosts=failures.lost_hosts(),
+        seconds_without_workers=failures.seconds_without_workers(start_timeout),
     )
 
 

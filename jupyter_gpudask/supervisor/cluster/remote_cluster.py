@@ -189,7 +189,9 @@ class RemoteCluster:
 
     async def state(self, status: Status) -> ClusterState:
         """The current state of the cluster."""
-        state: ClusterState = await self._on_scheduler(state_of, self._engine, status, self._wanted)
+        state: ClusterState = await self._on_scheduler(
+            state_of, self._engine, status, self._wanted, self._request.spec.start_timeout
+        )
         await self._read_pods()
         return state.model_copy(update={"adaptive_range": self._range, "jobs": self._missing})
 
@@ -327,11 +329,14 @@ async def register(path: Sequence[str], engine: Literal["cuda", "cpu"], dask_sch
     await register_plugins(dask_scheduler, path, engine=engine)
 
 
-async def state_of(engine: Literal["cuda", "cpu"], status: Status, wanted: int, dask_scheduler: Any) -> ClusterState:
+async def state_of(
+    engine: Literal["cuda", "cpu"], status: Status, wanted: int, start_timeout: float, dask_scheduler: Any
+) -> ClusterState:
     """The state of the cluster."""
     failures = dask_scheduler.plugins[WorkerFailuresPlugin.name]
     cluster = SimpleNamespace(scheduler=dask_scheduler, workers={}, plan=range(wanted))
-    return await read_state(cluster, Plan(engine, workers=wanted), status, failures, gpu_metrics=False)
+    plan = Plan(engine, workers=wanted)
+    return await read_state(cluster, plan, status, failures, start_timeout=start_timeout, gpu_metrics=False)
 
 
 async def reset_scheduler(dask_scheduler: Any) -> None:

@@ -27,7 +27,8 @@ function withWorkers(
       workers: workers.map(changes => ({ ...worker, ...changes })),
       worker_exits: exits,
       jobs: [],
-      adaptive_range: null
+      adaptive_range: null,
+      seconds_without_workers: null
     }
   });
 }

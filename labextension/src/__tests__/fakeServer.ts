@@ -161,6 +161,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       jobs: [],
       others_unfinished: 0,
       adaptive_range: null,
+      seconds_without_workers: null,
       workers: [
         {
           name: '0',

@@ -515,6 +515,8 @@ export type components = {
      *         The number of unfinished tasks of other clients, if the kernel is connected to a cluster of somebody else.
      *     adaptive_range
      *         The smallest and the largest number of workers, while workers are closed and started as the work requires.
+     *     seconds_without_workers
+     *         For how long the cluster has had no worker, if that is longer than its start timeout.
      */
     ClusterState: {
       /**
@@ -589,6 +591,11 @@ export type components = {
        * @default null
        */
       adaptive_range: [number, number] | null;
+      /**
+       * Seconds Without Workers
+       * @default null
+       */
+      seconds_without_workers: number | null;
     };
     /**
      * CreateCluster

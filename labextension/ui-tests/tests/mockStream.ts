@@ -173,7 +173,8 @@ function clusterOf(scene: IScene, time: number): object {
       worker_exits: [],
       lost_hosts: [],
       jobs: [],
-      adaptive_range: null
+      adaptive_range: null,
+      seconds_without_workers: null
     },
     ...scene.cluster
   };
