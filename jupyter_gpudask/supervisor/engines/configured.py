@@ -86,7 +86,9 @@ def make_cluster(
     except GpuDaskError:
         raise
     except Exception as error:  # noqa: BLE001 - the class can raise anything
-        raise ClusterStartError(f"{cluster_class.path} does not start: {first_line(error)}.") from None
+        raise ClusterStartError(
+            f"{cluster_class.path} does not start: {type(error).__name__}: {first_line(error)}."
+        ) from None
     if not isinstance(cluster, SpecCluster) or not _has_scheduler_here(cluster):
         raise ClusterStartError(
             f"{cluster_class.path} creates a cluster whose scheduler runs in another process.",
@@ -99,7 +101,7 @@ def make_cluster(
 def first_line(error: BaseException) -> str:
     """The first line of the message of an error of a class; the others may list all its options, with secrets."""
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0].rstrip(' .:')}" if lines else type(error).__name__
+    return lines[0].rstrip(" .:") if lines else type(error).__name__
 
 
 def _make_other(class_: Any, options: dict[str, Any], spec: ClusterSpec, common: dict[str, Any]) -> Any:

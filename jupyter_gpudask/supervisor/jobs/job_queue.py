@@ -225,6 +225,7 @@ class JobQueue:
             )
         said = str(error).partition("stderr:\n")[2]
         if not said:  # no command has failed
-            return ClusterStartError(f"{type(self._cluster).__name__} does not start: {first_line(error)}.")
+            said = f"{type(error).__name__}: {first_line(error)}"
+            return ClusterStartError(f"{type(self._cluster).__name__} does not start: {said}.")
         lines = [re.sub(r"^\w+: (error: )?", "", line).strip(" .") for line in said.splitlines()]
         return ClusterStartError(f"{self._system.name} refuses the job: {'; '.join(filter(None, lines))}.")
