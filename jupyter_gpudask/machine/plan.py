@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -106,8 +105,9 @@ def check_pool_fits(plan: Plan) -> None:
 
 
 def _cpu_plan(spec: ClusterSpec, stand_in: str = "") -> Plan:
-    cores = os.cpu_count() or 1
-    return Plan(engine="cpu", workers=spec.workers or max(1, min(4, cores // 2)), stand_in=stand_in)
+    from dask.system import CPU_COUNT  # those that this process may use, by its affinity and its control group
+
+    return Plan(engine="cpu", workers=spec.workers or max(1, min(4, CPU_COUNT // 2)), stand_in=stand_in)
 
 
 def has_usable_gpus() -> bool:

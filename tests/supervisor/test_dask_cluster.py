@@ -308,3 +308,25 @@ def test_a_reset_stops_tasks_that_still_run():
 def compute_a_sum(ready):
     with connect(ready, set_as_default=False) as client:
         return client.submit(sum, range(101)).result()
+
+
+ON_ONE_CORE = """
+import asyncio, os
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
+from jupyter_gpudask.protocol import ClusterSpec
+
+async def run():
+    cluster = await ClusterProcess.start(ClusterSpec.parse({"engine": "cpu"}))
+    try:
+        print([worker.threads for worker in (await cluster.state()).workers])
+    finally:
+        await cluster.close()
+
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+asyncio.run(run())
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="all processes may use one core only")
+def test_the_stand_in_has_as_many_threads_as_cores_that_its_process_may_use(run_python):
+    assert run_python(ON_ONE_CORE) == "[1]\n"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
+from dask.system import CPU_COUNT
 from distributed import LocalCluster
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def make_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
         common = {name: value for name, value in common.items() if name != "memory_limit"}
     return LocalCluster(
         n_workers=plan.workers,
-        threads_per_worker=spec.threads or max(1, (os.cpu_count() or 1) // plan.workers),
+        threads_per_worker=spec.threads or max(1, CPU_COUNT // plan.workers),
         processes=True,
         **common,
     )
