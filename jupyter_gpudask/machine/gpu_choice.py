@@ -169,13 +169,11 @@ def check_replacement(
     if spec.engine == "cpu" or spec.profile:
         return
     try:
-        visible = gpus.visible_gpus(environment)
+        visible = gpus.require_gpus(environment)
     except GpuUnavailableError:
         if not spec.requires_gpus:
             return
         raise
-    if not visible and not spec.requires_gpus:
-        return
     folder = LeaseFolder()
     leases = folder.read()
     others = [lease for lease in leases_of_others(leases, kernel_id) if lease.pid != supervisor]

@@ -113,6 +113,21 @@ def visible_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]
     return visible
 
 
+def require_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]:
+    """The GPUs of `visible_gpus`, at least one; raises the same errors, and `GpuUnavailableError` if there is none."""
+    environment = os.environ if environment is None else environment
+    visible = visible_gpus(environment)
+    if not visible:
+        devices = environment.get("CUDA_VISIBLE_DEVICES")
+        if devices is None:
+            raise GpuUnavailableError("No GPU is visible to this kernel.", "Start with --cpu.")
+        raise GpuUnavailableError(
+            f"No GPU is visible to this kernel: CUDA_VISIBLE_DEVICES is {devices.strip() or 'empty'}.",
+            "Change the variable before the kernel starts, or start with --cpu.",
+        )
+    return visible
+
+
 def select_gpus(wanted: str | int | Sequence[int | str], visible: Sequence[GpuState]) -> list[GpuState]:
     """Select GPUs.
 
@@ -121,7 +136,7 @@ def select_gpus(wanted: str | int | Sequence[int | str], visible: Sequence[GpuSt
     wanted
         ``"all"``; a count, for the GPUs with the most free memory; or indices and UUIDs.
     visible
-        The GPUs to select from.
+        The GPUs to select from, at least one.
 
     Returns
     -------
@@ -133,11 +148,7 @@ def select_gpus(wanted: str | int | Sequence[int | str], visible: Sequence[GpuSt
     GpuUnavailableError
         There are fewer, or `visible` does not include one of them.
     """
-    available = ", ".join(f"{gpu.index} ({gpu.name})" for gpu in visible) or "none"
-    if not visible:
-        raise GpuUnavailableError(
-            "No GPU is visible to this kernel.", "Check CUDA_VISIBLE_DEVICES, or start with --cpu."
-        )
+    available = ", ".join(f"{gpu.index} ({gpu.name})" for gpu in visible)
     if wanted == "all":
         return list(visible)
     if isinstance(wanted, int):

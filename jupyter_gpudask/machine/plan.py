@@ -73,10 +73,7 @@ def make_plan(spec: ClusterSpec, leases: Sequence[Lease] = ()) -> Plan:
     if spec.engine == "cpu":
         return _cpu_plan(spec)
     try:
-        visible = gpus.visible_gpus()
-        if not visible and not spec.requires_gpus:
-            return _cpu_plan(spec, stand_in="No GPU is visible to this kernel.")
-        chosen = select_unleased_gpus(spec, visible, leases)
+        chosen = select_unleased_gpus(spec, gpus.require_gpus(), leases)
     except GpuUnavailableError as error:
         if not spec.requires_gpus:
             return _cpu_plan(spec, stand_in=error.reason)

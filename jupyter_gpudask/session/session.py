@@ -361,9 +361,9 @@ def _missing_gpus_first(spec: ClusterSpec) -> Iterator[None]:
         yield
     except ClusterExistsError:
         if spec.gpus not in ("all", "free"):
-            from ..machine.gpus import select_gpus, visible_gpus
+            from ..machine.gpus import require_gpus, select_gpus
 
-            select_gpus(spec.gpus, visible_gpus())
+            select_gpus(spec.gpus, require_gpus())
         raise
 
 

@@ -53,9 +53,17 @@ def test_gpus_that_are_not_there_are_named(wanted, sentence):
         select_gpus(wanted, GPUS)
 
 
-def test_no_visible_gpu_has_a_way_out():
-    with pytest.raises(GpuUnavailableError, match="--cpu"):
-        select_gpus("all", [])
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({"FAKE_GPUS": "0"}, "No GPU is visible to this kernel. Start with --cpu."),
+        ({"CUDA_VISIBLE_DEVICES": ""}, "kernel: CUDA_VISIBLE_DEVICES is empty. Change the variable before the kernel"),
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, "No GPU is visible to this kernel: CUDA_VISIBLE_DEVICES is -1. Change"),
+    ],
+)
+def test_no_visible_gpu_has_its_reason_and_a_way_out(run_python, environment, sentence):
+    ask = ASK.replace("gpus.visible_gpus()", "gpus.require_gpus()")
+    assert sentence in json.loads(run_python(ask, fake_gpu_environment(**environment)))
 
 
 def test_nvml_tells_every_metric(run_python):
@@ -120,6 +128,10 @@ def test_what_went_over_the_links_is_told_by_those_that_count_it(run_python):
         ("1,0", [1, 0]),
         ("", []),
         ("-1", []),
+        ("-1,0", []),
+        ("1,-1,0", [1]),
+        ("all", []),
+        ("NoDevFiles", []),
         ("0,9,1", [0]),
         ("0,0", [0]),
         ("GPU-00000001", [1]),

@@ -118,6 +118,19 @@ def test_auto_falls_back_to_the_stand_in_and_says_why(settings):
     assert ready.stand_in
 
 
+@pytest.mark.parametrize("options", [{}, {"engine": "cpu"}])
+@pytest.mark.parametrize("devices", ["-1", "all"])
+def test_a_value_of_cuda_visible_devices_that_is_no_gpu_means_that_there_is_none(options, devices):
+    ready, _, _ = start(options, CUDA_VISIBLE_DEVICES=devices)
+    assert ready.engine == "cpu"
+    assert options or ready.stand_in == f"No GPU is visible to this kernel: CUDA_VISIBLE_DEVICES is {devices}."
+
+
+def test_the_stand_in_runs_where_a_gpu_is_listed_by_the_beginning_of_its_uuid():
+    ready, _, _ = start({"engine": "cpu"}, CUDA_VISIBLE_DEVICES=UUIDS[1][:12])
+    assert ready.engine == "cpu"
+
+
 def test_a_worker_that_cannot_set_up_its_gpu_shows_its_reason_and_its_log():
     with pytest.raises(ClusterStartError) as raised:
         start({"gpus": 1}, FAKE_BROKEN_PACKAGE="cudf")

@@ -15,7 +15,7 @@ from jupyter_gpudask.supervisor.cluster.gpu_lease import plan_and_lease
 def folder(tmp_path, monkeypatch):
     """The leases on four GPUs."""
     found = [GpuState(index=i, uuid=f"GPU-{i}", name="H200") for i in range(4)]
-    monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda: found)
+    monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _=None: found)
     monkeypatch.setattr("jupyter_gpudask.machine.plan._check_packages", lambda: None)
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     folder = LeaseFolder()

@@ -97,7 +97,7 @@ def _plan(spec: ClusterSpec, folder: LeaseFolder, leases: list[Lease], place: Pl
 
 
 def _wanted(spec: ClusterSpec) -> list[str]:
-    return [gpu.uuid for gpu in wanted_gpus(spec, gpus.visible_gpus())]
+    return [gpu.uuid for gpu in wanted_gpus(spec, gpus.require_gpus())]
 
 
 def _enter_line(request: Start, folder: LeaseFolder) -> Place:

@@ -86,6 +86,10 @@ def create_cluster(
         common |= {"protocol": SCHEME, "host": host_of(sockets)}
     elif spec.protocol == "ucx" and plan.engine == "cuda" and cluster_class is None:
         common["protocol"] = "ucx"
+    if plan.engine == "cpu":
+        # Dask would report metrics of the first GPU, which is not the workers', and would fail if CUDA_VISIBLE_DEVICES
+        # has a value that CUDA accepts and NVML does not, such as -1.
+        dask.config.set({"distributed.diagnostics.nvml": False})
     if cluster_class is not None:
         from .configured import make_cluster as make_configured
 

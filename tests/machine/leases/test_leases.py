@@ -93,7 +93,7 @@ def leased(*numbers, share=False, holder="a.ipynb"):
 
 @pytest.fixture
 def four_gpus(monkeypatch):
-    monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda: GPUS)
+    monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _=None: GPUS)
     monkeypatch.setattr("jupyter_gpudask.machine.plan._check_packages", lambda: None)
 
 
@@ -133,7 +133,8 @@ def test_free_is_refused_if_others_hold_every_gpu():
 
 
 def test_without_a_gpu_free_is_the_stand_in_and_an_error_if_gpus_are_required(monkeypatch):
-    monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", list)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("jupyter_gpudask.machine.gpus.visible_gpus", lambda _: [])
     plan = make_plan(ClusterSpec.parse({"gpus": "free"}))
     assert (plan.engine, plan.stand_in) == ("cpu", "No GPU is visible to this kernel.")
     with pytest.raises(GpuUnavailableError):

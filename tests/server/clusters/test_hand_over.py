@@ -27,7 +27,7 @@ import asyncio
 from jupyter_gpudask.machine import gpus, plan
 from jupyter_gpudask.protocol import ClusterSpec, GpuState, Start
 from jupyter_gpudask.supervisor.cluster.gpu_lease import plan_and_lease
-gpus.visible_gpus = lambda: [GpuState(index=0, uuid={UUID!r}, name="H200")]
+gpus.visible_gpus = lambda _=None: [GpuState(index=0, uuid={UUID!r}, name="H200")]
 plan._check_packages = lambda: None
 """
 WAIT = """
