@@ -56,6 +56,7 @@ class ClusterProcess(ClusterConnection):
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
         path: Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
         holder: str = "",
         kernel_id: str = "",
         max_workers: int | None = None,
@@ -79,7 +80,7 @@ class ClusterProcess(ClusterConnection):
             Environment variables of the supervisor, by default those of this process.
         path
             Folders from which workers can import modules besides those of their environment.
-        holder, kernel_id, max_workers, max_gpus, gpu_metrics, dashboard_secret, cluster_class
+        settings, holder, kernel_id, max_workers, max_gpus, gpu_metrics, dashboard_secret, cluster_class
             See `Start`.
         standby
             A supervisor that waits for its first command, to be used instead of a new one.
@@ -98,6 +99,7 @@ class ClusterProcess(ClusterConnection):
             cluster_class=cluster_class,
             parent=os.getpid(),
             path=tuple(path),
+            settings=dict(settings or {}),
             holder=holder,
             kernel_id=kernel_id,
             max_workers=max_workers,

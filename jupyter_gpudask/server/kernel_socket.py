@@ -180,7 +180,7 @@ class _KernelConnection:
             if spec == existing.spec:
                 return existing, False
             raise other_options(existing.spec, spec)
-        interpreter = Interpreter(attach.python, attach.environment, attach.path)
+        interpreter = Interpreter(attach.python, attach.environment, attach.path, attach.settings)
         return manager.create(attach.kernel_id, manager.policy.spec(attach.options), interpreter)
 
     async def _answer_next(self, cluster: KernelCluster) -> bool:

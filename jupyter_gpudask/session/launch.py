@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .background_imports import BackgroundImports
+from .changed_settings import changed_settings
 from .running_cluster import RunningCluster
 
 if TYPE_CHECKING:
@@ -46,6 +48,12 @@ def launch(
     from .server_connection import start_cluster
 
     started: list[ServerCluster | ClusterProcess] = []
+    settings, left_out = changed_settings()
+    for name in left_out:
+        warnings.warn(
+            f"Dask's setting {name} of this kernel does not reach the cluster: JSON does not represent its value.",
+            stacklevel=2,
+        )
     imports = BackgroundImports(spec)
 
     def report_progress(progress: Progress) -> None:
@@ -53,7 +61,10 @@ def launch(
         on_progress(progress)
 
     async def start() -> None:
-        started.append(await start_cluster(spec, path=import_path(), on_progress=report_progress, on_lost=on_lost))
+        cluster = await start_cluster(
+            spec, path=import_path(), settings=settings, on_progress=report_progress, on_lost=on_lost
+        )
+        started.append(cluster)
 
     try:
         loop.run(start(), while_waiting)

@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoClusterError
 from ..launcher.cluster_process import ClusterProcess
@@ -179,13 +179,18 @@ async def close_cluster() -> bool:
 
 
 async def start_cluster(
-    spec: ClusterSpec, *, path: Sequence[str], on_progress: ProgressCallback, on_lost: LostCallback | None
+    spec: ClusterSpec,
+    *,
+    path: Sequence[str],
+    settings: dict[str, Any],
+    on_progress: ProgressCallback,
+    on_lost: LostCallback | None,
 ) -> ServerCluster | ClusterProcess:
     """Start a cluster in the Jupyter server, if there is one with the extension; else as a child of this process.
 
     Parameters
     ----------
-    spec, path, on_progress
+    spec, path, settings, on_progress
         See `ClusterProcess.start`.
     on_lost
         Called if the cluster is lost; `None` for a temporary cluster, which is always a child of this process.
@@ -193,9 +198,12 @@ async def start_cluster(
     connected = _connect() if on_lost is not None else None
     if connected is None:
         holder = Path(os.environ.get("JPY_SESSION_NAME", "")).name
-        return await ClusterProcess.start(spec, path=path, holder=holder, on_progress=on_progress, on_lost=on_lost)
+        return await ClusterProcess.start(
+            spec, path=path, settings=settings, holder=holder, on_progress=on_progress, on_lost=on_lost
+        )
     connection, kernel_id = connected
-    request = _request(kernel_id).model_copy(update={"options": _options(spec), "path": tuple(path)})
+    update = {"options": _options(spec), "path": tuple(path), "settings": settings}
+    request = _request(kernel_id).model_copy(update=update)
     return await ServerCluster.attach(connection, request, on_progress=on_progress, on_lost=on_lost)
 
 

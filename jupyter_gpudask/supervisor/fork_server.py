@@ -178,7 +178,9 @@ def engine_of_forks(request: Start, *, default: str = "spawn") -> str | None:
         Dask's setting of how workers start, if it is not set.
     """
     spec = request.spec
-    method = dask.config.get(METHOD, default, config=dask.config.collect(env={**os.environ, **spec.environment}))
+    of_environment = dask.config.collect_env(spec.environment)
+    config = dask.config.merge(dask.config.collect(), request.settings, of_environment)
+    method = dask.config.get(METHOD, default, config=config)
     others = request.cluster_class is not None or bool(spec.profile) or spec.protocol == "ucx"
     # Variables of Python may let it import other modules.
     own_python = any(name.startswith("PYTHON") for name in spec.environment)

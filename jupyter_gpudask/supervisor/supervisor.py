@@ -9,6 +9,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+import dask.config
+
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.lifeline import end_session, on_forced_exit
 from ..protocol import Close, Closed, Failed, Refused, Start, parse_command
@@ -63,6 +65,7 @@ class Supervisor:
         if first.environment is not None:
             os.environ.clear()
             os.environ.update(first.environment)
+        dask.config.update(dask.config.config, first.settings)
         try:
             self._directory = self._standby.take_directory()
         except OSError as error:

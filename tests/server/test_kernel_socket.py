@@ -73,14 +73,18 @@ def test_the_client_has_one_link_which_opens_the_dashboard_through_the_server(se
 def test_the_browser_sees_the_cluster_that_the_magic_started_with_the_kernels_own_environment(server, kernel):
     kernel.ok("import os, sys; os.environ['COLOUR'] = 'green'; sys.path.insert(0, '/a/folder')")
     kernel.ok("os.environb[b'NO_TEXT'] = b'\\xe9'")
+    kernel.ok("import dask; dask.config.set({'colours.of.workers': 3})")
     started = kernel.ok(f"started = {START_ONE}\nstarted").value
     assert ("CPU stand-in" in started) is not ON_GPUS
     assert "dashboard" not in started
     cluster = server.cluster(kernel)
     assert (cluster["status"], cluster["workers_ready"], server.supervisors()) == ("ready", 1, [cluster["pid"]])
-    look = "def look():\n    import os, sys\n    return os.environ.get('COLOUR'), sys.path[0], sys.executable\n"
+    look = (
+        "def look():\n    import dask, os, sys\n    colours = dask.config.get('colours.of.workers', None)\n"
+        "    return os.environ.get('COLOUR'), sys.path[0], sys.executable, colours\n"
+    )
     found = kernel.ok(f"{look}started.client.submit(look).result()").value
-    assert found == str(("green", "/a/folder", sys.executable))
+    assert found == str(("green", "/a/folder", sys.executable, 3))
 
 
 def test_the_magic_uses_the_cluster_of_the_browser_if_it_has_the_gpus_that_are_asked_for(own_server):

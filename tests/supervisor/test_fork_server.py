@@ -144,6 +144,12 @@ def test_neither_the_fork_server_nor_a_stuck_worker_outlives_a_killed_supervisor
 
 
 @pytest.mark.slow
+def test_workers_are_forked_or_not_as_dask_is_configured_in_the_kernel():
+    supervisor, (parent,) = parents(settings={"distributed": {"worker": {"multiprocessing-method": "spawn"}}})
+    assert parent == supervisor
+
+
+@pytest.mark.slow
 def test_the_fork_server_imports_nothing_from_the_notebooks_folder(tmp_path, monkeypatch):
     for name in ("dask", "distributed", "numpy", "scipy", "jupyter_gpudask"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('imported from the folder of the notebook')")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Literal
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from .events import Joined
 from .message import PROTOCOL_VERSION, Folders, Message, Variables, check_protocol, parse_message
@@ -28,8 +28,8 @@ class Attach(Message):
         commands, and the kernel answers them; `None` for a cluster of the kernel.
     check
         Whether to only check the options, as those of a cluster that would replace the existing one.
-    python, environment, path
-        The interpreter of the kernel: see `jupyter_gpudask.server.clusters.kernels.Interpreter`.
+    python, environment, path, settings
+        The kernel's interpreter and settings: see `jupyter_gpudask.server.clusters.kernels.Interpreter`.
     """
 
     type: Literal["attach"] = "attach"
@@ -41,6 +41,7 @@ class Attach(Message):
     python: str
     environment: Variables
     path: Folders = ()
+    settings: dict[str, Any] = Field(default_factory=dict)
 
     def __repr__(self) -> str:  # an environment can hold secrets
         return f"Attach(kernel_id={self.kernel_id!r})"

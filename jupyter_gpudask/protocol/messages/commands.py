@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
@@ -27,6 +27,8 @@ class Start(_Command):
         The pid of the parent; the supervisor ends with that process.
     path
         Folders from which workers can import modules besides those of their environment: the kernel's `sys.path`.
+    settings
+        The settings of Dask's configuration that the kernel has changed, nested as there.
     holder
         The name under which the GPUs are held and which other users of them see: a notebook, or a program.
     kernel_id
@@ -50,6 +52,7 @@ class Start(_Command):
     cluster_class: ClusterClass | None = None
     parent: int
     path: Folders = ()
+    settings: dict[str, Any] = Field(default_factory=dict)
     holder: str = ""
     kernel_id: str = ""
     max_workers: int | None = None

@@ -10,17 +10,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Ty
 from ...errors import ProtocolError
 from ..cluster.spec import ClusterSpec
 
-PROTOCOL_VERSION = 10
+PROTOCOL_VERSION = 11
 """Increased with every change that an older parent or supervisor would misread. A new field with a default is none."""
 
-OLDEST_PROTOCOL = 10
+OLDEST_PROTOCOL = 11
 """The oldest version whose messages are understood."""
 
 
 class Message(BaseModel):
     """A message, sent as one JSON object on one line. Unknown fields, which newer versions may have, are ignored."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, ser_json_inf_nan="constants")  # as the json module does
 
 
 def check_protocol(version: int, *, receiver: str, sender: str) -> None:

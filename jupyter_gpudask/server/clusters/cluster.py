@@ -162,6 +162,7 @@ class KernelCluster:
                 python=self.interpreter.python,
                 environment=self.interpreter.environment,
                 path=self.interpreter.path,
+                settings=self.interpreter.settings,
                 holder=holder,
                 cluster_class=cluster_class,
                 standby=await standby.take(self.interpreter),

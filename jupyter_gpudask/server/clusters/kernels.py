@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -31,11 +31,14 @@ class Interpreter:
         Environment variables.
     path
         Additional folders for `sys.path`.
+    settings
+        The settings of Dask's configuration that the kernel has changed, if the kernel has sent them.
     """
 
     python: str
     environment: Mapping[str, str]
     path: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
