@@ -397,6 +397,10 @@ class ResultsLostError(CodeError, CancelledError):
     """Required results are no longer on the workers; a `CancelledError`, as Dask itself raises."""
 
 
+class WorkersEndedError(CodeError, RuntimeError):
+    """The worker processes that had a task ended, so that Dask gave it up."""
+
+
 class PicklingError(CodeError, TypeError):
     """A function, or a value that it uses, cannot be sent to the workers.
 

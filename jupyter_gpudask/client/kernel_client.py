@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from distributed.scheduler import KilledWorker
+
 from ..errors import NotOnGpuError
 from ..fallback.log import fallback_log
 from ..inspection.error_origin import library_behind
@@ -26,6 +28,7 @@ from ..worker.send_interval import send_sooner
 from ..worker.trial import call_with_small_blocks
 from .all_partitions import with_all_partitions
 from .lost_results import cluster_ended, explain_loss
+from .lost_workers import explain_killed_worker
 from .optimizing_client import OptimizingClient
 from .pickling import explain_pickling, explaining_what_cannot_be_pickled
 from .scheduler_info import InfoWithoutDashboards
@@ -115,8 +118,8 @@ class KernelClient(OptimizingClient):
 
         Raises
         ------
-        ResultsLostError
-            The results are lost.
+        ResultsLostError, WorkersEndedError
+            The results are lost, or the workers of a task have ended.
         PicklingError, ResultPicklingError
             A value cannot be sent to the workers, or a result cannot be sent from them.
         """
@@ -213,7 +216,9 @@ class KernelClient(OptimizingClient):
         super()._send_to_scheduler(msg)
 
     def _explain(self, error: Exception) -> GpuDaskError | None:
-        """The error to raise instead, if results are lost or cannot be pickled."""
+        """The error to raise instead, if results are lost or cannot be pickled, or workers have ended."""
+        if isinstance(error, KilledWorker):
+            return explain_killed_worker(error, self)
         is_end = isinstance(error, RuntimeError) and bool(self.end) and self.status == "closed"
         if not (is_end or isinstance(error, CancelledError)):
             return explain_pickling(error)

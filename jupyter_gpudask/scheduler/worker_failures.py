@@ -9,6 +9,7 @@ from typing import Any
 
 from ..device_errors import is_out_of_device_memory
 from ..protocol import WorkerExit
+from ..quantities import format_bytes
 from ..worker.cuda_context import CONTEXT_LOST
 from ..worker.exit_report import EXIT_TOPIC
 from .lost_hosts import LostHostsPlugin
@@ -47,7 +48,7 @@ class WorkerFailuresPlugin(LostHostsPlugin):
         self.out_of_memory: Counter[str] = Counter()
         self.exits: deque[WorkerExit] = deque(maxlen=_KEPT_EXITS)
         self.watch_hosts(scheduler)
-        self._over_limit: deque[tuple[str, int]] = deque(maxlen=_KEPT_EXITS)
+        self._over_limit: dict[tuple[str, int], str] = {}
         self._lost_contexts: deque[tuple[str, str]] = deque(maxlen=_KEPT_EXITS)
         self._breaks = ("", 0)
         scheduler.handlers[CONTEXT_LOST] = self.lose_context
@@ -90,11 +91,13 @@ class WorkerFailuresPlugin(LostHostsPlugin):
     def log_event(self, topic: str, msg: Any) -> None:
         """Record an exit; called by Dask for every event."""
         if topic == _MEMORY_LIMIT_TOPIC:
-            self._over_limit.append((msg["worker"], msg["pid"]))
+            worker = self._scheduler.workers.get(msg["worker"])
+            limit = f", and its limit is {format_bytes(worker.memory_limit)}" if worker is not None else ""
+            self._over_limit[msg["worker"], msg["pid"]] = f"used {format_bytes(msg['rss'])} of host memory{limit}"
         elif topic == EXIT_TOPIC:
-            over_limit = (msg["worker"], msg["pid"]) in self._over_limit
+            excess = self._over_limit.pop((msg["worker"], msg["pid"]), None)
             lost_context = dict(self._lost_contexts).get(msg["worker"])
-            reason = "exceeded its memory limit" if over_limit else lost_context or describe_exit(msg["exitcode"])
+            over_limit, reason = excess is not None, excess or lost_context or describe_exit(msg["exitcode"])
             self.exits.append(
                 WorkerExit(
                     worker=msg["name"], pid=msg["pid"], time=time.time(), reason=reason, over_memory_limit=over_limit

@@ -140,7 +140,7 @@ class WorkerExit(_Model):
     time
         When it ended, in seconds since the epoch.
     reason
-        How it ended, such as ``was killed by signal 9`` or ``exceeded its memory limit``.
+        How it ended, such as ``was killed by signal 9`` or ``used 8 GiB of host memory, and its limit is 8 GiB``.
     over_memory_limit
         Whether its nanny terminated it because it exceeded its limit of host memory.
     """

@@ -45,7 +45,8 @@ def test_a_worker_that_exceeds_its_memory_limit_is_logged_and_restarted(server):
     kernel.ok(f"%load_ext jupyter_gpudask\nstarted = {START_ONE} --memory-limit {limit}")
     kernel.ok(f"def grow():\n    import time\n    held = bytearray({size})\n    time.sleep(5)\n    return len(held)")
     reply = kernel.run("started.client.submit(grow, retries=0).result()", timeout=200)
-    assert reply.error == "KilledWorker"
+    assert reply.error == "WorkersEndedError"
+    assert "that had the task grow ended, 4 in all. The last one used" in reply.error_value
     assert "memory budget" in server.fetch(f"clusters/{kernel.id}/logs").body["logs"]["supervisor"]
     wait_until(lambda: server.cluster(kernel)["state"]["workers"])
     again = server.cluster(kernel)
