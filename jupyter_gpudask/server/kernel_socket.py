@@ -147,7 +147,7 @@ class _KernelConnection:
                 self._stream.send(Closed())
                 await self._stream.flush()
                 return
-            cluster, self._created = self._find(attach)
+            cluster, self._created = await self._find(attach)
         except GpuDaskError as error:
             self._send_failure(error)
             await self._stream.flush()
@@ -164,7 +164,7 @@ class _KernelConnection:
             if self._reported_automatic:  # the kernel has ended, or uses another cluster
                 cluster.automatic = False
 
-    def _find(self, attach: Attach) -> tuple[KernelCluster, bool]:
+    async def _find(self, attach: Attach) -> tuple[KernelCluster, bool]:
         """The cluster of the kernel, and whether it was created now."""
         manager = self._manager
         if attach.options is None:
@@ -172,16 +172,22 @@ class _KernelConnection:
             if not cluster.alive:
                 raise NoClusterError
             return cluster, False
-        existing = manager.clusters.get(attach.kernel_id)
-        if existing is not None and existing.alive:
-            spec = manager.policy.updated_spec(existing.spec, attach.options)
-            if existing.ready is not None and are_selected(existing.ready.gpus, spec.gpus):
-                spec = spec.model_copy(update={"gpus": existing.spec.gpus})
-            if spec == existing.spec:
-                return existing, False
-            raise other_options(existing.spec, spec)
         interpreter = Interpreter(attach.python, attach.environment, attach.path, attach.settings)
-        return manager.create(attach.kernel_id, manager.policy.spec(attach.options), interpreter)
+        existing = manager.clusters.get(attach.kernel_id)
+        if existing is None or not existing.alive:
+            return manager.create(attach.kernel_id, manager.policy.spec(attach.options), interpreter)
+        spec = manager.policy.updated_spec(existing.spec, attach.options)
+        if existing.ready is not None and are_selected(existing.ready.gpus, spec.gpus):
+            spec = spec.model_copy(update={"gpus": existing.spec.gpus})
+        has_options = spec == existing.spec
+        has_settings = existing.interpreter is None or existing.interpreter.settings == attach.settings
+        if has_options and has_settings:
+            return existing, False
+        if await existing.is_unused():
+            return await manager.replace_unused(existing, manager.policy.spec(attach.options), interpreter), True
+        if not has_options:
+            raise other_options(existing.spec, spec)
+        return existing, False
 
     async def _answer_next(self, cluster: KernelCluster) -> bool:
         """Carry out the next command; `False` if the kernel has disconnected."""
@@ -199,6 +205,7 @@ class _KernelConnection:
         elif isinstance(command, ReportAutomatic):
             cluster.automatic, self._reported_automatic = command.on, True
         elif isinstance(command, ReportCell):
+            cluster.unused = False
             if self._count_cell is not None:
                 self._count_cell(cluster, command.fallback_blocks)
         elif isinstance(command, Keep):

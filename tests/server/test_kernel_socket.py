@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import ON_GPUS, ONE_WORKER, START_ONE, fake_gpu_environment, wait_until
+from helpers import ON_GPUS, ONE_WORKER, START_ONE, fake_gpu_environment, wait_until, without_gpus
 
 from jupyter_gpudask.machine.unix_socket import bind_socket, connect_socket, peer_of, socket_path
 from jupyter_gpudask.protocol.messages.attach import Attach
@@ -189,6 +189,54 @@ def test_a_restarted_kernel_gets_its_cluster_back_reset_with_the_same_workers(se
         before["pid"],
         before["state"]["workers"][0]["pid"],
     )
+
+
+def restart(server, kernel):
+    server.fetch(f"kernels/{kernel.id}/restart", "POST", {}, prefix="api/")
+    kernel.disconnect()
+    kernel.ok(LOAD)
+
+
+@without_gpus
+def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_the_new_options(server, kernel):
+    def options():
+        spec = server.cluster(kernel)["spec"]
+        return spec["workers"], spec["threads"]
+
+    kernel.ok("%gpudask start --cpu 1 --threads 1")
+    kernel.ok("import dask.array as da\nx = da.ones(10).persist()")
+    restart(server, kernel)
+    kernel.ok("%gpudask start --cpu 2")
+    assert options() == (2, None)
+
+    kernel.ok("%%gpudask\nimport dask.array as da\nda.ones(10).sum().compute()")
+    assert "other options: --cpu 2 instead of --cpu 1" in kernel.run("%gpudask start --cpu 1").error_value
+    order = {"kernel_id": kernel.id, "spec": {"engine": "cpu", "workers": 1}}
+    assert server.fetch("clusters", "POST", order).status == 409
+    assert options() == (2, None)
+
+    restart(server, kernel)
+    assert server.fetch("clusters", "POST", order).status == 202
+    assert server.settled(kernel)["status"] == "ready"
+    assert options() == (1, None)
+    assert server.fetch("clusters", "POST", order | {"spec": {"engine": "cpu", "workers": 2}}).status == 409
+
+
+@without_gpus
+def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_the_new_settings_of_dask(server, kernel):
+    def start(number):
+        kernel.ok(f"import dask; dask.config.set({{'mine.number': {number}}})")
+        kernel.ok(f"started = {START_ONE}")
+        number = kernel.ok("started.client.submit(lambda: dask.config.get('mine.number')).result()").value
+        return number, server.cluster(kernel)["pid"]
+
+    first = start(1)
+    restart(server, kernel)
+    assert start(1) == first
+    restart(server, kernel)
+    second = start(2)
+    assert (first[0], second[0]) == ("1", "2")
+    assert first[1] != second[1]
 
 
 @pytest.mark.slow

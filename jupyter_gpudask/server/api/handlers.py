@@ -63,7 +63,7 @@ class ClustersHandler(GpuDaskAPIHandler):
         request = self.body(CreateCluster)
         self.manager.check_not_joined(request.kernel_id)
         spec = self.manager.policy.spec(request.spec, request.profile)
-        self.manager.create(request.kernel_id, spec)
+        await self.manager.start(request.kernel_id, spec)
         await self.send_cluster(request.kernel_id, HTTPStatus.ACCEPTED)
 
 

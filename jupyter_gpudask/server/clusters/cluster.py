@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import secrets
@@ -78,6 +79,8 @@ class KernelCluster:
         The address of the scheduler, if somebody else started the cluster and the kernel is connected to it.
     automatic
         Whether the kernel runs every cell as if ``%%gpudask`` stood above it.
+    unused
+        Whether its kernel was restarted, and since then no cell was reported, and no task or result was seen.
     last_busy
         When the cluster last had work, on the clock of `time.monotonic`.
     notice
@@ -100,11 +103,13 @@ class KernelCluster:
         self.state: ClusterState | None = None
         self.joined = ""
         self.automatic = False
+        self.unused = False
         self.last_busy = time.monotonic()
         self.notice: Notice | None = None
         self.secret = secrets.token_urlsafe(32)
         self._holder = ""
         self._updated = 0.0
+        self._resetting = asyncio.Lock()
         self._observers: list[ChangeCallback] = [on_change]
 
     @property
@@ -266,7 +271,16 @@ class KernelCluster:
         ClusterLostError
             The cluster is not ready, or does not respond.
         """
-        self.state = await self._running_process().reset()
+        async with self._resetting:
+            self.state = await self._running_process().reset()
+            self.unused = True
+
+    async def is_unused(self) -> bool:
+        """Whether nobody has used the cluster since its kernel was restarted, and no result is held."""
+        async with self._resetting:
+            if self.ready is None:
+                return self.unused
+            return self.unused and await self.refresh(0) and self.unused
 
     async def release(self) -> None:
         """Release the finished results that clients hold on the workers; unfinished tasks go on.
@@ -326,6 +340,8 @@ class KernelCluster:
         is_busy = state.tasks_unfinished or any(worker.executing or worker.waiting for worker in state.workers)
         if is_busy or _work_done(state) != _work_done(self.state):  # the latter, for tasks between two reports
             self.last_busy = time.monotonic()
+        if state.tasks_unfinished or state.held:
+            self.unused = False
         self.state = state
         self._updated = time.monotonic()
 

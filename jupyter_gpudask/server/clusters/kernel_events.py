@@ -89,9 +89,11 @@ class KernelEventListener:
             error = ClusterLostError("The cluster was closed when its kernel was restarted.", "Type: %gpudask start")
             manager.spawn(manager.close(kernel_id, error))
         elif manager.policy.settings.restart_policy == "renew":
-            manager.restart(kernel_id, {})
-        elif cluster.status == "ready":
-            manager.spawn(self._reset(cluster))
+            manager.restart(kernel_id, {}).unused = True
+        else:
+            cluster.unused = True
+            if cluster.status == "ready":
+                manager.spawn(self._reset(cluster))
 
     async def _reset(self, cluster: KernelCluster) -> None:
         kernel_id = cluster.kernel_id
@@ -100,7 +102,7 @@ class KernelEventListener:
         except GpuDaskError as error:
             if self._manager.clusters.get(kernel_id) is cluster and cluster.alive:
                 logger.warning("The cluster of kernel %s could not be reset, and is restarted: %s", kernel_id, error)
-                self._manager.restart(kernel_id, {})
+                self._manager.restart(kernel_id, {}).unused = True
 
     def _on_end(self, kernel_id: str) -> None:
         """Close the cluster of a kernel that has ended."""

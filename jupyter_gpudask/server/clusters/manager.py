@@ -224,11 +224,13 @@ class ClusterManager:
             It cannot; the current cluster keeps running.
         """
         old = self.get(kernel_id)
-        spec = self.policy.updated_spec(old.spec, options)
+        await self._check_replacement(old, self.policy.updated_spec(old.spec, options))
+
+    async def _check_replacement(self, old: KernelCluster, spec: ClusterSpec) -> None:
         if old.ready is not None and old.interpreter is not None:
             limit = self.policy.settings.max_gpus
             environment = old.interpreter.environment
-            check = partial(check_replacement, spec, old.ready.pid, environment, limit, kernel_id=kernel_id)
+            check = partial(check_replacement, spec, old.ready.pid, environment, limit, kernel_id=old.kernel_id)
             await asyncio.to_thread(check)
 
     def restart(self, kernel_id: str, options: Mapping[str, Any]) -> KernelCluster:
@@ -243,8 +245,31 @@ class ClusterManager:
         if kernel_id not in self.kernels:
             raise KernelNotFoundError(kernel_id)
         spec = self.policy.updated_spec(old.spec, options)
+        return self._replace(old, spec, old.interpreter)
+
+    async def start(self, kernel_id: str, spec: ClusterSpec) -> KernelCluster:
+        """As `create`, but a cluster with another spec that is unused is replaced.
+
+        Raises
+        ------
+        KernelNotFoundError, ClusterExistsError, LimitError, GpuHeldError, GpuUnavailableError
+            This is not possible; the current cluster keeps running.
+        """
+        old = self.clusters.get(kernel_id)
+        if old is not None and old.alive and old.spec != spec and await old.is_unused():
+            return await self.replace_unused(old, spec)
+        return self.create(kernel_id, spec)[0]
+
+    async def replace_unused(
+        self, old: KernelCluster, spec: ClusterSpec, interpreter: Interpreter | None = None
+    ) -> KernelCluster:
+        """Close a cluster that is unused, and start one with another spec; raises the same errors as `start`."""
+        await self._check_replacement(old, spec)
+        return self._replace(old, spec, interpreter)
+
+    def _replace(self, old: KernelCluster, spec: ClusterSpec, interpreter: Interpreter | None) -> KernelCluster:
         self._closing(old, ClusterLostError("The cluster was restarted; what its workers held is lost."))
-        return self.create(kernel_id, spec, old.interpreter)[0]
+        return self.create(old.kernel_id, spec, interpreter)[0]
 
     async def scale(self, kernel_id: str, workers: int) -> None:
         """Change the number of workers.
