@@ -118,6 +118,16 @@ class ClusterIdleError(GpuDaskError):
         )
 
 
+class ClusterLifetimeError(GpuDaskError):
+    """The server closed a cluster that was running for longer than the administrator allows."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"The cluster was closed after {_period(seconds)}, its maximum lifetime; what its workers held is lost.",
+            "Type: %gpudask restart",
+        )
+
+
 class GpusHandedOverError(GpuDaskError):
     """The server closed an idle cluster because a start waits for its GPUs, and nobody answered the notice."""
 
@@ -445,6 +455,8 @@ class ComparisonError(GpuDaskError):
 
 def _period(seconds: float) -> str:
     """A period in words, such as ``30 minutes``."""
+    if seconds >= 2 * 3600:
+        return f"{round(seconds / 3600, 1):g} hours"
     return f"{round(seconds / 60, 1):g} minutes" if seconds >= 60 else f"{round(seconds, 1):g} seconds"
 
 

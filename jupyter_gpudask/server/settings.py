@@ -35,6 +35,12 @@ class ServerSettings(LoggingConfigurable):
         min=0.0,
         help="Seconds after which a cluster without work is closed, unless its kernel is busy; 0 disables this.",
     ).tag(config=True)
+    max_lifetime = Float(
+        0.0,
+        min=0.0,
+        help="""Seconds after which a running cluster is closed, also if it works; its user is warned 10 minutes before;
+        0 disables this.""",
+    ).tag(config=True)
     restart_policy = Enum(
         ("keep", "renew", "stop"),
         "keep",

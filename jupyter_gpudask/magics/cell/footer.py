@@ -154,6 +154,7 @@ class Footer:
             lost_hosts=tuple(lost.host for lost in state.lost_hosts if lost.time > began) if state else (),
             lost_workers=self._lost_workers(state, began),
             failed=result is not None and not result.success,
+            end=state.end if state else "",
         )
 
     def _lost_workers(self, state: ClusterState | None, began: float) -> tuple[tuple[str, str, int], ...]:

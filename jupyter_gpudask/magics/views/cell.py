@@ -40,6 +40,7 @@ class CellProgress(ProgressLine):
         if self.state.without_workers:
             parts.append(f"the cluster has {self.state.without_workers}")
             parts += [job.description for job in self.state.jobs if not job.has_ended]
+        parts += filter(None, [self.state.end])
         return " · ".join(parts)
 
     @property
@@ -85,6 +86,8 @@ class CellSummary(View):
         The workers whose processes ended unexpectedly while the cell ran, how, and how many times.
     failed
         Whether the cell raised an error.
+    end
+        When the cluster will be closed, if that is soon.
     ended
         When the cell ended, in seconds since the epoch; only the HTML has it, which a saved notebook shows.
     """
@@ -104,6 +107,7 @@ class CellSummary(View):
     lost_hosts: tuple[str, ...] = ()
     lost_workers: tuple[tuple[str, str, int], ...] = ()
     failed: bool = False
+    end: str = ""
     ended: float = field(default_factory=time.time)
 
     def __str__(self) -> str:
@@ -130,6 +134,8 @@ class CellSummary(View):
             parts.append(f"lost {hosts} {', '.join(self.lost_hosts)}: the others did the work")
         if self.lost_workers:
             parts.append(self._describe_lost_workers())
+        if self.end:
+            parts.append(self.end)
         return " · ".join(parts)
 
     def _describe_tasks(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -190,6 +191,9 @@ class ClusterState(_Model):
         The smallest and the largest number of workers, while workers are closed and started as the work requires.
     seconds_without_workers
         For how long the cluster has had no worker, if that is longer than its start timeout.
+    closes_at
+        When the Jupyter server will close the cluster because of its maximum lifetime, in seconds since the epoch;
+        `None` earlier than 10 minutes before.
     """
 
     engine: Literal["cuda", "cpu"]
@@ -208,16 +212,22 @@ class ClusterState(_Model):
     others_unfinished: int = 0
     adaptive_range: tuple[int, int] | None = None
     seconds_without_workers: float | None = None
+    closes_at: float | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what the workers do not show: that there is none, lost hosts, and jobs without a worker."""
-        empty = self.without_workers
-        return (
-            *([f"The cluster has {empty}."] if empty else []),
-            *(f"H{lost.description[1:]}." for lost in self.lost_hosts),
-            *describe_jobs(self.jobs),
-        )
+        """Sentences on what the workers do not show: the end of the lifetime, that there is none, lost hosts, and jobs."""
+        empty = f"the cluster has {self.without_workers}" if self.without_workers else ""
+        described = [*filter(None, [self.end, empty]), *(lost.description for lost in self.lost_hosts)]
+        return (*(f"{each[0].upper()}{each[1:]}." for each in described), *describe_jobs(self.jobs))
+
+    @property
+    def end(self) -> str:
+        """When the cluster will be closed, in words; empty if that is not soon."""
+        if self.closes_at is None:
+            return ""
+        at = time.strftime("%H:%M", time.localtime(self.closes_at))
+        return f"the cluster will be closed at {at}, the end of its maximum lifetime"
 
     @property
     def without_workers(self) -> str:

@@ -73,8 +73,6 @@ class KernelCluster:
         The interpreter and environment that the supervisor runs with; `None` until they are known.
     progress
         How many workers have started; `None` before the supervisor reports it.
-    state
-        The last reported state of the workers.
     joined
         The address of the scheduler, if somebody else started the cluster and the kernel is connected to it.
     automatic
@@ -85,6 +83,9 @@ class KernelCluster:
         When the cluster last had work, on the clock of `time.monotonic`.
     notice
         The notice that its GPUs are wanted and are given over; `None` if they are not.
+    closes_at
+        When the cluster will be closed at the end of its maximum lifetime, in seconds since the epoch; `None` until its
+        user is warned.
     secret
         The secret that Dask's dashboard requires in the header of each request. For the dashboard of a cluster that
         somebody else started, it is in the path at the Jupyter server.
@@ -100,7 +101,8 @@ class KernelCluster:
         self._failed_process: ClusterProcess | None = None
         self.interpreter: Interpreter | None = None
         self.progress: Progress | None = None
-        self.state: ClusterState | None = None
+        self.closes_at: float | None = None
+        self._state: ClusterState | None = None
         self.joined = ""
         self.automatic = False
         self.unused = False
@@ -116,6 +118,15 @@ class KernelCluster:
     def ready(self) -> Ready | None:
         """The supervisor's report of the running cluster; `None` unless the cluster is ready."""
         return self.process.ready if self.process is not None else None
+
+    @property
+    def state(self) -> ClusterState | None:
+        """The last reported state of the workers, and when the cluster will be closed."""
+        return None if self._state is None else self._state.model_copy(update={"closes_at": self.closes_at})
+
+    @state.setter
+    def state(self, state: ClusterState | None) -> None:
+        self._state = state
 
     @property
     def has_dashboard(self) -> bool:
@@ -230,6 +241,11 @@ class KernelCluster:
         if notice != self.notice:
             self.notice = notice
             self._notify()
+
+    def warn_of_end(self, when: float) -> None:
+        """Set when the cluster will be closed."""
+        self.closes_at = when
+        self._notify()
 
     async def refresh(self, max_age: float = _STATE_AGE) -> bool:
         """Update the state of the workers, unless it is at most `max_age` seconds old; a failure is logged.

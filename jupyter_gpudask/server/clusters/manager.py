@@ -25,6 +25,7 @@ from .cluster import KernelCluster
 from .hand_over import HandOver
 from .idle_timeout import IdleTimeout
 from .joined_cluster import JoinedCluster
+from .lifetime import end_after
 from .standby import StandbySupervisor
 
 if TYPE_CHECKING:
@@ -346,6 +347,8 @@ class ClusterManager:
                 logger.exception("The cluster of kernel %s did not start", kernel_id)
                 cluster.fail(ClusterStartError(f"The cluster did not start: {type(error).__name__}: {error}."))
             cluster.request_states(self._interval)  # the interval may have changed during the start
+        if seconds := self.policy.settings.max_lifetime:
+            self.spawn(end_after(cluster, seconds, self.close_in_background))
         self.spawn(self.standby.prepare(kernel_id))
 
     def _closing(self, cluster: KernelCluster, error: GpuDaskError | None) -> Awaitable[None]:

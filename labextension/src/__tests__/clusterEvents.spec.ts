@@ -28,7 +28,8 @@ function withWorkers(
       worker_exits: exits,
       jobs: [],
       adaptive_range: null,
-      seconds_without_workers: null
+      seconds_without_workers: null,
+      closes_at: null
     }
   });
 }

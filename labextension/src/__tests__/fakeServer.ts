@@ -162,6 +162,7 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       others_unfinished: 0,
       adaptive_range: null,
       seconds_without_workers: null,
+      closes_at: null,
       workers: [
         {
           name: '0',

@@ -160,6 +160,16 @@ describe('notifications', () => {
     expect(messagesAfter(cluster())).toEqual([]);
   });
 
+  it('warn once that a cluster will be closed at the end of its maximum lifetime', () => {
+    const { state } = cluster();
+    const warned = cluster({ state: state && { ...state, closes_at: 2000 } });
+    expect(messagesAfter(cluster(), warned, warned)).toEqual([
+      expect.stringMatching(
+        /^analysis.ipynb: the cluster closes at [\d:]+, the end of its maximum lifetime. Store the results that you need.$/
+      )
+    ]);
+  });
+
   it('say who wants the GPUs, when they are given over, and what that loses, however long the names are', () => {
     const name = `projects/${'customer segmentation/'.repeat(8)}analysis.ipynb`;
     const { state } = cluster();

@@ -517,6 +517,9 @@ export type components = {
      *         The smallest and the largest number of workers, while workers are closed and started as the work requires.
      *     seconds_without_workers
      *         For how long the cluster has had no worker, if that is longer than its start timeout.
+     *     closes_at
+     *         When the Jupyter server will close the cluster because of its maximum lifetime, in seconds since the epoch;
+     *         `None` earlier than 10 minutes before.
      */
     ClusterState: {
       /**
@@ -596,6 +599,11 @@ export type components = {
        * @default null
        */
       seconds_without_workers: number | null;
+      /**
+       * Closes At
+       * @default null
+       */
+      closes_at: number | null;
     };
     /**
      * CreateCluster

@@ -13,6 +13,7 @@ export interface IClusterEvent {
     | 'failed'
     | 'closed'
     | 'gpus-wanted'
+    | 'closes-soon'
     | 'worker-lost'
     | 'out-of-host-memory'
     | 'out-of-device-memory';
@@ -91,10 +92,17 @@ function noticeEvents(
   { cluster: old }: ILastState,
   cluster: ICluster
 ): IClusterEvent[] {
-  const isNew = cluster.given_over_at !== old.given_over_at;
-  return isNew && cluster.given_over_at
-    ? [{ kind: 'gpus-wanted', cluster, workers: [] }]
-    : [];
+  const isWanted =
+    cluster.given_over_at && cluster.given_over_at !== old.given_over_at;
+  const closesSoon = cluster.state?.closes_at && !old.state?.closes_at;
+  return [
+    ...(isWanted
+      ? [{ kind: 'gpus-wanted' as const, cluster, workers: [] }]
+      : []),
+    ...(closesSoon
+      ? [{ kind: 'closes-soon' as const, cluster, workers: [] }]
+      : [])
+  ];
 }
 
 function workerEvents(last: ILastState, cluster: ICluster): IClusterEvent[] {

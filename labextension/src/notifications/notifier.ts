@@ -12,6 +12,7 @@ import { CommandIDs } from '../commandIDs';
 import { areOptionsRefused, endReason } from '../errors';
 import { formatBytes } from '../format';
 import { ICluster } from '../model/api';
+import { timesIn } from '../times';
 import { IGpuDask } from '../tokens';
 import { ClusterEventDetector, IClusterEvent, WorkerId } from './clusterEvents';
 import { fitted } from './fitted';
@@ -61,6 +62,8 @@ export class Notifier implements IDisposable {
     switch (event.kind) {
       case 'gpus-wanted':
         return this._notifyGpusWanted(event);
+      case 'closes-soon':
+        return this._notifyClosesSoon(event);
       case 'worker-lost':
         return this._notifyWorkerLost(event);
       case 'out-of-host-memory':
@@ -125,6 +128,19 @@ export class Notifier implements IDisposable {
       'warning',
       this._action(trans.__('Keep'), CommandIDs.keep, cluster)
     );
+  }
+
+  private _notifyClosesSoon({ cluster }: IClusterEvent): void {
+    const { trans, language } = this._gpuDask;
+    const time = timesIn(language).time(cluster.state?.closes_at ?? 0);
+    const message = fitted([cluster.name], name =>
+      trans.__(
+        '%1: the cluster closes at %2, the end of its maximum lifetime. Store the results that you need.',
+        name,
+        time
+      )
+    );
+    this._emit(cluster, 'closes-soon', message, 'warning', []);
   }
 
   private _notifyWorkerLost({ cluster, workers }: IClusterEvent): void {
