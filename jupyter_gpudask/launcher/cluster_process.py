@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..protocol import ClusterClass
+    from ..protocol.messages.commands import EndReason
 
 __all__ = ["ClusterProcess", "LostCallback", "ProgressCallback"]
 
@@ -138,16 +139,16 @@ class ClusterProcess(ClusterConnection):
         """The last lines of the supervisor's log."""
         return "\n".join(list(self._log)[-lines:])
 
-    async def close(self) -> None:
+    async def close(self, reason: EndReason = "stopped") -> None:
         """Close the cluster and end the supervisor, by force if it takes longer than 5 seconds."""
-        await self._close(_CLOSE_TIMEOUT)
+        await self._close(_CLOSE_TIMEOUT, reason)
 
-    async def _close(self, limit: float) -> None:
+    async def _close(self, limit: float, reason: EndReason = "stopped") -> None:
         self._closing = True
         reading = self._reading or asyncio.create_task(self._stream.skip())
         try:
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
-                self._send(Close())
+                self._send(Close(reason=reason))
                 self._stream.close()
                 async with asyncio.timeout(limit):
                     await self._process.ended()

@@ -36,6 +36,9 @@ class GpuDaskExtension(ExtensionApp):
     name = "jupyter_gpudask"
     load_other_extensions = True
     classes = [ServerApp, ServerSettings]  # noqa: RUF012 - as ExtensionApp declares it; `--help-all` lists these
+    subcommands = {  # noqa: RUF012 - the same
+        "usage": ("jupyter_gpudask.server.usage.UsageApp", "Show the GPU hours of each user of the machine."),
+    }
 
     manager: ClusterManager
     _socket: KernelSocket | None = None

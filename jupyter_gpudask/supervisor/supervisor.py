@@ -53,6 +53,7 @@ class Supervisor:
         self._status: Status = "starting"
         self._watching: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
+        self._end_reason = "parent ended"
 
     async def run(self) -> None:
         """Run from the first command until the cluster is closed."""
@@ -123,6 +124,7 @@ class Supervisor:
         return command
 
     def _fail(self, error: GpuDaskError) -> None:
+        self._end_reason = "failed"
         self._stream.send(Failed.from_error(error))
 
     async def _start(self) -> bool:
@@ -158,8 +160,11 @@ class Supervisor:
             except GpuDaskError as error:
                 commands.put_nowait(Refused.from_error(error))
                 continue
-            if command is None or isinstance(command, Close):
-                return command is not None
+            if isinstance(command, Close):
+                self._end_reason = command.reason
+                return True
+            if command is None:
+                return False
             commands.put_nowait(command)
 
     async def _answer(self, commands: asyncio.Queue[Command | Refused]) -> None:
@@ -237,7 +242,7 @@ class Supervisor:
         await self._stream.flush()
 
     def _clean_up(self) -> None:
-        self._cluster.release()
+        self._cluster.release(self._end_reason)
         self._directory.remove()
 
 

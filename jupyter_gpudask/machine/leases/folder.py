@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Self
 
 from jupyter_core.paths import jupyter_runtime_dir
 
+from .locked_files import remove_locked
 from .registry import LeaseRegistry, PublicLease, clock_time
 from .waiting_line import IDLE_SUFFIX, WaitingLine
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from .registry import HeldPublicLease
     from .waiting_line import Place
 
 logger = logging.getLogger(__name__)
@@ -95,19 +97,25 @@ class HeldLease:
     folder
         Where it is written.
     public
-        Its file in the directory for all users, and the descriptor of that.
+        The lease in the directory for all users.
     """
 
-    def __init__(self, lease: Lease, folder: Path, public: tuple[Path, int] | None = None) -> None:
+    def __init__(self, lease: Lease, folder: Path, public: HeldPublicLease | None = None) -> None:
         self._lease, self._public = lease, public
         unfinished, self._lock = _write(lease, folder)
         self._path = unfinished.rename(unfinished.with_suffix(_SUFFIX))
 
-    def release(self) -> None:
-        """End the lease."""
-        _remove(self._path, self._lock)
+    def release(self, reason: str = "") -> None:
+        """End the lease, and record the use of the GPUs for the administrator, if there is a directory for all users.
+
+        Parameters
+        ----------
+        reason
+            Why it ends; empty if the GPUs were not used.
+        """
+        remove_locked(self._path, self._lock)
         if self._public is not None:
-            _remove(*self._public)
+            self._public.release(reason)
 
     def rename(self, holder: str) -> None:
         """Change the name of the holder; only inside `LeaseFolder.locked`.
@@ -122,14 +130,6 @@ class HeldLease:
         unfinished.replace(self._path)
         os.close(self._lock)
         self._lease, self._lock = lease, lock
-
-
-def _remove(path: Path, lock: int) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:  # without its lock it is not a lease, and the next process that takes one removes it
-        logger.warning("The lease %s cannot be removed: %s", path, error)
-    os.close(lock)
 
 
 def _write(lease: Lease, folder: Path) -> tuple[Path, int]:
@@ -210,14 +210,14 @@ class LeaseFolder:
             kernel_id=kernel_id,
             pid=os.getpid(),
             share=share,
-            public="" if public is None else public[0].name,
+            public="" if public is None else public.path.name,
             accelerates=accelerates,
         )
         try:
             return HeldLease(lease, self.path, public)
         except OSError:
             if public is not None:
-                _remove(*public)
+                public.release("")
             raise
 
     def place_of(self, error: OSError) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import stat
 import struct
@@ -19,7 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+logger = logging.getLogger(__name__)
 
 _MAX_BYTES = 2**13  # 128 slices of GPUs take 6 KiB
 _MAX_FILES = 256
@@ -51,11 +54,11 @@ def create_locked(folder: Path, suffix: str, content: bytes) -> tuple[Path, int]
     return Path(name), file
 
 
-def valid_files(folder: Path, suffix: str) -> Iterator[tuple[str, bytes, os.stat_result]]:
-    """The valid files with a suffix, each once however many hard links it has: its name, its content and its status.
+def valid_files(folder: Path, suffix: str, *, locked: bool = True) -> Iterator[tuple[str, bytes, os.stat_result]]:
+    """The valid files with a suffix: the name, the content and the status of each, once for all its hard links.
 
-    Nobody can slow down others with links, with large files or with many files: what the inode shows is checked before
-    a file is opened, and only the oldest files of a user count.
+    If not `locked`, those whose process has ended. Nobody can slow down others with links, with large files or many
+    files: what the inode shows is checked before a file is opened, and only the oldest files of a user count.
     """
     found = {(status.st_dev, status.st_ino): (path, status) for path, status in _files(folder, suffix)}
     files_of_user: Counter[int] = Counter()
@@ -64,7 +67,7 @@ def valid_files(folder: Path, suffix: str) -> Iterator[tuple[str, bytes, os.stat
         if status.st_size > _MAX_BYTES or files_of_user[status.st_uid] > _MAX_FILES:
             continue
         with suppress(OSError), _opened(path, status) as file:
-            content = os.pread(file, _MAX_BYTES, 0) if _is_locked(file) else b""
+            content = os.pread(file, _MAX_BYTES, 0) if _is_locked(file) is locked else b""
             if content:
                 yield path.name, content, os.fstat(file)
 
@@ -75,11 +78,12 @@ def stale_files(folder: Path, suffix: str) -> list[Path]:
     return [path for path, status in _files(folder, suffix) if status.st_uid == user and _is_stale(path, status)]
 
 
-def remove_if_stale(path: Path) -> None:
-    """Remove a file of this user whose process has ended; only while no other process creates one."""
+def remove_if_stale(path: Path, before: Callable[[Path], None] = lambda _: None) -> None:
+    """Remove a file of this user whose process has ended, after `before`; only while no other process creates one."""
     with suppress(OSError):
         status = path.lstat()
         if status.st_uid == os.geteuid() and _is_stale(path, status):
+            before(path)
             path.unlink()
 
 
@@ -99,14 +103,24 @@ def _is_stale(path: Path, status: os.stat_result) -> bool:
 
 
 @contextmanager
-def _opened(path: Path, status: os.stat_result) -> Iterator[int]:
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[tuple[int, os.stat_result]]:
+    """A regular file; neither a symbolic link nor a pipe, which other users may have put there."""
+    file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if not os.path.samestat(status, os.fstat(file)):
-            raise OSError(errno.ESTALE, "it was replaced")
-        yield file
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no file")
+        yield file, status
     finally:
         os.close(file)
+
+
+@contextmanager
+def _opened(path: Path, status: os.stat_result) -> Iterator[int]:
+    with opened(path) as (file, now):
+        if not os.path.samestat(status, now):
+            raise OSError(errno.ESTALE, "it was replaced")
+        yield file
 
 
 def _is_locked(file: int) -> bool:
@@ -114,6 +128,15 @@ def _is_locked(file: int) -> bool:
     answer = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _lock_request(fcntl.F_RDLCK))
     kind: int = struct.unpack_from("h", answer)[0]
     return kind != fcntl.F_UNLCK
+
+
+def remove_locked(path: Path, file: int) -> None:
+    """Remove and unlock a file of this process."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:  # without its lock it is not valid, and the next process that locks the folder removes it
+        logger.warning("The file %s cannot be removed: %s", path, error)
+    os.close(file)
 
 
 def _lock_request(kind: int) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import logging
 import os
 import pwd
 import stat
@@ -18,10 +19,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .locked_files import create_locked, remove_if_stale, stale_files, valid_files
+from .locked_files import create_locked, remove_if_stale, remove_locked, stale_files, valid_files
+from .usage import Heartbeat, Usage, append_usage, read_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+logger = logging.getLogger(__name__)
 
 LEASE_DIRECTORY_VARIABLE = "JUPYTER_GPUDASK_LEASE_DIRECTORY"
 """The environment variable with the path of the directory; the server's setting and the kernel's set it."""
@@ -29,6 +33,7 @@ LEASE_DIRECTORY_VARIABLE = "JUPYTER_GPUDASK_LEASE_DIRECTORY"
 _SUFFIX = ".lease"
 _LOCK_TIMEOUT = 10.0
 _LOCK_INTERVAL = 0.05
+_PROCESS_ENDED = "process ended"
 
 
 @dataclass(frozen=True)
@@ -66,11 +71,15 @@ class PublicLease:
 
 def user_since(uid: int, since: float) -> str:
     """A user and a Unix time in words, such as ``user anna since 14:05``."""
+    return f"user {user_name(uid)} since {clock_time(since)}"
+
+
+def user_name(uid: int) -> str:
+    """The name of a user, or the number if this machine does not know it."""
     try:
-        user = pwd.getpwuid(uid).pw_name
+        return pwd.getpwuid(uid).pw_name
     except KeyError:  # of another container
-        user = str(uid)
-    return f"user {user} since {clock_time(since)}"
+        return str(uid)
 
 
 def clock_time(when: float) -> str:
@@ -130,25 +139,30 @@ class LeaseRegistry:
         try:
             self._lock(directory)
             for path in stale:
-                remove_if_stale(path)
+                remove_if_stale(path, _record_stale)
             yield
         finally:
             os.close(directory)
 
-    def take(self, gpus: Sequence[str], *, share: bool) -> tuple[Path, int]:
-        """Take a lease; only inside `locked`.
-
-        Returns
-        -------
-        (Path, int)
-            The file, and its descriptor: closing it ends the lease.
-        """
-        return write_lease(self.path, _SUFFIX, gpus, share=share)
+    def take(self, gpus: Sequence[str], *, share: bool) -> HeldPublicLease:
+        """Take a lease; only inside `locked`."""
+        return HeldPublicLease(*write_lease(self.path, _SUFFIX, gpus, share=share))
 
     def read(self) -> list[PublicLease]:
         """The leases whose process lives; empty if the directory cannot be read."""
-        found = (read_lease(*file) for file in valid_files(self.path, _SUFFIX))
-        return [lease for lease in found if lease is not None]
+        return [lease for lease, _ in self._read(locked=True)]
+
+    def usage(self) -> list[Usage]:
+        """Who holds or held which GPUs: of this user, and for root of all users."""
+        held = [_usage(lease, "", time.time()) for lease, _ in self._read(locked=True)]
+        ended = [_usage(lease, _PROCESS_ENDED, seen) for lease, seen in self._read(locked=False)]
+        return [each for each in read_usage(self.path) + ended + held if os.geteuid() in (0, each.uid)]
+
+    def _read(self, *, locked: bool) -> list[tuple[PublicLease, float]]:
+        """The leases, and when their processes were last seen alive."""
+        files = valid_files(self.path, _SUFFIX, locked=locked)
+        found = ((read_lease(*file), file[2].st_mtime) for file in files)
+        return [(lease, seen) for lease, seen in found if lease is not None]
 
     def _lock(self, directory: int) -> None:
         end = time.monotonic() + _LOCK_TIMEOUT
@@ -162,6 +176,49 @@ class LeaseRegistry:
                 time.sleep(_LOCK_INTERVAL)
             else:
                 return
+
+
+class HeldPublicLease:
+    """A lease of this process; it ends with `release` or with the process.
+
+    Parameters
+    ----------
+    path, file
+        Its file, and the descriptor of that.
+    """
+
+    def __init__(self, path: Path, file: int) -> None:
+        self.path = path
+        self._file = file
+        self._heartbeat = Heartbeat(file)
+
+    def release(self, reason: str) -> None:
+        """End the lease; without a `reason` nothing is recorded."""
+        self._heartbeat.stop()
+        if reason:
+            try:
+                _record(self.path, reason, time.time())
+            except OSError as error:
+                logger.warning("The use of the GPUs cannot be recorded in %s: %s", self.path.parent, error)
+        remove_locked(self.path, self._file)
+
+
+def _record(path: Path, reason: str, until: float | None = None) -> None:
+    """Record a lease of this user, by default until its process was last seen alive."""
+    status = path.stat()
+    lease = read_lease(path.name, path.read_bytes(), status)
+    if lease is not None:
+        append_usage(path.parent, _usage(lease, reason, status.st_mtime if until is None else until))
+
+
+def _record_stale(path: Path) -> None:
+    """Record a lease whose process has ended without releasing it."""
+    _record(path, _PROCESS_ENDED)
+
+
+def _usage(lease: PublicLease, reason: str, until: float) -> Usage:
+    until = min(until, time.time())
+    return Usage(lease.uid, lease.gpus, min(max(lease.since, 0.0), until), until, reason)
 
 
 def write_lease(

@@ -154,10 +154,15 @@ class Keep(_Command):
     type: Literal["keep"] = "keep"
 
 
+EndReason = Literal["stopped", "kernel ended", "server ended", "idle", "handed over", "lifetime"]
+"""Why a parent closes a cluster; the record of the use of GPUs has it."""
+
+
 class Close(_Command):
-    """Close the cluster and end the supervisor."""
+    """Close the cluster, for this reason, and end the supervisor."""
 
     type: Literal["close"] = "close"
+    reason: EndReason = "stopped"
 
 
 Command = (

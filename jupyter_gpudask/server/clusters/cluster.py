@@ -17,6 +17,7 @@ from ...launcher.cluster_process import ClusterProcess
 if TYPE_CHECKING:
     from ...protocol import ClusterClass, ClusterSpec, ClusterState, Progress, Ready
     from ...protocol.api.rest import Status
+    from ...protocol.messages.commands import EndReason
     from .kernels import Interpreter
     from .standby import StandbySupervisor
 
@@ -215,11 +216,11 @@ class KernelCluster:
         self.error = error
         self._set_status("closing")
 
-    async def close(self) -> None:
+    async def close(self, reason: EndReason = "stopped") -> None:
         """Close the cluster if it is running, or what is left of it if it has failed; takes at most 6 seconds."""
         process, self.process, self._failed_process = self.process or self._failed_process, None, None
         if process is not None:
-            await process.close()
+            await process.close(reason)
         if self.status != "failed":
             self._set_status("closed")
 

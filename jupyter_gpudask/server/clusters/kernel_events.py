@@ -108,4 +108,4 @@ class KernelEventListener:
         """Close the cluster of a kernel that has ended."""
         self._manager.kernels.forget(kernel_id)
         if kernel_id in self._manager.clusters:
-            self._manager.spawn(self._manager.close(kernel_id))
+            self._manager.spawn(self._manager.close(kernel_id, reason="kernel ended"))

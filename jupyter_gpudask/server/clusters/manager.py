@@ -10,9 +10,12 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ...errors import (
     ClusterExistsError,
+    ClusterIdleError,
+    ClusterLifetimeError,
     ClusterLostError,
     ClusterStartError,
     GpuDaskError,
+    GpusHandedOverError,
     KernelNotFoundError,
     LimitError,
     NoClusterError,
@@ -34,11 +37,18 @@ if TYPE_CHECKING:
     from ...protocol import ClusterSpec
     from ...protocol.api.rest import Status
     from ...protocol.cluster.limits import Action
+    from ...protocol.messages.commands import EndReason
     from .joined_cluster import JoinedConnection
     from .kernels import Interpreter, Kernels
     from .policy import Policy
 
 logger = logging.getLogger(__name__)
+
+_END_REASONS: Mapping[type[GpuDaskError | None], EndReason] = {
+    ClusterIdleError: "idle",
+    GpusHandedOverError: "handed over",
+    ClusterLifetimeError: "lifetime",
+}
 
 
 class ClusterManager:
@@ -193,10 +203,13 @@ class ClusterManager:
         task.add_done_callback(lambda _: self._starts.pop(cluster, None))
         return cluster, True
 
-    async def close(self, kernel_id: str, error: GpuDaskError | None = None) -> None:
+    async def close(
+        self, kernel_id: str, error: GpuDaskError | None = None, *, reason: EndReason | None = None
+    ) -> None:
         """Close the cluster of a kernel and wait until no process of it is left.
 
-        A cluster that is closed with an `error` stays in `clusters`, so that the user learns the reason.
+        A cluster that is closed with an `error` stays in `clusters`, so that the user learns the reason. The record of
+        the use of GPUs has `reason`, by default that of the error.
 
         Raises
         ------
@@ -204,7 +217,7 @@ class ClusterManager:
             The kernel has no cluster.
         """
         cluster = self.get(kernel_id)
-        await self.close_cluster(cluster, error)
+        await self._closing(cluster, error, reason)
         if error is None and self.clusters.get(kernel_id) is cluster:
             del self.clusters[kernel_id]
 
@@ -313,7 +326,7 @@ class ClusterManager:
         """Close all clusters and the standby supervisor, when the server shuts down."""
         await self.hand_over.stop()
         for cluster in list(self.clusters.values()):
-            self._closing(cluster, None)
+            self._closing(cluster, None, "server ended")
         await asyncio.gather(*self._closes.values(), return_exceptions=True)
         self._background.cancel()
         await self.standby.close()
@@ -351,20 +364,23 @@ class ClusterManager:
             self.spawn(end_after(cluster, seconds, self.close_in_background))
         self.spawn(self.standby.prepare(kernel_id))
 
-    def _closing(self, cluster: KernelCluster, error: GpuDaskError | None) -> Awaitable[None]:
+    def _closing(
+        self, cluster: KernelCluster, error: GpuDaskError | None, reason: EndReason | None = None
+    ) -> Awaitable[None]:
         """Begin to close `cluster`, unless that has begun; awaiting the result waits for the end."""
         if cluster not in self._closes:
             if cluster.status not in ("failed", "closed"):
                 cluster.mark_closing(error)
             if (start := self._starts.get(cluster)) is not None:
                 start.cancel()
-            self._closes[cluster] = task = asyncio.create_task(self._close(cluster))
+            reason = reason or _END_REASONS.get(type(error), "stopped")
+            self._closes[cluster] = task = asyncio.create_task(self._close(cluster, reason))
             task.add_done_callback(lambda _: self._closes.pop(cluster, None))
         return asyncio.shield(self._closes[cluster])
 
-    async def _close(self, cluster: KernelCluster) -> None:
+    async def _close(self, cluster: KernelCluster, reason: EndReason) -> None:
         async with self._lock(cluster.kernel_id):
-            await cluster.close()
+            await cluster.close(reason)
 
     def _on_change(self, cluster: KernelCluster) -> None:
         if cluster.has_processes:  # before the next cluster of the kernel starts

@@ -257,8 +257,14 @@ class DaskCluster:
         if self._request.cluster_class is not None:
             await self.close(grace)
 
-    def release(self) -> None:
-        """Cancel the jobs that are left, and release the lease on its GPUs, after all its processes have ended."""
+    def release(self, reason: str) -> None:
+        """Cancel the jobs that are left, and release the lease on its GPUs, after all its processes have ended.
+
+        Parameters
+        ----------
+        reason
+            Why the cluster ends, for the record of the use of GPUs.
+        """
         if self._jobs is not None:
             self._jobs.cancel_blocking()
         shared, self._shared = self._shared, None
@@ -266,7 +272,7 @@ class DaskCluster:
             shared.remove()
         lease, self._lease = self._lease, None
         if lease is not None:
-            lease.release()
+            lease.release(reason)
 
     async def _plan_and_lease(self, on_progress: Callable[[Progress], None]) -> tuple[Plan, HeldLease | None]:
         """Plan the cluster, and take the lease on its GPUs."""

@@ -268,7 +268,7 @@ class RemoteCluster:
         """Stop the cluster, as `close`: it runs elsewhere."""
         await self.close(grace)
 
-    def release(self) -> None:
+    def release(self, reason: str) -> None:
         """Do nothing: the cluster holds no GPUs of this machine."""
 
     @property

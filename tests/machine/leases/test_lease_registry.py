@@ -188,7 +188,7 @@ def test_a_lease_ends_with_its_process_and_its_owner_removes_the_file(registry, 
         wait_until(lambda: own.read() == [], 60)
         assert len(list(registry.path.iterdir())) == 1
     run_as(ANNA, registry, "with leases.locked() as found: assert found == []")
-    assert list(registry.path.iterdir()) == []
+    assert list(registry.path.glob("*.lease")) == []
 
 
 @as_root
