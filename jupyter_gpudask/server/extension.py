@@ -37,6 +37,7 @@ class GpuDaskExtension(ExtensionApp):
     load_other_extensions = True
     classes = [ServerApp, ServerSettings]  # noqa: RUF012 - as ExtensionApp declares it; `--help-all` lists these
     subcommands = {  # noqa: RUF012 - the same
+        "exporter": ("jupyter_gpudask.server.metrics.exporter.ExporterApp", "Serve metrics of the machine."),
         "usage": ("jupyter_gpudask.server.usage.UsageApp", "Show the GPU hours of each user of the machine."),
     }
 

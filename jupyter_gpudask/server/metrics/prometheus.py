@@ -15,11 +15,12 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from .monitor import INTERVAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from prometheus_client import Metric
 
-    from ...protocol.api.rest import GpuInfo, Status
+    from ...protocol import GpuState
+    from ...protocol.api.rest import Status
     from ..clusters.cluster import KernelCluster
     from ..clusters.manager import ClusterManager
     from .monitor import Monitor
@@ -105,7 +106,9 @@ class PrometheusMetrics(Collector):
         yield from self._own.collect()
         yield self._clusters()
         yield self._held()
-        yield from _gpu_metrics(self._monitor.last)
+        gpus, ready = self._monitor.last, [cluster.ready for cluster in self._manager.clusters.values()]
+        holders = Counter(gpu.uuid for each in ready if each is not None for gpu in each.gpus)
+        yield from gpu_metrics(gpus, {(gpu.uuid, self._user): holders[gpu.uuid] for gpu in gpus})
 
     def _on_status(self, cluster: KernelCluster) -> None:
         if cluster.status == "ready":
@@ -153,19 +156,30 @@ class PrometheusMetrics(Collector):
             self._is_reading = False
 
 
-def _gpu_metrics(gpus: Iterable[GpuInfo]) -> Iterator[Metric]:
+def gpu_metrics(gpus: Iterable[GpuState], holders: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
+    """The metrics of GPUs.
+
+    Parameters
+    ----------
+    gpus
+        The GPUs.
+    holders
+        The number of clusters that hold a GPU, by its UUID and the name of the user.
+    """
     labels = ["gpu", "uuid"]
-    holders = GaugeMetricFamily("gpudask_gpu_holders", "Clusters of this user that hold the GPU.", labels=labels)
+    held = GaugeMetricFamily("gpudask_gpu_holders", "Clusters that hold the GPU.", labels=[*labels, "user"])
     busy = GaugeMetricFamily("gpudask_gpu_utilization_ratio", "Part of the time in which a kernel ran.", labels=labels)
     used = GaugeMetricFamily("gpudask_gpu_memory_used_bytes", "Device memory in use.", labels=labels)
     total = GaugeMetricFamily("gpudask_gpu_memory_total_bytes", "Device memory.", labels=labels)
     for gpu in gpus:
         values = [str(gpu.index), gpu.uuid]
-        holders.add_metric(values, len(gpu.holders))
+        for (uuid, user), number in holders.items():
+            if uuid == gpu.uuid:
+                held.add_metric([*values, user], number)
         if gpu.utilization is not None:
             busy.add_metric(values, gpu.utilization / 100)
         if gpu.memory_used is not None:
             used.add_metric(values, gpu.memory_used)
         if gpu.memory_total is not None:
             total.add_metric(values, gpu.memory_total)
-    return iter((holders, busy, used, total))
+    return iter((held, busy, used, total))

@@ -14,10 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jupyter_gpudask.errors import ClusterLostError, GpuHeldError
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.protocol.api.rest import GpuInfo
 from jupyter_gpudask.server.clusters.cluster import KernelCluster
 from jupyter_gpudask.server.metrics.monitor import Monitor
-from jupyter_gpudask.server.metrics.prometheus import PrometheusMetrics, _gpu_metrics
+from jupyter_gpudask.server.metrics.prometheus import PrometheusMetrics
 
 
 def samples(text):
@@ -74,16 +73,14 @@ def test_a_request_from_another_thread_gets_the_last_readings():
     with_metrics(use)
 
 
-def test_the_dashboard_for_grafana_queries_each_metric_and_no_other():
-    dashboard = json.loads((Path(__file__).parents[3] / "docs" / "grafana.json").read_text())
+def test_the_dashboard_of_servers_queries_each_metric_that_only_servers_have_and_no_other():
+    dashboard = json.loads((Path(__file__).parents[3] / "docs" / "grafana-servers.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     queries.append(dashboard["templating"]["list"][1]["query"])
     queried = {name for query in queries for name in re.findall(r"gpudask_\w+", query)}
     found = set()
 
     def use(_, read):
-        gpu = GpuInfo(index=0, uuid="GPU-0", name="H200", memory_used=1, memory_total=2, utilization=50)
-        found.update(metric.name for metric in _gpu_metrics([gpu]))
         found.update(name for name, *_ in read())
 
     with_metrics(use)
@@ -129,6 +126,7 @@ def test_the_server_reports_held_gpus_and_their_use(own_server):
 
     wait_until(lambda: any(key[:2] == ("gpudask_gpu_holders", "1") for key in read()))
     values = read()
+    assert ("gpudask_gpu_holders", "0", getpass.getuser()) in {key[:3] for key in values}
     by_gpu = {key[:2]: value for key, value in values.items()}
     assert by_gpu["gpudask_gpu_holders", "0"] == 1
     assert by_gpu["gpudask_gpu_holders", "1"] == 0
