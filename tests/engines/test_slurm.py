@@ -50,6 +50,22 @@ def workers_of_jobs():
     return [process for process in psutil.process_iter() if "distributed.cli.dask_worker" in command_line(process)]
 
 
+def listening(processes):
+    """The addresses on which processes and their children listen."""
+    found = [each for process in processes for each in (process, *process.children(recursive=True))]
+    sockets = [each for process in found for each in process.net_connections("inet")]
+    return [each.laddr for each in sockets if each.status == psutil.CONN_LISTEN]
+
+
+def test_a_profile_chooses_the_ports_that_a_firewall_lets_through(kernel):
+    start(kernel, "--profile ports --workers 2")
+    assert kernel.ok("started.client.scheduler.address").value == "'tls://127.0.0.1:28786'"
+    ports = "[port // 10 for port in started.client.run(lambda dask_worker: dask_worker.port).values()]"
+    wait_until(lambda: kernel.ok(ports).value == "[2900, 2900]", LIMIT)
+    assert {address.ip for address in listening(workers_of_jobs())} == {"127.0.0.1"}
+    stop(kernel)
+
+
 def test_a_cell_computes_in_jobs_one_of_which_waits_and_scaling_and_stopping_change_the_queue(server, slurm, kernel):
     assert "2 of 3" not in start(kernel, "--profile slurm --workers 3").value
     wait_until(lambda: states(slurm) == ["PENDING", "RUNNING", "RUNNING"], LIMIT)

@@ -16,6 +16,7 @@ from sshd import SshServer
 pytestmark = [pytest.mark.cluster, pytest.mark.engines, pytest.mark.timeout(400)]
 
 LIMIT = 120.0
+PORTS = {"interface": "lo", "worker_port": "29000:29009", "dashboard_address": "127.0.0.1:0"}
 HOSTS = ["127.0.0.1", "127.0.0.1", "127.0.0.1"]
 
 
@@ -38,6 +39,7 @@ def server(tmp_path_factory):
 
         profiles = {
             "ssh": profile(worker_options={"nthreads": 1}),
+            "ports": profile(worker_options=PORTS),
             "pairs": profile(worker_options={"nthreads": 1, "n_workers": 2}),
             "no-server": profile(port=free_port()),
             "no-entry": profile(key="stranger"),
@@ -46,6 +48,7 @@ def server(tmp_path_factory):
             "no-key": profile(key="missing"),
             "one-host": profile(),
         }
+        profiles["ports"]["options"]["scheduler_options"] = {"port": 28786}
         silent = SilentServer()
         profiles["hangs"] = profile(port=silent.port) | {"start_timeout": 10}
         profiles["one-host"]["options"]["hosts"] = HOSTS[:1]
@@ -71,6 +74,20 @@ def kernel(server):
 def remote_workers():
     lines = ((process, command_line(process)) for process in psutil.process_iter())
     return [process for process, line in lines if "jupyter_gpudask" in line and "worker" in line and "--name" in line]
+
+
+def listening(process):
+    """The addresses on which a process listens."""
+    return [each.laddr for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN]
+
+
+def test_a_profile_chooses_the_ports_that_a_firewall_lets_through(kernel):
+    kernel.ok("started = %gpudask start --profile ports", timeout=LIMIT)
+    assert kernel.ok("started.client.scheduler.address").value == "'tls://127.0.0.1:28786'"
+    ports = "[port // 10 for port in started.client.run(lambda dask_worker: dask_worker.port).values()]"
+    assert kernel.ok(ports).value == "[2900, 2900]"
+    addresses = {address.ip for process in remote_workers() for address in listening(process)}
+    assert addresses == {"127.0.0.1"}
 
 
 @pytest.mark.quick
