@@ -216,7 +216,7 @@ class ClusterState(_Model):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what the workers do not show: the end of the lifetime, that there is none, lost hosts, and jobs."""
+        """Sentences on what the workers do not show: the lifetime, that there is none, lost hosts, and jobs."""
         empty = f"the cluster has {self.without_workers}" if self.without_workers else ""
         described = [*filter(None, [self.end, empty]), *(lost.description for lost in self.lost_hosts)]
         return (*(f"{each[0].upper()}{each[1:]}." for each in described), *describe_jobs(self.jobs))
