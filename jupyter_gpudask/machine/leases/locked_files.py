@@ -27,6 +27,9 @@ logger = logging.getLogger(__name__)
 _MAX_BYTES = 2**13  # 128 slices of GPUs take 6 KiB
 _MAX_FILES = 256
 
+Contents = dict[tuple[int, int, int], bytes]
+"""What was read of files: by device, inode and time of the last change."""
+
 
 def create_locked(folder: Path, suffix: str, content: bytes) -> tuple[Path, int]:
     """Create a locked file, which others can read once it is complete.
@@ -54,11 +57,14 @@ def create_locked(folder: Path, suffix: str, content: bytes) -> tuple[Path, int]
     return Path(name), file
 
 
-def valid_files(folder: Path, suffix: str, *, locked: bool = True) -> Iterator[tuple[str, bytes, os.stat_result]]:
+def valid_files(
+    folder: Path, suffix: str, *, locked: bool = True, known: Contents | None = None
+) -> Iterator[tuple[str, bytes, os.stat_result]]:
     """The valid files with a suffix: the name, the content and the status of each, once for all its hard links.
 
     If not `locked`, those whose process has ended. Nobody can slow down others with links, with large files or many
-    files: what the inode shows is checked before a file is opened, and only the oldest files of a user count.
+    files: what the inode shows is checked before a file is opened, and only the oldest files of a user count. What
+    `known` has is not read again, and what is read is added to it.
     """
     found = {(status.st_dev, status.st_ino): (path, status) for path, status in _files(folder, suffix)}
     files_of_user: Counter[int] = Counter()
@@ -67,7 +73,12 @@ def valid_files(folder: Path, suffix: str, *, locked: bool = True) -> Iterator[t
         if status.st_size > _MAX_BYTES or files_of_user[status.st_uid] > _MAX_FILES:
             continue
         with suppress(OSError), _opened(path, status) as file:
-            content = os.pread(file, _MAX_BYTES, 0) if _is_locked(file) is locked else b""
+            if _is_locked(file) is not locked:
+                continue
+            version = status.st_dev, status.st_ino, status.st_ctime_ns
+            content = (known or {}).get(version) or os.pread(file, _MAX_BYTES, 0)
+            if known is not None:
+                known[version] = content
             if content:
                 yield path.name, content, os.fstat(file)
 

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .locked_files import create_locked, remove_if_stale, remove_locked, stale_files, valid_files
+from .locked_files import Contents, create_locked, remove_if_stale, remove_locked, stale_files, valid_files
 from .usage import Heartbeat, Usage, append_usage, read_usage
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class LeaseRegistry:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._contents: Contents | None = None
 
     @classmethod
     def from_environment(cls) -> LeaseRegistry | None:
@@ -134,7 +135,10 @@ class LeaseRegistry:
             The directory cannot be used, see `check`, or is locked by another process for too long.
         """
         self.check()
-        stale = stale_files(self.path, _SUFFIX)  # looked for before others have to wait
+        # Before others have to wait: what is stale, and what the files contain.
+        stale = stale_files(self.path, _SUFFIX)
+        self._contents = {}
+        self.read()
         directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._lock(directory)
@@ -142,6 +146,7 @@ class LeaseRegistry:
                 remove_if_stale(path, _record_stale)
             yield
         finally:
+            self._contents = None
             os.close(directory)
 
     def take(self, gpus: Sequence[str], *, share: bool) -> HeldPublicLease:
@@ -160,7 +165,7 @@ class LeaseRegistry:
 
     def _read(self, *, locked: bool) -> list[tuple[PublicLease, float]]:
         """The leases, and when their processes were last seen alive."""
-        files = valid_files(self.path, _SUFFIX, locked=locked)
+        files = valid_files(self.path, _SUFFIX, locked=locked, known=self._contents)
         found = ((read_lease(*file), file[2].st_mtime) for file in files)
         return [(lease, seen) for lease, seen in found if lease is not None]
 

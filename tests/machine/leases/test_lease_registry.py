@@ -75,6 +75,23 @@ def test_a_user_sees_who_holds_a_gpu_and_since_when_but_not_the_notebook(registr
     assert own.read() == []
 
 
+@as_root
+def test_nobody_waits_while_the_files_of_others_are_read(registry, monkeypatch):
+    def pread(*arguments):
+        read.append(arguments)
+        return original(*arguments)
+
+    read, original = [], os.pread
+    monkeypatch.setattr(os, "pread", pread)
+    with held_by(ANNA, registry):
+        with registry.locked():
+            assert len(read) == 1
+            assert [lease.gpus for lease in registry.read()] == [(UUID,)]
+            assert len(read) == 1
+        registry.read()
+        assert len(read) == 2
+
+
 ATTACK = """
 [theirs] = registry.glob("*.lease")
 def denied(action):
