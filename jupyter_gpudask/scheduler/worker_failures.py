@@ -10,7 +10,6 @@ from typing import Any
 from ..device_errors import is_out_of_device_memory
 from ..protocol import WorkerExit
 from ..quantities import format_bytes
-from ..worker.cuda_context import CONTEXT_LOST
 from ..worker.exit_report import EXIT_TOPIC
 from .lost_hosts import LostHostsPlugin
 
@@ -51,7 +50,6 @@ class WorkerFailuresPlugin(LostHostsPlugin):
         self._over_limit: dict[tuple[str, int], str] = {}
         self._lost_contexts: deque[tuple[str, str]] = deque(maxlen=_KEPT_EXITS)
         self._breaks = ("", 0)
-        scheduler.handlers[CONTEXT_LOST] = self.lose_context
 
     def lose_context(self, worker: str, function: str, line: int, words: str) -> int:
         """Note that a worker ends because its CUDA context is broken; called by the worker.

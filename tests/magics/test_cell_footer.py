@@ -207,5 +207,5 @@ def test_a_worker_that_is_lost_during_a_cell_is_named_where_its_work_was_done_ag
 def test_a_worker_whose_work_was_not_done_again_is_named_under_the_error(kernel):
     cell = "client.submit(lambda: os.kill(os.getpid(), signal.SIGKILL)).result()"
     reply = kernel.run(f"{CELL}\nimport os, signal\n{cell}", timeout=120)
-    assert reply.error == "KilledWorker"
+    assert reply.error == "WorkersEndedError"
     assert re.search(r" · lost the worker on GPU [01] \(was killed by signal 9.*\)$", footer(reply))

@@ -13,7 +13,7 @@ from ...scheduler.retention import SpanRetentionPlugin
 from ...scheduler.send_interval import SendIntervalPlugin
 from ...scheduler.worker_failures import WorkerFailuresPlugin
 from ...worker.cell_metrics import CELL_METRICS_PLUGIN, CellMetricsPlugin
-from ...worker.cuda_context import CONTEXT_PLUGIN, ContextPlugin
+from ...worker.cuda_context import CONTEXT_LOST, CONTEXT_PLUGIN, ContextPlugin
 from ...worker.exit_report import EXIT_REPORT_PLUGIN, ExitReportPlugin
 from ...worker.graphs.materialize import MATERIALIZE, MaterializePlugin
 from ...worker.interruption import INTERRUPTION_PLUGIN, InterruptionPlugin
@@ -48,6 +48,7 @@ async def register_plugins(
     """
     failures = WorkerFailuresPlugin(scheduler)
     scheduler.add_plugin(failures)
+    scheduler.handlers[CONTEXT_LOST] = failures.lose_context
     scheduler.add_plugin(SpanRetentionPlugin(scheduler))
     scheduler.add_plugin(SendIntervalPlugin(scheduler))
     await scheduler.register_scheduler_plugin(SchedulerPathPlugin(path), idempotent=True)

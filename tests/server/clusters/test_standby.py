@@ -156,4 +156,4 @@ def test_there_is_at_most_one_standby_supervisor_and_none_after_close():
     first, second, after = asyncio.run(run())
     assert (len(first), len(second), after) == (1, 1, set())
     assert first != second
-    assert leftover_directories() == []
+    wait_until(lambda: not leftover_directories())
