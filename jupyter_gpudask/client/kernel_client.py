@@ -9,7 +9,7 @@ import os
 import time
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext, suppress
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -241,7 +241,8 @@ class KernelClient(OptimizingClient):
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             __tracebackhide__ = True
-            warning = asyncio.create_task(self._warn_without_workers())
+            # In a context of its own: the loop keeps that of a cancelled timer, and with it the results of a cell.
+            warning = asyncio.create_task(self._warn_without_workers(), context=Context())
             try:
                 return await function(*args, **kwargs)
             finally:
