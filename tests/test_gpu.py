@@ -77,6 +77,37 @@ def test_frames_are_cudf_and_agree_with_pandas(gpu, tmp_path):
     kernel.ok("pd.testing.assert_series_equal(means.to_pandas().sort_index(), frame.groupby('key').value.mean())")
 
 
+def test_files_that_fit_on_a_gpu_are_read_as_one_partition_and_others_beside_them_too(gpu, tmp_path):
+    kernel = gpu()
+    kernel.ok(
+        "import numpy as np, pandas as pd\n"
+        "parts = [pd.DataFrame({'key': np.arange(1000) % 7, 'x': np.arange(1000.0) + n, 'y': 1.0}) for n in range(5)]\n"
+        f"folder, other = {str(tmp_path / 'files')!r}, {str(tmp_path / 'others')!r}\n"
+        "import os; os.mkdir(folder); os.mkdir(other)\n"
+        "for n, part in enumerate(parts):\n"
+        "    part.to_parquet(f'{folder}/{n}.parquet')\n"
+        "    part.rename(columns={'key': 'k'}).to_parquet(f'{other}/{n}.parquet')\n"
+        "frame = pd.concat(parts)"
+    )
+    kernel.ok(
+        "%%gpudask --results host\n"
+        "import dask.dataframe as dd\n"
+        "ddf, ddo = dd.read_parquet(folder), dd.read_parquet(other)\n"
+        "merged = ddf.merge(ddo[['k', 'x']], left_on='key', right_on='k')\n"
+        "partitions = merged.optimize().npartitions\n"
+        "sums = merged.groupby('key').x_x.sum().compute()\n"
+        "index = ddf.x.compute().index\n"
+        "beside = (ddf.x + ddo.y).sum().compute()"
+    )
+    assert kernel.ok("ddf.npartitions, partitions").value == "(5, 1)"
+    assert kernel.ok("float(beside) == float((frame.x + frame.y).sum())").value == "True"
+    assert kernel.ok("index.equals(frame.index)").value == "True"
+    kernel.ok(
+        "expected = frame.merge(frame, on='key').groupby('key').x_x.sum()\n"
+        "pd.testing.assert_series_equal(sums.sort_index(), expected)"
+    )
+
+
 @pytest.mark.parametrize("sign", ["//", "%"])
 def test_a_quotient_that_cudf_rounds_otherwise_than_pandas_is_warned_of_at_its_line(gpu, sign):
     kernel = gpu()

@@ -291,12 +291,19 @@ PATCHES = (
         requires=_DASK,
     ),
     Patch(
-        "Parquet row numbers",
-        (Change("dask_cudf.io.parquet:CudfEngine", f"{_HERE}.frames.files.readers:pandas_index_engine", how="value"),),
+        "Parquet files",
+        (
+            Change("dask_cudf.io.parquet:CudfEngine", f"{_HERE}.frames.files.readers:pandas_index_engine", how="value"),
+            _attribute(
+                "dask_cudf.io.parquet:CudfReadParquetFSSpec._tune_up", "frames.files.parquet_partitions:join_partitions"
+            ),
+        ),
         process="kernel",
         reason="dask_cudf reads several small files as one partition, and numbers its rows consecutively across files; "
-        "pandas numbers the rows of each file.",
-        upstream="To file with cuDF: 'read_parquet of several files has a different RangeIndex from pandas'.",
+        "pandas numbers the rows of each file. It joins at most the square root of the number of partitions: three "
+        "files that fit a GPU many times over are two partitions, which each merge and group-by shuffles.",
+        upstream="To file with cuDF: 'read_parquet of several files has a different RangeIndex from pandas', and "
+        "'CudfFusedIO joins at most sqrt(n) partitions, CudfFusedParquetIO up to blocksize'.",
         test="switch/test_frames_as_pandas.py::test_rows_of_several_files_have_the_index_that_pandas_has",
         requires=_ALL_OF_RAPIDS,
         needed=_CUDF,

@@ -58,7 +58,7 @@ def test_each_check_has_a_line(gpu_kernel):
     assert verdict == "ok"
     assert text.startswith("20 changes of other libraries: configuration per cell, ")
     assert text.endswith(
-        "; not needed: Parquet row numbers (cudf is not installed), computed group keys (cudf is not installed), "
+        "; not needed: Parquet files (cudf is not installed), computed group keys (cudf is not installed), "
         "dataframe methods (cudf is not installed)"
     )
 
