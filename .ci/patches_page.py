@@ -27,8 +27,7 @@ Other differences from plain Dask are [below](#changes-that-are-not-patches).
 - Before anything is patched, the versions of the libraries and the parameters of each function are checked. If a
   patch does not fit, none is applied, and the cell fails with a [`PatchError`](errors.md#patcherror) that names the
   patch.
-- A patch that fixes a bug of certain versions ("needed with") is skipped with other versions. The one for Dask's
-  setting `array.query-planning` is skipped without it.
+- A patch that fixes a bug of certain versions ("needed with") is skipped with other versions.
 - `%gpudask doctor` lists the patches.
 
 """

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import dask.config
 from dask._expr import Expr, HLGExpr, _ExprSequence, _HLGExprSequence
 from dask._task_spec import cull
-from dask.array._array_expr._expr import ArrayExpr
 from dask.array.optimization import optimize as optimize_by_dask
 from dask.core import flatten
-from dask.utils import ensure_dict
 
 from .program import with_programs
 from .repeated import ELEMENTS_ON_CPU, ELEMENTS_ON_GPU
@@ -98,8 +96,6 @@ class WithOptimizer:
 
     @cached_property
     def _changed(self) -> Any:
-        if all(isinstance(operand, ArrayExpr) for operand in self._expression.operands):
-            return _OfArrayExpressions(self._expression, self._optimizer)
         return with_optimizer(self._expression, self._optimizer)
 
     def __dask_graph__(self) -> Any:
@@ -107,21 +103,6 @@ class WithOptimizer:
 
     def __dask_annotations__(self) -> Any:
         return self._changed.__dask_annotations__()
-
-
-class _OfArrayExpressions:
-    """Array expressions, as with ``array.query-planning``: Dask fuses no tasks of theirs."""
-
-    def __init__(self, expression: Any, optimizer: ArrayOptimizer) -> None:
-        self._expression = expression
-        self._optimizer = optimizer
-
-    def __dask_graph__(self) -> Mapping[Any, GraphNode]:
-        graph = self._optimizer(self._expression.__dask_graph__(), self._expression.__dask_keys__())
-        return ensure_dict(graph)
-
-    def __dask_annotations__(self) -> Any:
-        return self._expression.__dask_annotations__()
 
 
 def may_have_arrays(expression: Any) -> bool:

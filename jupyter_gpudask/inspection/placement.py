@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from inspect import unwrap
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from dask.array import Array, core
-from dask.array.backends import array_creation_dispatch
+from dask.array.core import Array
 from dask.array.dispatch import to_numpy_dispatch
 from dask.base import is_dask_collection
 from dask.blockwise import blockwise
@@ -20,9 +18,6 @@ from dask.utils import typename
 Place = Literal["host", "gpu"]
 
 GPU_BACKENDS = frozenset({"cupy", "cudf"})
-
-ARRAYS: Any = (core.Array, Array)
-"""The classes of Dask arrays: with ``array.query-planning``, those with a graph and those of expressions."""
 
 _HOST = (np.ndarray, pd.DataFrame, pd.Series, pd.Index)
 _NOT_PLAIN = (np.ma.MaskedArray, np.matrix)
@@ -49,25 +44,7 @@ def place_of(value: Any) -> Place | None:
 
 def kind_of(value: Any) -> Literal["array", "dataframe"]:
     """Which of the two backend settings applies to such a collection."""
-    return "array" if isinstance(value, (*ARRAYS, np.ndarray)) else "dataframe"
-
-
-def is_array_expression(value: Any) -> bool:
-    """Whether this is a Dask array of an expression, as with ``array.query-planning``, and not of a graph.
-
-    The `values` of a dataframe do not count: they are an array of an expression of dataframes, which can be computed
-    and nothing else.
-    """
-    if not isinstance(value, Array) or isinstance(value, core.Array):
-        return False
-    from dask.array._array_expr._expr import ArrayExpr  # only with the setting: it takes 40 ms
-
-    return isinstance(value.expr, ArrayExpr)
-
-
-def number_of_blocks(array: Any) -> int:
-    """The number of blocks of a Dask array; those of expressions have no `npartitions`."""
-    return math.prod(array.numblocks)
+    return "array" if isinstance(value, (Array, np.ndarray)) else "dataframe"
 
 
 def can_move(value: Any) -> bool:
@@ -81,8 +58,6 @@ def can_move(value: Any) -> bool:
 
 def to_gpu(collection: Any) -> Any:
     """The same collection on GPUs; each worker moves its own blocks."""
-    if is_array_expression(collection):
-        return array_creation_dispatch.dispatch("cupy").to_backend(collection)
     return collection.to_backend("cupy" if kind_of(collection) == "array" else "cudf")
 
 
@@ -92,10 +67,7 @@ def to_host(value: Any) -> Any:
         return value
     if not is_dask_collection(value):
         return _to_numpy(value) if typename(type(value)).startswith("cupy") else _to_pandas(value)
-    if is_array_expression(value):
-        meta = np.zeros((0,) * value.ndim, value.dtype)
-        return value.map_blocks(_to_numpy, name="to_numpy", dtype=value.dtype, meta=meta)
-    if hasattr(value, "expr") and (isinstance(value, ARRAYS) or not _place_of_data(value._meta)):  # noqa: SLF001
+    if hasattr(value, "expr") and not _place_of_data(value._meta):  # noqa: SLF001
         return value  # the result is moved: a scalar is on the host already
     if kind_of(value) == "dataframe":
         from .to_pandas import collection_to_pandas
@@ -110,7 +82,7 @@ def _to_pandas(frame: Any) -> Any:
     return with_lists(frame.to_pandas(), frame)
 
 
-def _array_to_host(array: Any) -> core.Array:
+def _array_to_host(array: Any) -> Array:
     """As ``array.to_backend("numpy")`` or `map_blocks`, at half of what these cost the kernel for a small graph.
 
     The function is pickled and tokenized by its name: Dask's dispatcher is neither, and a graph that contains it takes
@@ -122,7 +94,7 @@ def _array_to_host(array: Any) -> core.Array:
     layer = blockwise(_to_numpy, name, indices, array.name, indices, numblocks={array.name: array.numblocks})
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])
     # Not by the patches that look where an array is made, and of what: this one is not the user's.
-    made: core.Array = unwrap(core.Array.__new__)(core.Array, graph, name, array.chunks, meta=meta)
+    made: Array = unwrap(Array.__new__)(Array, graph, name, array.chunks, meta=meta)
     return made
 
 
@@ -141,7 +113,7 @@ def _to_numpy(block: Any) -> Any:
 
 def ancestors(collection: Any) -> frozenset[str]:
     """Names of all collections that `collection` is computed from, its own included."""
-    if isinstance(collection, core.Array):
+    if isinstance(collection, Array):
         return frozenset(collection.dask.layers)
     if hasattr(type(collection), "_meta") and hasattr(collection, "expr"):  # a Delayed object has every attribute
         return frozenset(part._name for part in collection.expr.walk())  # noqa: SLF001
@@ -150,7 +122,7 @@ def ancestors(collection: Any) -> frozenset[str]:
 
 def name_of(collection: Any) -> str:
     """The name of a collection, as in `ancestors`."""
-    return str(collection.name) if isinstance(collection, core.Array) else str(collection._name)  # noqa: SLF001
+    return str(collection.name) if isinstance(collection, Array) else str(collection._name)  # noqa: SLF001
 
 
 def _place_of_data(data: Any) -> Place | None:

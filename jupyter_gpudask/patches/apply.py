@@ -105,10 +105,9 @@ class Patches:
         """Each row of `process`: its name, why it is skipped, and the error if it does not fit the installed libraries.
 
         Rows for cuDF and CuPy are not checked before they are applied: importing these takes seconds and device memory.
-        Rows for a setting that is off are left out.
         """
         for row in self._rows:
-            if row.process != process or not row.fits_settings:
+            if row.process != process:
                 continue
             if self.are_applied(process):
                 yield row.name, "" if row.name in self._applied else row.why_skipped(), None

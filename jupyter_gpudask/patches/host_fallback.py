@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dask._expr import Expr
-from dask.array._array_expr._expr import ArrayExpr
 from dask.base import is_dask_collection
 from pandas.api.types import is_object_dtype
 
@@ -87,10 +86,6 @@ def build_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     if record is None or not record.watches:
         return original(*args, **kwargs)
     expression = first_argument(original, args, kwargs)
-    if isinstance(expression, ArrayExpr):
-        array = original(*args, **kwargs)
-        _note_line(name_of(array), record)
-        return array
     words = words_of_difference(expression) if place_of_inputs(expression) == "gpu" else ""
     failure: Exception | None = None
     if not words:

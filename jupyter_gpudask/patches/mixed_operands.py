@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask._expr import Expr
-from dask.array._array_expr._expr import ArrayExpr
+from dask.array.core import Array
 from dask.base import unpack_collections
 from dask.utils import funcname
 
 from ..errors import MixedBackendsError
 from ..inspection.arguments import first_argument
-from ..inspection.placement import ARRAYS, can_move, name_of, number_of_blocks, place_of, place_of_partitions, to_gpu
+from ..inspection.placement import can_move, name_of, place_of, place_of_partitions, to_gpu
 from ..inspection.results import results_to_host
 from ..inspection.user_code import description_of, names_behind, names_of
 from ..overlay.config_overlay import current_record
@@ -48,13 +48,13 @@ def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     # Dask treats these as numbers, CuPy does not.
     args = tuple(arg[()] if isinstance(arg, np.ndarray) and not arg.ndim else arg for arg in args)
     first = args[0] if args else None
-    name = funcname(first) if callable(first) and not isinstance(first, ARRAYS) else original.__name__
+    name = funcname(first) if callable(first) and not isinstance(first, Array) else original.__name__
     # CuPy accepts indices on the host.
     if name not in _INDEXING:
         given = [*args, *(value for name, value in kwargs.items() if name != "out")]
         parts = [part for arg in given for part in (arg if isinstance(arg, list | tuple) else [arg])]
         # Scalars can be mixed, and plain data is placed with the other operands.
-        arrays = [part for part in parts if isinstance(part, ARRAYS) and part.ndim]
+        arrays = [part for part in parts if isinstance(part, Array) and part.ndim]
         mixed = _mixture(arrays)
         on_host = [part for part in arrays if place_of(part) == "host"]
         if mixed and _falls_back() and all(map(_may_follow, on_host)):
@@ -63,7 +63,7 @@ def check_arrays(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
                 return original(*_on_gpu(args), **_on_gpu(kwargs))
             words = f"TypeError: CuPy has no {_kind(lacking)}"
             refuse_if_strict(name, name_of(mixed["gpu"]), words)
-            note_on_host(name, words, number_of_blocks(mixed["gpu"]))
+            note_on_host(name, words, mixed["gpu"].npartitions)
             return original(*results_to_host(args), **results_to_host(kwargs))
         _refuse(mixed)
     return original(*args, **kwargs)
@@ -80,7 +80,7 @@ def _on_gpu(value: Any) -> Any:
         return {name: part if name == "out" else _on_gpu(part) for name, part in value.items()}
     if type(value) in (list, tuple):
         return type(value)(map(_on_gpu, value))
-    return to_gpu(value) if isinstance(value, ARRAYS) and value.ndim and place_of(value) == "host" else value
+    return to_gpu(value) if isinstance(value, Array) and value.ndim and place_of(value) == "host" else value
 
 
 def _kind(array: Any) -> str:
@@ -97,8 +97,7 @@ def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     """
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
-    # Those of arrays are checked by `check_arrays`: functions of the user may mix them.
-    if type(expression).__name__ not in _MAY_MIX and not isinstance(expression, ArrayExpr):
+    if type(expression).__name__ not in _MAY_MIX:
         expression = _with_plain_data_on_gpu(expression, original)
         first = {place_of_partitions(part): part for part in reversed(expression.dependencies())}
         if first.keys() >= {"host", "gpu"}:

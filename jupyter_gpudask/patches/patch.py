@@ -83,8 +83,6 @@ class Patch:
         Versions with the bug that the row fixes; with other versions it is skipped.
     on_cpu
         Whether cells with NumPy and pandas need it too.
-    only_if
-        Import path of a flag, as ``module:attribute``; if it is not set, the row is skipped.
     """
 
     name: str
@@ -96,7 +94,6 @@ class Patch:
     requires: Mapping[str, str]
     needed: Mapping[str, str] = field(default_factory=dict)
     on_cpu: bool = False
-    only_if: str = ""
 
     @property
     def gpu_libraries(self) -> frozenset[str]:
@@ -112,12 +109,7 @@ class Patch:
             version = version_of(library)
             if version and not _contains(specifier, version):
                 return f"{library} {version}"
-        return "" if self.fits_settings else f"{self.only_if.replace(':', '.')} is not set"
-
-    @property
-    def fits_settings(self) -> bool:
-        """Whether the setting for which the row is needed is on."""
-        return not self.only_if or is_set(self.only_if)
+        return ""
 
     def check(self, parameters: Mapping[str, str]) -> None:
         """Check that the row fits the installed libraries.
@@ -167,10 +159,6 @@ def owner_of(path: str) -> tuple[Any, str]:
     module, _, names = path.partition(":")
     *outer, name = names.split(".")
     owner: Any = import_module(module)
-    if module == "dask.array":
-        from .array_functions import module_with  # imports dask.array, which the supervisor does without
-
-        owner = module_with([*outer, name][0])
     for each in outer:
         owner = getattr(owner, each)
     return owner, name

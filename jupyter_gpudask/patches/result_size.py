@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from dask.array import core
+from dask.array.core import Array
 from distributed import futures_of
 
 from ..errors import ResultTooLargeError
 from ..inspection.arguments import bind
-from ..inspection.placement import ARRAYS, is_array_expression, is_type_of_gpu, number_of_blocks, place_of
+from ..inspection.placement import is_type_of_gpu, place_of
 from ..inspection.user_code import names_of
 from ..quantities import format_bytes
 
@@ -42,9 +42,9 @@ def refusing_what_does_not_fit(collections: Iterable[Any], kept: Sequence[Future
     """
     __tracebackhide__ = True
     on_gpu = [each for each in collections if place_of(each) == "gpu" and getattr(each, "ndim", None)]
-    known = [each for each in on_gpu if isinstance(each, ARRAYS) and not math.isnan(_bytes_of(each))]
+    known = [each for each in on_gpu if isinstance(each, Array) and not math.isnan(each.nbytes)]
     # Several blocks of an array are concatenated, which needs memory for both the blocks and the array.
-    _refuse(known, sum(int(_bytes_of(array)) * (2 if number_of_blocks(array) > 1 else 1) for array in known))
+    _refuse(known, sum(int(array.nbytes) * (2 if array.npartitions > 1 else 1) for array in known))
     token = _awaited.set((on_gpu if len(known) < len(on_gpu) else (), kept))
     try:
         yield
@@ -72,14 +72,6 @@ def check_what_was_computed(original: Callable[..., Any], /, *args: Any, **kwarg
                         future.release()
                 raise
     return original(*args, **kwargs)
-
-
-def _bytes_of(array: Any) -> float:
-    """As `Array.nbytes`, which arrays of expressions lack; not a number if the shape is not known."""
-    if not isinstance(array, core.Array) and not is_array_expression(array):  # the values of a dataframe
-        return math.nan
-    size: float = array.size * array.dtype.itemsize
-    return size
 
 
 async def _bytes_on_gpus(client: Client, futures: Sequence[Future[Any]]) -> int:

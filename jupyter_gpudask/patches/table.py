@@ -21,7 +21,6 @@ _HERE = "jupyter_gpudask.patches"
 _RANDOM = "dask.array.random"
 _SHUFFLE = "dask.dataframe.dask_expr._shuffle"
 _GENERATORS = "jupyter_gpudask.random_numbers"
-_EXPRESSIONS = "dask.array._array_expr"
 
 ARRAY_FUNCTIONS = (
     "array",
@@ -55,12 +54,6 @@ ARRAY_FUNCTIONS = (
     "zeros_like",
 )
 """Functions of `dask.array` whose blocks are created on the worker's host and moved to its GPU."""
-
-EXPRESSION_FUNCTIONS = {
-    "_collection": ("array", "asanyarray", "asarray", "concatenate", "from_array", "stack"),
-    "_creation": ("empty_like", "full_like", "linspace", "ones_like", "zeros_like"),
-}
-"""Those that create array expressions, by the module of `dask.array._array_expr`."""
 
 FRAME_FUNCTIONS = (
     "concat",
@@ -145,19 +138,6 @@ def _attribute(target: str, wrapper: str) -> Change:
     return Change(target, f"{_HERE}.{wrapper}")
 
 
-def _drawing(module: str, states: str) -> tuple[Change, ...]:
-    """The changes of a module with Dask's generators of random numbers; `states` wraps those of ``da.random``."""
-    kinds = "RandomState", "Generator"
-    return (
-        *(Change(f"{module}:{kind}.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu") for kind in kinds),
-        Change(f"{module}:_wrap_func", f"{_GENERATORS}.generators:wrap_func"),
-        *(Change(f"{module}:{kind}.choice", f"{_GENERATORS}.generators:choice") for kind in kinds),
-        *(Change(f"{module}:{kind}.permutation", f"{_GENERATORS}.generators:permutation") for kind in kinds),
-        Change(f"{module}:_cached_states", f"{_GENERATORS}.seed:{states}", how="value"),
-        Change(f"{module}:RandomState.seed", f"{_GENERATORS}.seed:seed"),
-    )
-
-
 PATCHES = (
     Patch(
         "configuration per cell",
@@ -223,7 +203,18 @@ PATCHES = (
         "random numbers",
         (
             Change(f"{_RANDOM}:RandomState.choice", f"{_GENERATORS}.cpu_generators:choose_on_cpu"),
-            *_drawing(_RANDOM, "SharedStates"),
+            *(
+                Change(f"{_RANDOM}:{kind}.permutation", f"{_GENERATORS}.cpu_generators:permute_on_cpu")
+                for kind in ("RandomState", "Generator")
+            ),
+            Change(f"{_RANDOM}:_wrap_func", f"{_GENERATORS}.generators:wrap_func"),
+            *(
+                Change(f"{_RANDOM}:{kind}.{name}", f"{_GENERATORS}.generators:{name}")
+                for name in ("choice", "permutation")
+                for kind in ("RandomState", "Generator")
+            ),
+            Change(f"{_RANDOM}:_cached_states", f"{_GENERATORS}.seed:SharedStates", how="value"),
+            Change(f"{_RANDOM}:RandomState.seed", f"{_GENERATORS}.seed:seed"),
         ),
         process="kernel",
         reason="CuPy's Generator lacks half of NumPy's methods, and its RandomState accepts only numbers where NumPy "
@@ -563,64 +554,6 @@ PATCHES = (
         upstream="To file with Dask: 'map_blocks should check or convert what a function returns against meta'.",
         test="switch/test_user_functions.py::test_blocks_are_where_the_metadata_says",
         requires=_DASK,
-    ),
-    Patch(
-        "array expressions",
-        (
-            _code(f"{_EXPRESSIONS}._creation:wrap_func_shape_as_first_arg", "arrays.expressions:create"),
-            _code(f"{_EXPRESSIONS}._creation:arange", "arrays.expressions:create"),
-            *(
-                _code(f"{_EXPRESSIONS}.{module}:{name}", "creation:create_array")
-                for module, names in EXPRESSION_FUNCTIONS.items()
-                for name in names
-            ),
-            *(
-                _code(f"{_EXPRESSIONS}._collection:{name}", "arrays.operand_placement:place_plain_data")
-                for name in ("asarray", "asanyarray", "from_array")
-            ),
-            _code(f"{_EXPRESSIONS}._ufunc:frexp", "arrays.operand_placement:of_one_array"),
-            _code(f"{_EXPRESSIONS}._ufunc:modf", "arrays.operand_placement:of_one_array"),
-            _code(f"{_EXPRESSIONS}._utils:compute_meta", "metadata:infer_metadata"),
-            _code(f"{_EXPRESSIONS}._ufunc:angle", "arrays.numeric:angle"),
-            _code(f"{_EXPRESSIONS}._ufunc:sinc", "arrays.numeric:sinc"),
-            _code(f"{_EXPRESSIONS}._collection:elemwise", "arrays.expressions:elemwise"),
-            _code(f"{_EXPRESSIONS}._collection:elemwise", "arrays.numeric:elemwise"),
-            *(
-                _code(f"{_EXPRESSIONS}._collection:{name}", "mixed_operands:check_arrays")
-                for name in ("elemwise", "concatenate", "stack")
-            ),
-            _attribute(f"{_EXPRESSIONS}._ufunc:ufunc.outer", "arrays.expressions:outer"),
-            Change(
-                f"{_EXPRESSIONS}._overlap:MapOverlap._meta", f"{_HERE}.arrays.expressions:meta_of_overlap", how="value"
-            ),
-            _code(f"{_EXPRESSIONS}._collection:rechunk", "shuffle:rechunk"),
-            _code(f"{_EXPRESSIONS}._map_blocks:map_blocks", "user_functions:map_user_function"),
-            _code(f"{_EXPRESSIONS}._gufunc:apply_gufunc", "user_functions:apply_gufunc"),
-            _code(f"{_EXPRESSIONS}._collection:from_array", "arrays.hdf5:read_hdf5"),
-            *_drawing(f"{_EXPRESSIONS}.random", "states_of_expressions"),
-        ),
-        process="kernel",
-        reason="With array.query-planning, Dask dispatches no creation function to a backend, and random numbers of "
-        "NumPy and CuPy with one seed have one name. So have all outer products of a function. Dask ignores where=, "
-        "and takes overlapping blocks for those of NumPy. Functions for expressions are others than those of the "
-        "other rows, and need the same changes.",
-        upstream="To file with Dask: 'da.ones ignores array.backend with array.query-planning': under "
-        "array.backend=cupy, type(da.ones(3)._meta) is numpy.ndarray. 'With array.query-planning, all results of "
-        "da.add.outer have one name, and da.add(x, 1, where=mask) ignores the mask'.",
-        test="switch/test_with_query_planning.py::test_what_a_cell_creates_is_on_the_gpus_of_a_cluster",
-        requires=_DASK,
-        only_if="dask.array:ARRAY_EXPR_ENABLED",
-    ),
-    Patch(
-        "array expressions beside dask_cudf",
-        (_attribute("dask_cudf._expr.collection:_create_array_collection_with_meta", "arrays.expressions:new_array"),),
-        process="kernel",
-        reason="With array.query-planning, dask_cudf takes each array expression of CuPy for a column of a dataframe.",
-        upstream="To file with dask-cudf: 'no array of CuPy with array.query-planning after import dask_cudf': "
-        "da.from_array(cupy.ones(3)) is an AttributeError, 'FromArray' object has no attribute 'divisions'.",
-        test="switch/test_with_query_planning.py::test_what_a_cell_creates_is_on_the_gpus_of_a_cluster",
-        requires=_ALL_OF_RAPIDS,
-        only_if="dask.array:ARRAY_EXPR_ENABLED",
     ),
     Patch(
         "computation",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask.array import asarray, core
+from dask.array.core import Array, asarray
 from dask.base import is_dask_collection, normalize_token
 from dask.sizeof import sizeof
 from dask.utils import funcname
@@ -22,7 +22,7 @@ from dask.utils import funcname
 from ..fallback.twins import with_twin
 from ..fallback.values import frame_to_gpu, on_host
 from ..inspection.arguments import bind, calling_frame
-from ..inspection.placement import ARRAYS, can_move, place_of, to_host
+from ..inspection.placement import can_move, place_of, to_host
 from ..inspection.transfers import TO_GPU, TO_HOST, transfer
 from ..overlay.config_overlay import current_record
 from .arrays.operand_placement import is_plain, may_be_placed
@@ -115,7 +115,7 @@ def map_user_function(original: Callable[..., Any], /, *args: Any, **kwargs: Any
         kwargs["func"] = moving
     result = original(*args, **kwargs)
     # Metadata comes of the function itself, which may decide on its place.
-    if not isinstance(result, ARRAYS) or can_move(result) or isinstance(result._meta, np.ma.MaskedArray):  # noqa: SLF001
+    if not isinstance(result, Array) or can_move(result) or isinstance(result._meta, np.ma.MaskedArray):  # noqa: SLF001
         moving.place = place_of(result)
     return result
 
@@ -131,9 +131,8 @@ def apply_gufunc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     given = call.arguments
     operands = given.get("args", ())
     if may_be_placed(operands):
-        convert = core.asarray if any(isinstance(each, core.Array) for each in operands) else asarray
         operands = given["args"] = tuple(
-            convert(each) if is_plain(each) or np.isscalar(each) else each for each in operands
+            asarray(each) if is_plain(each) or np.isscalar(each) else each for each in operands
         )
     if not any(map(_is_on_gpu, operands)):
         return original(*args, **kwargs)

@@ -23,9 +23,7 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import random_state_data, typename
 
 from ..inspection.arguments import bind, first_argument
-from ..inspection.placement import is_array_expression
 from .blocks import BOUNDED, HOST_ONLY, BlockGenerator, choose_block, draw_block
-from .expressions import drawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,8 +123,6 @@ def draw(
     _check(rng, name, parameters, dtype, options)
 
     arrays = [parameter for parameter in parameters if isinstance(parameter, Array)]
-    if arrays and not _makes_graphs(rng):
-        raise NotImplementedError("Dask's array expressions take no arrays as parameters of a distribution.")
     shapes = [array.shape for array in arrays] + ([] if size is None else [_as_shape(size)])
     shape = broadcast_shapes(*shapes)
     chunks = normalize_chunks(chunks, shape, dtype=dtype)
@@ -139,8 +135,6 @@ def draw(
         given = parse_input([next(refs) if isinstance(parameter, Array) else parameter for parameter in parameters])
         place = (key, *block, *(0 for _ in extra_chunks))
         layer[place] = Task(place, draw_block, generator, name, given, size=sizes, dtype=dtype, options=options)
-    if not _makes_graphs(rng):
-        return drawn(key, layer, chunks + extra_chunks, _meta(len(chunks + extra_chunks), dtype))
     return _array(key, layer, chunks + extra_chunks, dtype, arrays)
 
 
@@ -155,8 +149,6 @@ def choose(  # noqa: PLR0917 - NumPy's
     chunks: Any = "auto",
 ) -> Array:
     """`Generator.choice` and `RandomState.choice`."""
-    if not _makes_graphs(rng):
-        raise NotImplementedError("Dask's array expressions have no random choice.")
     like = Generator(np.random.PCG64(0)) if isinstance(rng, Generator) else RandomState(0, np.random.RandomState)
     chances = np.asarray(p) if isinstance(p, list | tuple) else p
     population, size, replace, chances, _, chunks, meta, arrays = _choice_validate_params(
@@ -179,8 +171,6 @@ def permute(rng: Any, x: Any) -> Array:
     """``permutation`` of `Generator` and `RandomState`: NumPy draws the order, as in Dask; the data is on a GPU."""
     from dask.array.slicing import shuffle_slice
 
-    if is_array_expression(x):
-        raise NotImplementedError("Dask's array expressions have no permutation of an array.")
     backend = array_creation_dispatch.dispatch("cupy")
     array = backend.arange(x, chunks="auto") if isinstance(x, numbers.Number) else asarray(x)
     if array.dtype.kind in "biufc":
@@ -210,8 +200,6 @@ def _block_generators(rng: Any, chunks: _Chunks) -> tuple[Any, list[BlockGenerat
 
 def _parameter(value: Any) -> Any:
     """The parameter as a Dask array or a Python number."""
-    if is_array_expression(value):
-        raise NotImplementedError("Dask's array expressions take no arrays as parameters of a distribution.")
     if isinstance(value, Array):
         return value
     value = _to_host(value) if getattr(value, "ndim", 0) == 0 else value
@@ -260,13 +248,8 @@ def _meta(ndim: int, dtype: np.dtype[Any]) -> Any:
 
 
 def _is_generator(rng: Any) -> bool:
-    """Whether this is a `Generator` of Dask, and not a `RandomState`; with array expressions it has two of each."""
+    """Whether this is a `Generator` of Dask, and not a `RandomState`."""
     return hasattr(rng, "_bit_generator")
-
-
-def _makes_graphs(rng: Any) -> bool:
-    """Whether the arrays of this generator have a graph, and are not expressions."""
-    return isinstance(rng, Generator | RandomState)
 
 
 def _to_host(value: Any) -> Any:

@@ -28,23 +28,20 @@ class SharedStates(dict[str, Any]):
     ----------
     states
         Dask's own.
-    kind
-        Dask's class of such generators.
     """
 
-    def __init__(self, states: dict[str, Any], kind: type = RandomState) -> None:
+    def __init__(self, states: dict[str, Any]) -> None:
         super().__init__(states)
-        self._kind: Any = kind
         self._replaced = states  # restored when the patches are undone
 
     def __missing__(self, backend: str) -> Any:
         if backend == _CPU or _CPU not in self:
-            state = self._kind()
+            state = RandomState()
         else:
             # Not the CPU's own stream: both would draw the same numbers.
             _, words, place, *_ = self[_CPU]._numpy_state.get_state(legacy=True)  # noqa: SLF001
             digest = hashlib.sha256(f"{backend} {place}".encode() + np.asarray(words).tobytes())
-            state = self._kind(np.frombuffer(digest.digest(), dtype=np.uint32))
+            state = RandomState(np.frombuffer(digest.digest(), dtype=np.uint32))
         self[backend] = state
         if backend == _CPU:
             self._replaced[_CPU] = state
@@ -52,16 +49,9 @@ class SharedStates(dict[str, Any]):
 
     def seed(self, seed: Any) -> None:
         """Seed the CPU's generator as Dask does; GPU generators restart from its state."""
-        self[_CPU] = self._replaced[_CPU] = self._kind(seed, RandomState=np.random.RandomState)
+        self[_CPU] = self._replaced[_CPU] = RandomState(seed, RandomState=np.random.RandomState)
         for backend in set(self) - {_CPU}:
             self.pop(backend, None)
-
-
-def states_of_expressions(states: dict[str, Any]) -> SharedStates:
-    """The same for the generators whose arrays are expressions."""
-    from dask.array._array_expr.random import RandomState as Kind
-
-    return SharedStates(states, Kind)
 
 
 def seed(original: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:

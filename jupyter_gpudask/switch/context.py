@@ -7,6 +7,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import dask.array
+
 from ..errors import BackendUnavailableError, BrokenContextError
 from ..inspection.placement import GPU_BACKENDS
 from ..installation import pip_install
@@ -71,14 +73,31 @@ def check_context() -> None:
         raise BrokenContextError.of_kernel(words)
 
 
+def check_arrays() -> None:
+    """Check that Dask's arrays have graphs.
+
+    Raises
+    ------
+    BackendUnavailableError
+        They are expressions: `dask.array` was imported with ``array.query-planning``.
+    """
+    if dask.array.ARRAY_EXPR_ENABLED:
+        raise BackendUnavailableError(
+            "Dask's experimental setting array.query-planning is on, and jupyter_gpudask does not support its arrays.",
+            "Restart the kernel, and type in its first cell: "
+            'import dask; dask.config.set({"array.query-planning": False})',
+        )
+
+
 def check_backends(array: str, dataframe: str) -> None:
     """Check that both backends can be used in this process.
 
     Raises
     ------
     BackendUnavailableError
-        A package is missing, or cudf.pandas has replaced pandas.
+        Dask's arrays are expressions, a package is missing, or cudf.pandas has replaced pandas.
     """
+    check_arrays()
     missing = [
         module
         for backend in (array, dataframe)

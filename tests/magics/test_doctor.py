@@ -118,17 +118,25 @@ def test_versions_that_differ_between_kernel_and_workers_are_named(gpu_kernel):
     )
 
 
-def test_array_expressions_are_noted_with_the_setting():
-    kernel = Kernel(dict(os.environ, DASK_ARRAY__QUERY_PLANNING="True"))
+def test_a_cell_and_doctor_refuse_array_expressions_until_the_setting_is_off_as_they_say():
+    environment = fake_gpu_environment(cupy=True, FAKE_GPUS="3", DASK_ARRAY__QUERY_PLANNING="True")
+    kernel = Kernel(environment)
     try:
-        kernel.ok("%load_ext jupyter_gpudask\nexamined = %gpudask doctor")
-        found = findings(kernel)
+        kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --gpus free")
+        reply = kernel.run("%%gpudask --dataframe pandas\n1")
+        kernel.ok("examined = %gpudask doctor")
+        verdict, text, fix = findings(kernel)["Dask"]
     finally:
         kernel.shutdown()
-    verdict, text, fix = found["Dask"]
-    assert (verdict, text.partition("; ")[2]) == ("note", "array.query-planning is on: arrays lack many functions.")
-    assert "before dask.array is imported" in fix
-    assert ", array expressions, " in found["patches"][1]
+    assert (verdict, f"{text} {fix}") == ("problem", reply.error_value)
+    kernel = Kernel(environment)
+    try:  # its workers have the setting
+        kernel.ok(fix.partition("cell: ")[2])
+        kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --gpus free")
+        code = "import dask.array as da\ntotal = da.ones(4, chunks=2).sum().compute()\ntotal"
+        assert kernel.ok(f"%%gpudask --dataframe pandas\n{code}").value == "np.float64(4.0)"
+    finally:
+        kernel.shutdown()
 
 
 def test_unused_memory_is_freed_and_reported_by_gpu(gpu_kernel):

@@ -10,7 +10,7 @@ from html import escape
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
-from ...errors import BrokenContextError, GpuUnavailableError
+from ...errors import BackendUnavailableError, BrokenContextError, GpuUnavailableError
 from ...installation import pip_install
 from ...quantities import format_bytes
 from ..views.base import Html, View, format_table, html_table, state_at
@@ -200,13 +200,12 @@ def _check_packages(workers: Iterable[Examined]) -> Iterator[Finding]:
 
 
 def _check_settings() -> Iterator[Finding]:
-    from ...patches.array_functions import has_array_expressions
+    from ...switch.context import check_arrays
 
-    if has_array_expressions():
-        fix = 'Type: dask.config.set({"array.query-planning": False}) before dask.array is imported.'
-        yield Finding(
-            "Dask", "note", f"{version('dask')}; array.query-planning is on: arrays lack many functions.", fix
-        )
+    try:
+        check_arrays()
+    except BackendUnavailableError as error:
+        yield Finding("Dask", "problem", error.reason, error.fix)
     else:
         yield Finding("Dask", "ok", version("dask"))
 

@@ -28,8 +28,6 @@ _DATA = np.ndarray | pd.DataFrame | pd.Series
 _GENERATORS = (
     random.Random | np.random.Generator | np.random.RandomState | np.random.BitGenerator | np.random.SeedSequence
 )
-_DASK_GENERATORS = ("dask.array.random", "dask.array._array_expr.random")
-"""The modules of Dask's generators; the second is not imported unless array expressions are on."""
 
 
 class Copier:
@@ -71,7 +69,7 @@ class Copier:
         kind = type(value)
         if isinstance(value, type | Enum) or hasattr(kind, "__del__"):  # the end of a copy would affect the original
             return value
-        if isinstance(value, _GENERATORS) or kind.__module__ in _DASK_GENERATORS:
+        if isinstance(value, _GENERATORS) or kind.__module__ == "dask.array.random":
             return copy.deepcopy(value, self._deep)
         # The class first: attribute access on a user's object may raise any exception.
         is_collection = hasattr(kind, "__dask_graph__") and is_dask_collection(value)

@@ -15,7 +15,7 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from ...fallback.missing import words_behind
-from ...inspection.placement import can_move, is_array_expression, place_of, to_gpu, to_host
+from ...inspection.placement import can_move, place_of, to_gpu, to_host
 from ...overlay.config_overlay import current_record
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ class CupyBackend(CupyBackendEntrypoint):
         """The array with its blocks on the GPUs; blocks that are there, or that CuPy cannot hold, stay as they are."""
         if place_of(data) == "gpu":
             return data
-        moved: Array
-        moved = expression_to_cupy(data) if is_array_expression(data) else map_blocks(to_cupy, data, **kwargs)
+        moved: Array = map_blocks(to_cupy, data, **kwargs)
         return moved
 
     @staticmethod
@@ -90,16 +89,6 @@ def to_cupy(block: Any) -> Any:
     import cupy
 
     return cupy.asarray(block)
-
-
-def expression_to_cupy(array: Any) -> Any:
-    """An array of an expression with its blocks on the GPU, if CuPy can hold them."""
-    if not can_move(array):
-        return array
-    import cupy
-
-    meta = cupy.zeros((0,) * array.ndim, dtype=array.dtype)
-    return array.map_blocks(to_cupy, name="to_cupy", dtype=array.dtype, meta=meta)
 
 
 def _created(function: str, /, *args: Any, **kwargs: Any) -> Any:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dask.highlevelgraph import HighLevelGraph
 
-from ...inspection.placement import can_move, is_array_expression, is_type_of_gpu
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -25,8 +23,6 @@ Mark = Literal["gpu", "not for GPUs", "plain data"]
 
 def mark(array: Array, what: Mark) -> None:
     """Mark the layer of an array."""
-    if is_array_expression(array):  # it has no graph yet; `may_be_moved` walks through the expressions instead
-        return
     graph = array.dask
     if isinstance(graph, HighLevelGraph) and array.name in graph.layers:
         setattr(graph.layers[array.name], _NAME, what)
@@ -43,18 +39,8 @@ def may_be_moved(array: Any) -> bool:
 
     It was on a GPU before, or is computed from an array that CuPy cannot hold, or is plain data beside such an array.
     """
-    if is_array_expression(array):
-        metas: Any = [_meta_of(part) for part in array.expr.walk()]
-        return any(is_type_of_gpu(type(meta)) or not can_move(meta) for meta in metas if hasattr(meta, "dtype"))
     names: Any = getattr(array.dask, "layers", {})
     return has_mark(array, [array.name], "plain data") or has_mark(array, names, "gpu", "not for GPUs")
-
-
-def _meta_of(expression: Any) -> Any:
-    try:
-        return expression._meta  # noqa: SLF001
-    except Exception:  # noqa: BLE001 - Dask has no metadata of some parts of an expression
-        return None
 
 
 def mark_frame(expression: Any) -> None:

@@ -18,7 +18,7 @@ from dask.array.core import Array, handle_out
 from dask.array.routines import where
 
 from ...inspection.arguments import bind, first_argument
-from ...inspection.placement import ARRAYS, is_array_expression, place_of, place_of_partitions
+from ...inspection.placement import place_of, place_of_partitions
 from ...inspection.user_code import user_frame
 
 if TYPE_CHECKING:
@@ -139,10 +139,8 @@ def sinc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     result = original(*args, **kwargs)
     if not _is_array_on_gpu(x) or x.dtype.kind not in "fc":
         return result
-    if is_array_expression(x):
-        return x._elemwise(np.where, da.isnan(x), x, result)  # noqa: SLF001 - expressions have no `da.where`
     return where(da.isnan(x), x, result)
 
 
 def _is_array_on_gpu(x: Any) -> bool:
-    return place_of(x) == "gpu" and (isinstance(x, ARRAYS) or not hasattr(x, "expr"))
+    return place_of(x) == "gpu" and not hasattr(x, "expr")

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask.array import asanyarray, core
 from dask.array.backends import array_creation_dispatch
+from dask.array.core import Array, asanyarray
 from dask.base import is_dask_collection
 
 from ...inspection.arguments import bind, calling_frame, first_argument, is_own_frame
 from ...inspection.local_variables import local_variables
-from ...inspection.placement import ARRAYS, can_move, place_of, to_gpu
+from ...inspection.placement import can_move, place_of, to_gpu
 from .marks import mark
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _OTHER_CALLERS = ("diagonal", "asarray", "asanyarray")
 """Functions whose calls are not changed: `diagonal` names its result by its input, and `creation` moves the result; the
 others call this wrapper themselves."""
 
-_ON_HOST_ONLY = ("dask.array.ma", "dask.array.random", "dask.array._array_expr.random")
+_ON_HOST_ONLY = ("dask.array.ma", "dask.array.random")
 """CuPy has no masked arrays, and random numbers are placed by their generator."""
 
 
@@ -59,7 +59,7 @@ def blockwise(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
 
 
 def _as_array(operand: Any, index: Any) -> Any:
-    return operand if index is None or not is_plain(operand) else core.asanyarray(operand)
+    return operand if index is None or not is_plain(operand) else asanyarray(operand)
 
 
 def of_one_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -108,5 +108,5 @@ def _is_host_call(caller: FrameType) -> bool:
 
 def _is_on_host(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return any(isinstance(part, ARRAYS) and _is_on_host(part) for part in value)
-    return isinstance(value, ARRAYS) and value.ndim > 0 and place_of(value) == "host"
+        return any(isinstance(part, Array) and _is_on_host(part) for part in value)
+    return isinstance(value, Array) and value.ndim > 0 and place_of(value) == "host"

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dask.array.core import Array
 from dask.dataframe.indexing import _maybe_partial_time_string
 from pandas.api.types import is_bool_dtype
 
 from ...inspection.arguments import bind
-from ...inspection.placement import ARRAYS, place_of, to_gpu
+from ...inspection.placement import place_of, to_gpu
 from ...inspection.results import results_to_host
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def loc(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if place_of(frame) != "gpu":
         return original(*args, **kwargs)
     mask = call.arguments["iindexer"]
-    if isinstance(mask, ARRAYS) and place_of(mask) == "host" and mask.dtype == bool:
+    if isinstance(mask, Array) and place_of(mask) == "host" and mask.dtype == bool:
         call.arguments["iindexer"] = to_gpu(mask)
     index = frame.index._meta  # noqa: SLF001
     if getattr(index.dtype, "kind", "") == "M":
