@@ -7,7 +7,7 @@ CUDA_VISIBLE_DEVICES=3 python benchmarks/speed.py --engine cuda --only Parquet
 
 By hand is a `dask_cuda.LocalCUDACluster` with ``pre_import="cudf,cupy"`` and Dask's backends set around the code, or
 without a GPU a `distributed.LocalCluster` with one worker of one thread. Some rows have a side of another kind: a loop
-with no Dask, a plain cell, or a server's standby supervisor. The rows are in `workloads/`.
+with no Dask, or a plain cell. The rows are in `workloads/`.
 
 Each side runs in a process of its own, one after the other; each row once to warm up, and then `--repeat` times. The
 table has the median, and by hand over ours. Files and leases are in a folder of the run's own, so that several runs can

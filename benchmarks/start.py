@@ -2,8 +2,8 @@
 
     python benchmarks/start.py --out benchmarks/results/NAME.json
 
-Times a start step by step as the kernel sees it, three times over, with and without a supervisor that waits for it,
-beside the imports that it waits for, each in a fresh process, and, on a GPU, beside a LocalCUDACluster by hand.
+Times a start step by step as the kernel sees it, three times over, beside the imports that it waits for, each in a
+fresh process, and, on a GPU, beside a LocalCUDACluster by hand.
 
     python benchmarks/start.py --methods spawn,forkserver --rounds 6 --out benchmarks/results/NAME.json
 
@@ -54,9 +54,7 @@ if __name__ == "__main__":
     from jupyter_gpudask.protocol import ClusterSpec
     mark("launcher imported")
     from jupyter_gpudask.session.background_imports import BackgroundImports
-    from jupyter_gpudask.launcher.cluster_process import start_supervisor
     spec = ClusterSpec.parse(json.loads(os.environ.get("START_OPTIONS", "{}")))
-    standby = None
     def first_results():
         import dask
         gpu = cluster_engine == "cuda"
@@ -68,20 +66,13 @@ if __name__ == "__main__":
             frame = dd.from_dict({"a": list(range(100))}, npartitions=2)
             assert int(frame.a.sum().compute()) == 4950
             mark("first dataframe computed")
-    async def prepare():
-        global began, standby
-        if "standby" in sys.argv:  # a server with c.GpuDask.standby has done this when the kernel was started
-            standby = await start_supervisor(sys.executable, None, "--standby")
-            await asyncio.sleep(10)
-            began, _ = time.perf_counter(), marks.clear()
-        return BackgroundImports(spec)
     async def main():
-        imports = await prepare()
+        imports = BackgroundImports(spec)
         threading.Thread(target=lambda: (imports._thread.join(), mark("kernel prepared")), daemon=True).start()
         def progress(step):
             imports.on_progress(step)
             mark("plan made" if not step.ready else f"worker {step.ready} up")
-        cluster = await ClusterProcess.start(spec, standby=standby, on_progress=progress)
+        cluster = await ClusterProcess.start(spec, on_progress=progress)
         mark("cluster ready")
         await asyncio.to_thread(imports._thread.join)
         from jupyter_gpudask.client.connect import connect
@@ -128,15 +119,11 @@ def main() -> dict[str, object]:
     facts = header()
     gpus = facts["gpus"]
     run(START)  # fills the caches of the machine
-    rounds = [
-        (float(run(BY_HAND)) if gpus else None, json.loads(run(START)), json.loads(run(START, "standby")))
-        for _ in range(3)
-    ]
+    rounds = [(float(run(BY_HAND)) if gpus else None, json.loads(run(START))) for _ in range(3)]
     return {
         **facts,
-        "by_hand": [round(by_hand, 2) for by_hand, _, _ in rounds if by_hand is not None],
-        "ours": [marks for _, marks, _ in rounds],
-        "ours_with_standby": [marks for _, _, marks in rounds],
+        "by_hand": [round(by_hand, 2) for by_hand, _ in rounds if by_hand is not None],
+        "ours": [marks for _, marks in rounds],
         "imports": {name: seconds_of_import(name) for name in (IMPORTS if gpus else IMPORTS_OF_CPU)},
     }
 

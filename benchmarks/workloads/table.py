@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BY_HAND, OURS, NO_DASK, PLAIN, STANDBY = "by hand", "jupyter_gpudask", "no Dask", "plain cell", "with standby"
+BY_HAND, OURS, NO_DASK, PLAIN = "by hand", "jupyter_gpudask", "no Dask", "plain cell"
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,6 @@ class ClusterProcess(ClusterConnection):
         gpu_metrics: bool = True,
         dashboard_secret: str | None = None,
         cluster_class: ClusterClass | None = None,
-        standby: ChildProcess | None = None,
         on_progress: ProgressCallback | None = None,
         on_lost: LostCallback | None = None,
     ) -> Self:
@@ -83,8 +82,6 @@ class ClusterProcess(ClusterConnection):
             Folders from which workers can import modules besides those of their environment.
         settings, holder, kernel_id, max_workers, max_gpus, gpu_metrics, dashboard_secret, cluster_class
             See `Start`.
-        standby
-            A supervisor that waits for its first command, to be used instead of a new one.
         on_progress
             Called whenever another worker is up.
         on_lost
@@ -98,18 +95,16 @@ class ClusterProcess(ClusterConnection):
         command = Start(
             spec=spec,
             cluster_class=cluster_class,
-            parent=os.getpid(),
             path=tuple(path),
             settings=dict(settings or {}),
             holder=holder,
             kernel_id=kernel_id,
             max_workers=max_workers,
             max_gpus=max_gpus,
-            environment=None if standby is None or environment is None else dict(environment),
             gpu_metrics=gpu_metrics,
             dashboard_secret=dashboard_secret,
         )
-        cluster = cls(standby or await start_supervisor(python, environment), spec)
+        cluster = cls(await _start_supervisor(python, environment), spec)
         cluster._temporary_folders = temporary_folders(environment or os.environ)
         try:
             with contextlib.suppress(ClusterLostError):  # it has ended already; the events say why
@@ -257,8 +252,8 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
         raise asyncio.CancelledError
 
 
-async def start_supervisor(python: str, environment: Mapping[str, str] | None, *options: str) -> ChildProcess:
-    """Start a supervisor that waits for its first command; with ``--standby`` it imports Dask while it waits.
+async def _start_supervisor(python: str, environment: Mapping[str, str] | None) -> ChildProcess:
+    """Start a supervisor that waits for its first command.
 
     Raises
     ------
@@ -266,7 +261,7 @@ async def start_supervisor(python: str, environment: Mapping[str, str] | None, *
         The interpreter does not start.
     """
     # -P: do not import modules from the notebook's folder
-    command = [python, "-P", "-m", "jupyter_gpudask.supervisor", *options]
+    command = [python, "-P", "-m", "jupyter_gpudask.supervisor"]
     try:
         return await ChildProcess.start(command, environment, limit=EVENT_LIMIT)
     except OSError as error:

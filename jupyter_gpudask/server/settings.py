@@ -63,12 +63,6 @@ class ServerSettings(LoggingConfigurable):
         help="""Whether the protocol UCX is allowed. UCX does not support TLS: every user of this machine can connect
         to such a cluster.""",
     ).tag(config=True)
-    standby = Bool(
-        default_value=False,
-        help="""Whether to keep one supervisor process ready for the next cluster, which has already done its imports
-        and those of the workers. It uses no GPU. It serves kernels with the interpreter and the environment of the
-        kernel that was started last.""",
-    ).tag(config=True)
     max_clusters = Int(
         None,
         allow_none=True,

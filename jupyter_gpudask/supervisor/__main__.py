@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-import sys
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from ..machine.lifeline import end_session, watch_parent
 
 if TYPE_CHECKING:
-    from .standby import Standby
+    from .preparation import Preparation
 
 
 def main() -> None:
@@ -22,17 +21,14 @@ def main() -> None:
     if _has_hung_up(command_fd):  # the parent has ended before that
         return
     # Imported here, because it takes long on a busy machine, where the parent can end meanwhile.
-    from .standby import Standby
+    from .preparation import Preparation
 
-    standby = Standby()
-    if "--standby" in sys.argv:
-        standby.prepare()
-    else:
-        standby.prepare_gpu_workers()
-    asyncio.run(_run(command_fd, event_fd, standby))
+    preparation = Preparation()
+    preparation.prepare_gpu_workers()
+    asyncio.run(_run(command_fd, event_fd, preparation))
 
 
-async def _run(command_fd: int, event_fd: int, standby: Standby) -> NoReturn:
+async def _run(command_fd: int, event_fd: int, preparation: Preparation) -> NoReturn:
     """Run the supervisor, and exit at once: to finalize the interpreter with Dask takes seconds on a busy machine."""
     status = 1
     try:
@@ -41,13 +37,13 @@ async def _run(command_fd: int, event_fd: int, standby: Standby) -> NoReturn:
         from .supervisor import Supervisor
 
         stream = await MessageStream.from_pipes(command_fd, event_fd, limit=COMMAND_LIMIT)
-        await Supervisor(stream, standby).run()
+        await Supervisor(stream, preparation).run()
         status = 0
     except BaseException:  # noqa: BLE001 - as the interpreter does
         traceback.print_exc()
     finally:
         end_session()
-        standby.close()
+        preparation.close()
         os._exit(status)
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import dask.config
 
 from ..machine.directories import LOGS_VARIABLE
-from ..machine.kernel_variables import is_kernel_variable
 from ..machine.plan import has_usable_gpus
 from . import fork_preload
 
@@ -140,7 +139,7 @@ class ForkServer:
             dask.config.set({METHOD: "spawn"})
             self.close()
             return
-        late = {name: value for name, value in environment.items() if _is_late(name)}
+        late = {name: value for name, value in environment.items() if name == LOGS_VARIABLE}
         dask.config.set({METHOD: "forkserver", _AFTER_FORK: late | dask.config.get(_AFTER_FORK)})
         asyncio.get_running_loop().add_reader(self._pidfd, self._on_exit)
 
@@ -191,22 +190,15 @@ def engine_of_forks(request: Start, *, default: str = "spawn") -> str | None:
     return None
 
 
-def engine_of_next_forks() -> str | None:
-    """The engine of the next cluster, if nothing but its options can be a reason not to fork its workers."""
+def may_fork_gpu_workers() -> bool:
+    """Whether there are GPUs, and nothing but the options of a cluster can be a reason not to fork its workers."""
     method = dask.config.get(METHOD, "forkserver")
-    if method != "forkserver" or not hasattr(os, "pidfd_open"):
-        return None
-    return "cuda" if has_usable_gpus() else "cpu"
+    return method == "forkserver" and hasattr(os, "pidfd_open") and has_usable_gpus()
 
 
 def _imported(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that the imports of workers may read."""
-    return {name: value for name, value in environment.items() if not _is_late(name)}
-
-
-def _is_late(name: str) -> bool:
-    """Whether a worker can get a variable after the imports."""
-    return name == LOGS_VARIABLE or is_kernel_variable(name)
+    """The variables that the imports of workers may read: all but one, which is set later."""
+    return {name: value for name, value in environment.items() if name != LOGS_VARIABLE}
 
 
 def _environment_of_workers(environment: Mapping[str, str], pre_spawn: Mapping[str, Any]) -> dict[str, str]:

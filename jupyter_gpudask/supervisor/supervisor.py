@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from .cluster.dask_cluster import DaskCluster
     from .cluster.metrics import Status
     from .cluster.remote_cluster import RemoteCluster
-    from .standby import Standby
+    from .preparation import Preparation
 
 logger = logging.getLogger(__name__)
 
@@ -41,13 +40,13 @@ class Supervisor:
     ----------
     stream
         The pipes to the parent.
-    standby
+    preparation
         What was prepared before the first command.
     """
 
-    def __init__(self, stream: MessageStream, standby: Standby) -> None:
+    def __init__(self, stream: MessageStream, preparation: Preparation) -> None:
         self._stream = stream
-        self._standby = standby
+        self._preparation = preparation
         self._directory: ClusterDirectory
         self._cluster: DaskCluster | RemoteCluster
         self._status: Status = "starting"
@@ -63,17 +62,14 @@ class Supervisor:
         first = await self._first_command()
         if first is None:
             return
-        if first.environment is not None:
-            os.environ.clear()
-            os.environ.update(first.environment)
         dask.config.update(dask.config.config, first.settings)
         try:
-            self._directory = self._standby.take_directory()
+            self._directory = self._preparation.take_directory()
         except OSError as error:
             reason = f"The directory of the cluster cannot be created: {error}."
             self._fail(ClusterStartError(reason, "Free some space there, or set TMPDIR to another directory."))
             return
-        self._cluster = _cluster_of(first, self._directory, self._standby)
+        self._cluster = _cluster_of(first, self._directory, self._preparation)
         on_forced_exit(self._clean_up)
         is_asked_to_close = False
         starting = asyncio.create_task(self._start())
@@ -246,9 +242,9 @@ class Supervisor:
         self._directory.remove()
 
 
-def _cluster_of(request: Start, directory: ClusterDirectory, standby: Standby) -> DaskCluster | RemoteCluster:
+def _cluster_of(request: Start, directory: ClusterDirectory, preparation: Preparation) -> DaskCluster | RemoteCluster:
     """The cluster of a request, which is not started yet."""
-    fork_server = standby.take_fork_server(request, directory)
+    fork_server = preparation.take_fork_server(request, directory)
     # Imported here, because it takes seconds, in which the fork server imports what workers need.
     from .cluster.dask_cluster import DaskCluster
     from .cluster.remote_cluster import RemoteCluster

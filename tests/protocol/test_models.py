@@ -92,7 +92,7 @@ def test_options_that_contradict_each_other_are_refused_with_what_to_change(opti
 
 def test_messages_are_told_apart_by_their_type():
     spec = ClusterSpec(gpus=2)
-    assert parse_command(Start(spec=spec, parent=1).model_dump_json()) == Start(spec=spec, parent=1)
+    assert parse_command(Start(spec=spec).model_dump_json()) == Start(spec=spec)
     assert parse_command('{"type": "watch", "interval": 2}') == Watch(interval=2)
     progress = Progress(engine="cpu", ready=1, total=2)
     assert parse_event(progress.model_dump_json()) == progress
@@ -107,7 +107,7 @@ def test_a_line_that_is_no_message_is_a_protocol_error(line):
 
 
 def test_what_a_newer_side_adds_is_ignored_except_for_options_that_are_not_their_defaults():
-    order = Start(spec=ClusterSpec(gpus=2), parent=1)
+    order = Start(spec=ClusterSpec(gpus=2))
     line = order.model_dump(mode="json")
     assert line["spec"] == {"gpus": 2}
     assert parse_command(json.dumps(line | {"new": 1})) == order
@@ -155,11 +155,10 @@ def test_the_gpus_that_others_hold_are_known_to_who_reads_the_event():
     assert (type(error), error.reason, error.fix, error.held) == (GpuHeldError, sent.reason, sent.fix, ("GPU-0",))
 
 
-def test_text_that_is_not_utf_8_is_left_out_of_a_start_command():
-    order = Start(
-        spec=ClusterSpec(), parent=1, path=["/a", "/\udce9"], environment={"A": "1", "B": "\udce9", "\udce9": "2"}
-    )
-    same = parse_command(order.model_dump_json())
+def test_text_that_is_not_utf_8_is_left_out_of_the_first_line_of_a_kernel():
+    environment = {"A": "1", "B": "\udce9", "\udce9": "2"}
+    attach = Attach(kernel_id="1", python="python", path=["/a", "/\udce9"], environment=environment)
+    same = parse_attach(attach.model_dump_json().encode())
     assert (same.path, same.environment) == (("/a",), {"A": "1"})
 
 

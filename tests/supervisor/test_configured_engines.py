@@ -1,7 +1,6 @@
 """Engines of profiles with a class, as far as they start nothing: what is missing, and jobs in words."""
 
 import asyncio
-import os
 import re
 import sys
 
@@ -109,6 +108,6 @@ def test_a_cluster_whose_scheduler_runs_elsewhere_and_whose_package_is_missing_i
     monkeypatch.setitem(sys.modules, "dask_gateway", None)
     class_ = ClusterClass(path="dask_gateway.GatewayCluster", options={})
     spec = ClusterSpec.parse({"engine": "cpu", "profile": "gateway"} | options)
-    request = Start(spec=spec, cluster_class=class_, parent=os.getpid())
+    request = Start(spec=spec, cluster_class=class_)
     with pytest.raises(ClusterStartError, match=r"GatewayCluster of this profile is not in the kernel's environment"):
         asyncio.run(RemoteCluster(request, class_).open(lambda _: None))

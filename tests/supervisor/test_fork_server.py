@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import dask.config
 import psutil
 import pytest
-from helpers import command_line, fake_gpu_environment, leftover_directories, pids_of_session, promised, wait_until
+from helpers import fake_gpu_environment, leftover_directories, pids_of_session, promised, wait_until
 
 from jupyter_gpudask.client.connect import connect
-from jupyter_gpudask.launcher.cluster_process import ClusterProcess, start_supervisor
+from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.supervisor import fork_preload
 from jupyter_gpudask.supervisor.fork_server import METHOD, ForkServer
@@ -238,103 +238,6 @@ def test_workers_are_spawned_if_dask_is_not_configured(monkeypatch):
     monkeypatch.delenv(VARIABLE)
     supervisor, (parent,) = parents()
     assert parent == supervisor
-
-
-def fork_servers(supervisor):
-    return [each for each in psutil.Process(supervisor).children() if "forkserver" in " ".join(command_line(each))]
-
-
-def with_standby(use, options=CPU, *, environment=None, changed=None, before=None):
-    """As `with_cluster`, by a supervisor that was ready before, with the variables of a kernel that have `changed`."""
-    environment = {**(environment or os.environ), "JPY_COLOUR": "green"}
-
-    async def run():
-        standby = await start_supervisor(sys.executable, environment, "--standby")
-        if os.environ.get(VARIABLE) != "spawn":
-            await asyncio.to_thread(wait_until, lambda: fork_servers(standby.pid), 20)
-        if before:
-            before(standby.pid)
-        kernel = environment | (changed or {})
-        cluster = await ClusterProcess.start(ClusterSpec.parse(options), standby=standby, environment=kernel)
-        client = await asyncio.to_thread(connect, cluster.ready, set_as_default=False)
-        try:
-            return cluster.pid, await use(cluster, client)
-        finally:
-            await asyncio.to_thread(client.close, 1)
-            await cluster.close()
-
-    pid, result = asyncio.run(run())
-    assert pids_of_session(pid) == []
-    assert leftover_directories() == []
-    return pid, result
-
-
-def test_a_standby_supervisor_forks_workers_with_the_log_and_the_variables_of_the_cluster(monkeypatch):
-    monkeypatch.delenv(VARIABLE)
-
-    def look():
-        print("seen in the log")  # noqa: T201
-        return os.environ["JPY_COLOUR"], os.getppid(), "dask.array" in sys.modules
-
-    async def use(cluster, client):
-        seen = await asyncio.to_thread(client.run, look)
-        (worker,) = (await cluster.state()).workers
-        return list(seen.values()), await cluster.worker_log(worker.name, 10), cluster.log()
-
-    supervisor, (((colour, parent, is_imported),), log, own_log) = with_standby(use, changed={"JPY_COLOUR": "blue"})
-    assert (colour, is_imported) == ("blue", True)
-    assert parent != supervisor
-    assert "seen in the log" in log
-    assert "not forked" not in own_log
-
-
-def test_a_standby_supervisor_forks_workers_on_gpus():
-    def look():
-        return os.environ["CUDA_VISIBLE_DEVICES"].split(",")[0], os.getppid(), "cudf" in sys.modules
-
-    environment = {name: value for name, value in fake_gpu_environment().items() if name != VARIABLE}
-    supervisor, seen = with_standby(on_workers(look), {}, environment=environment)
-    server = seen[0][1]
-    assert server != supervisor
-    assert sorted(seen) == [(uuid, server, True) for uuid in UUIDS]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "method"),
-    [
-        (CPU, "spawn"),
-        (CPU | {"environment": {"COLOUR": "red"}}, None),
-        (CPU | {"environment": {"PYTHONPATH": "/nonexistent"}}, None),
-    ],
-)
-def test_a_standby_supervisor_spawns_workers_if_they_cannot_be_forked(monkeypatch, options, method):
-    monkeypatch.delenv(VARIABLE)
-    if method:
-        monkeypatch.setenv(VARIABLE, method)
-
-    async def use(cluster, client):
-        return await workers_of(client, 1), cluster.log()
-
-    supervisor, (((_, parent),), log) = with_standby(use, options)
-    assert parent == supervisor
-    assert "not forked" not in log
-
-
-@pytest.mark.slow
-def test_workers_are_spawned_if_the_fork_server_of_a_standby_supervisor_has_ended(monkeypatch):
-    monkeypatch.delenv(VARIABLE)
-
-    def end_fork_server(supervisor):
-        (server,) = fork_servers(supervisor)
-        server.kill()
-
-    async def use(cluster, client):
-        return await workers_of(client, 1), cluster.log()
-
-    supervisor, (((_, parent),), log) = with_standby(use, before=end_fork_server)
-    assert parent == supervisor
-    assert "it was not prepared" in log
 
 
 def test_workers_are_spawned_if_their_variables_would_be_others():

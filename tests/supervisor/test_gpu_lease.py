@@ -1,7 +1,6 @@
 """Which GPUs a new cluster gets while other starts wait in line."""
 
 import asyncio
-import os
 
 import pytest
 
@@ -25,7 +24,7 @@ def folder(tmp_path, monkeypatch):
 
 def lease(kernel_id="", **options):
     """The indices of the GPUs that a cluster gets, and its lease."""
-    request = Start(spec=ClusterSpec.parse(options), parent=os.getpid(), path=(), kernel_id=kernel_id)
+    request = Start(spec=ClusterSpec.parse(options), path=(), kernel_id=kernel_id)
     plan, held = asyncio.run(plan_and_lease(request, print))
     return [gpu.index for gpu in plan.gpus], held
 
@@ -76,7 +75,7 @@ def test_starts_that_wait_get_their_gpus_in_turn_and_nobody_two(folder):
         held_by = {}
 
         async def wait(number):
-            request = Start(spec=ClusterSpec.parse({"gpus": [0], "wait": True}), parent=os.getpid(), path=())
+            request = Start(spec=ClusterSpec.parse({"gpus": [0], "wait": True}), path=())
             _, held_by[number] = await plan_and_lease(request, said[number].append)
 
         starts = []

@@ -77,7 +77,7 @@ async def use(cluster):
 def test_a_cluster_of_a_class_of_the_administrator_is_started_scaled_and_closed():
     class_ = ClusterClass(path=ELSEWHERE, options={"n_workers": 1})
     spec = ClusterSpec.parse({"engine": "cpu", "profile": "elsewhere", "start_timeout": 60})
-    request = Start(spec=spec, cluster_class=class_, parent=os.getpid(), max_workers=3)
+    request = Start(spec=spec, cluster_class=class_, max_workers=3)
     assert asyncio.run(use(RemoteCluster(request, class_))) == []
 
 
@@ -104,7 +104,7 @@ def test_a_cluster_whose_scheduler_does_not_respond_is_closed_by_its_class(tmp_p
 
 def test_the_kernel_gets_the_credentials_of_the_class():
     class_ = ClusterClass(path=ELSEWHERE)
-    cluster = RemoteCluster(Start(spec=ClusterSpec(), cluster_class=class_, parent=os.getpid()), class_)
+    cluster = RemoteCluster(Start(spec=ClusterSpec(), cluster_class=class_), class_)
     security = Security(tls_ca_file="ca", tls_client_cert="certificate", tls_client_key="key", require_encryption=True)
     for given, expected in (
         (security, ("ca", "certificate", "key")),

@@ -21,7 +21,7 @@ from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import ClusterLostError, ClusterStartError, ResultsLostError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
-from jupyter_gpudask.supervisor.standby import Standby
+from jupyter_gpudask.supervisor.preparation import Preparation
 from jupyter_gpudask.supervisor.supervisor import Supervisor
 
 pytestmark = pytest.mark.cluster
@@ -403,7 +403,7 @@ def test_the_lease_is_given_back_after_all_processes_have_ended_however_the_clos
             done.append("remove")
 
     monkeypatch.setattr("jupyter_gpudask.supervisor.supervisor.end_session", lambda: done.append("end"))
-    supervisor = Supervisor(Quiet(), Standby())
+    supervisor = Supervisor(Quiet(), Preparation())
     supervisor._cluster, supervisor._directory, supervisor._status = Cluster(), Quiet(), "ready"
     asyncio.run(supervisor._end(is_asked_to_close=True))
     assert done == ["close", "end", "release", "remove"]

@@ -2,14 +2,11 @@
 
 import itertools
 import json
-import os
-import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from helpers import leftover_directories, pids_of_session, wait_until
+from helpers import leftover_directories, pids_of_session
 
 from jupyter_gpudask.protocol import PROTOCOL_VERSION
 
@@ -48,7 +45,7 @@ class Pipe:
         self.process.stdin.flush()
 
     def start(self, protocol=PROTOCOL_VERSION):
-        self.tell(type="start", protocol=protocol, spec=CPU, parent=os.getpid())
+        self.tell(type="start", protocol=protocol, spec=CPU)
 
     def hear(self, kind):
         for line in self.process.stdout:
@@ -67,21 +64,6 @@ def test_the_end_of_stdin_closes_the_cluster():
         assert pipe.hear("closed")
         assert pipe.process.wait(30) == 0
         assert pids_of_session(session) == []
-
-
-def handles(pid, number):
-    """Whether a process has a handler of a signal. Source: proc(5), ``SigCgt``."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> number - 1 & 1)
-
-
-def test_a_signal_ends_a_standby_supervisor():
-    with Pipe("--standby") as pipe:
-        wait_until(lambda: handles(pipe.process.pid, signal.SIGTERM), 60)
-        pipe.process.terminate()
-        assert pipe.process.wait(30) == 0
-        assert pids_of_session(pipe.process.pid) == []
-    assert leftover_directories() == []
 
 
 def test_the_end_of_stdin_during_the_start_leaves_nothing():

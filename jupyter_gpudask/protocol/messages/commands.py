@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from ..cluster.cluster_class import ClusterClass
-from .message import PROTOCOL_VERSION, Folders, Message, SentSpec, Variables, parse_message
+from .message import PROTOCOL_VERSION, Folders, Message, SentSpec, parse_message
 
 
 class _Command(Message):
@@ -23,8 +23,6 @@ class Start(_Command):
         The options of the cluster.
     cluster_class
         The Dask cluster class of a cluster profile, if the spec names such a profile.
-    parent
-        The pid of the parent; the supervisor ends with that process.
     path
         Folders from which workers can import modules besides those of their environment: the kernel's `sys.path`.
     settings
@@ -37,8 +35,6 @@ class Start(_Command):
         The largest number of workers allowed; `None` for no limit.
     max_gpus
         The largest number of GPUs that all clusters of the user may hold together; `None` for no limit.
-    environment
-        The environment variables of the supervisor from now on; `None` keeps those it was started with.
     gpu_metrics
         Whether states include metrics from NVML; false for a parent that reads NVML itself.
     dashboard_secret
@@ -50,14 +46,12 @@ class Start(_Command):
     protocol: int = PROTOCOL_VERSION
     spec: SentSpec
     cluster_class: ClusterClass | None = None
-    parent: int
     path: Folders = ()
     settings: dict[str, Any] = Field(default_factory=dict)
     holder: str = ""
     kernel_id: str = ""
     max_workers: int | None = None
     max_gpus: int | None = None
-    environment: Variables | None = None
     gpu_metrics: bool = True
     dashboard_secret: str | None = None
 

@@ -10,10 +10,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Ty
 from ...errors import ProtocolError
 from ..cluster.spec import ClusterSpec
 
-PROTOCOL_VERSION = 11
+PROTOCOL_VERSION = 12
 """Increased with every change that an older parent or supervisor would misread. A new field with a default is none."""
 
-OLDEST_PROTOCOL = 11
+OLDEST_PROTOCOL = 12
 """The oldest version whose messages are understood."""
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ...protocol.api.rest import Status
     from ...protocol.messages.commands import EndReason
     from .kernels import Interpreter
-    from .standby import StandbySupervisor
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +149,6 @@ class KernelCluster:
         *,
         holder: str,
         cluster_class: ClusterClass | None,
-        standby: StandbySupervisor,
         max_workers: int | None,
         max_gpus: int | None,
     ) -> None:
@@ -164,8 +162,6 @@ class KernelCluster:
             The name under which other notebooks see the GPU lease.
         cluster_class
             The Dask cluster class to use, if a cluster profile names one.
-        standby
-            The standby supervisor, which is used if it matches.
         max_workers
             The maximum number of workers, if there is a limit.
         max_gpus
@@ -182,7 +178,6 @@ class KernelCluster:
                 settings=self.interpreter.settings,
                 holder=holder,
                 cluster_class=cluster_class,
-                standby=await standby.take(self.interpreter),
                 kernel_id=self.kernel_id,
                 max_workers=max_workers,
                 max_gpus=max_gpus,

@@ -66,7 +66,6 @@ class KernelEventListener:
                 self._kernels.add_restart_callback(kernel_id, lambda: self._on_end(kernel_id), "dead")
             else:
                 self._manager.spawn(self._poll(kernel_id))
-            self._manager.spawn(self._manager.standby.prepare(kernel_id))
 
     async def _poll(self, kernel_id: str) -> None:
         """Wait for the death of a kernel with `autorestart` disabled, for which no callback is called."""

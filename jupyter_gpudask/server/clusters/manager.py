@@ -29,7 +29,6 @@ from .hand_over import HandOver
 from .idle_timeout import IdleTimeout
 from .joined_cluster import JoinedCluster
 from .lifetime import end_after
-from .standby import StandbySupervisor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -65,8 +64,6 @@ class ClusterManager:
     ----------
     clusters
         The most recent cluster of each kernel that has or had one, by kernel id.
-    standby
-        The supervisor process that is ready for the next cluster.
     joined
         The clusters of somebody else to which kernels are connected, by kernel id; they are shown and never changed.
     hand_over
@@ -82,7 +79,6 @@ class ClusterManager:
         self._starts: dict[KernelCluster, asyncio.Task[None]] = {}
         self._closes: dict[KernelCluster, asyncio.Task[None]] = {}
         self._background = BackgroundTasks()
-        self.standby = StandbySupervisor(kernels, policy.settings.standby)
         self._idle = IdleTimeout(policy.settings.idle_timeout, kernels)
         self.hand_over = HandOver(self.clusters, kernels, policy.settings, self.close_in_background)
         self._own_interval = min(filter(None, (self._idle.interval, self.hand_over.state_interval)), default=0.0)
@@ -323,13 +319,12 @@ class ClusterManager:
             cluster.rename(self._holder(kernel_id, notebooks))
 
     async def close_all(self) -> None:
-        """Close all clusters and the standby supervisor, when the server shuts down."""
+        """Close all clusters, when the server shuts down."""
         await self.hand_over.stop()
         for cluster in list(self.clusters.values()):
             self._closing(cluster, None, "server ended")
         await asyncio.gather(*self._closes.values(), return_exceptions=True)
         self._background.cancel()
-        await self.standby.close()
         self.clusters.clear()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -352,7 +347,6 @@ class ClusterManager:
                     _ready(interpreter) if interpreter is not None else self.kernels.interpreter(kernel_id),
                     holder=self._holder(kernel_id, notebooks),
                     cluster_class=self.policy.cluster_class(cluster.spec.profile),
-                    standby=self.standby,
                     max_workers=self.policy.settings.max_workers,
                     max_gpus=self.policy.settings.max_gpus,
                 )
@@ -362,7 +356,6 @@ class ClusterManager:
             cluster.request_states(self._interval)  # the interval may have changed during the start
         if seconds := self.policy.settings.max_lifetime:
             self.spawn(end_after(cluster, seconds, self.close_in_background))
-        self.spawn(self.standby.prepare(kernel_id))
 
     def _closing(
         self, cluster: KernelCluster, error: GpuDaskError | None, reason: EndReason | None = None

@@ -71,7 +71,7 @@ def test_workers_in_the_supervisors_process_work_and_end_with_it(server, gone):
     cluster = start(server, kernel, "here")
     assert cluster["status"] == "ready", cluster
     others = [psutil.Process(pid) for pid in pids_of_session(cluster["pid"]) if pid != cluster["pid"]]
-    # Where there are GPUs, the standby supervisor had a process that workers on GPUs are forked from, and its helper.
+    # Where there are GPUs, the supervisor had a process that workers on GPUs are forked from, and its helper.
     lines = [" ".join(line) for line in map(command_line, others) if line]
     assert [line for line in lines if "forkserver" not in line and "resource_tracker" not in line] == []
     server.fetch(f"clusters/{kernel.id}", "DELETE")

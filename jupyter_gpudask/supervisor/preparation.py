@@ -1,4 +1,4 @@
-"""Preparation of a supervisor before its first command: the fork server, and with ``--standby`` imports."""
+"""Preparation of a supervisor before its first command: on GPUs, the fork server."""
 
 from __future__ import annotations
 
@@ -7,35 +7,29 @@ from typing import TYPE_CHECKING
 
 from ..machine.directories import ClusterDirectory
 from ..machine.lifeline import on_forced_exit
-from .fork_server import ForkServer, engine_of_forks, engine_of_next_forks
+from .fork_server import ForkServer, engine_of_forks, may_fork_gpu_workers
 
 if TYPE_CHECKING:
     from ..protocol import Start
 
 
-class Standby:
-    """The directory of the next cluster, and the process from which its workers can be forked."""
+class Preparation:
+    """The directory of the cluster, and the process from which its workers can be forked."""
 
     def __init__(self) -> None:
         self._directory: ClusterDirectory | None = None
         self._fork_server: ForkServer | None = None
 
-    def prepare(self) -> None:
-        """Do what takes long in the start of a cluster; in the main thread, see `ForkServer.start`."""
-        self._start_fork_server(engine_of_next_forks())
-        # Imported here, because it takes seconds, in which the fork server imports what workers need.
-        from .cluster import dask_cluster, remote_cluster  # noqa: F401
-        from .cluster.imports import import_what_clusters_need
-
-        import_what_clusters_need(dashboard=True)
-
     def prepare_gpu_workers(self) -> None:
-        """Let the fork server import cuDF and others now, if there are GPUs; in the main thread, likewise.
+        """Let the fork server import cuDF and others now, if there are GPUs.
 
-        On the CPU workers import little, and are forked only if Dask is configured so.
+        In the main thread, see `ForkServer.start`. On the CPU workers import little, and are forked only if Dask is
+        configured so.
         """
-        engine = engine_of_next_forks()
-        self._start_fork_server(engine if engine == "cuda" else None)
+        if may_fork_gpu_workers():
+            with suppress(OSError):  # which the start of the cluster raises, too
+                self._directory = _new_directory()
+                self._fork_server = ForkServer.start("cuda", {}, self._directory)
 
     def take_directory(self) -> ClusterDirectory:
         """The directory of the cluster; removed if this process is ended by force.
@@ -64,13 +58,6 @@ class Standby:
             self._fork_server.close()
         if self._directory is not None:
             self._directory.remove()
-
-    def _start_fork_server(self, engine: str | None) -> None:
-        if engine is None:
-            return
-        with suppress(OSError):  # which the start of the cluster raises, too
-            self._directory = _new_directory()
-            self._fork_server = ForkServer.start(engine, {}, self._directory)
 
 
 def _new_directory() -> ClusterDirectory:
