@@ -174,38 +174,6 @@ PARAMETERS = {
     "dask_cudf._expr.groupby:GroupBy.aggregate": "self arg fused **kwargs",
     "dask_cudf._expr.groupby:SeriesGroupBy.aggregate": "self arg **kwargs",
     "distributed.worker:_run_task_simple": "task data time_delay",
-    "distributed:Client.cancel": "self futures asynchronous force reason msg",
-    "distributed:Client.compute": (
-        "self collections sync optimize_graph workers allow_other_workers resources retries priority "
-        "fifo_timeout actors traverse **kwargs"
-    ),
-    "distributed:Client.gather": "self futures errors direct asynchronous",
-    "distributed:Client.get": (
-        "self dsk keys workers allow_other_workers resources sync asynchronous direct retries priority "
-        "fifo_timeout actors **kwargs"
-    ),
-    "distributed:Client.get_dataset": "self name default **kwargs",
-    "distributed:Client.list_datasets": "self **kwargs",
-    "distributed:Client.map": (
-        "self func *iterables key workers retries resources priority allow_other_workers fifo_timeout actor "
-        "actors pure batch_size **kwargs"
-    ),
-    "distributed:Client.persist": (
-        "self collections optimize_graph workers allow_other_workers resources retries priority fifo_timeout "
-        "actors **kwargs"
-    ),
-    "distributed:Client.publish_dataset": "self *args name override **kwargs | self *args **kwargs",
-    "distributed:Client.replicate": "self futures n workers branching_factor **kwargs",
-    "distributed:Client.retry": "self futures asynchronous",
-    "distributed:Client.run": "self function *args workers wait nanny on_error **kwargs",
-    "distributed:Client.scatter": "self data workers broadcast direct hash timeout asynchronous",
-    "distributed:Client.submit": (
-        "self func *args key workers resources retries priority fifo_timeout allow_other_workers actor "
-        "actors pure **kwargs"
-    ),
-    "distributed:Client.unpublish_dataset": "self name **kwargs",
-    "distributed:Client.upload_file": "self filename load",
-    "distributed:Client.who_has": "self futures **kwargs",
     "threading:Thread.start": "self",
     "dask_cudf._expr.collection:DataFrame.align": "self other join axis fill_value",
     "dask_cudf._expr.collection:DataFrame.clip": "self lower upper axis",

@@ -100,27 +100,6 @@ FRAME_METHODS = (
 """Methods of dataframes and series that dask_cudf or cuDF may refuse before there is an expression, or that return
 something else; see `frames.differences`."""
 
-CLIENT_METHODS = (
-    "cancel",
-    "compute",
-    "gather",
-    "get",
-    "get_dataset",
-    "list_datasets",
-    "map",
-    "persist",
-    "publish_dataset",
-    "replicate",
-    "retry",
-    "run",
-    "scatter",
-    "submit",
-    "unpublish_dataset",
-    "upload_file",
-    "who_has",
-)
-"""Methods of `distributed.Client` by which tasks and their results get to its cluster and back."""
-
 _OTHER_FRAME_FUNCTIONS = (
     "dask.datasets:timeseries",
     "dask.dataframe.io.demo:make_timeseries",
@@ -587,21 +566,6 @@ PATCHES = (
         upstream="To file with Dask: 'da.store into a NumPy array stores nothing with a distributed cluster': "
         "target = np.zeros(3); da.ones(3).store(target) leaves zeros.",
         test="switch/test_storing.py::test_targets_in_memory_get_the_values",
-        requires=_DASK,
-        on_cpu=True,
-    ),
-    Patch(
-        "clients of local clusters",
-        tuple(
-            Change(f"distributed:Client.{method}", "jupyter_gpudask.switch.local_clients:on_cluster_of_cell")
-            for method in CLIENT_METHODS
-        ),
-        process="kernel",
-        reason="A notebook that begins with client = Client() has its own local cluster. The collections of a cell "
-        "compute on the kernel's cluster, and cannot use results on the local cluster.",
-        upstream="To file with distributed: 'use futures of a client of another cluster': with two clusters, a "
-        "collection that one has persisted cannot be computed on the other.",
-        test="switch/test_default_client.py::test_a_client_of_a_local_cluster_computes_on_the_cluster_of_the_cell",
         requires=_DASK,
         on_cpu=True,
     ),

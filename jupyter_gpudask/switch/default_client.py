@@ -51,11 +51,6 @@ class DefaultClient:
                 elif is_counted:
                     self._give_back(client)
 
-    def current(self) -> Client | None:
-        """The client of the last cell that has begun and still runs."""
-        with self._lock:
-            return self._users[-1][0] if self._users else None
-
     def refuse(self, client: Client, error: Callable[[], Exception]) -> None:
         """Raise an error where the cells that use a closed client compute: without a client, Dask would use threads.
 

@@ -162,7 +162,6 @@ assert patches.applied == (
     "configuration per cell",
     "context of threads",
     "storing of arrays",
-    "clients of local clusters",
 )
 """
 
