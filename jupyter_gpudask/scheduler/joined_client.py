@@ -192,13 +192,11 @@ def read_joined_state(client: str, start_timeout: float, dask_scheduler: Any) ->
         _read_joined_worker(worker, plugin, sizes[address]) for address, worker in dask_scheduler.workers.items()
     ]
     unfinished = count_unfinished_in(dask_scheduler.task_groups.values())
-    unassigned = [*dask_scheduler.unrunnable, *dask_scheduler.queued]
     return JoinedState(
         engine="cuda" if any(worker.gpu_index is not None for worker in workers) else "cpu",
         status="ready",
         time=time.time(),
         workers=tuple(sorted(workers, key=lambda worker: (worker.host, worker.gpu_index or 0, worker.name))),
-        tasks_waiting=sum(task.key in plugin.tasks for task in unassigned),
         tasks_unfinished=plugin.unfinished,
         cell_tasks_unfinished=plugin.unfinished - len(plugin.earlier),
         workers_wanted=len(workers),

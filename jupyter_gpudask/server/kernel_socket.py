@@ -270,24 +270,8 @@ class _ClusterCommands:
         await self._manager.adapt(self._cluster.kernel_id, minimum, maximum)
         return await self._state()
 
-    async def reset(self) -> ClusterState:
-        """Reset the cluster: a command of the protocol, which kernels of this package do not send."""
-        await self._cluster.reset()
-        return await self._state()
-
-    async def release(self) -> ClusterState:
-        """Release the finished results: a command of the protocol, which kernels of this package do not send."""
-        await self._cluster.release()
-        return await self._state()
-
     async def log(self, worker: str, lines: int) -> str:
         return (await self._manager.get(self._cluster.kernel_id).logs(lines)).get(worker, "")
-
-    async def watch(self, interval: float) -> None:  # noqa: ARG002 - the interface of `answer`
-        raise ProtocolError("The command watch is not available to kernels of a Jupyter server.")
-
-    async def rename(self, holder: str) -> None:  # noqa: ARG002 - the interface of `answer`
-        raise ProtocolError("The command rename is not available to kernels of a Jupyter server.")
 
     async def _state(self) -> ClusterState:
         if self._cluster.state is None:

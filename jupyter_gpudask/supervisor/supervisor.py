@@ -34,7 +34,7 @@ _CLOSE_GRACE = 4.0
 
 
 class Supervisor:
-    """Runs one cluster; a `CommandHandler`.
+    """Runs one cluster, and carries out commands about it.
 
     Parameters
     ----------

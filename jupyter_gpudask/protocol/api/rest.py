@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..cluster.limits import Action
 from ..cluster.spec import ClusterSpec
-from ..cluster.state import ClusterState, GpuState
+from ..cluster.state import ClusterState, GpuProcess, GpuState
 
 Status = Literal["starting", "ready", "closing", "closed", "failed"]
 
@@ -91,6 +91,8 @@ class GpuHolder(_Answer):
 class GpuInfo(GpuState):
     """A GPU, the clusters that hold it, and the processes that use it.
 
+    Requests get `users`, and not what is read for them; browsers get the rates of its traffic.
+
     Attributes
     ----------
     holders
@@ -104,6 +106,9 @@ class GpuInfo(GpuState):
 
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
+    nvlink_bytes: int | None = Field(None, exclude=True)
+    pcie_bytes: int | None = Field(None, exclude=True)
+    processes: tuple[GpuProcess, ...] = Field((), exclude=True)
     holders: tuple[GpuHolder, ...] = ()
     users: tuple[GpuUser, ...] = ()
     hidden_use: bool = False

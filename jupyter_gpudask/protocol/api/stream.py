@@ -25,8 +25,6 @@ class GpuMetrics(_Answer):
 
     utilization: float | None = None
     memory_used: int | None = None
-    temperature: float | None = None
-    power: float | None = None
     nvlink: int | None = None
     pcie: int | None = None
 
@@ -53,14 +51,11 @@ class MachineMetrics(_Answer):
 class WorkerMetrics(_Answer):
     """Metrics of a worker in the history; see `WorkerState`."""
 
-    device_memory_used: int | None = None
     pool_used: int | None = None
     spilled_to_host: int | None = None
     spilled_to_disk: int | None = None
     memory: int | None = None
     cpu: float | None = None
-    executing: int = 0
-    waiting: int = 0
     executed: int | None = None
 
 

@@ -166,8 +166,6 @@ class ClusterState(_Model):
         When the state was read, in seconds since the epoch.
     workers
         Its workers, in the order of its GPUs, or by host.
-    tasks_waiting
-        The number of tasks that are ready to run and not assigned to a worker yet.
     tasks_unfinished
         The number of all unfinished tasks: those that run, and those that wait for a worker or for other tasks.
     cell_tasks_unfinished
@@ -200,7 +198,6 @@ class ClusterState(_Model):
     status: Literal["starting", "ready", "closing", "closed"]
     time: float
     workers: tuple[WorkerState, ...] = ()
-    tasks_waiting: int = 0
     tasks_unfinished: int = 0
     cell_tasks_unfinished: int = 0
     workers_wanted: int = 0

@@ -3,47 +3,40 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ...errors import GpuDaskError, ProtocolError
 from .. import Adapt, LogText, Refused, Release, Rename, Reset, Scale, SendLogs, SendState, StateReport, Watch
 
 if TYPE_CHECKING:
-    from .. import Answer, ClusterState, Command
+    from .. import Answer, Command
 
 logger = logging.getLogger(__name__)
 
 
-class CommandHandler(Protocol):
-    """Carries out the commands about one cluster; it refuses a command by raising a `GpuDaskError`."""
-
-    async def state(self) -> ClusterState:
-        """The current state."""
-
-    async def scale(self, workers: int) -> ClusterState:
-        """Scale to `workers` workers."""
-
-    async def adapt(self, minimum: int, maximum: int) -> ClusterState:
-        """Scale as the work requires, within a range."""
-
-    async def reset(self) -> ClusterState:
-        """Forget every result, task, actor and name."""
-
-    async def release(self) -> ClusterState:
-        """Release the finished results that clients hold."""
-
-    async def log(self, worker: str, lines: int) -> str:
-        """The last lines of a worker's log."""
-
-    async def watch(self, interval: float) -> None:
-        """Report the state every `interval` seconds."""
-
-    async def rename(self, holder: str) -> None:
-        """Change the name under which the GPUs are held."""
+_METHODS = {
+    Adapt: "adapt",
+    Release: "release",
+    Rename: "rename",
+    Reset: "reset",
+    Scale: "scale",
+    SendLogs: "log",
+    SendState: "state",
+    Watch: "watch",
+}
+"""The method of a handler that carries out a command; its parameters are the command's fields."""
 
 
-async def answer(command: Command, handler: CommandHandler) -> Answer | None:
+async def answer(command: Command, handler: object) -> Answer | None:
     """Carry out `command`, which is neither the first nor the last one.
+
+    Parameters
+    ----------
+    command
+        The command.
+    handler
+        Carries out the commands for which it has the methods named in `_METHODS`, and refuses one by raising a
+        `GpuDaskError`. They return the state of the cluster; `log` returns a text, `watch` and `rename` nothing.
 
     Returns
     -------
@@ -59,26 +52,14 @@ async def answer(command: Command, handler: CommandHandler) -> Answer | None:
         return Refused(answers=command.id, reason=f"{type(error).__name__}: {error}.")
 
 
-async def _carry_out(command: Command, handler: CommandHandler) -> Answer | None:
+async def _carry_out(command: Command, handler: object) -> Answer | None:
+    method = getattr(handler, _METHODS.get(type(command), ""), None)
+    if method is None:
+        raise ProtocolError(f"The command {command.type} is not possible here.")
+    result = await method(**command.model_dump(exclude={"id", "type"}))
     match command:
-        case SendLogs(worker=worker, lines=lines):
-            return LogText(answers=command.id, worker=worker, text=await handler.log(worker, lines))
-        case Watch(interval=interval):
-            await handler.watch(interval)
+        case SendLogs(worker=worker):
+            return LogText(answers=command.id, worker=worker, text=result)
+        case Watch() | Rename():
             return None
-        case Rename(holder=holder):
-            await handler.rename(holder)
-            return None
-        case SendState():
-            state = await handler.state()
-        case Scale(workers=workers):
-            state = await handler.scale(workers)
-        case Adapt(minimum=minimum, maximum=maximum):
-            state = await handler.adapt(minimum, maximum)
-        case Reset():
-            state = await handler.reset()
-        case Release():
-            state = await handler.release()
-        case _:
-            raise ProtocolError("The start command can be sent only once.")
-    return StateReport(answers=command.id, state=state)
+    return StateReport(answers=command.id, state=result)

@@ -35,10 +35,10 @@ class Subscriber(Protocol):
 
 @dataclass
 class _Snapshot:
-    """The state at one moment, and the state of each cluster as JSON, by kernel id."""
+    """The state at one moment: that of the GPUs as JSON, and that of each cluster also as JSON, by kernel id."""
 
     time: float
-    gpus: GpuList
+    gpu_json: str
     clusters: dict[str, ClusterInfo]
     cluster_json: dict[str, str] = field(default_factory=dict)
 
@@ -142,7 +142,7 @@ class Broadcaster:
             cluster.kernel_id: cluster_info(cluster, notebooks, manager.kernels, gpus.gpus)
             for cluster in manager.shown().values()
         }
-        snapshot = _Snapshot(time.time(), gpus, infos)
+        snapshot = _Snapshot(time.time(), gpus.model_dump_json(), infos)
         machine = read_machine()
         rates = pcie.read(gpu.uuid for gpu in gpus.gpus if gpu.pcie_bytes is None)
         self._history.add(snapshot.time, gpus, infos.values(), machine, rates)
@@ -152,12 +152,11 @@ class Broadcaster:
             kernel_id: info.model_dump_json() if kernel_id in changed or not last else last.cluster_json[kernel_id]
             for kernel_id, info in infos.items()
         }
-        gpu_json = gpus.model_dump_json()
         changes = _message(
             "changes",
             snapshot.time,
             machine.memory_total,
-            gpus="null" if last and last.gpus == gpus else gpu_json,
+            gpus="null" if last and last.gpu_json == snapshot.gpu_json else snapshot.gpu_json,
             clusters=[snapshot.cluster_json[kernel_id] for kernel_id in changed],
             removed=sorted(set(last.clusters) - set(infos)) if last else [],
             history=self._history.since(last.time if last else 0.0),
@@ -168,7 +167,7 @@ class Broadcaster:
                 "full",
                 snapshot.time,
                 machine.memory_total,
-                gpus=gpu_json,
+                gpus=snapshot.gpu_json,
                 clusters=clusters,
                 removed=[],
                 history=self._history.since(start),

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...errors import ProtocolError
 from ...protocol import parse_command
-from ...protocol.cluster.limits import refusal
 from ...protocol.messages.dispatch import answer
 from ...protocol.messages.reports import report_every
 from ..server_connection import connect_panel
 
 if TYPE_CHECKING:
     from ...protocol import ClusterState, Joined
-    from ...protocol.cluster.limits import Action
     from ...protocol.messages.transport import MessageStream
 
 logger = logging.getLogger(__name__)
@@ -39,7 +37,7 @@ class ReportedCluster(Protocol):
 
 
 class PanelReports:
-    """Reports the state and the logs of a cluster to the server; a `CommandHandler`, which refuses to change it.
+    """Reports the state and the logs of a cluster to the server; and refuses to change it.
 
     Parameters
     ----------
@@ -85,26 +83,3 @@ class PanelReports:
             self._watching.cancel()
         reports = report_every(interval, self._stream, self.state) if interval else None
         self._watching = None if reports is None else asyncio.create_task(reports)
-
-    async def scale(self, workers: int) -> NoReturn:  # noqa: ARG002 - as a `CommandHandler` has it
-        """Refuse."""
-        self._refuse("scale")
-
-    async def adapt(self, minimum: int, maximum: int) -> NoReturn:  # noqa: ARG002 - as a `CommandHandler` has it
-        """Refuse."""
-        self._refuse("adapt")
-
-    async def reset(self) -> NoReturn:
-        """Refuse."""
-        self._refuse("restart")
-
-    async def release(self) -> NoReturn:
-        """Refuse."""
-        self._refuse("release")
-
-    async def rename(self, holder: str) -> NoReturn:  # noqa: ARG002 - as a `CommandHandler` has it
-        """Refuse."""
-        self._refuse("keep")
-
-    def _refuse(self, action: Action) -> NoReturn:
-        raise refusal(self._cluster.joined.address, action)

@@ -73,7 +73,6 @@ async def read_state(
         status=status,
         time=time.time(),
         workers=tuple(workers),
-        tasks_waiting=len(scheduler.unrunnable) + len(scheduler.queued),
         tasks_unfinished=count_unfinished_in(scheduler.task_groups.values()),
         cell_tasks_unfinished=cell_tasks_of(scheduler).unfinished(),
         workers_wanted=len(cluster.plan),

@@ -150,7 +150,6 @@ export function cluster(changes: Partial<ICluster> = {}): ICluster {
       engine: 'cuda',
       status: 'ready',
       time: 1000,
-      tasks_waiting: 0,
       tasks_unfinished: 10,
       cell_tasks_unfinished: 10,
       workers_wanted: 1,

@@ -15,13 +15,10 @@ export type IGpuUser = Schemas['GpuUser'];
 export type IGpuHolder = Schemas['GpuHolder'];
 
 /** A GPU with its metrics, the clusters that hold it, and its processes. */
-export type IGpu = Omit<
-  Schemas['GpuInfo'],
-  'processes' | 'nvlink_bytes' | 'pcie_bytes'
->;
+export type IGpu = Schemas['GpuInfo'];
 
 /** The GPUs of the machine; `reason` is why some or all are missing. */
-export type IGpuList = Omit<Schemas['GpuList'], 'gpus'> & { gpus: IGpu[] };
+export type IGpuList = Schemas['GpuList'];
 
 /** The state of a worker. */
 export type IWorker = Schemas['WorkerState'];
@@ -84,21 +81,10 @@ export type IProblem = Omit<Schemas['Problem'], 'others'> & {
 };
 
 /** The metrics of a GPU in a sample. */
-export type IGpuMetrics = Pick<
-  Schemas['GpuMetrics'],
-  'utilization' | 'memory_used' | 'nvlink' | 'pcie'
->;
+export type IGpuMetrics = Schemas['GpuMetrics'];
 
 /** The metrics of a worker in a sample. */
-export type IWorkerMetrics = Pick<
-  Schemas['WorkerMetrics'],
-  | 'pool_used'
-  | 'spilled_to_host'
-  | 'spilled_to_disk'
-  | 'memory'
-  | 'cpu'
-  | 'executed'
->;
+export type IWorkerMetrics = Schemas['WorkerMetrics'];
 
 /** The metrics of the machine in a sample. */
 export type IMachineMetrics = Schemas['MachineMetrics'];
@@ -114,9 +100,8 @@ export type ISample = Pick<Schemas['Sample'], 'time'> & {
 /** A message of the stream: the full state, or what has changed. */
 export type IStreamMessage = Omit<
   Schemas['StreamMessage'],
-  'gpus' | 'clusters' | 'history'
+  'clusters' | 'history'
 > & {
-  gpus: IGpuList | null;
   clusters: ICluster[];
   history: ISample[];
 };

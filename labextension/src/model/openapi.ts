@@ -492,8 +492,6 @@ export type components = {
      *         When the state was read, in seconds since the epoch.
      *     workers
      *         Its workers, in the order of its GPUs, or by host.
-     *     tasks_waiting
-     *         The number of tasks that are ready to run and not assigned to a worker yet.
      *     tasks_unfinished
      *         The number of all unfinished tasks: those that run, and those that wait for a worker or for other tasks.
      *     cell_tasks_unfinished
@@ -539,11 +537,6 @@ export type components = {
        * @default []
        */
       workers: components['schemas']['WorkerState'][];
-      /**
-       * Tasks Waiting
-       * @default 0
-       */
-      tasks_waiting: number;
       /**
        * Tasks Unfinished
        * @default 0
@@ -659,6 +652,8 @@ export type components = {
      * GpuInfo
      * @description A GPU, the clusters that hold it, and the processes that use it.
      *
+     *     Requests get `users`, and not what is read for them; browsers get the rates of its traffic.
+     *
      *     Attributes
      *     ----------
      *     holders
@@ -701,21 +696,6 @@ export type components = {
        * @default null
        */
       power: number | null;
-      /**
-       * Nvlink Bytes
-       * @default null
-       */
-      nvlink_bytes: number | null;
-      /**
-       * Pcie Bytes
-       * @default null
-       */
-      pcie_bytes: number | null;
-      /**
-       * Processes
-       * @default []
-       */
-      processes: components['schemas']['GpuProcess'][];
       /**
        * Holders
        * @default []
@@ -789,16 +769,6 @@ export type components = {
        */
       memory_used: number | null;
       /**
-       * Temperature
-       * @default null
-       */
-      temperature: number | null;
-      /**
-       * Power
-       * @default null
-       */
-      power: number | null;
-      /**
        * Nvlink
        * @default null
        */
@@ -808,26 +778,6 @@ export type components = {
        * @default null
        */
       pcie: number | null;
-    };
-    /**
-     * GpuProcess
-     * @description A process that has a CUDA context on a GPU.
-     *
-     *     Attributes
-     *     ----------
-     *     pid
-     *         Its process id.
-     *     memory
-     *         Device memory that it uses, in bytes.
-     */
-    GpuProcess: {
-      /** Pid */
-      pid: number;
-      /**
-       * Memory
-       * @default null
-       */
-      memory: number | null;
     };
     /**
      * GpuUser
@@ -1250,11 +1200,6 @@ export type components = {
      */
     WorkerMetrics: {
       /**
-       * Device Memory Used
-       * @default null
-       */
-      device_memory_used: number | null;
-      /**
        * Pool Used
        * @default null
        */
@@ -1279,16 +1224,6 @@ export type components = {
        * @default null
        */
       cpu: number | null;
-      /**
-       * Executing
-       * @default 0
-       */
-      executing: number;
-      /**
-       * Waiting
-       * @default 0
-       */
-      waiting: number;
       /**
        * Executed
        * @default null

@@ -165,7 +165,6 @@ function clusterOf(scene: IScene, time: number): object {
       status: 'ready',
       time,
       workers,
-      tasks_waiting: 0,
       tasks_unfinished: 4096,
       workers_wanted: count,
       gpus: numbers(scene.gpus).map(uuid),

@@ -30,7 +30,6 @@ const IDLE = {
     engine: 'cuda',
     status: 'ready',
     time: 0,
-    tasks_waiting: 0,
     tasks_unfinished: 0,
     workers: []
   }
