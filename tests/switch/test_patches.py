@@ -29,15 +29,12 @@ DOORS = {"patches/apply.py", "patches/interception.py"} | {
 }
 
 
-def test_there_are_at_most_27_rows_each_with_a_name_of_its_own():
-    assert len(PATCHES) <= 27
+def test_each_row_has_a_name_of_its_own():
     assert len({row.name for row in PATCHES}) == len(PATCHES)
 
 
 @pytest.mark.parametrize("row", PATCHES, ids=lambda row: row.name)
-def test_a_row_says_why_and_names_an_issue_and_a_test(row):
-    assert row.reason.endswith(".")
-    assert row.upstream.startswith(("https://", "To file with "))
+def test_a_row_names_a_test(row):
     path, _, name = row.test.partition("::")
     assert f"\ndef {name}(" in (TESTS / path).read_text()
 
@@ -211,10 +208,10 @@ def foreign_assignments(path):
             yield text
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_other_file_changes_another_library(path):
-    if str(path.relative_to(ROOT)) not in DOORS:
-        assert list(foreign_assignments(path)) == []
+def test_no_other_file_changes_another_library():
+    files = {str(path.relative_to(ROOT)): path for path in ROOT.rglob("*.py")}
+    changing = {place: text for place, path in files.items() for text in foreign_assignments(path)}
+    assert {place: text for place, text in changing.items() if place not in DOORS} == {}
 
 
 def test_the_doors_are_seen_by_that_test():
