@@ -228,8 +228,14 @@ def _distinct(_expression: Any) -> str:
 
 
 def columns_of_merge(expression: Any) -> tuple[list[Any], list[Any]]:
-    """The columns of a merge in pandas and in cuDF, in order; both empty if one of them fails, or lacks that merge."""
+    """The columns of a merge in pandas and in cuDF, in order.
+
+    Both are empty if one of them fails or lacks that merge, and if they cannot differ: the merge is by columns, and its
+    rows are not in the order of the right side.
+    """
     names = ("how", "left_on", "right_on", "left_index", "right_index", "suffixes")
+    if not (expression.operand("how") == "right" or any(map(expression.operand, ("left_index", "right_index")))):
+        return [], []
     try:
         left, right = (results_to_host(side._meta) for side in (expression.left, expression.right))  # noqa: SLF001
         expected = left.merge(right, **{name: expression.operand(name) for name in names})
