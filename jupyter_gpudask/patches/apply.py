@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PatchError
-from .interception import intercept, release
+from .interception import calling, intercept, release
 from .parameters import PARAMETERS
 from .patch import is_set, owner_of, resolve
 from .table import PATCHES
@@ -133,20 +132,9 @@ def _make(change: Change, wrapper: Any) -> Callable[[], None]:
     if change.how == "code":
         intercept(original, wrapper)
         return lambda: release(original, wrapper)
-    after = wrapper(original) if change.how == "value" else _calling(wrapper, original)
+    after = wrapper(original) if change.how == "value" else calling(wrapper, original)
     setattr(owner, name, staticmethod(after) if isinstance(before, staticmethod) else after)
     return lambda: delattr(owner, name) if before is _MISSING else setattr(owner, name, before)
-
-
-def _calling(wrapper: Callable[..., Any], original: Any) -> Any:
-    """A function that calls `wrapper` with `original` and its own arguments."""
-
-    @wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        return wrapper(original, *args, **kwargs)
-
-    return call
 
 
 patches = Patches(PATCHES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from functools import wraps
 from itertools import count
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,17 @@ _BEFORE = "_jupyter_gpudask_signature"
 
 _numbers = count()
 _lock = threading.Lock()
+
+
+def calling(wrapper: Callable[..., Any], original: Any) -> Any:
+    """A function that calls `wrapper` with `original` and its own arguments."""
+
+    @wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return wrapper(original, *args, **kwargs)
+
+    return call
 
 
 def intercept(function: Any, around: Callable[..., Any]) -> None:

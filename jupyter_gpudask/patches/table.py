@@ -73,33 +73,6 @@ FRAME_FUNCTIONS = (
 FRAME_READERS = ("read_csv", "read_hdf", "read_json", "read_orc", "read_parquet")
 """Functions of `dask.dataframe` that Dask dispatches to cuDF, which may lack one of their options."""
 
-FRAME_METHODS = (
-    "abs",
-    "align",
-    "clip",
-    "combine",
-    "corr",
-    "cov",
-    "describe",
-    "dot",
-    "groupby",
-    "isin",
-    "kurtosis",
-    "mask",
-    "median",
-    "mode",
-    "quantile",
-    "rename_axis",
-    "replace",
-    "sem",
-    "skew",
-    "std",
-    "var",
-    "where",
-)
-"""Methods of dataframes and series that dask_cudf or cuDF may refuse before there is an expression, or that return
-something else; see `frames.differences`."""
-
 _OTHER_FRAME_FUNCTIONS = (
     "dask.datasets:timeseries",
     "dask.dataframe.io.demo:make_timeseries",
@@ -381,14 +354,11 @@ PATCHES = (
     Patch(
         "dataframe methods",
         (
-            *(
-                _attribute(f"dask_cudf._expr.collection:{kind}.{name}", "frames.methods:call_method")
-                for kind in ("DataFrame", "Series")
-                for name in FRAME_METHODS
-            ),
-            *(
-                _attribute(f"dask_cudf._expr.collection:DataFrame.{name}", "frames.methods:call_method")
-                for name in ("set_index", "sort_values")
+            Change(
+                "dask.dataframe:get_collection_type.register",
+                f"{_HERE}.frames.collections:register",
+                how="call",
+                undo=f"{_HERE}.frames.collections:unregister",
             ),
             *(
                 _attribute(
@@ -523,9 +493,6 @@ PATCHES = (
             _code("dask.array.core:map_blocks", "user_functions:map_user_function"),
             _code("dask.array:apply_gufunc", "user_functions:apply_gufunc"),
             _code("dask.dataframe.dask_expr._collection:map_partitions", "user_functions:map_user_function"),
-            _attribute("dask.dataframe:Series.map", "user_functions:apply_with_cudf_meta"),
-            _attribute("dask.dataframe:Series.apply", "user_functions:apply_with_cudf_meta"),
-            _attribute("dask.dataframe:DataFrame.apply", "user_functions:apply_with_cudf_meta"),
         ),
         process="kernel",
         reason="A function for NumPy may return a NumPy array for a CuPy block, or the user may give NumPy metadata "
