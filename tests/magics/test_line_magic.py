@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from helpers import Kernel, fake_gpu_environment, pids_of_session, promised, slowdown, wait_until
+from helpers import Kernel, fake_gpu_environment, leftover_directories, pids_of_session, promised, slowdown, wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -130,6 +130,16 @@ def test_a_cluster_from_start_to_stop(kernel):
     assert kernel.supervisor() == supervisor, "what cannot start costs no cluster"
     assert kernel.ok("%gpudask stop").value == "The cluster is closed."
     assert pids_of_session(supervisor) == []
+
+
+def test_a_stop_takes_at_most_seven_seconds_even_when_a_worker_is_stuck(kernel):
+    kernel.ok("started = %gpudask start --cpu 1\nimport ctypes")
+    supervisor = kernel.supervisor()
+    kernel.ok("stuck = started.client.submit(lambda: ctypes.PyDLL(None).sleep(60))\nimport time; time.sleep(1)")
+    with promised(7):
+        kernel.ok("%gpudask stop")
+    assert pids_of_session(supervisor) == []
+    assert leftover_directories() == []
 
 
 def test_a_cell_starts_a_cluster_and_says_once_that_it_is_a_stand_in(own_kernel):

@@ -15,29 +15,28 @@ from jupyter_gpudask.machine.directories import older_log, tail
 from jupyter_gpudask.protocol import ClusterSpec
 from jupyter_gpudask.supervisor.cluster.log_limit import cut
 
-LIMIT = 2_000_000
-
 
 def cpu(limit):
-    environment = {"DASK_JUPYTER_GPUDASK__LOG_LIMIT": str(limit)}
+    environment = {} if limit is None else {"DASK_JUPYTER_GPUDASK__LOG_LIMIT": str(limit)}
     return ClusterSpec(engine="cpu", workers=1, environment=environment)
 
 
 @pytest.mark.cluster
-def test_the_log_of_a_worker_stays_below_the_limit_and_its_end_is_shown():
+@pytest.mark.parametrize(("limit", "most"), [(2_000_000, 2_000_000), (None, 64 * 2**20)], ids=["set", "default"])
+def test_the_log_of_a_worker_stays_below_the_limit_and_its_end_is_shown(limit, most):
     def print_much():
         """In Python, and in a child process, which has the log open still."""
         for number in range(100_000):
             sys.stdout.write(f"line {number} of the worker {'.' * 20}\n")
-        subprocess.run(["head", "-c", "10000000", "/dev/zero"], check=True)
+        subprocess.run(["head", "-c", str(5 * most), "/dev/zero"], check=True)
         return subprocess.Popen("sleep 5; echo; echo the last line of the child", shell=True).pid  # noqa: S602
 
     async def run():
-        cluster = await ClusterProcess.start(cpu(LIMIT))
+        cluster = await ClusterProcess.start(cpu(limit))
         try:
             logs = Path(cluster.ready.address.removeprefix("unix://").rpartition("/")[0]) / "logs"
             await asyncio.to_thread(use, cluster.ready)
-            await asyncio.to_thread(wait_until, lambda: sizes(logs) < LIMIT, 60)
+            await asyncio.to_thread(wait_until, lambda: sizes(logs) < most, 60)
             while "the last line of the child" not in (log := await cluster.worker_log("0", 3)):
                 await asyncio.sleep(0.1)
             return log, sizes(logs)
@@ -53,7 +52,7 @@ def test_the_log_of_a_worker_stays_below_the_limit_and_its_end_is_shown():
 
     log, size = asyncio.run(run())
     assert log.endswith("the last line of the child")
-    assert size < LIMIT
+    assert size < most
 
 
 def test_the_end_of_a_log_is_whole_after_it_was_cut(tmp_path):

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from jupyter_gpudask.client import kernel_client
 from jupyter_gpudask.client.connect import connect
 from jupyter_gpudask.errors import ClusterLostError, ClusterStartError, ResultsLostError
 from jupyter_gpudask.launcher.cluster_process import ClusterProcess
-from jupyter_gpudask.protocol import ClusterSpec
+from jupyter_gpudask.protocol import ClusterSpec, TlsCredentials
 from jupyter_gpudask.supervisor.preparation import Preparation
 from jupyter_gpudask.supervisor.supervisor import Supervisor
 
@@ -335,11 +336,62 @@ def listening(session):
                 yield connection
 
 
-def test_every_port_is_on_the_loopback_address():
+IMPOSTOR_LIMIT = 5
+
+
+def test_a_client_refuses_a_scheduler_without_the_key_of_the_cluster():
+    heard = []
+
+    async def hear(_, writer):
+        heard.append(True)
+        writer.close()
+
+    async def use(cluster):
+        own, other = cluster.ready.credentials, Security.temporary()
+        context = other.get_listen_args("scheduler")["ssl_context"]
+        context.verify_mode = ssl.CERT_NONE  # the impostor accepts everybody
+        async with await asyncio.start_server(hear, "127.0.0.1", 0, ssl=context) as impostor:
+            address = f"tls://127.0.0.1:{impostor.sockets[0].getsockname()[1]}"
+            given = TlsCredentials(ca=other.tls_ca_file, certificate=other.tls_client_cert, key=other.tls_client_key)
+            for credentials, is_heard in ((own, False), (given, True)):
+                ready = cluster.ready.model_copy(update={"address": address, "credentials": credentials})
+                with pytest.raises(OSError):  # noqa: PT011 - whichever it is
+                    await asyncio.to_thread(connect, ready, set_as_default=False, timeout=IMPOSTOR_LIMIT)
+                assert bool(heard) is is_heard
+
+    with_cluster(use, CPU | {"protocol": "tcp"})
+
+
+WITHOUT_UNIX_SOCKETS = """
+import errno, socket
+
+class Socket(socket.socket):
+    def bind(self, address):
+        if self.family == socket.AF_UNIX:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+        return super().bind(address)
+
+socket.socket = Socket
+"""
+
+
+def test_where_the_file_system_does_not_support_unix_sockets_a_cluster_has_tls(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_UNIX_SOCKETS)
+
+    async def use(cluster):
+        assert cluster.ready.address.startswith("tls://127.0.0.1:")
+        return await asyncio.to_thread(compute_a_sum, cluster.ready)
+
+    assert with_cluster(use, environment={**os.environ, "PYTHONPATH": str(tmp_path)}) == 5050
+
+
+@pytest.mark.parametrize("protocol", ["unix", "tcp"])
+def test_every_port_is_on_the_loopback_address(protocol):
     async def use(cluster):
         return [connection.laddr for connection in listening(cluster.pid)], cluster.ready
 
-    ports, ready = with_cluster(use)
+    ports, ready = with_cluster(use, CPU | {"protocol": protocol})
+    assert len(ports) == (2 if protocol == "unix" else 5)  # HTTP servers; scheduler, nanny and worker
     assert ready.dashboard_port is None
     assert {port.ip for port in ports} == {"127.0.0.1"}
     assert 8787 not in [port.port for port in ports]
