@@ -269,3 +269,21 @@ def client_of(options):
         loop.run_until_complete(cluster.close())
     finally:
         loop.close()
+
+
+def places_of(secrets: list[str], *folders: Path) -> list[str]:
+    """Where one of these texts can be read: in a command line, in an environment, or in a file below the folders."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            texts = {"command line": process.cmdline(), "environment": list(process.environ().items())}
+            found += [
+                f"{name} of {process.cmdline()[:6]}"
+                for name, text in texts.items()
+                if any(secret in str(text) for secret in secrets)
+            ]
+    for folder in folders:
+        for path in folder.rglob("*"):
+            if path.is_file() and any(secret.encode() in path.read_bytes() for secret in secrets):
+                found.append(str(path))
+    return found

@@ -1,4 +1,4 @@
-"""Faults of engines, and a search for secrets: a server that never answers, and where a text can be read."""
+"""Faults of engines: a server that never answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from helpers import command_line, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from servers import NotebookKernel
 
@@ -79,21 +78,3 @@ def silent_server() -> Iterator[SilentServer]:
         yield server
     finally:
         server.stop()
-
-
-def places_of(secrets: list[str], *folders: Path) -> list[str]:
-    """Where one of these texts can be read: in a command line, in an environment, or in a file below the folders."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            texts = {"command line": process.cmdline(), "environment": list(process.environ().items())}
-            found += [
-                f"{name} of {process.cmdline()[:6]}"
-                for name, text in texts.items()
-                if any(secret in str(text) for secret in secrets)
-            ]
-    for folder in folders:
-        for path in folder.rglob("*"):
-            if path.is_file() and any(secret.encode() in path.read_bytes() for secret in secrets):
-                found.append(str(path))
-    return found

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from faults import SilentServer, places_of
+from faults import SilentServer
 from gateway import GatewayServer
-from helpers import command_line, wait_until
+from helpers import command_line, places_of, wait_until
 from servers import Server, kernel_of
 from slurm import free_port
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import wait_until
+from helpers import places_of, wait_until
 from servers import Server, kernel_of
 
 from jupyter_gpudask.errors import SpecError
@@ -16,7 +16,6 @@ from jupyter_gpudask.supervisor.jobs.pods import pod_state
 
 pytest.importorskip("dask_kubernetes", reason="run make test-engines")
 import jsonschema
-from faults import places_of
 from kubernetes_api import KubernetesApi, check_resource
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(400)]

@@ -1,7 +1,9 @@
 """Authentication and authorization."""
 
+import contextlib
 import http.cookiejar
 import os
+import stat
 import subprocess
 import sys
 import urllib.request
@@ -10,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 import websocket
-from helpers import pids_of_session
+from helpers import pids_of_session, places_of
+from servers import joined_to
 
 pytestmark = pytest.mark.cluster
 
@@ -76,13 +79,87 @@ def cookie_of(server):
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
 
 
-def test_no_process_has_a_secret_in_its_environment_or_command_line(server):
+# Of the dashboard, which only the Jupyter server and the supervisor know.
+DASHBOARD = """
+def find(dask_scheduler):
+    return type(dask_scheduler.http_application).replacement_handler.__closure__[0].cell_contents
+print(started.client.run_on_scheduler(find))
+"""
+
+
+def test_no_secret_of_a_cluster_is_in_a_process_a_file_a_log_or_an_answer(own_server, tmp_path):
+    folders = {"JUPYTER_RUNTIME_DIR": tmp_path / "runtime", "TMPDIR": tmp_path / "tmp"}
+    for folder in folders.values():
+        folder.mkdir()
+    server = own_server(environment={**os.environ, **{name: str(folder) for name, folder in folders.items()}})
+    kernel = server.kernel("analysis.ipynb")
+    replies = [kernel.ok("%load_ext jupyter_gpudask\nstarted = %gpudask start --cpu 1 --protocol tcp\nstarted")]
+    secrets = [key_of(kernel), kernel.ok(DASHBOARD).printed.strip()]
+    assert [len(secret) > 40 for secret in secrets] == [True, True]
+    commands = ("status", "logs", "doctor")
+    replies += [kernel.ok(f"shown = %gpudask {command}\nprint(shown)\nshown") for command in commands]
+    page = server.fetch(f"{kernel.id}/status", prefix="gpudask/dashboard/")
+    assert page.status == 200
+    answers = [page, server.fetch("clusters"), server.fetch(f"clusters/{kernel.id}/logs")]
+    with contextlib.closing(server.socket("stream")) as stream:
+        replies.append(stream.recv())
+    assert [secret for secret in secrets if secret in str(replies) + str([answer.text for answer in answers])] == []
+    assert str(server.log_path) in places_of(["ServerApp"], tmp_path)  # a text that is there is found
+    assert places_of(secrets, tmp_path) == []
+    processes = [psutil.Process(pid) for pid in pids_of_session(server.cluster(kernel)["pid"])]
+    assert server.token not in str([(process.cmdline(), process.environ()) for process in processes])
+    (directory,) = folders["TMPDIR"].glob("jupyter-gpudask-*")
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    kernel.ok("started = %gpudask restart")
+    assert key_of(kernel) != secrets[0]
+
+
+def key_of(kernel):
+    """A line of the private key of a cluster with TLS."""
+    return kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
+
+
+AUTHORIZER = """
+import os
+from pathlib import Path
+from jupyter_server.auth.authorizer import Authorizer
+
+class OnlyAllowed(Authorizer):
+    def is_authorized(self, handler, user, action, resource):
+        return resource != "gpudask" or action in Path(os.environ["ALLOWED"]).read_text().split()
+"""
+
+
+def test_each_request_needs_authorization(own_server, tmp_path):
+    (tmp_path / "only_allowed.py").write_text(AUTHORIZER)
+    allowed = tmp_path / "allowed"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "ALLOWED": str(allowed)}
+    server = own_server("--ServerApp.authorizer_class=only_allowed.OnlyAllowed", environment=environment)
     kernel = server.kernel()
-    cluster = server.start(kernel)
-    for process in [*psutil.Process(cluster["pid"]).children(recursive=True), psutil.Process(cluster["pid"])]:
-        text = " ".join(process.cmdline()) + " ".join(f"{k}={v}" for k, v in process.environ().items())
-        assert "PRIVATE KEY" not in text
-        assert server.token not in text
+    allowed.write_text("write read")
+    assert server.start(kernel)["status"] == "ready"
+
+    def status(path, method="GET"):
+        return server.fetch(path, method, prefix="gpudask/").status
+
+    def upgrade(path):
+        try:
+            server.socket(path, prefix="gpudask/", origin=server.url.rstrip("/")).close()
+        except websocket.WebSocketBadStatusException as error:
+            return error.status_code
+        return 101
+
+    page, sockets = f"dashboard/{kernel.id}/status", ["api/stream", f"dashboard/{kernel.id}/status/ws"]
+    with joined_to(server, "http://127.0.0.1:1/status") as joined:
+        joined_page = f"dashboard/{joined.id}/status"
+        for actions in ("", "read", "write", "execute"):
+            allowed.write_text(actions)
+            reads = {status(path) == 200 for path in (page, *(f"api/{path}" for path in PATHS if "x" not in path))}
+            assert reads == {actions == "read"}, actions
+            writes = {status(f"api/clusters/x{verb}", "POST") == 403 for verb in ("/restart", "/scale", "/keep")}
+            assert writes | {status("api/clusters/x", "DELETE") == 403} == {actions != "write"}, actions
+            assert {upgrade(path) for path in sockets} == {101 if actions == "execute" else 403}, actions
+            assert (status(joined_page) == 403) is (actions != "execute"), actions
 
 
 STRANGER = """

@@ -101,6 +101,7 @@ def test_credentials_for_jupyter_are_not_forwarded_to_the_dashboard_and_everythi
     private = {
         "Referer": f"{server.url}lab?token={server.token}",
         "Cookie": f"a={server.token}",
+        "Authorization": f"token {server.token}",
         "X-XSRFToken": server.token,
         "X-CSRFToken": server.token,
         "Sec-WebSocket-Protocol": f"v1.token.websocket.jupyter.org.{server.token}",
@@ -134,6 +135,12 @@ def test_a_request_with_a_body_is_a_bad_request(server, kernel, method):
     logged = len(server.log)
     assert page(server, kernel, method=method, data=b"body").status == 400
     assert "Traceback" not in server.log[logged:]
+
+
+def test_the_proxy_of_jupyter_server_proxy_does_not_open_the_dashboard(server, kernel):
+    port = eval(kernel.ok(f"{RECORD}client.scheduler_info()['services']['dashboard']").value)  # noqa: S307
+    answer = server.fetch(f"{port}/status", prefix="proxy/")
+    assert (answer.status, b"%gpudask start --dashboard" in answer.text) == (403, True)
 
 
 def test_requests_without_a_token_are_refused(server, kernel):

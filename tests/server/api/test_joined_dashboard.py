@@ -8,17 +8,13 @@ import ssl
 import subprocess
 import threading
 import time
-import uuid
 
 import pytest
 import websocket
 from helpers import wait_until
 from others import OthersCluster
-from servers import NotebookKernel
+from servers import joined_to
 
-from jupyter_gpudask.machine.unix_socket import connect_socket, socket_path
-from jupyter_gpudask.protocol import Joined
-from jupyter_gpudask.protocol.messages.attach import Attach
 from jupyter_gpudask.server.clusters.dashboard_address import dashboard_origin, is_plain_path, redirect_target
 
 pytestmark = pytest.mark.cluster
@@ -56,26 +52,6 @@ def connect(server, kernel, cluster):
             break
         time.sleep(1)
     wait_until(lambda: server.cluster(kernel))
-
-
-@contextlib.contextmanager
-def joined_to(server, dashboard):
-    """The id of a kernel that reports a connection to a cluster with a dashboard at this address."""
-    kernel_id = str(uuid.uuid4())
-    fields = {"engine": "cpu", "address": "tcp://127.0.0.1:1", "credentials": None, "dashboard_port": None}
-    joined = Joined(**fields, workers=1, pid=0, dashboard=dashboard)
-    attach = Attach(kernel_id=kernel_id, joined=joined, python="python", environment={})
-    connection = connect_socket(socket_path(server.runtime, server.pid))
-    connection.setblocking(True)
-    connection.sendall(attach.model_dump_json().encode() + b"\n")
-    kernel = NotebookKernel(server, kernel_id)
-    listed = "clusters"
-    wait_until(lambda: kernel_id in str(server.fetch(listed).body))
-    try:
-        yield kernel
-    finally:
-        connection.close()
-        wait_until(lambda: kernel_id not in str(server.fetch(listed).body))
 
 
 def secret_of(server, kernel):
@@ -433,7 +409,9 @@ def test_a_dashboard_that_cannot_be_reached_is_named(server):
     with serving(Hostile) as port:
         pass  # nobody listens there any more
     with joined_to(server, f"http://127.0.0.1:{port}/status") as kernel:
-        answer = page(server, secret_of(server, kernel))
+        secret = secret_of(server, kernel)
+        answer = page(server, secret)
+    assert page(server, secret).status == 404  # the kernel has ended
     assert answer.status == 502
     assert answer.text.decode() == (
         f"Dask's dashboard at http://127.0.0.1:{port} cannot be reached from the Jupyter server: "
