@@ -103,6 +103,8 @@ def test_workers_on_hosts_compute_with_tls_and_are_scaled(kernel):
     key = kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
     processes = remote_workers()
     assert processes
+    # Without the option interface, only where they reach the scheduler.
+    assert {address.ip for process in processes for address in listening(process)} == {"127.0.0.1"}
     assert key not in str([(command_line(process), process.environ()) for process in processes])
     kernel.ok("started.client.run(print, 'from a host')")
     wait_until(lambda: "from a host" in kernel.ok("shown = %gpudask logs\nprint(shown)").printed, LIMIT)

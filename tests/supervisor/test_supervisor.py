@@ -13,6 +13,7 @@ from contextlib import suppress
 import dask.array as da
 import psutil
 import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from distributed import Client, Security, rpc
 from distributed.system import MEMORY_LIMIT
 from helpers import command_line, leftover_directories, pids_of_session, promised, wait_until
@@ -348,6 +349,7 @@ def test_a_client_refuses_a_scheduler_without_the_key_of_the_cluster():
 
     async def use(cluster):
         own, other = cluster.ready.credentials, Security.temporary()
+        assert load_pem_private_key(own.key.encode(), None).key_size == 2048
         context = other.get_listen_args("scheduler")["ssl_context"]
         context.verify_mode = ssl.CERT_NONE  # the impostor accepts everybody
         async with await asyncio.start_server(hear, "127.0.0.1", 0, ssl=context) as impostor:

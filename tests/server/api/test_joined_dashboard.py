@@ -11,7 +11,7 @@ import time
 
 import pytest
 import websocket
-from helpers import wait_until
+from helpers import promised, wait_until
 from others import OthersCluster
 from servers import joined_to
 
@@ -236,6 +236,12 @@ class Hostile(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"\x00" * 100 + b"\r\n\r\n")
         self.close_connection = True
 
+    def get_silent(self):
+        self.close_connection = True
+        self.connection.settimeout(60)
+        with contextlib.suppress(OSError):
+            self.rfile.read(1)
+
     def get_refuses(self):
         self.answer(401, b"", **{"WWW-Authenticate": "Basic"})
 
@@ -373,11 +379,19 @@ def test_redirects_inside_the_dashboard_are_kept(server, hostile):
 
 
 @pytest.mark.parametrize("path", ["/huge", "/endless", "/nonsense"])
-def test_huge_endless_and_invalid_answers_end(server, hostile, path):
+def test_huge_endless_and_invalid_responses_are_refused(server, hostile, path):
     answer = page(server, hostile.secret, path)
     assert answer.status == 502
     assert "it sent no valid response" in answer.text.decode()
     assert page(server, hostile.secret).status == 200
+
+
+@pytest.mark.slow
+def test_a_response_that_takes_more_than_twenty_seconds_is_refused(server, hostile):
+    with promised(21):
+        answer = page(server, hostile.secret, "/silent")
+    assert answer.status == 502
+    assert "it did not respond in time" in answer.text.decode()
 
 
 def test_no_path_reaches_another_place(server, hostile):
