@@ -79,9 +79,10 @@ class LiveStatusView(StatusView):
             except NoClusterError:  # closed by the user: the last state is final, and says when it was
                 break
             except GpuDaskError as error:
+                ended = StatusView(shown.state.model_copy(update={"closes_at": None}))  # what was announced has come
                 note = Note(error.reason)
-                text = f"{shown}\n{note}"
-                self.widget.value += note.to_html()
+                text = f"{ended}\n{note}"
+                self.widget.value = ended.to_html() + note.to_html()
                 break
             text = str(shown)
             self.widget.value = shown.to_html()

@@ -80,3 +80,15 @@ def test_the_notebook_and_the_panel_are_warned(own_server):
     assert re.fullmatch(f"T{warning}.", server.cluster(kernel)["notes"][0])
     assert re.search(f"t{warning}$", kernel.ok(cell).displayed[-1])
     assert re.search(f"T{warning}.", kernel.ok("state = %gpudask status\nprint(state)").printed)
+
+
+def test_a_status_does_not_announce_the_end_that_has_come(own_server):
+    server = own_server("--GpuDask.max_lifetime=12")
+    kernel = server.kernel()
+    kernel.ok(f"%load_ext jupyter_gpudask\n{START_ONE}\nimport time")
+    kernel.ok("shown = %gpudask status\nshown")
+    kernel.ok("while not (announced := 'will be closed at' in shown.widget.value): time.sleep(0.1)")
+    last = kernel.ok("while shown._last is None: time.sleep(0.1)")
+    for text in (last.displayed[-1], last.html[-1]):
+        assert "The cluster was closed after 12 seconds, its maximum lifetime" in text
+        assert "will be closed at" not in text
