@@ -218,3 +218,9 @@ def test_what_is_reported_of_many_unknown_options_or_of_a_long_value_is_bounded(
 )
 def test_a_profile_whose_workers_are_those_of_dask_cuda_is_one_for_gpus(entry, engine):
     assert ClassProfile.model_validate({"class": "distributed.SSHCluster"} | entry).engine == engine
+
+
+@pytest.mark.parametrize(("tasks", "end"), [(0, "."), (6, "; its tasks wait for one.")])
+def test_a_cluster_without_workers_says_that_tasks_wait_if_there_are_some(tasks, end):
+    state = ClusterState(engine="cpu", status="ready", time=0, tasks_unfinished=tasks, seconds_without_workers=24)
+    assert state.notes == (f"The cluster has had no worker for 24 s{end}",)

@@ -233,7 +233,7 @@ class ClusterState(_Model):
         if seconds is None:
             return ""
         period = f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
-        return f"had no worker for {period}; its tasks wait for one"
+        return f"had no worker for {period}{'; its tasks wait for one' if self.tasks_unfinished else ''}"
 
     @property
     def logged(self) -> tuple[str, ...]:
