@@ -7,6 +7,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .origin import is_of_installed_package
+from .values import is_aggregation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,6 +77,8 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from value.values()
     elif isinstance(value, list | tuple | set | frozenset):
         yield from value
+    elif is_aggregation(type(value)):
+        yield from vars(value).values()
     elif isinstance(getattr(type(value), "__call__", None), FunctionType):  # noqa: B004 - its code is wanted
         yield type(value).__call__
         yield from getattr(value, "__dict__", {}).values()

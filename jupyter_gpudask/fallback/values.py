@@ -51,7 +51,13 @@ def has_object_of_user(value: Any) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _may_have_functions(kind: type) -> bool:
     """Whether objects of this type can be called or have contents."""
-    return issubclass(kind, _CONTAINERS) or any("__call__" in parent.__dict__ for parent in kind.__mro__)
+    has_contents = issubclass(kind, _CONTAINERS) or is_aggregation(kind)
+    return has_contents or any("__call__" in parent.__dict__ for parent in kind.__mro__)
+
+
+def is_aggregation(kind: type) -> bool:
+    """Whether this is `dask.dataframe.Aggregation`, an object that has functions of the user."""
+    return kind.__name__ == "Aggregation" and kind.__module__.startswith("dask.")
 
 
 def is_of_linear_algebra(function: Any) -> bool:
@@ -73,7 +79,7 @@ def has_results_on_host(value: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """The contents of containers, partial functions and compositions of functions; anything else as it is."""
+    """What containers, partial functions, compositions of functions and aggregations have; anything else as it is."""
     inner: Any = None
     if isinstance(value, list | tuple | set | frozenset):
         inner = value
@@ -83,6 +89,8 @@ def _parts(value: Any) -> Iterator[Any]:
         inner = value.func, value.args, value.keywords
     elif isinstance(value, _Composition):
         inner = value.first, value.funcs
+    elif is_aggregation(type(value)):
+        inner = vars(value).values()
     if inner is None:
         yield value
     else:

@@ -73,6 +73,16 @@ FRAME_FUNCTIONS = (
 FRAME_READERS = ("read_csv", "read_hdf", "read_json", "read_orc", "read_parquet")
 """Functions of `dask.dataframe` that Dask dispatches to cuDF, which may lack one of their options."""
 
+EXPRESSIONS_WITH_FUNCTIONS = (
+    "dask_expr._expr:Blockwise",
+    "dask_expr._groupby:GroupByChunk",
+    "dask_expr._groupby:HolisticGroupbyAggregation",
+    "dask_expr._reductions:ApplyConcatApply",
+    "dask_expr._rolling:RollingReduction",
+    "tseries.resample:ResampleReduction",
+)
+"""Classes of expressions of dataframes that call functions with metadata, and not by Dask's ``emulate``."""
+
 _OTHER_FRAME_FUNCTIONS = (
     "dask.datasets:timeseries",
     "dask.dataframe.io.demo:make_timeseries",
@@ -388,6 +398,10 @@ PATCHES = (
             _code("dask.array.core:apply_infer_dtype", "metadata:infer_dtype"),
             _code("dask.dataframe.dask_expr._expr:emulate", "metadata:infer_metadata"),
             _attribute("dask.dataframe.dask_expr._groupby:_meta_apply_transform", "metadata:infer_groups"),
+            *(
+                Change(f"dask.dataframe.{name}._meta", f"{_HERE}.metadata:meta_of_functions", how="value")
+                for name in EXPRESSIONS_WITH_FUNCTIONS
+            ),
             _attribute("dask.array:Array.__new__", "arrays.block_meta:make_array"),
             # After the other change of it: this one knows functions that must not be called.
             _code("dask.array.utils:compute_meta", "arrays.block_meta:compute_meta"),
