@@ -104,8 +104,11 @@ class Session:
         ClusterStartError, GpuUnavailableError, GpuPackagesMissingError
             The cluster did not start.
         """
+        from distributed.client import _set_global_client
+
         from ..protocol import ClusterSpec
         from ..protocol.cluster.option_differences import other_options
+        from .server_connection import ServerCluster
 
         spec = ClusterSpec.parse(options)
         with self._lock, _missing_gpus_first(spec):
@@ -121,11 +124,18 @@ class Session:
                 requested = running.spec.model_copy(update=given)
                 if requested == running.spec:
                     return running, False
-                raise other_options(running.spec, requested)
+                if not isinstance(running.process, ServerCluster):
+                    raise other_options(running.spec, requested)
             if self._ending is not None:  # its GPUs are free afterwards
                 self._ending.join()
-            # The server may already hold a cluster for this kernel; then it returns that one.
+            # The server may already hold a cluster for this kernel; then it returns that one. It refuses other options,
+            # unless nothing has used the cluster since its kernel was restarted.
             cluster = launch(self._loop, spec, on_progress, while_waiting, self._on_lost)
+            if running is not None:
+                self._leave(running if not cluster.ready.found else cluster)
+                if cluster.ready.found:  # the server sees no difference
+                    _set_global_client(running.client)
+                    return running, False
             self._take(cluster)
             self._loss, self._options = None, options
             if cluster.ready.found:
@@ -259,6 +269,14 @@ class Session:
             cluster.disconnect(sentence, timeout=2)
         finally:
             self._loop.run(cluster.process.close())
+
+    def _leave(self, cluster: RunningCluster) -> None:
+        """End the connections to a cluster that the Jupyter server has replaced, or to which there is another one."""
+        from .server_connection import ServerCluster
+
+        if isinstance(cluster.process, ServerCluster):
+            self._loop.run(cluster.process.detach())
+        cluster.disconnect("The cluster was replaced by one with other options.", timeout=1)
 
     def detach(self) -> None:
         """Close the cluster, unless the Jupyter server holds it: the next kernel with this id attaches to it."""

@@ -222,6 +222,27 @@ def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_the
 
 
 @without_gpus
+def test_a_kernel_that_has_only_attached_to_its_cluster_since_its_restart_starts_one_with_other_options(server, kernel):
+    kernel.ok("%gpudask start --cpu 1 --threads 1")
+    restart(server, kernel)
+    assert kernel.ok("%gpudask status").displayed
+    kernel.ok("from distributed import get_client; before = get_client()")
+    kernel.ok("%gpudask start --cpu 2")
+    assert server.cluster(kernel)["spec"]["workers"] == 2
+    assert kernel.ok("before.status, get_client().submit(sum, [1, 2]).result()").value == "('closed', 3)"
+    assert kernel.ok("len(get_client().scheduler_info()['workers'])").value == "2"
+
+    restart(server, kernel)
+    kernel.ok("%gpudask status")
+    kernel.ok(
+        "held = get_ipython().magics_manager.registry['GpuDaskMagics'].session.cluster.client.submit(sum, [1, 2])"
+    )
+    kernel.ok("held.result()")
+    assert "other options: --cpu 2 instead of --cpu 1" in kernel.run("%gpudask start --cpu 1").error_value
+    assert kernel.ok("held.result()").value == "3"
+
+
+@without_gpus
 def test_a_cluster_that_nobody_has_used_since_its_kernel_was_restarted_takes_the_new_settings_of_dask(server, kernel):
     def start(number):
         kernel.ok(f"import dask; dask.config.set({{'mine.number': {number}}})")
