@@ -70,7 +70,7 @@ class KernelClient(OptimizingClient):
     is_joined
         Whether somebody else started its cluster, which it then shares with other clients.
     dashboard
-        Where a browser can open the dashboard of its own cluster; empty if nowhere.
+        Where a browser can open the dashboard, as far as the kernel knows; empty for a cluster that it has joined.
     start_timeout
         Seconds after which a call that blocks warns that the cluster has no worker, if nothing is shown around it.
     """
@@ -98,20 +98,16 @@ class KernelClient(OptimizingClient):
     @property
     def dashboard_link(self) -> str | None:
         """Where a browser can open Dask's dashboard: a path at the Jupyter server, or an address; `None` if nowhere."""
-        link: str | None = super().dashboard_link if self.is_joined else self.dashboard or None
-        return link
+        return self.dashboard or None
 
     def scheduler_info(self, *args: Any, **kwargs: Any) -> Any:
         """As Dask's; the HTML has no addresses of dashboards that a browser cannot open."""
-        return self._without_dashboards(super().scheduler_info(*args, **kwargs))
+        return InfoWithoutDashboards(super().scheduler_info(*args, **kwargs))
 
     def _get_scheduler_info(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Override of Dask's method, from which the HTML of a client is made."""
         scheduler, info = super()._get_scheduler_info(*args, **kwargs)
-        return scheduler, self._without_dashboards(info)
-
-    def _without_dashboards(self, info: Any) -> Any:
-        return info if self.is_joined else InfoWithoutDashboards(info)
+        return scheduler, InfoWithoutDashboards(info)
 
     def sync(self, func: Any, *args: Any, asynchronous: bool | None = None, **kwargs: Any) -> Any:
         """Override of Dask's method, through which all blocking calls go.

@@ -96,6 +96,12 @@ def test_a_cell_computes_on_cupy_without_a_scheduler_that_has_it(joined, other):
     assert not any(other.run_on_scheduler(lambda: [name for name in __import__("sys").modules if name == "cupy"]))
 
 
+def test_the_client_links_to_no_dashboard_that_a_browser_may_be_unable_to_open(joined, other):
+    assert other.dashboard_link
+    assert joined.ok("client.dashboard_link is None").value == "True"
+    assert joined.ok("shown = client._repr_html_(); 'GiB' in shown, 'href' in shown").value == "(True, False)"
+
+
 def test_status_groups_by_host_and_tells_own_tasks_from_those_of_others(joined, other):
     gate = Event("gate", client=other)
     waiting = other.map(lambda n, gate=gate: gate.wait() and n, range(3))
