@@ -159,9 +159,12 @@ class Footer:
 
     def _lost_workers(self, state: ClusterState | None, began: float) -> tuple[tuple[str, str, int], ...]:
         names = {gpu.uuid: f"the worker on GPU {gpu.index}" for gpu in self._current.ready.gpus}
-        exits = [lost for lost in state.worker_exits if lost.time > began] if state else []
-        number = Counter((names.get(lost.worker, f"worker {lost.worker}"), lost.reason) for lost in exits)
-        return tuple((*lost, times) for lost, times in number.items())
+        reasons: dict[tuple[str, str], list[str]] = {}  # those of the memory limit have a different number each time
+        for lost in state.worker_exits if state else ():
+            if lost.time > began:
+                name, how = names.get(lost.worker, f"worker {lost.worker}"), lost.reason * (not lost.over_memory_limit)
+                reasons.setdefault((name, how), []).append(lost.reason)
+        return tuple((name, each[-1], len(each)) for (name, _), each in reasons.items())
 
     def _fallbacks(self) -> tuple[tuple[str, int, int], ...]:
         blocks: Counter[tuple[str, int]] = Counter()
