@@ -101,6 +101,7 @@ def test_an_idle_cluster_is_kept_if_its_user_answers_and_else_its_gpu_is_given_t
                 while not said.startswith("got"):
                     said = await line_of(waiter)
                 assert said == f"got {UUID}\n"
+                assert [each.reason for each in registry.usage() if each.uid == os.geteuid()] == ["handed over"]
         finally:
             await manager.close_all()
         assert LeaseFolder().idle.read() == []
