@@ -46,8 +46,10 @@ def states(slurm):
     return sorted(slurm.jobs().values())
 
 
-def workers_of_jobs():
-    return [process for process in psutil.process_iter() if "distributed.cli.dask_worker" in command_line(process)]
+def workers_of_jobs(slurm):
+    """The workers in jobs of this SLURM; others may run on this machine."""
+    workers = [process for process in psutil.process_iter() if "distributed.cli.dask_worker" in command_line(process)]
+    return [process for process in workers if process.environ().get("SLURM_CONF") == str(slurm.configuration)]
 
 
 def listening(processes):
@@ -57,12 +59,12 @@ def listening(processes):
     return [each.laddr for each in sockets if each.status == psutil.CONN_LISTEN]
 
 
-def test_a_profile_chooses_the_ports_that_a_firewall_lets_through(kernel):
+def test_a_profile_chooses_the_ports_that_a_firewall_lets_through(slurm, kernel):
     start(kernel, "--profile ports --workers 2")
     assert kernel.ok("started.client.scheduler.address").value == "'tls://127.0.0.1:28786'"
     ports = "[port // 10 for port in started.client.run(lambda dask_worker: dask_worker.port).values()]"
     wait_until(lambda: kernel.ok(ports).value == "[2900, 2900]", LIMIT)
-    assert {address.ip for address in listening(workers_of_jobs())} == {"127.0.0.1"}
+    assert {address.ip for address in listening(workers_of_jobs(slurm))} == {"127.0.0.1"}
     stop(kernel)
 
 
@@ -124,7 +126,7 @@ def test_credentials_are_in_no_command_line_environment_or_file_of_others(server
     start(kernel, "--profile slurm --workers 1")
     assert kernel.ok("started.client.scheduler.address[:6]").value == "'tls://'"
     key = kernel.ok("print(started.client.security.tls_client_key)").printed.split("\n")[1]
-    processes = workers_of_jobs()
+    processes = workers_of_jobs(slurm)
     assert processes
     seen = [*map(command_line, processes), *(process.environ() for process in processes)]
     assert key not in str(seen)
