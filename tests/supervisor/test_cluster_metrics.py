@@ -52,6 +52,7 @@ def worker_named(name, metrics):
         executing=(),
         processing=(),
         nthreads=1,
+        memory_limit=0,
         status=SimpleNamespace(name="running"),
     )
 

@@ -29,14 +29,16 @@ def numbered_as_pandas(
     concatenated
         Makes an index of several ranges.
     """
-    if frame.index.name is not None or type(frame.index).__name__ != "RangeIndex":
+    index = frame.index
+    # cuDF joins the ranges of several files to an index without a name, too.
+    if index.name is not None or type(index).__name__ not in ("RangeIndex", "Index") or index.dtype.kind != "i":
         return frame
     found = _joined(ranges())
     if sum(map(len, found)) != len(frame):
         return frame
-    if len(found) == 1:
+    if len(found) == 1 and type(index).__name__ == "RangeIndex":
         (only,) = found
-        frame.index = type(frame.index)(only.start, only.stop, only.step)
+        frame.index = type(index)(only.start, only.stop, only.step)
     else:
         frame.index = concatenated(found)
     return frame
@@ -108,6 +110,11 @@ def without_dictionaries(schema: Any) -> Any:
     return pa.schema(fields, metadata=schema.metadata)
 
 
+def has_index(footer: Any) -> bool:
+    """Whether columns of a file are its index, by its `pyarrow.parquet.FileMetaData`."""
+    return any(isinstance(column, str) for column in _index_columns((footer.metadata or {}).get(b"pandas")))
+
+
 def rows_of_file(footer: Any, row_groups: Sequence[int] | None) -> range:
     """How pandas numbers the rows that are read from a file.
 
@@ -127,12 +134,17 @@ def rows_of_file(footer: Any, row_groups: Sequence[int] | None) -> range:
 
 def _range_of_pandas(metadata: bytes | None) -> range | None:
     """The range that was the index of a dataframe when pandas wrote it."""
-    import json
-
-    columns = json.loads(metadata).get("index_columns", []) if metadata else []
+    columns = _index_columns(metadata)
     if len(columns) == 1 and isinstance(columns[0], dict) and columns[0].get("kind") == "range":
         return range(columns[0]["start"], columns[0]["stop"], columns[0]["step"])
     return None
+
+
+def _index_columns(metadata: bytes | None) -> list[Any]:
+    import json
+
+    columns: list[Any] = json.loads(metadata).get("index_columns", []) if metadata else []
+    return columns
 
 
 def _joined(ranges: Sequence[range]) -> list[range]:

@@ -12,6 +12,7 @@ from dask_cudf._legacy.io.parquet import CudfEngine
 from .parquet import (
     columns_of_filters,
     filtered,
+    has_index,
     numbered_as_pandas,
     rows_of_file,
     with_categories,
@@ -103,6 +104,8 @@ def _rows_of(fs: Any, pieces: Sequence[Any]) -> list[range]:
     for path, row_groups, *_ in pieces:
         if path not in footers:
             footers[path] = pyarrow.parquet.read_metadata(path, filesystem=fs)
+        if has_index(footers[path]):
+            return []
         groups = row_groups if isinstance(row_groups, list) else [row_groups]
         rows.append(rows_of_file(footers[path], None if None in groups else groups))
     return rows
