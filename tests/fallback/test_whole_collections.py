@@ -352,6 +352,8 @@ def test_times_of_a_day_and_lists_stay_on_the_host():
         ("groupby", (FRAME.x, FRAME.n), {}, False),
         ("groupby", (FRAME, "n"), {}, False),
         ("groupby", (FRAME, [FRAME.n > 1, "x"]), {}, False),
+        ("isin", (FRAME.x.astype("category"), [1]), {}, True),
+        ("isin", (FRAME, [1]), {}, False),
         ("mode", (FRAME,), {}, True),
         ("mode", (FRAME.x,), {}, False),
         ("rename_axis", (FRAME,), {"index": {"a": "b"}}, True),

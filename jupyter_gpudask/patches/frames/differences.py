@@ -315,6 +315,11 @@ def _variance(owner: Any, _arguments: list[Any]) -> str:
     return "cuDF has no variance of no columns" if owner.ndim > 1 and not len(owner.columns) else ""
 
 
+def _isin(owner: Any, _arguments: list[Any]) -> str:
+    dtypes = owner._meta.dtypes if owner.ndim > 1 else [owner._meta.dtype]  # noqa: SLF001
+    return "cuDF finds a missing category among any values" if any(str(dtype) == "category" for dtype in dtypes) else ""
+
+
 def _mode(owner: Any, _arguments: list[Any]) -> str:
     return "cuDF's modes have other column names" if owner.ndim > 1 else ""
 
@@ -360,6 +365,7 @@ _OF_METHODS: dict[str, Callable[[Any, list[Any]], str]] = {
     "clip": _clip,
     "describe": _describe,
     "groupby": _groupby,
+    "isin": _isin,
     "mode": _mode,
     "rename_axis": _rename_axis,
     "replace": _replace,
