@@ -330,7 +330,11 @@ def _rename_axis(_owner: Any, arguments: list[Any]) -> str:
     )
 
 
-def _replace(_owner: Any, arguments: list[Any]) -> str:
+def _replace(owner: Any, arguments: list[Any]) -> str:
+    given = arguments[0] if arguments else None
+    sought = given if isinstance(given, list | tuple | dict) else [given]
+    if any(isinstance(each, str) for each in sought) and _kinds(owner) - set("biufcmM"):
+        return "cuDF replaces no texts in columns whose dtype is not its own for texts"
     values = [value for arg in arguments if isinstance(arg, dict) for value in arg.values()]
     if any(isinstance(value, dict) for value in values):
         return "cuDF replaces no values of single columns"
