@@ -6,7 +6,9 @@ import { expect, test } from '@playwright/test';
 import { clusterCard, expectIdleKernel, uploadNotebook } from './helpers';
 import { JupyterServer } from './jupyterServer';
 
-const server = new JupyterServer('/user/ada/', ['--GpuDask.hand_over_after=15']);
+const server = new JupyterServer('/user/ada/', [
+  '--GpuDask.hand_over_after=15'
+]);
 
 test.afterEach(async () => server.stop());
 
