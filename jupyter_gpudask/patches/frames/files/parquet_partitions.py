@@ -1,8 +1,8 @@
 """How many partitions Parquet files are read as: as few as dask_cudf's ``blocksize`` allows, at least one a worker.
 
 When a plan is optimized, dask_cudf joins partitions that are smaller than ``blocksize``, but at most the square root
-of their number. Three files become two partitions, which a GPU then shuffles for each merge. On one H100, the 22
-queries of PDS-H take half of the time if a table that fits is one partition.
+of their number. Three files become two partitions, which a GPU then shuffles for each merge; docs/architecture.md,
+"Decisions", has what that costs.
 """
 
 from __future__ import annotations
