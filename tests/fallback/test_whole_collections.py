@@ -19,7 +19,7 @@ from jupyter_gpudask.patches.frames.differences import (
     _NOT_SYMMETRIC,
     _WITH_NAN,
     is_of_python_objects,
-    words_of_difference,
+    reason_for_host,
     words_of_method,
 )
 from jupyter_gpudask.patches.frames.missing_values import COMPARED_BY_UFUNC
@@ -251,7 +251,7 @@ BY_DAY = dd.from_pandas(pd.DataFrame({"x": NUMBERS}, index=pd.DatetimeIndex(DAYS
 )
 @pytest.mark.filterwarnings("ignore")
 def test_expressions_whose_result_differs_are_known(make, differs):
-    assert bool(words_of_difference(make(FRAME).expr)) == differs
+    assert bool(reason_for_host(make(FRAME).expr)) == differs
 
 
 @pytest.mark.parametrize("name", ["first", "last"])
@@ -265,7 +265,7 @@ def test_groups_that_cannot_be_aggregated_have_their_own_error(name, monkeypatch
     expression = type(grouped.expr)(*grouped.expr.operands[:-1], "other")
     with pytest.raises(TypeError):
         expression._meta  # noqa: B018
-    assert not words_of_difference(expression)
+    assert not reason_for_host(expression)
 
 
 NUMBERS_WITH_NAN = [np.nan, 0.0, 1.0, -1.0, 2.0, 3.5, np.inf, -np.inf]
@@ -320,7 +320,7 @@ class Columns(Expr):
 def test_a_merge_without_a_column_of_pandas_is_known(keys, columns, differs):
     frame = FRAME[["n", "x"]].expr
     merge = type("Merge", (Columns,), {})(frame, frame, "inner", *keys, ("_x", "_y"), columns)
-    assert bool(words_of_difference(merge)) == differs
+    assert bool(reason_for_host(merge)) == differs
 
 
 def test_times_of_a_day_and_lists_stay_on_the_host():

@@ -2,9 +2,9 @@
 
 import dask
 import pytest
-from cudf_stand_in import Frame, Series
+from cudf_stand_in import Frame, Series, as_pandas, as_stand_in
 
-from jupyter_gpudask.inspection import placement
+from jupyter_gpudask.inspection import frames, placement
 from jupyter_gpudask.patches.apply import patches
 
 
@@ -17,4 +17,6 @@ def cudf_stand_in():
         # These are objects of pandas, too.
         is_ours = lambda data: isinstance(data, Frame | Series)  # noqa: E731
         patch.setattr(placement, "_place_of_data", lambda data: "gpu" if is_ours(data) else place_of_data(data))
+        patch.setattr(frames, "partition_to_gpu", as_stand_in)
+        patch.setattr(frames, "partition_to_host", as_pandas)
         yield

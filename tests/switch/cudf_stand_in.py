@@ -9,7 +9,8 @@ import pandas as pd
 from dask.dataframe.dispatch import concat_dispatch, meta_nonempty
 from pandas.core import roperator
 
-from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.inspection.frames import conform
+from jupyter_gpudask.inspection.placement import place_of, to_gpu
 
 FRAME = pd.DataFrame(
     {
@@ -220,7 +221,7 @@ def nonempty(meta):
 def on_both(compute):
     """What it gives for pandas, and for dataframes that stand for those of cuDF."""
     frame = dd.from_pandas(FRAME, npartitions=3)
-    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    on_gpu = to_gpu(frame)
     assert place_of(on_gpu) == "gpu"
     assert place_of(on_gpu.x) == "gpu"
     return compute(frame).compute(), compute(on_gpu).compute()
@@ -228,3 +229,8 @@ def on_both(compute):
 
 def as_stand_in(data):
     return Frame(data) if data.ndim > 1 else Series(data)
+
+
+def as_pandas(data, schema=None):
+    plain = data.to_pandas() if isinstance(data, Frame | Series) else data
+    return plain if schema is None or not hasattr(plain, "index") else conform(plain, schema)

@@ -17,7 +17,7 @@ from dask.dataframe.dask_expr._str_accessor import Cat
 
 from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.inspection.to_pandas import with_lists
+from jupyter_gpudask.inspection.frames import with_lists
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.patches.frames import groupby, methods
 from jupyter_gpudask.patches.frames import loc as loc_module
@@ -30,9 +30,9 @@ from jupyter_gpudask.patches.frames.as_pandas import (
     PropertyMapAsPandas,
     replaced,
 )
-from jupyter_gpudask.patches.frames.differences import words_of_difference
+from jupyter_gpudask.patches.frames.differences import reason_for_host
 from jupyter_gpudask.patches.frames.groupby import of_no_number, transformed
-from jupyter_gpudask.patches.frames.loc import columns_of_loc, loc
+
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -298,7 +298,7 @@ def test_elements_of_lists_are_taken_by_the_accessor_of_lists(dtype):
 )
 def test_numbers_with_a_fraction_are_written_on_the_host(convert):
     frame = dd.from_pandas(FRAME, npartitions=1)
-    assert words_of_difference(convert(frame).expr) == "cuDF writes nine digits of a number"
+    assert reason_for_host(convert(frame).expr) == "cuDF writes nine digits of a number"
 
 
 @pytest.mark.parametrize(
@@ -314,13 +314,13 @@ def test_numbers_with_a_fraction_are_written_on_the_host(convert):
 )
 def test_a_thresh_of_more_values_than_there_are_columns_is_for_the_host(options, is_ignored):
     frame = dd.from_pandas(FRAME, npartitions=1)
-    assert bool(words_of_difference(frame.dropna(**options).expr)) == is_ignored
+    assert bool(reason_for_host(frame.dropna(**options).expr)) == is_ignored
 
 
 @pytest.mark.parametrize("dtype", ["datetime64[ns]", "timedelta64[s]"])
 def test_times_are_written_on_the_host(dtype):
     times = dd.from_pandas(pd.Series([1, 2]).astype(dtype), npartitions=1)
-    assert words_of_difference(times.astype(str).expr) == "cuDF writes times in another format"
+    assert reason_for_host(times.astype(str).expr) == "cuDF writes times in another format"
 
 
 def test_texts_are_joined_without_missing_ones():
@@ -365,7 +365,7 @@ def test_a_partition_without_texts_adds_no_separator(texts, partitions):
     ],
 )
 def test_other_conversions_are_not(convert):
-    assert not words_of_difference(convert(dd.from_pandas(FRAME, npartitions=1)).expr)
+    assert not reason_for_host(convert(dd.from_pandas(FRAME, npartitions=1)).expr)
 
 
 @LISTS
