@@ -156,7 +156,7 @@ def conform(frame: Any, schema: Any) -> Any:
 def _with_dtype(values: Any, dtype: Any) -> Any:
     """A Series or index with the dtype; as it is if it has it, or has values that the dtype cannot hold."""
     given = values.dtype
-    if given == dtype or not _may_convert(given, dtype):
+    if given == dtype or not _may_convert(given, dtype) or (str(dtype) == "bool" and values.isna().any()):
         return values
     try:
         made = values.astype(dtype)

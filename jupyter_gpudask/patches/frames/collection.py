@@ -130,6 +130,6 @@ def _on_gpu(collection: Any) -> Any:
 
 def _noted(collection: Any) -> Any:
     record = current_record()
-    if record is not None and record.watches and hasattr(collection, "dask"):
+    if record is not None and record.watches:
         note_line(name_of(collection), record)
     return collection
