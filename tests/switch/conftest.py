@@ -13,7 +13,8 @@ def cudf_stand_in():
     """The patches are applied, and the dataframes of `cudf_stand_in` count as those of a GPU."""
     patches.apply("kernel")
     place_of_data = placement._place_of_data
-    with pytest.MonkeyPatch.context() as patch, dask.config.set(scheduler="sync"):
+    settings = {"scheduler": "sync", "dataframe.shuffle.method": "tasks"}  # on disk, the partitions become plain ones
+    with pytest.MonkeyPatch.context() as patch, dask.config.set(settings):
         # These are objects of pandas, too.
         is_ours = lambda data: isinstance(data, Frame | Series)  # noqa: E731
         patch.setattr(placement, "_place_of_data", lambda data: "gpu" if is_ours(data) else place_of_data(data))
