@@ -40,7 +40,9 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     """
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
-    if current_overlay() is not None:
+    if type(expression) is ToPandasBackend and place_of_partitions(expression.frame) == "gpu":
+        expression = ToHost(expression.frame)  # Dask skips the move of what has metadata of pandas
+    elif current_overlay() is not None:
         expression = _with_pandas_meta(expression)
     expression = in_one_place(expression, original)
     if not any(place_of_partitions(part) == "gpu" for part in expression.dependencies()):
@@ -92,9 +94,7 @@ class MetaOfPandas(Elemwise):
 
 
 def _with_pandas_meta(expression: Any) -> Any:
-    """The expression with metadata of pandas for each operand on a GPU, and a move to pandas that Dask may not skip."""
-    if type(expression) is ToPandasBackend and place_of_partitions(expression.frame) == "gpu":
-        return ToHost(expression.frame)
+    """The expression with metadata of pandas for each operand on a GPU."""
     if _has_meta_of_cudf(expression) and not expression.dependencies():
         return MetaOfPandas(expression)
     operands = [
