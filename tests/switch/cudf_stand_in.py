@@ -1,4 +1,4 @@
-"""Subclasses of dataframes of pandas that compare, convert and merge as those of cuDF."""
+"""Subclasses of dataframes of pandas that compare, convert and merge as those of cuDF: the partitions on a GPU."""
 
 import operator
 from types import SimpleNamespace
@@ -225,6 +225,11 @@ def on_both(compute):
     assert place_of(on_gpu) == "gpu"
     assert place_of(on_gpu.x) == "gpu"
     return compute(frame).compute(), compute(on_gpu).compute()
+
+
+def to_gpu_as(kind, frame):
+    """A dataframe on GPUs whose partitions are of a class of this module."""
+    return to_gpu(frame).map_partitions(kind, meta=frame._meta, enforce_metadata=False)
 
 
 def as_stand_in(data):
