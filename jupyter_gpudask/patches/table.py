@@ -353,13 +353,13 @@ PATCHES = (
         ),
         process="kernel",
         reason="Dask knows the device of partitions by the type of the metadata, which is of pandas for dataframes on "
-        "GPUs, too. cuDF's comparisons return missing values for NaN, its groups are in the order of a hash table, and "
-        "its text and time methods return other dtypes. It rounds the quotient of x // y first; this cannot be corrected "
-        "cheaply, so there is a warning. Once the length of a dataframe on GPUs was computed, Dask returns this length "
-        "for each of its partitions, too. If the condition of a filter is a conversion, Dask filters the condition "
-        "instead of the dataframe: df[df.x.astype(bool)] returns df.x.astype(bool). On GPUs it does so for each "
-        "condition that ran on the host. Dask selects no columns by a name of the first of several levels, unless the "
-        "selection is the last operation.",
+        "GPUs, too. cuDF's comparisons return missing values for NaN, its groups are in the order of a hash "
+        "table, and its text and time methods return other dtypes. It rounds the quotient of x // y first; this"
+        " cannot be corrected cheaply, so there is a warning. Once the length of a dataframe on GPUs was "
+        "computed, Dask returns this length for each of its partitions, too. If the condition of a filter is a "
+        "conversion, Dask filters the condition instead of the dataframe: df[df.x.astype(bool)] returns "
+        "df.x.astype(bool). On GPUs it does so for each condition that ran on the host. Dask selects no columns"
+        " by a name of the first of several levels, unless the selection is the last operation.",
         upstream="To file with cuDF: '1.0 // 0.1 is 10, and 9 in pandas'. The rest is so without its option "
         "mode.pandas_compatible. To file with Dask: 'len((df + 1).partitions[0]) is len(df), after len(df)', and "
         "'df[df.x.astype(bool)] is df.x.astype(bool)', and "
