@@ -17,7 +17,7 @@ from dask._task_spec import Task
 from dask.dataframe.dask_expr._expr import Elemwise
 from dask.dataframe.dask_expr.io.io import FromGraph, FromPandas
 from dask.dataframe.dispatch import to_pandas_dispatch
-from dask.dataframe.utils import pyarrow_strings_enabled
+from dask.dataframe.utils import UNKNOWN_CATEGORIES, pyarrow_strings_enabled
 
 if TYPE_CHECKING:
     from dask.typing import Key
@@ -158,12 +158,19 @@ def _with_dtype(values: Any, dtype: Any) -> Any:
     given = values.dtype
     if given == dtype or not _may_convert(given, dtype) or (str(dtype) == "bool" and values.isna().any()):
         return values
+    if isinstance(dtype, pd.CategoricalDtype) and not _has_categories(values, dtype.categories):
+        return values
     try:
         made = values.astype(dtype)
     except (TypeError, ValueError, ArithmeticError):
         return values
     is_exact = getattr(dtype, "kind", "O") not in "iu" or bool((made == values).all())
     return made if is_exact else values
+
+
+def _has_categories(values: Any, categories: pd.Index) -> bool:
+    """Whether all values are known categories; all others would be lost."""
+    return UNKNOWN_CATEGORIES not in categories and bool(values.dropna().isin(categories).all())
 
 
 def _may_convert(given: Any, wanted: Any) -> bool:
