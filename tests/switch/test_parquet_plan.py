@@ -81,7 +81,7 @@ def test_a_partition_has_its_blocksize_of_the_columns_that_are_read(cell, folder
     assert planned(dd.read_parquet(folder, blocksize=None)) == FILES
 
 
-def test_the_default_blocksize_is_a_part_of_the_memory_of_a_gpu(cell, folder):
+def test_the_default_blocksize_is_a_part_of_the_memory_of_a_gpu(cell):
     cell(1, memory=64 * 2**30)
     assert GpuEngine.default_blocksize() == 2 * 2**30
     cell(1)
