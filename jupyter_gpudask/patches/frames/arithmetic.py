@@ -12,11 +12,9 @@ import numpy as np
 import pandas as pd
 from dask.base import normalize_token
 from dask.dataframe.dask_expr._expr import Elemwise
-from dask.dataframe.dispatch import meta_nonempty
 from dask.utils import funcname
 
 from ...inspection.placement import is_type_of_gpu
-from ...inspection.results import results_to_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,15 +105,14 @@ class WithFloats(Elemwise):
 def with_floats(expression: Any) -> Any:
     """A shift, or the difference from another row; in cuDF it has integers, of which some are missing."""
     try:
-        block = meta_nonempty(results_to_host(expression.frame._meta))  # noqa: SLF001
-        expected = dict(_dtypes(type(expression).func(block, **expression.kwargs)))
-        found = dict(_dtypes(expression._meta))  # noqa: SLF001
+        expected = dict(_dtypes(expression._meta))  # noqa: SLF001
     except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
         return expression
+    given = dict(_dtypes(expression.frame._meta))  # noqa: SLF001
     changed = {
-        name: str(expected[name])
-        for name in found.keys() & expected.keys()
-        if getattr(found[name], "kind", "O") in "iu" and getattr(expected[name], "kind", "O") == "f"
+        name: str(dtype)
+        for name, dtype in expected.items()
+        if getattr(dtype, "kind", "O") == "f" and getattr(given.get(name), "kind", "O") in "iu"
     }
     if not changed:
         return expression

@@ -288,7 +288,8 @@ def _is_of_split(series: Any) -> bool:
 
 
 def with_dtype(result: Any, dtype: Any) -> Any:
-    """A Series or index of the dtype."""
+    """A Series or index of the dtype; integers of which some are missing are floating-point numbers, as in pandas."""
+    dtype = "float64" if getattr(dtype, "kind", "O") in "iu" and result.hasnans else dtype
     return result if result.dtype == dtype else result.astype(dtype)
 
 
