@@ -18,6 +18,7 @@ from dask.dataframe.dask_expr._expr import Elemwise
 from dask.dataframe.dask_expr.io.io import FromGraph, FromPandas
 from dask.dataframe.dispatch import to_pandas_dispatch
 from dask.dataframe.utils import pyarrow_strings_enabled
+from pandas.api.types import infer_dtype
 
 if TYPE_CHECKING:
     from dask.typing import Key
@@ -207,7 +208,7 @@ def _with_dtype(values: Any, dtype: Any) -> Any:
     given = values.dtype
     if isinstance(dtype, pd.CategoricalDtype):  # whose categories may be unknown, or those of another partition
         return values if isinstance(given, pd.CategoricalDtype) else values.astype("category")
-    if given == dtype or not _may_convert(given, dtype) or (str(dtype) == "bool" and values.isna().any()):
+    if given == dtype or not _may_convert(values, dtype):
         return values
     try:
         made = values.astype(dtype)
@@ -217,14 +218,17 @@ def _with_dtype(values: Any, dtype: Any) -> Any:
     return made if is_exact else values
 
 
-def _may_convert(given: Any, wanted: Any) -> bool:
-    """Whether a conversion changes no value, or fails where it would."""
-    kinds = getattr(given, "kind", "O"), getattr(wanted, "kind", "O")
-    if kinds[0] == "f" and kinds[1] in "iub":
-        return False  # what is missing is NaN
-    if kinds[1] == "b":
-        return kinds[0] in "bO"
-    return True
+def _may_convert(values: Any, wanted: Any) -> bool:
+    """Whether it is the same kind of dtype, such as integers of another size; integers may be floats on the CPU, too."""
+    kinds = getattr(values.dtype, "kind", "O"), getattr(wanted, "kind", "O")
+    if isinstance(wanted, pd.StringDtype):
+        is_object = values.dtype == object
+        return isinstance(values.dtype, pd.StringDtype) or (is_object and infer_dtype(values) in ("string", "empty"))
+    if wanted == object:
+        return True
+    if kinds[0] == "O":
+        return infer_dtype(values) == "boolean" if kinds[1] == "b" else kinds[1] not in "iufc"
+    return kinds[0] == kinds[1] or set(kinds) == {"i", "u"}
 
 
 def meta_of_pandas(meta: Any) -> Any:
