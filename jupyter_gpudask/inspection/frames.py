@@ -18,7 +18,7 @@ from dask.dataframe.dask_expr._expr import Elemwise
 from dask.dataframe.dask_expr.io.io import FromGraph, FromPandas
 from dask.dataframe.dispatch import to_pandas_dispatch
 from dask.dataframe.utils import pyarrow_strings_enabled
-from pandas.api.types import infer_dtype
+from pandas.api.types import infer_dtype, is_object_dtype
 
 if TYPE_CHECKING:
     from dask.typing import Key
@@ -219,12 +219,12 @@ def _with_dtype(values: Any, dtype: Any) -> Any:
 
 
 def _may_convert(values: Any, wanted: Any) -> bool:
-    """Whether it is the same kind of dtype, such as integers of another size; integers may be floats on the CPU, too."""
+    """Whether it is the same kind of dtype, such as integers of another size; results may be floats on the CPU."""
     kinds = getattr(values.dtype, "kind", "O"), getattr(wanted, "kind", "O")
     if isinstance(wanted, pd.StringDtype):
-        is_object = values.dtype == object
+        is_object = is_object_dtype(values.dtype)
         return isinstance(values.dtype, pd.StringDtype) or (is_object and infer_dtype(values) in ("string", "empty"))
-    if wanted == object:
+    if is_object_dtype(wanted):
         return True
     if kinds[0] == "O":
         return infer_dtype(values) == "boolean" if kinds[1] == "b" else kinds[1] not in "iufc"
