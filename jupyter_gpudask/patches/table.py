@@ -14,8 +14,6 @@ from .patch import Change, Patch
 # The range that pyproject.toml states for the base install.
 _DASK = {"dask": ">=2026.1.1,<2026.8.1", "distributed": ">=2026.1.1,<2026.8.1"}
 _CUPY = {"cupy": "<15"}
-_CUDF = {"cudf": "<27"}
-_ALL_OF_RAPIDS = {**_DASK, "cudf": ">=26.10,<27", "dask_cudf": ">=26.10,<27"}
 
 _HERE = "jupyter_gpudask.patches"
 _RANDOM = "dask.array.random"
@@ -203,8 +201,8 @@ PATCHES = (
         "Parquet engine by dataframe",
         (_code("dask.dataframe:to_parquet", "frames.files.writers:write_parquet"),),
         process="kernel",
-        reason="to_parquet uses cuDF, the engine of the current backend, even for a pandas dataframe. It uses pyarrow "
-        "for a cuDF dataframe if the user names that engine. dask_cudf ignores compression, schema and "
+        reason="to_parquet uses cuDF, the engine of the current backend, even for a dataframe on the CPU. It uses "
+        "pyarrow for a dataframe on GPUs if the user names that engine. dask_cudf ignores compression, schema and "
         "custom_metadata.",
         upstream="To file with Dask: 'to_parquet should choose its engine by the dataframe': under "
         "dataframe.backend=cudf, to_parquet of a pandas dataframe fails.",
@@ -220,7 +218,7 @@ PATCHES = (
             Change(f"{_SHUFFLE}:shuffle_group_2", f"{_HERE}.shuffle:groups_of_last_stage", how="value"),
         ),
         process="kernel",
-        reason="In the peer-to-peer shuffle, the scheduler unpickles cuDF metadata, which creates a CUDA context, and "
+        reason="In the peer-to-peer shuffle, the scheduler unpickles CuPy metadata, which creates a CUDA context, and "
         "the workers write blocks to files. When cuDF splits a dataframe, it changes the order of the rows, so "
         "drop_duplicates does not keep the first rows.",
         upstream="https://github.com/NVIDIA/cudf/pull/15469. To file with cuDF: 'group_split_dispatch should keep the "
@@ -276,22 +274,19 @@ PATCHES = (
         requires=_DASK,
     ),
     Patch(
-        "dataframe methods",
-        (
-            *(
-                _attribute(
-                    f"dask.dataframe.dask_expr._categorical:CategoricalAccessor.{name}",
-                    "frames.categories:with_categories",
-                )
-                for name in ("as_known", "remove_unused_categories")
-            ),
+        "categories",
+        tuple(
+            _attribute(
+                f"dask.dataframe.dask_expr._categorical:CategoricalAccessor.{name}",
+                "frames.categories:with_categories",
+            )
+            for name in ("as_known", "remove_unused_categories")
         ),
         process="kernel",
-        reason="Methods such as df.corr(min_periods=3) fail before there is an expression that could be moved to the "
-        "host.",
-        upstream="To file with cuDF: each of them; the error says what is lacking.",
-        test="fallback/test_expressions_on_host.py::test_a_method_that_cudf_lacks_runs_on_the_host",
-        requires=_ALL_OF_RAPIDS,
+        reason="Dask computes the categories of a series, and cuDF returns them in the order of a hash table.",
+        upstream="To file with cuDF: 'categories should be in the order of pandas'.",
+        test="switch/test_results_as_pandas.py::test_categories_become_known_in_the_order_of_pandas",
+        requires=_DASK,
     ),
     Patch(
         "metadata",
@@ -357,20 +352,20 @@ PATCHES = (
             _code("dask.dataframe.dask_expr._expr:plain_column_projection", "frames.as_pandas:columns_pass"),
         ),
         process="kernel",
-        reason="cuDF's comparisons return missing values for NaN, its groups are in the order of a hash table, and its "
-        "text and time methods return other dtypes. It rounds the quotient of x // y first; this cannot be corrected "
-        "cheaply, so there is a warning. Once the length of a dataframe on GPUs was computed, Dask returns this length "
-        "for each of its partitions, too. If the condition of a filter is a conversion, Dask filters the condition "
-        "instead of the dataframe: df[df.x.astype(bool)] returns df.x.astype(bool). On GPUs it does so for each "
-        "condition that ran on the host. Dask selects no columns by a name of the first of several levels, unless the "
-        "selection is the last operation.",
+        reason="Dask knows the device of partitions by the type of the metadata, which is of pandas for dataframes on "
+        "GPUs, too. cuDF's comparisons return missing values for NaN, its groups are in the order of a hash "
+        "table, and its text and time methods return other dtypes. It rounds the quotient of x // y first; this"
+        " cannot be corrected cheaply, so there is a warning. Once the length of a dataframe on GPUs was "
+        "computed, Dask returns this length for each of its partitions, too. If the condition of a filter is a "
+        "conversion, Dask filters the condition instead of the dataframe: df[df.x.astype(bool)] returns "
+        "df.x.astype(bool). On GPUs it does so for each condition that ran on the host. Dask selects no columns"
+        " by a name of the first of several levels, unless the selection is the last operation.",
         upstream="To file with cuDF: '1.0 // 0.1 is 10, and 9 in pandas'. The rest is so without its option "
         "mode.pandas_compatible. To file with Dask: 'len((df + 1).partitions[0]) is len(df), after len(df)', and "
         "'df[df.x.astype(bool)] is df.x.astype(bool)', and "
         "'df.groupby(k).agg({x: [sum, std]}).fillna(0)[x] is a KeyError'.",
         test="switch/test_frames_on_cpu.py::test_a_quotient_that_cudf_rounds_is_told",
         requires=_DASK,
-        needed=_CUDF,
     ),
     Patch(
         "mixed operands",

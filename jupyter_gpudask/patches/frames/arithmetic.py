@@ -105,13 +105,12 @@ class Converted(Elemwise):
 def with_floats(expression: Any) -> Any:
     """A shift, or the difference from another row; in cuDF it has integers, of which some are missing."""
     try:
-        expected = dict(_dtypes(expression._meta))  # noqa: SLF001
+        given, found = (dict(_dtypes(each._meta)) for each in (expression.frame, expression))  # noqa: SLF001
     except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
         return expression
-    given = dict(_dtypes(expression.frame._meta))  # noqa: SLF001
     changed = {
         name: str(dtype)
-        for name, dtype in expected.items()
+        for name, dtype in found.items()
         if getattr(dtype, "kind", "O") == "f" and getattr(given.get(name), "kind", "O") in "iu"
     }
     if not changed:

@@ -19,7 +19,7 @@ from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._cumulative import CumProd, CumSum
 from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._groupby import GroupByTransform
-from dask.dataframe.dask_expr._merge import JoinRecursive
+from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise
@@ -189,8 +189,35 @@ _KINDS = {
 }
 
 
+class ColumnsInOrder(_expr.Elemwise):
+    """The partitions with their columns in the order of the metadata, by which Dask renames them."""
+
+    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
+    _projection_passthrough = True
+    _filter_passthrough = True
+    _preserves_partitioning_information = True
+
+    @functools.cached_property
+    def _args(self) -> list[Any]:
+        return [self.frame, list(self.frame.columns)]
+
+    @staticmethod
+    def operation(partition: Any, columns: list[Any]) -> Any:
+        """One partition; as it is if it has other columns."""
+        given = list(partition.columns) if partition.ndim > 1 else columns  # Dask may select a Series below it
+        is_known = len(given) == len(columns) and set(given) == set(columns)
+        return partition[columns] if is_known and given != columns else partition
+
+
+def _with_columns_in_order(expression: Merge) -> Any:
+    """A merge with the columns in the order of pandas; cuDF has another one for the right side, and for indexes."""
+    by_columns = not (expression.operand("left_index") or expression.operand("right_index"))
+    return expression if by_columns and expression.how != "right" else ColumnsInOrder(expression)
+
+
 _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
     Concat: concatenation,
+    Merge: _with_columns_in_order,
     _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
     _expr.Query: functools.partial(selected_by_text, replaced=replaced),
     _expr.Fillna: filled,

@@ -15,7 +15,7 @@ from dask.dataframe.dask_expr._backends import ToPandasBackend
 from dask.dataframe.dask_expr._expr import Elemwise
 
 from ...inspection.arguments import bind, first_argument
-from ...inspection.frames import FromGraphOnGpu, ToHost, meta_of_pandas, schema_of
+from ...inspection.frames import FromGraphOnGpu, frame_to_host, meta_of_pandas
 from ...inspection.placement import can_move, is_type_of_gpu, name_of, place_of_partitions
 from ...overlay.config_overlay import current_overlay, current_record
 from ..arrays.numeric import warn_about_cudf_division
@@ -40,6 +40,8 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     """
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
+    if type(expression) is ToPandasBackend and place_of_partitions(expression.frame) == "gpu":
+        return frame_to_host(original(expression.frame))  # Dask skips the move of what has metadata of pandas
     if current_overlay() is not None:
         expression = _with_pandas_meta(expression)
     expression = in_one_place(expression, original)
@@ -92,9 +94,7 @@ class MetaOfPandas(Elemwise):
 
 
 def _with_pandas_meta(expression: Any) -> Any:
-    """The expression with metadata of pandas for each operand on a GPU, and a move to pandas that Dask may not skip."""
-    if type(expression) is ToPandasBackend and place_of_partitions(expression.frame) == "gpu":
-        return ToHost(expression.frame, schema_of(meta_of_pandas(expression.frame._meta)))  # noqa: SLF001
+    """The expression with metadata of pandas for each operand on a GPU."""
     if _has_meta_of_cudf(expression) and not expression.dependencies():
         return MetaOfPandas(expression)
     operands = [

@@ -37,10 +37,10 @@ def reason_for_host(expression: Any) -> str:
     expression
         An expression with an input on a GPU.
     """
+    if isinstance(expression, GroupByBase):
+        return _grouped(expression)
     rule = _OF_EXPRESSIONS.get(type(expression).__name__.removesuffix("AsPandas"))
-    if rule:
-        return rule(expression)
-    return _grouped(expression) if isinstance(expression, GroupByBase) else ""
+    return rule(expression) if rule else ""
 
 
 def is_of_python_objects(expression: Any) -> bool:
@@ -229,6 +229,14 @@ def _distinct(_expression: Any) -> str:
     return "cuDF has another hash than pandas"
 
 
+def _merge(expression: Any) -> str:
+    left_index, right_index, left, right = map(expression.operand, ("left_index", "right_index", "left_on", "right_on"))
+    keys = right if left_index else left
+    names = set(keys if isinstance(keys, list) else [keys])
+    is_lost = left_index != right_index and names & set(expression.left.columns) & set(expression.right.columns)
+    return "cuDF's merge of an index with a column has no column of the keys" if is_lost else ""
+
+
 def _concat(expression: Any) -> str:
     if not is_outer(expression):
         return "dask_cudf's concat has only join='outer'"
@@ -330,6 +338,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "DescribeNumeric": _describe,
     "DropnaFrame": _dropna,
     "Isin": _isin,
+    "Merge": _merge,
     "MethodOperator": _power,
     "MethodOperatorAlign": _power,
     "NuniqueApprox": _distinct,
