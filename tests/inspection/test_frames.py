@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from dask.dataframe.utils import UNKNOWN_CATEGORIES
 
 from jupyter_gpudask.inspection.frames import conform, meta_of_pandas, schema_of
 
 TEXT = pd.StringDtype("pyarrow")
+UNKNOWN = pd.CategoricalDtype([UNKNOWN_CATEGORIES])
 
 
 def series(values, dtype=None):
@@ -51,6 +53,10 @@ def test_a_result_has_the_dtype_of_the_metadata(given, dtype):
         (series([1, None], "Int64"), "int64"),
         (series(["a", "1"], object), "float64"),
         (series(["a"], object), "datetime64[ns]"),
+        (series(["a", "c"], "category"), pd.CategoricalDtype(["a", "b"])),
+        (series(["a", "c"]), pd.CategoricalDtype(["a", "b"])),
+        (series(["a", None], "category"), UNKNOWN),
+        (series([], pd.CategoricalDtype(["a"])), UNKNOWN),
     ],
     ids=str,
 )

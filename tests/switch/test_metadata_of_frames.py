@@ -75,7 +75,7 @@ def test_a_function_for_dataframes_of_gpus_only_gets_them(on_gpu):
     def function(data):
         return data.to_pandas().sum()
 
-    result = on_gpu.x.reduction(function, aggregate=lambda sums: sums.sum())
+    result = on_gpu.x.reduction(function, aggregate=lambda sums: sums.sum(), meta=1)
     assert result.compute() == 45
 
 

@@ -19,7 +19,7 @@ from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._cumulative import CumProd, CumSum
 from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._groupby import GroupByTransform
-from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
+from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise
@@ -56,8 +56,6 @@ _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
 
 def as_pandas(expression: Any) -> Any:
     """An expression on GPUs with the results of pandas."""
-    if type(expression) is JoinRecursive:
-        return expression._lower()  # noqa: SLF001 - as merges of two, because cuDF joins two at a time
     return with_sums_of_nothing(replaced(expression))
 
 

@@ -13,6 +13,7 @@ from dask._expr import Expr
 from dask.array.core import Array
 from dask.dataframe.dask_expr._backends import ToPandasBackend
 from dask.dataframe.dask_expr._expr import Elemwise
+from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
 
 from ...inspection.arguments import bind, first_argument
 from ...inspection.frames import FromGraphOnGpu, frame_to_host, meta_of_pandas
@@ -42,6 +43,9 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     expression = first_argument(original, args, kwargs)
     if type(expression) is ToPandasBackend and place_of_partitions(expression.frame) == "gpu":
         return frame_to_host(original(expression.frame))  # Dask skips the move of what has metadata of pandas
+    if type(expression) is JoinRecursive and any(place_of_partitions(each) == "gpu" for each in expression.frames):
+        _ = expression._meta  # noqa: SLF001 - pandas refuses columns of the same name
+        return _merged(expression._lower(), original)  # noqa: SLF001
     if current_overlay() is not None:
         expression = _with_pandas_meta(expression)
     expression = in_one_place(expression, original)
@@ -60,6 +64,12 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
         return collection if is_of_python_objects(expression) else frame_to_gpu(collection)
     warn_about_cudf_division(expression)
     return _noted(_on_gpu(original(as_pandas(expression))))
+
+
+def _merged(expression: Any, original: Callable[..., Any]) -> Any:
+    """A join of several dataframes as merges of two: cuDF joins two, and Dask lists no inputs of a join of several."""
+    operands = (_merged(part, original).expr if type(part) is Merge else part for part in expression.operands)
+    return new_collection(original, type(expression)(*operands))
 
 
 def postpersist(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
