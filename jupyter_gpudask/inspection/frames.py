@@ -17,7 +17,8 @@ from dask._task_spec import Task
 from dask.dataframe.dask_expr._expr import Elemwise
 from dask.dataframe.dask_expr.io.io import FromGraph, FromPandas
 from dask.dataframe.dispatch import to_pandas_dispatch
-from dask.dataframe.utils import UNKNOWN_CATEGORIES, pyarrow_strings_enabled
+from dask.dataframe.utils import pyarrow_strings_enabled
+from pandas.api.types import infer_dtype, is_object_dtype
 
 if TYPE_CHECKING:
     from dask.typing import Key
@@ -48,11 +49,9 @@ class ToGpu(_Move):
 class ToHost(_Move):
     """The same dataframe with partitions of pandas, in the dtypes and with the columns of its metadata."""
 
+    # The schema is that of the plan: an expression that Dask has lowered may have metadata of its input.
+    _parameters = ["frame", "schema"]  # noqa: RUF012 - as in Dask
     gpudask_place = "host"
-
-    @functools.cached_property
-    def _args(self) -> list[Any]:
-        return [self.frame, schema_of(self._meta)]
 
     @staticmethod
     def operation(partition: Any, schema: Any) -> Any:
@@ -89,7 +88,7 @@ def frame_to_gpu(collection: Any) -> Any:
 
 def frame_to_host(collection: Any) -> Any:
     """The same collection with partitions of pandas; each worker moves its own."""
-    return new_collection(ToHost(collection.expr))
+    return new_collection(ToHost(collection.expr, schema_of(meta_of_pandas(collection._meta))))  # noqa: SLF001
 
 
 def partition_to_gpu(partition: Any) -> Any:
@@ -112,15 +111,53 @@ def partition_to_host(partition: Any, schema: Any = None) -> Any:
     if not isinstance(partition, pd.DataFrame | pd.Series | pd.Index):
         if not hasattr(partition, "to_pandas"):
             return partition
-        partition = with_lists(to_pandas_dispatch(partition), partition)
+        partition = _converted(partition, {} if schema is None else _texts(partition, schema))
     return partition if schema is None else conform(partition, schema)
 
 
+def _converted(partition: Any, texts: dict[Any, Any]) -> Any:
+    if texts and partition.ndim == 1:
+        return pd.Series(texts[None], partition.index.to_pandas(), name=partition.name)
+    rest = partition.drop(columns=list(texts)) if texts else partition
+    converted = with_lists(to_pandas_dispatch(rest), rest)
+    for place, name in enumerate(partition.columns if texts else ()):
+        if name in texts:
+            converted.insert(place, name, texts[name])
+    return converted
+
+
+def _texts(partition: Any, schema: Any) -> dict[Any, Any]:
+    """The columns of texts as arrays of Arrow, without an object for each text; that of a Series by the name `None`."""
+    columns, dtypes, _ = schema
+    if partition.ndim == 1:
+        wanted = dtypes[0] if columns is None else dict(zip(columns, dtypes, strict=True)).get(partition.name)
+        return (
+            {None: _text(partition, wanted)}
+            if hasattr(partition, "index") and _is_arrow_text(partition, wanted)
+            else {}
+        )
+    names = list(partition.columns)
+    if columns is None or len(set(names)) < len(names) or len(set(columns)) < len(columns):
+        return {}
+    of_schema = zip(columns, dtypes, strict=True)
+    found = {name: dtype for name, dtype in of_schema if name in names and _is_arrow_text(partition[name], dtype)}
+    return {name: _text(partition[name], dtype) for name, dtype in found.items()}
+
+
+def _is_arrow_text(column: Any, dtype: Any) -> bool:
+    is_wanted = isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
+    return is_wanted and hasattr(column, "to_arrow") and _is_text(column.dtype)
+
+
+def _text(column: Any, dtype: Any) -> Any:
+    return dtype.construct_array_type()._from_sequence(column.to_arrow(), dtype=dtype)  # noqa: SLF001
+
+
 def schema_of(meta: Any) -> Any:
-    """The dtypes of metadata of pandas: of the columns in their order, or of a Series or index."""
+    """The columns of metadata of pandas, their dtypes, and that of the index; a Series or index has one dtype."""
     if meta.ndim > 1:
-        return list(meta.columns), list(meta.dtypes), _index_dtype(meta)
-    return None, [meta.dtype], None if isinstance(meta, pd.Index) else _index_dtype(meta)
+        return tuple(meta.columns), tuple(meta.dtypes), _index_dtype(meta)
+    return None, (meta.dtype,), None if isinstance(meta, pd.Index) else _index_dtype(meta)
 
 
 def _index_dtype(meta: Any) -> Any:
@@ -128,23 +165,16 @@ def _index_dtype(meta: Any) -> Any:
 
 
 def conform(frame: Any, schema: Any) -> Any:
-    """A result of pandas with the dtypes, and the order of columns, of a schema, as far as the values allow it."""
+    """A result of pandas with the dtypes, and the order of columns, of a schema, as far as the values allow it.
+
+    It may have some of the columns only.
+    """
     columns, dtypes, index_dtype = schema
-    if columns is None:
-        made = _with_dtype(frame, dtypes[0])
+    if frame.ndim == 1:
+        wanted = dtypes[0] if columns is None else dict(zip(columns, dtypes, strict=True)).get(frame.name)
+        made = frame if wanted is None else _with_dtype(frame, wanted)
     else:
-        if list(frame.columns) != columns:
-            if not frame.columns.is_unique or len(columns) != frame.shape[1] or set(columns) != set(frame.columns):
-                return frame
-            frame = frame[columns]
-        changed = {}
-        for place, dtype in enumerate(dtypes):
-            column = frame.iloc[:, place]
-            if (new := _with_dtype(column, dtype)) is not column:
-                changed[place] = new
-        made = frame.copy(deep=False) if changed else frame
-        for place, column in changed.items():
-            made.isetitem(place, column)
+        made = _with_dtypes(frame, columns or (frame.columns[0],), dtypes) if frame.shape[1] else frame
     if index_dtype is not None and made.index.dtype != index_dtype and not isinstance(made.index, pd.MultiIndex):
         index = _with_dtype(made.index, index_dtype)
         if index is not made.index:
@@ -153,12 +183,32 @@ def conform(frame: Any, schema: Any) -> Any:
     return made
 
 
+def _with_dtypes(frame: Any, columns: Any, dtypes: Any) -> Any:
+    found = list(frame.columns)
+    if len(set(columns)) < len(columns) or len(set(found)) < len(found):  # then the names do not tell them apart
+        if found != list(columns):
+            return frame
+        wanted = dict(enumerate(dtypes))
+    else:
+        by_name = dict(zip(columns, dtypes, strict=True))
+        if set(found) <= set(by_name):
+            frame = frame[[name for name in columns if name in found]]
+        wanted = {place: by_name[name] for place, name in enumerate(frame.columns) if name in by_name}
+    given = {place: frame.iloc[:, place] for place in wanted}
+    made = {place: _with_dtype(column, wanted[place]) for place, column in given.items()}
+    changed = {place: column for place, column in made.items() if column is not given[place]}
+    frame = frame.copy(deep=False) if changed else frame
+    for place, column in changed.items():
+        frame.isetitem(place, column)
+    return frame
+
+
 def _with_dtype(values: Any, dtype: Any) -> Any:
     """A Series or index with the dtype; as it is if it has it, or has values that the dtype cannot hold."""
     given = values.dtype
-    if given == dtype or not _may_convert(given, dtype) or (str(dtype) == "bool" and values.isna().any()):
-        return values
-    if isinstance(dtype, pd.CategoricalDtype) and not _has_categories(values, dtype.categories):
+    if isinstance(dtype, pd.CategoricalDtype):  # whose categories may be unknown, or those of another partition
+        return values if isinstance(given, pd.CategoricalDtype) else values.astype("category")
+    if given == dtype or not _may_convert(values, dtype):
         return values
     try:
         made = values.astype(dtype)
@@ -168,19 +218,17 @@ def _with_dtype(values: Any, dtype: Any) -> Any:
     return made if is_exact else values
 
 
-def _has_categories(values: Any, categories: pd.Index) -> bool:
-    """Whether all values are known categories; all others would be lost."""
-    return UNKNOWN_CATEGORIES not in categories and bool(values.dropna().isin(categories).all())
-
-
-def _may_convert(given: Any, wanted: Any) -> bool:
-    """Whether a conversion changes no value, or fails where it would."""
-    kinds = getattr(given, "kind", "O"), getattr(wanted, "kind", "O")
-    if kinds[0] == "f" and kinds[1] in "iub":
-        return False  # what is missing is NaN
-    if kinds[1] == "b":
-        return kinds[0] in "bO"
-    return True
+def _may_convert(values: Any, wanted: Any) -> bool:
+    """Whether it is the same kind of dtype, such as integers of another size; results may be floats on the CPU."""
+    kinds = getattr(values.dtype, "kind", "O"), getattr(wanted, "kind", "O")
+    if isinstance(wanted, pd.StringDtype):
+        is_object = is_object_dtype(values.dtype)
+        return isinstance(values.dtype, pd.StringDtype) or (is_object and infer_dtype(values) in ("string", "empty"))
+    if is_object_dtype(wanted):
+        return True
+    if kinds[0] == "O":
+        return infer_dtype(values) == "boolean" if kinds[1] == "b" else kinds[1] not in "iufc"
+    return kinds[0] == kinds[1] or set(kinds) == {"i", "u"}
 
 
 def meta_of_pandas(meta: Any) -> Any:

@@ -86,7 +86,7 @@ def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
         else:
             reason = words_about(reader, options, frame)
             if not reason:
-                return read_as_pandas(reader, options, frame)
+                return frame_to_gpu(read_as_pandas(reader, options, frame))
     refuse_if_strict(reader, reader, reason)
     frame = _read_on_host(reader, path, options)
     note_on_host(reader, reason, frame.npartitions)

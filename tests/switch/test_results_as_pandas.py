@@ -21,7 +21,7 @@ from jupyter_gpudask.inspection.frames import with_lists
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.patches.frames import categories
-from jupyter_gpudask.patches.frames.arithmetic import WithFloats, with_floats
+from jupyter_gpudask.patches.frames.arithmetic import Converted, with_floats
 from jupyter_gpudask.patches.frames.as_pandas import (
     _KINDS,
     _MAPPING,
@@ -356,7 +356,7 @@ def test_lists_come_to_the_host_as_lists(dtype):
 def test_shifted_integers_are_floats(call):
     frame = to_gpu(dd.from_pandas(pd.DataFrame({"k": [3, 1, 2], "x": [1.5, 2, 3]}), npartitions=1))
     found = call(frame).expr
-    assert type(found) is WithFloats
+    assert type(found) is Converted
     rows = pd.DataFrame({"k": pd.array([None, 1, 2], "Int64"), "x": [1.5, 2, 3]})  # as cuDF has them
     result = found.operation(*((rows if found.ndim > 1 else rows.k), *found.operands[1:]))
     dtypes = [result.dtype] if result.ndim == 1 else list(result.dtypes)

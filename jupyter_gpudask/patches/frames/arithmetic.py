@@ -87,8 +87,8 @@ def with_numbers(operand: Any, kind: str = "float64", *, small: bool = False) ->
     return operand.astype(chosen if operand.ndim > 1 else next(iter(chosen.values())))
 
 
-class WithFloats(Elemwise):
-    """Columns as floating-point numbers, if pandas converts their integers to these."""
+class Converted(Elemwise):
+    """Columns with the dtypes with which pandas computes."""
 
     _parameters = ["frame", "dtypes"]  # noqa: RUF012 - as in Dask
     _projection_passthrough = True
@@ -115,7 +115,16 @@ def with_floats(expression: Any) -> Any:
     }
     if not changed:
         return expression
-    return WithFloats(expression, changed if expression.ndim > 1 else next(iter(changed.values())))
+    return Converted(expression, changed if expression.ndim > 1 else next(iter(changed.values())))
+
+
+def with_large_integers(expression: Any) -> Any:
+    """A sum or product of the rows so far, of integers of 64 bits, as in NumPy; in cuDF it may overflow."""
+    small = {name: "int64" for name, dtype in _dtypes(expression.frame._meta) if _is_small(dtype)}  # noqa: SLF001
+    if not small:
+        return expression
+    converted = Converted(expression.frame, small if expression.ndim > 1 else "int64")
+    return type(expression)(converted, *expression.operands[1:])
 
 
 def _dtypes(operand: Any) -> Iterator[tuple[Any, Any]]:

@@ -16,6 +16,7 @@ import pandas as pd
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
 from dask.dataframe.dask_expr._concat import Concat
+from dask.dataframe.dask_expr._cumulative import CumProd, CumSum
 from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._groupby import GroupByTransform
 from dask.dataframe.dask_expr._merge import Merge
@@ -25,7 +26,7 @@ from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise
 
 from ...inspection.arguments import bind, first_argument
 from ...inspection.frames import has_lists
-from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats
+from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats, with_large_integers
 from .concat import concatenation
 from .fewer_partitions import IN_FEWER
 from .groupby import in_order, of_no_number, selected, with_name, with_sums_of_nothing
@@ -93,6 +94,8 @@ def columns_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
 
 def replaced(expression: Any) -> Any:
     """The expression that has pandas' result on a GPU; most are returned as they are."""
+    if type(expression) in (CumProd, CumSum):
+        expression = with_large_integers(expression)
     kinds = _ARITHMETIC if type(expression) in _ARITHMETIC and is_converted(expression) else _KINDS
     if kind := kinds.get(type(expression)):
         return kind(*expression.operands)
@@ -313,7 +316,9 @@ def _is_of_split(series: Any) -> bool:
 
 
 def with_dtype(result: Any, dtype: Any) -> Any:
-    """A Series or index of the dtype."""
+    """A Series or index of the dtype; integers of which some are missing are floating-point numbers, as in pandas."""
+    if getattr(dtype, "kind", "O") in "iuf" and result.dtype.kind in "iu":  # Dask's metadata has missing values
+        dtype = "float64" if result.hasnans else "int64" if dtype.kind == "f" else dtype
     return result if result.dtype == dtype else result.astype(dtype)
 
 

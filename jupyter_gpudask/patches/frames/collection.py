@@ -16,7 +16,7 @@ from dask.dataframe.dask_expr._expr import Elemwise
 from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
 
 from ...inspection.arguments import bind, first_argument
-from ...inspection.frames import FromGraphOnGpu, ToHost, meta_of_pandas
+from ...inspection.frames import FromGraphOnGpu, frame_to_host, meta_of_pandas
 from ...inspection.placement import can_move, is_type_of_gpu, name_of, place_of_partitions
 from ...overlay.config_overlay import current_overlay, current_record
 from ..arrays.numeric import warn_about_cudf_division
@@ -42,11 +42,11 @@ def new_collection(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     __tracebackhide__ = True
     expression = first_argument(original, args, kwargs)
     if type(expression) is ToPandasBackend and place_of_partitions(expression.frame) == "gpu":
-        expression = ToHost(expression.frame)  # Dask skips the move of what has metadata of pandas
-    elif type(expression) is JoinRecursive and any(place_of_partitions(each) == "gpu" for each in expression.frames):
+        return frame_to_host(original(expression.frame))  # Dask skips the move of what has metadata of pandas
+    if type(expression) is JoinRecursive and any(place_of_partitions(each) == "gpu" for each in expression.frames):
         _ = expression._meta  # noqa: SLF001 - pandas refuses columns of the same name
         return _merged(expression._lower(), original)  # noqa: SLF001
-    elif current_overlay() is not None:
+    if current_overlay() is not None:
         expression = _with_pandas_meta(expression)
     expression = in_one_place(expression, original)
     if not any(place_of_partitions(part) == "gpu" for part in expression.dependencies()):

@@ -46,6 +46,8 @@ def reason_for_host(expression: Any) -> str:
 def is_of_python_objects(expression: Any) -> bool:
     """Whether the results are Python objects, such as times of a day; they stay on the host."""
     name = type(expression).__name__.removesuffix("AsPandas")
+    if name == "Concat":
+        return bool(_of_texts_and_others(expression.dependencies()))
     return name in _ACCESSORS and expression.attr in _OBJECTS.get(expression.accessor, ())
 
 
@@ -202,15 +204,25 @@ _OF_ALL_DTYPES = {"First", "Last", "Max", "Min", "Prod", "Sum"}
 
 def _dropped(expression: Any) -> str:
     """For columns that cuDF cannot aggregate, such as ``max`` of ordered categories, beside others that it can."""
-    if (expression.operand("chunk_kwargs") or {}).get("numeric_only"):
-        return ""
-    try:
-        is_frame, kept = expression.ndim > 1, expression.columns
-    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
+    if (expression.operand("chunk_kwargs") or {}).get("numeric_only") or expression.frame.ndim == 1:
         return ""
     selected = expression.operand("_slice") or expression.frame.columns
-    dropped = is_frame and set(selected) - set(kept) - set(expression.split_by)
+    meta = expression.frame._meta  # noqa: SLF001
+    names = selected if isinstance(selected, list) else [selected]
+    kinds = {_kind_of_column(meta.dtypes[name]) for name in names if name in meta.columns and name not in expression.by}
+    is_sum = type(expression).__name__.removesuffix("AsPandas") in ("Prod", "Sum")
+    dropped = kinds & ({"category", "object", "text", "time"} if is_sum else {"category", "object"})
     return "cuDF drops columns that it cannot aggregate" if dropped else ""
+
+
+def _kind_of_column(dtype: Any) -> str:
+    """Of a column: of numbers, times, texts, categories or other objects."""
+    kind = getattr(dtype, "kind", "O")
+    if kind in "biufcmM":
+        return "time" if kind == "M" else "number"
+    if str(dtype) == "category":
+        return "category"
+    return "text" if isinstance(dtype, pd.StringDtype) else "object"
 
 
 def _distinct(_expression: Any) -> str:
@@ -229,8 +241,21 @@ def _concat(expression: Any) -> str:
     if not is_outer(expression):
         return "dask_cudf's concat has only join='outer'"
     names = [tuple(frame._meta.index.names) for frame in expression.dependencies()]  # noqa: SLF001
+    if len(set(names)) > 1:
+        return "cuDF keeps the name of the first index"
     side_by_side = expression.axis in (1, "columns")
-    return "cuDF keeps the name of the first index" if side_by_side and len(set(names)) > 1 else ""
+    return "" if side_by_side else _of_texts_and_others(expression.dependencies())
+
+
+def _of_texts_and_others(frames: Any) -> str:
+    """For rows of dataframes whose columns of the same name are of texts in one and of something else in another."""
+    kinds: dict[Any, set[str]] = {}
+    for frame in frames:
+        meta = frame._meta  # noqa: SLF001
+        for name, dtype in meta.dtypes.items() if meta.ndim > 1 else [(None, meta.dtype)]:
+            kinds.setdefault(name, set()).add(_kind_of_column(dtype))
+    mixed = any(len(found) > 1 and found & {"text", "object"} for found in kinds.values())
+    return "cuDF has no column of numbers and texts" if mixed else ""
 
 
 _NO_DIVISIONS = "dask_cudf has no divisions of categories"

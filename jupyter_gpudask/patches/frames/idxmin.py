@@ -30,7 +30,8 @@ def find_extremes(
         As pandas 3 does: a column has nothing but missing values, or one although `skipna` is false.
     """
     if isinstance(block, pd.DataFrame | pd.Series):
-        return idxmaxmin_chunk(block, fn, skipna=skipna, numeric_only=numeric_only)
+        made: pd.DataFrame = idxmaxmin_chunk(block, fn, skipna=skipna, numeric_only=numeric_only)
+        return made
     if not len(block):
         return pd.DataFrame({"idx": pd.Series([], dtype="i8"), "value": pd.Series([], dtype="i8")})
     if not is_dataframe_like(block):

@@ -17,6 +17,7 @@ from dask.dataframe.dask_expr._repartition import RepartitionToFewer
 from dask.dataframe.dask_expr.io.io import FusedIO
 from dask.dataframe.dask_expr.io.parquet import ReadParquetFSSpec
 from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine
+from dask.dataframe.io.parquet.core import ParquetFunctionWrapper
 from dask.utils import parse_bytes
 from distributed import Client
 
@@ -66,7 +67,8 @@ class GpuEngine(ArrowDatasetEngine):
         from .cudf_engine import PandasIndexEngine
 
         kwargs.pop("schema", None)
-        return PandasIndexEngine.write_partition(*args, **kwargs)
+        partition, *others = args
+        return PandasIndexEngine.write_partition(partition_to_gpu(partition), *others, **kwargs)
 
     @classmethod
     def write_metadata(cls, *args: Any, **kwargs: Any) -> Any:
@@ -132,6 +134,15 @@ class FewPartitions(FusedIO):
         fewer = max(math.ceil(len(several) / joined), min(len(several), self.operand("_workers")))
         boundaries = RepartitionToFewer._compute_partition_boundaries(fewer, len(several))  # noqa: SLF001
         return [several[start:stop] for start, stop in pairwise(boundaries)]
+
+    def _task(self, name: Key, index: int) -> Task:
+        reader = self.operand("_expr")
+        several = [reader._filtered_task(name, number) for number in self._fusion_buckets[index]]  # noqa: SLF001
+        first = several[0].func
+        if not isinstance(first, ParquetFunctionWrapper) or first.common_kwargs.get("partitions"):
+            return super()._task(name, index)  # a column of a table, or folders that stand for values
+        parts = [part for task in several for part in (task.args[0] if isinstance(task.args[0], list) else task.args)]
+        return Task(name, first, parts, _data_producer=True)
 
 
 def read_parquet(read: Callable[..., Any], path: Any, options: Mapping[str, Any]) -> Any:
