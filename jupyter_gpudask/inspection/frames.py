@@ -191,8 +191,9 @@ def _with_dtypes(frame: Any, columns: Any, dtypes: Any) -> Any:
         wanted = dict(enumerate(dtypes))
     else:
         by_name = dict(zip(columns, dtypes, strict=True))
-        if set(found) <= set(by_name):
-            frame = frame[[name for name in columns if name in found]]
+        in_order = [name for name in columns if name in found]
+        if len(in_order) == len(found) and in_order != found:
+            frame = frame[in_order]
         wanted = {place: by_name[name] for place, name in enumerate(frame.columns) if name in by_name}
     given = {place: frame.iloc[:, place] for place in wanted}
     made = {place: _with_dtype(column, wanted[place]) for place, column in given.items()}
@@ -227,7 +228,7 @@ def _may_convert(values: Any, wanted: Any) -> bool:
     if is_object_dtype(wanted):
         return True
     if kinds[0] == "O":
-        return infer_dtype(values) == "boolean" if kinds[1] == "b" else kinds[1] not in "iufc"
+        return infer_dtype(values, skipna=False) == "boolean" if kinds[1] == "b" else kinds[1] not in "iufc"
     return kinds[0] == kinds[1] or set(kinds) == {"i", "u"}
 
 
