@@ -209,7 +209,8 @@ def _dropped(expression: Any) -> str:
     selected = expression.operand("_slice") or expression.frame.columns
     meta = expression.frame._meta  # noqa: SLF001
     names = selected if isinstance(selected, list) else [selected]
-    kinds = {_kind_of_column(meta.dtypes[name]) for name in names if name in meta.columns and name not in expression.by}
+    keys = {key for key in expression.by if not isinstance(key, Expr)}
+    kinds = {_kind_of_column(meta.dtypes[name]) for name in names if name in meta.columns and name not in keys}
     is_sum = type(expression).__name__.removesuffix("AsPandas") in ("Prod", "Sum")
     dropped = kinds & ({"category", "object", "text", "time"} if is_sum else {"category", "object"})
     return "cuDF drops columns that it cannot aggregate" if dropped else ""
