@@ -1,10 +1,4 @@
-"""Group-by on GPUs: computed keys, as in ``df.groupby(df.x > 1)``, sums of missing numbers, and the order of groups.
-
-dask_cudf 26.10 refuses computed keys. Dask tries each grouping on metadata first, and passes the key unchanged: an
-expression, which cuDF compares with the names of the index. The comparison is an expression too, and has no truth
-value. Besides, the aggregation of dask_cudf accepts only names as keys; Dask's accepts expressions. It adds columns of
-squares to the partitions that it is given.
-"""
+"""Group-by on GPUs: sums of missing numbers, the order of groups, and an index of several levels, as in pandas."""
 
 from __future__ import annotations
 
