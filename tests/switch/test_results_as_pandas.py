@@ -45,6 +45,7 @@ pytestmark = pytest.mark.usefixtures("cudf_stand_in")
         lambda frame: frame.name.str.count("c"),
         lambda frame: frame.name.str.upper(),
         lambda frame: frame.when.dt.is_quarter_end,
+        lambda frame: frame.when.dt.quarter,
         lambda frame: frame.dropna().when.dt.quarter,
     ],
 )
