@@ -68,7 +68,8 @@ def test_a_table_that_fits_is_one_partition_for_each_worker(cell, folder, worker
     assert planned(frame) == planned(frame[["a"]]) == partitions
     result = frame[frame.a >= 0].compute()
     assert type(result) is Frame
-    pd.testing.assert_frame_equal(pd.DataFrame(result), DATA, check_dtype=False)
+    # Rows of files that are read at once are numbered by `cudf_engine`, which is not here.
+    pd.testing.assert_frame_equal(pd.DataFrame(result).reset_index(drop=True), DATA, check_dtype=False)
 
 
 def test_a_partition_has_its_blocksize_of_the_columns_that_are_read(cell, folder):

@@ -317,7 +317,8 @@ def _is_of_split(series: Any) -> bool:
 
 def with_dtype(result: Any, dtype: Any) -> Any:
     """A Series or index of the dtype; integers of which some are missing are floating-point numbers, as in pandas."""
-    if getattr(dtype, "kind", "O") in "iuf" and result.dtype.kind in "iu":  # Dask's metadata has missing values
+    is_plain = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
+    if is_plain and result.dtype.kind in "iu":  # Dask's metadata has missing values
         dtype = "float64" if result.hasnans else "int64" if dtype.kind == "f" else dtype
     is_of_host = getattr(dtype, "kind", "O") in "iu" and result.dtype.kind == "f"  # with the missing values of pandas
     return result if result.dtype == dtype or is_of_host else result.astype(dtype)
