@@ -1,14 +1,19 @@
-"""Whether the runs of a program agree, and what the difference is if they do not."""
+"""Runs random programs in this process, and says whether the runs agree, and what the difference is if they do not."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
+import warnings
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-from journal import NOT_RUN
+from processes import NOT_RUN
+from programs import names
+from sides import Side, on_side
 
 from jupyter_gpudask.magics.compare.rules import STRICT_RULES
 from jupyter_gpudask.magics.compare.values import compare
@@ -16,8 +21,70 @@ from jupyter_gpudask.magics.compare.values import compare
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .program import Program
-    from .run import Outcome
+    from programs import Program
+
+Way = Literal["host", "dask", "switch", "optimized"]
+"""NumPy and pandas; Dask; Dask under the switch; the same with the cluster's optimization of graphs of arrays."""
+
+
+@dataclass
+class Outcome:
+    """What came of one run."""
+
+    value: Any = None
+    """The result, on the host."""
+    error: str = ""
+    """The class and the first line of its error; empty if there was none."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What Dask knew of the collection before it was computed, by name."""
+    on_cpu: dict[str, int] = field(default_factory=dict)
+    """Blocks that ran on the CPU for want of a function of CuPy or cuDF, by operation."""
+
+
+def side_of(way: Way, array: str, dataframe: str) -> Side:
+    """The side of a way with the backends of the switch."""
+    if way in ("host", "dask"):
+        return Side()
+    return Side("switch", array, dataframe, graphs="gpu" if way == "optimized" else "")
+
+
+def run(program: Program, way: Way, array: str, dataframe: str) -> Outcome:
+    """Run a program in one way."""
+    space = names() | {"folder": tempfile.mkdtemp()}
+    outcome = Outcome()
+    try:
+        with (
+            warnings.catch_warnings(),
+            np.errstate(all="ignore"),
+            on_side(side_of(way, array, dataframe)) as outcome.on_cpu,
+        ):
+            warnings.simplefilter("ignore")
+            if way != "host":
+                import dask.array as da
+                import dask.dataframe as dd
+
+                space |= {"da": da, "dd": dd}
+            exec(compile(program.body(on_host=way == "host"), "<program>", "exec"), space)  # noqa: S102
+            value = space["v"]
+            outcome.facts = _facts(value)
+            outcome.value = value.compute() if hasattr(value, "compute") else value
+    except Exception as error:  # noqa: BLE001 - whatever a program raises is its result
+        outcome.value, outcome.facts = None, {}
+        outcome.error = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
+    finally:
+        shutil.rmtree(space["folder"], ignore_errors=True)
+    return outcome
+
+
+def _facts(value: Any) -> dict[str, Any]:
+    """What must be the same before anything is computed."""
+    if hasattr(value, "chunks"):
+        return {"shape": repr(value.shape), "dtype": str(value.dtype), "chunks": repr(value.chunks)}
+    if hasattr(value, "npartitions"):
+        columns = [str(name) for name in getattr(value, "columns", [])]
+        return {"columns": columns, "name": str(getattr(value, "name", "")), "class": type(value).__name__}
+    return {}
+
 
 AGREES = "agrees"
 AS_HOST = "as NumPy and pandas, unlike Dask"
@@ -35,36 +102,18 @@ FINDINGS = (VALUE, TYPE, LABELS, ORDER, FACTS, FAILS, NO_ERROR, LOST)
 """The outcomes that need an explanation."""
 
 
-@dataclass(frozen=True)
-class KnownDifference:
-    """A difference that docs/what-runs-where.md lists.
-
-    Attributes
-    ----------
-    outcomes
-        In which it shows.
-    pattern
-        A regular expression for the text of a step.
-    reason
-        Why it is there, in the words of that page.
-    """
-
-    outcomes: tuple[str, ...]
-    pattern: str
-    reason: str
-
-
 DOCUMENTED = (
-    KnownDifference((NO_ERROR,), r"astype\(\W*\w*\W*\s*'?u?int", "astype of NaN to integers has missing values"),
-    KnownDifference((TYPE,), r"get_dummies", "the columns of get_dummies have the dtype of the categories"),
-    KnownDifference((TYPE, VALUE), r"merge\(", "the keys of a merge of categories with other categories are strings"),
-    KnownDifference((VALUE,), r"read_csv\(", "numbers with a fraction in text files are rounded twice"),
-    KnownDifference((VALUE,), r"isdigit\(", "isdigit of a fraction is false, as in Python"),
-    KnownDifference((LABELS, FACTS), r"dd\.concat\(", "concat of categories has all columns, as in pandas"),
-    KnownDifference((NO_ERROR, VALUE), r"linalg\.(solve|inv|cholesky)", "CuPy does not check singular matrices"),
-    KnownDifference((ORDER,), r"groupby\(", "Dask on the CPU sorts groups in each input partition only"),
-    KnownDifference((FAILS,), r"\.columns = \[\[", "a MultiIndex as columns is refused by cuDF"),
+    ((NO_ERROR,), r"astype\(\W*\w*\W*\s*'?u?int", "astype of NaN to integers has missing values"),
+    ((TYPE,), r"get_dummies", "the columns of get_dummies have the dtype of the categories"),
+    ((TYPE, VALUE), r"merge\(", "the keys of a merge of categories with other categories are strings"),
+    ((VALUE,), r"read_csv\(", "numbers with a fraction in text files are rounded twice"),
+    ((VALUE,), r"isdigit\(", "isdigit of a fraction is false, as in Python"),
+    ((LABELS, FACTS), r"dd\.concat\(", "concat of categories has all columns, as in pandas"),
+    ((NO_ERROR, VALUE), r"linalg\.(solve|inv|cholesky)", "CuPy does not check singular matrices"),
+    ((ORDER,), r"groupby\(", "Dask on the CPU sorts groups in each input partition only"),
+    ((FAILS,), r"\.columns = \[\[", "a MultiIndex as columns is refused by cuDF"),
 )
+"""Differences that docs/what-runs-where.md lists: their outcomes, a pattern of the text of a step, and the reason."""
 
 
 def documented(program: Program, outcome: str, note: str, *, on_gpu: bool) -> str:
@@ -72,56 +121,41 @@ def documented(program: Program, outcome: str, note: str, *, on_gpu: bool) -> st
     if "No module named 'cupyx'" in note:
         return "the stand-in for CuPy has no cupyx"
     text = "\n".join(step.text for step in program.steps)
-    for known in DOCUMENTED if on_gpu else ():
-        if outcome not in known.outcomes or not re.search(known.pattern, text):
+    for outcomes, pattern, reason in DOCUMENTED if on_gpu else ():
+        if outcome not in outcomes or not re.search(pattern, text):
             continue
-        if "categories" in known.reason and not re.search("category|categories|categorical", note + program.setup):
+        if "categories" in reason and not re.search("category|categories|categorical", note + program.setup):
             continue
-        if "rounded" in known.reason and not re.search(r"\d\.\d+", note):
+        if "rounded" in reason and not re.search(r"\d\.\d+", note):
             continue
-        return known.reason
+        return reason
     return ""
 
 
 @dataclass
 class Row:
-    """What came of a program; the keys of a difference are `outcome`, `last` and `way`.
-
-    Attributes
-    ----------
-    seed, kind
-        Of the program.
-    outcome
-        `AGREES`, one of `FINDINGS`, `KNOWN`, `AS_HOST` or `NOT_RUN`.
-    note
-        What differs.
-    last
-        The last operation of the program.
-    way
-        ``"switch"``, or ``"optimized"`` if only the optimized graph gives another result.
-    host
-        How NumPy or pandas decide: ``"as Dask"``, ``"as the switch"``, ``"neither"``, or empty.
-    fails
-        Whether the program fails in Dask on the CPU.
-    unlike_host
-        Whether Dask on the CPU has another result than NumPy or pandas.
-    source
-        The program, made smaller if there is a difference.
-    on_cpu
-        As of the run under the switch.
-    """
+    """What came of a program."""
 
     seed: int
     kind: str
     outcome: str
+    """`AGREES`, one of `FINDINGS`, `KNOWN`, `AS_HOST` or `NOT_RUN`."""
     note: str = ""
+    """What differs."""
     last: str = ""
+    """The last operation of the program."""
     way: str = "switch"
+    """``"optimized"`` if only the optimized graph gives another result."""
     host: str = ""
+    """How NumPy or pandas decide: ``"as Dask"``, ``"as the switch"``, ``"neither"``, or empty."""
     fails: bool = False
+    """Whether the program fails in Dask on the CPU."""
     unlike_host: bool = False
+    """Whether Dask on the CPU has another result than NumPy or pandas."""
     source: str = ""
+    """The program, made smaller if there is a difference."""
     on_cpu: dict[str, int] = field(default_factory=dict)
+    """As of the run under the switch."""
 
     @property
     def key(self) -> int:

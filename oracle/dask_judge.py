@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from journal import NOT_RUN
+from processes import NOT_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +41,7 @@ _KINDS = {
             r"typename|persisted_data"
         ),
     ),
-    DTYPE: (
-        r"different dtypes|Attribute \"(dtype|inferred_type)\" (is|are) different",
-        r"\bdtypes?\b",
-    ),
+    DTYPE: (r"different dtypes|Attribute \"(dtype|inferred_type)\" (is|are) different", r"\bdtypes?\b"),
     GRAPH: (
         r"number of dimensions|key_collisions",
         (
@@ -59,53 +56,34 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a test failed.
-
-    Attributes
-    ----------
-    error
-        The class of the exception.
-    message
-        Its first lines.
-    line
-        The statement of the test that failed.
-    raised
-        The statement that raised the exception, which may be in a library.
-    place
-        Where that is: ``"dask/array/utils.py:assert_eq"``.
-    """
+    """Why a test failed."""
 
     error: str
+    """The class of the exception."""
     message: str = ""
     line: str = ""
+    """The statement of the test that failed."""
     raised: str = ""
+    """The statement that raised the exception, which may be in a library."""
     place: str = ""
+    """Where that is: ``"dask/array/utils.py:assert_eq"``."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run of one test.
-
-    Attributes
-    ----------
-    outcome
-        ``"passed"``, ``"failed"``, ``"skipped"``, ``"xfailed"``, ``"lost"`` or ``"not run"``.
-    failure
-        Why it failed; or of a lost process, how it ended.
-    seconds
-        How long it took.
-    compared, on_gpu
-        How many Dask collections Dask's `assert_eq` compared, and how many of them had metadata of CuPy or cuDF.
-    on_cpu
-        Blocks that ran on the CPU because CuPy or cuDF lack the operation, by operation.
-    """
+    """One run of one test."""
 
     outcome: str
+    """``"passed"``, ``"failed"``, ``"skipped"``, ``"xfailed"``, ``"lost"`` or ``"not run"``."""
     failure: Failure | None = None
+    """Why it failed; or of a lost process, how it ended."""
     seconds: float = 0.0
     compared: int = 0
+    """How many Dask collections Dask's `assert_eq` compared."""
     on_gpu: int = 0
+    """How many of them had metadata of CuPy or cuDF."""
     on_cpu: dict[str, int] = field(default_factory=dict)
+    """Blocks that ran on the CPU because CuPy or cuDF lack the operation, by operation."""
 
 
 @dataclass(frozen=True)

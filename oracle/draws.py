@@ -1,0 +1,71 @@
+"""What the operations of random programs are made of: random choices that fit a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+Made = str | tuple[str, str] | None
+"""The text of a step, or the texts for Dask and for NumPy or pandas; `None` if it does not fit the value."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Random choices beside the values `v`, which the steps change, and `w`."""
+
+    rng: random.Random
+    v: Any
+    w: Any
+
+    def of(self, *options: Any) -> Any:
+        return self.rng.choice(options)
+
+    def word(self, words: str) -> str:
+        return self.rng.choice(words.split())
+
+    def pick(self, options: list[Any]) -> Any:
+        """One of them; `None` if there are none."""
+        return self.rng.choice(options) if options else None
+
+    def several(self, options: list[Any]) -> list[Any]:
+        """One or more of them, in any order."""
+        return self.rng.sample(options, self.rng.randint(1, len(options)))
+
+
+def fits(needed: Any, made: Any) -> Any:
+    """What was made, if there is what it needs."""
+    return made if needed else None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation that a program can have.
+
+    Attributes
+    ----------
+    name
+        Differences are grouped by it.
+    make
+        Makes a step that fits a value.
+    needs_order
+        Whether the result depends on the order of rows.
+    opens_order
+        Whether Dask leaves the order of the result open.
+    order_of_library
+        Whether the order is that of the library: it is compared, and nothing that needs an order follows.
+    """
+
+    name: str
+    make: Callable[[Any], Made]
+    needs_order: bool = False
+    opens_order: bool = False
+    order_of_library: bool = False
+
+    def add_to(self, *lists: list[Operation], weight: int = 1) -> None:
+        """Let it be chosen as often as `weight` says."""
+        for each in lists:
+            each.extend([self] * weight)
