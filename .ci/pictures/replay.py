@@ -1,6 +1,6 @@
 """A server extension that shows a recording of the stream in the place of this machine's GPUs and clusters.
 
-Made by ``benchmarks/record_stream.py``; named by ``GPUDASK_RECORDING``. What was recorded until the second
+Made by `record.py`; named by ``GPUDASK_RECORDING``. What was recorded until the second
 ``GPUDASK_UNTIL`` is shown at once. If ``GPUDASK_FILM`` is set, the rest follows as slowly as it came, once the file of
 that name exists. The kernel of a notebook that is open here stands for that of the recorded one.
 """

@@ -1,6 +1,6 @@
 """Executes the notebooks in binder/ and saves them with their outputs, as the website of the documentation shows them.
 
-    python benchmarks/notebooks.py --to docs/notebooks --out benchmarks/results/NAME-notebooks.json [--only arrays,...]
+    python .ci/notebooks.py --to docs/notebooks --out benchmarks/results/NAME-notebooks.json [--only arrays,...]
 
 A notebook with a cell that fails, and is not marked to fail, is not saved. One that lacks a package is saved as far as
 it ran. The second cell of a saved notebook says where it ran. The file of ``--out`` has the same in JSON, and is
@@ -21,7 +21,9 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-from report import header
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+from harness import header
 
 BINDER = Path(__file__).parents[1] / "binder"
 LIMIT = 2**20  # bytes of a saved notebook

@@ -1,6 +1,6 @@
 """The film of the panel in the documentation: a Jupyter server replays a recording, and a browser takes pictures of it.
 
-    python benchmarks/pictures/film.py --recording benchmarks/pictures/NAME.json --out docs/images/panel.gif
+    python .ci/pictures/film.py --recording .ci/pictures/NAME.json --out docs/images/panel.gif
 
 It needs Chromium, the packages of the browser tests (``make test-browser``), and Pillow, which Matplotlib installs.
 """
@@ -43,15 +43,8 @@ def server(recording: Path, start: float, folder: Path) -> Iterator[str]:
         "PYTHONPATH": str(HERE),
         **{f"JUPYTER_{kind}_DIR": str(folder / f".{kind.lower()}") for kind in ("RUNTIME", "CONFIG", "DATA")},
     }
-    command = [
-        sys.executable,
-        "-m",
-        "jupyterlab",
-        "--no-browser",
-        "--allow-root",
-        "--port=0",
-        "--IdentityProvider.token=",
-    ]
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--port=0"]
+    command += ["--IdentityProvider.token="]
     command += ["--ServerApp.jpserver_extensions={'replay': True}", "--LabApp.expose_app_in_browser=True"]
     command += [f"--ServerApp.root_dir={folder}"]
     with subprocess.Popen(command, env=environment) as process:

@@ -1,6 +1,6 @@
 """Runs the cell that README.md shows, in a notebook on a real kernel, and records what it displays.
 
-    python benchmarks/readme_cell.py --out benchmarks/results/NAME-readme-cell.json
+    python .ci/readme_cell.py --out benchmarks/results/NAME-readme-cell.json
 
 The cell runs twice, because the first run imports and compiles; the output of the second is recorded and printed. With
 ``--small`` the array is 100 times smaller, for a machine without a GPU.
@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from report import header, publish
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+from harness import header, publish
 
 README = Path(__file__).parents[1] / "README.md"
 

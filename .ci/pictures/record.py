@@ -1,6 +1,6 @@
 """What the stream of a real server says while two notebooks work on GPUs: to be replayed where there are none.
 
-    python benchmarks/record_stream.py --out benchmarks/pictures/NAME.json [--seconds 75]
+    python .ci/pictures/record.py --out .ci/pictures/NAME.json [--seconds 75]
 
 One notebook sums random numbers with CuPy, the other groups a frame with cuDF, each on one GPU, if there are two;
 else both share the one. A line of the recording has the seconds since its begin, and the message.
@@ -10,27 +10,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import websocket
 from jupyter_client import BlockingKernelClient
-from report import header
 
 from jupyter_gpudask.machine.gpus import list_gpus
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+from harness import header
+from server_cost import Server
 
-TOKEN = "recording"  # noqa: S105
 CELLS = {
     "fluid-simulation.ipynb": (
         "%load_ext jupyter_gpudask",
@@ -60,15 +55,6 @@ def cells_of(gpus: str) -> dict[str, list[str]]:
     return {name: [cell.format(gpus=gpus) for cell in cells] for name, cells in CELLS.items()}
 
 
-def ask(url: str, path: str, method: str = "GET", body: object = None) -> Any:
-    """What the server answers, as JSON."""
-    headers = {"Authorization": f"token {TOKEN}"}
-    data = None if body is None else json.dumps(body).encode()
-    asked = urllib.request.Request(url + path, data=data, headers=headers, method=method)
-    with urllib.request.urlopen(asked, timeout=60) as answer:
-        return json.loads(answer.read() or b"{}")
-
-
 def work(runtime: Path, kernel_id: str, cells: list[str], over: threading.Event) -> None:
     """Run the cells in a kernel of the server until they end, or it does."""
     client = BlockingKernelClient(connection_file=str(runtime / f"kernel-{kernel_id}.json"))
@@ -89,63 +75,41 @@ def show(message: dict[str, Any]) -> None:
         print("\n".join(message["content"]["traceback"]), file=sys.stderr)
 
 
+def record(folder: Path, share: str, seconds: float) -> list[tuple[float, Any]]:
+    """What the server says, and when, while the notebooks work."""
+    options = ["--GpuDask.share_gpus=True"] if share == "all" else []
+    server = Server(folder, "jupyter_gpudask", variables={}, options=options)
+    over = threading.Event()
+    try:
+        for notebook, cells in cells_of(share).items():
+            order = {"path": notebook, "name": notebook, "type": "notebook", "kernel": {"name": "python3"}}
+            arguments = (folder, server.request("api/sessions", "POST", order)["kernel"]["id"], cells, over)
+            threading.Thread(target=work, args=arguments, daemon=True).start()
+        stream, begin = server.stream(), time.monotonic()
+        messages: list[tuple[float, Any]] = []
+        while not messages or messages[-1][0] <= seconds:
+            message = json.loads(stream.recv())
+            messages.append((round(time.monotonic() - begin, 2), message))
+        return messages
+    finally:
+        over.set()
+        server.stop()
+
+
 def main() -> int:
     """Record; 1 if nothing was busy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=75)
     options = parser.parse_args()
-    gpus = list_gpus()
-    share = "all" if len(gpus) < 2 else "1"
-    messages: list[tuple[float, Any]] = []
+    share = "all" if len(list_gpus()) < 2 else "1"
     with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"JUPYTER_RUNTIME_DIR": folder, "JUPYTER_CONFIG_DIR": folder}
-        command = [sys.executable, "-P", "-m", "jupyter_server", "--no-browser", "--allow-root", "--port=0"]
-        command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"]
-        command += ["--ServerApp.jpserver_extensions={'jupyter_gpudask': True}"]
-        command += ["--GpuDask.share_gpus=True"] if share == "all" else []
-        server = subprocess.Popen(command, env=environment)
-        over = threading.Event()
-        try:
-            for moment, message in stream_of(server, Path(folder), share, over):
-                messages.append((moment, message))
-                if moment > options.seconds:
-                    break
-        finally:
-            over.set()
-            server.terminate()
-            server.wait(30)
+        messages = record(Path(folder), share, options.seconds)
     busy = max((gpu["utilization"] or 0 for _, message in messages for gpu in (message["gpus"] or {}).get("gpus", ())))
-    made = {
-        **header(),
-        "cells": cells_of(share),
-        "messages": messages,
-    }
+    made = header() | {"cells": cells_of(share), "messages": messages}
     options.out.write_text(json.dumps(made, separators=(",", ":")).replace("],[", "],\n[") + "\n")
     print(f"{len(messages)} messages; a GPU was up to {busy} busy")
     return int(not busy)
-
-
-def stream_of(
-    server: subprocess.Popen[bytes], folder: Path, share: str, over: threading.Event
-) -> Iterator[tuple[float, Any]]:
-    """What the server says, and when, while the notebooks work."""
-    info = folder / f"jpserver-{server.pid}.json"
-    while not (info.exists() and info.read_text()):
-        time.sleep(0.1)
-    url = json.loads(info.read_text())["url"].replace("localhost", "127.0.0.1")
-    time.sleep(1)
-    for notebook, cells in cells_of(share).items():
-        order = {"path": notebook, "name": notebook, "type": "notebook", "kernel": {"name": "python3"}}
-        kernel_id = ask(url, "api/sessions", "POST", order)["kernel"]["id"]
-        arguments = (folder, kernel_id, cells, over)
-        threading.Thread(target=work, args=arguments, daemon=True).start()
-    header = [f"Authorization: token {TOKEN}"]
-    socket = websocket.create_connection(f"ws{url[4:]}gpudask/api/stream", header=header, timeout=30)
-    begin = time.monotonic()
-    while True:
-        message = json.loads(socket.recv())
-        yield round(time.monotonic() - begin, 2), message
 
 
 if __name__ == "__main__":
