@@ -1,5 +1,5 @@
 /**
- * The browser's side of panel_cost.py: node panel_cost.mjs URL TOKEN SECONDS prints what was measured, as JSON.
+ * The browser's side of server_cost.py: node server_cost.mjs URL TOKEN SECONDS prints what was measured, as JSON.
  */
 import { createRequire } from 'node:module';
 
