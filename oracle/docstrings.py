@@ -42,33 +42,22 @@ if TYPE_CHECKING:
 ARRAY_MODULES = ("", ".linalg", ".fft", ".random", ".ma", ".overlap", ".lib.stride_tricks", ".gufunc", ".stats")
 """Of `dask.array`; what stands in several of them is taken once."""
 
-CLASSES = (
-    "dask.array.Array",
-    "dask.array.core.BlockView",
-    "dask.array.random.Generator",
-    "dask.array.random.RandomState",
-    "dask.dataframe.DataFrame",
-    "dask.dataframe.Series",
-    "dask.dataframe.Index",
-    "dask.dataframe.Scalar",
-    "dask.dataframe.dask_expr._groupby.GroupBy",
-    "dask.dataframe.dask_expr._groupby.SeriesGroupBy",
-    "dask.dataframe.dask_expr._rolling.Rolling",
-    "dask.dataframe.tseries.resample.Resampler",
-    "dask.dataframe.dask_expr._str_accessor.StringAccessor",
-    "dask.dataframe.dask_expr._datetime.DatetimeAccessor",
-    "dask.dataframe.dask_expr._categorical.CategoricalAccessor",
-)
+CLASSES = {
+    "dask.array": ("Array", "core.BlockView", "random.Generator", "random.RandomState"),
+    "dask.dataframe": ("DataFrame", "Series", "Index", "Scalar"),
+    "dask.dataframe.dask_expr._groupby": ("GroupBy", "SeriesGroupBy"),
+    "dask.dataframe.dask_expr._rolling": ("Rolling",),
+    "dask.dataframe.tseries.resample": ("Resampler",),
+    "dask.dataframe.dask_expr": (
+        *("_str_accessor.StringAccessor", "_datetime.DatetimeAccessor", "_categorical.CategoricalAccessor"),
+    ),
+}
+"""By the place whose name becomes ``da`` or ``dd`` in those of docstrings."""
 
-_SHORT = {
-    "dask.array": "da",
-    "dask.dataframe.dask_expr._groupby": "dd",
-    "dask.dataframe.dask_expr._rolling": "dd",
-    "dask.dataframe.tseries.resample": "dd",
-    "dask.dataframe.dask_expr._str_accessor.StringAccessor": "dd.Series.str",
-    "dask.dataframe.dask_expr._datetime.DatetimeAccessor": "dd.Series.dt",
-    "dask.dataframe.dask_expr._categorical.CategoricalAccessor": "dd.Series.cat",
-    "dask.dataframe": "dd",
+_ACCESSORS = {
+    "dd._str_accessor.StringAccessor": "dd.Series.str",
+    "dd._datetime.DatetimeAccessor": "dd.Series.dt",
+    "dd._categorical.CategoricalAccessor": "dd.Series.cat",
 }
 
 _COPIED = re.compile(
@@ -91,7 +80,7 @@ class Docstring:
 
 def dask_docstrings() -> list[Docstring]:
     """Those of the public functions, classes and methods of dask.array and dask.dataframe; equal examples once."""
-    return _without_repeats(_docstring(_short(name), thing) for name, thing in _things_of_dask())
+    return _without_repeats(_docstring(name, thing) for name, thing in _things_of_dask())
 
 
 def module_docstrings(package: str) -> list[Docstring]:
@@ -100,17 +89,21 @@ def module_docstrings(package: str) -> list[Docstring]:
 
 
 def _things_of_dask() -> Iterator[tuple[str, Any]]:
-    for suffix in ARRAY_MODULES:
-        name = f"dask.array{suffix}"
+    for name in (*(f"dask.array{suffix}" for suffix in ARRAY_MODULES), "dask.dataframe"):
         if name == "dask.array.stats" and importlib.util.find_spec("scipy") is None:
             continue
-        yield from _public(name, importlib.import_module(name))
-    yield from _public("dask.dataframe", importlib.import_module("dask.dataframe"))
-    for name in CLASSES:
-        module, _, attribute = name.rpartition(".")
-        thing = getattr(importlib.import_module(module), attribute)
-        yield name, thing
-        yield from _members(name, thing)
+        short = name.replace("dask.array", "da").replace("dask.dataframe", "dd")
+        for member, thing in vars(importlib.import_module(name)).items():
+            if is_function_of_dask(name, member, thing):
+                yield f"{short}.{member}", thing
+    for place, names in CLASSES.items():
+        for name in names:
+            short = f"{'da' if place == 'dask.array' else 'dd'}.{name}"
+            thing, short = pkgutil.resolve_name(f"{place}.{name}"), _ACCESSORS.get(short, short)
+            yield short, thing
+            for member in dir(thing):
+                if not member.startswith("_"):
+                    yield f"{short}.{member}", inspect.getattr_static(thing, member)
 
 
 def is_function_of_dask(place: str, name: str, thing: Any) -> bool:
@@ -120,18 +113,6 @@ def is_function_of_dask(place: str, name: str, thing: Any) -> bool:
         return False
     is_helper = place.count(".") > 1 and getattr(thing, "__module__", place) not in (place, None)
     return not is_helper or name in getattr(importlib.import_module(place), "__all__", ())
-
-
-def _public(place: str, module: Any) -> Iterator[tuple[str, Any]]:
-    for name, thing in vars(module).items():
-        if is_function_of_dask(place, name, thing):
-            yield f"{place}.{name}", thing
-
-
-def _members(prefix: str, thing: type) -> Iterator[tuple[str, Any]]:
-    for name in dir(thing):
-        if not name.startswith("_"):
-            yield f"{prefix}.{name}", inspect.getattr_static(thing, name)
 
 
 def _things_defined_in(package: str) -> Iterator[tuple[str, Any]]:
@@ -172,11 +153,6 @@ def _without_repeats(docstrings: Iterable[Docstring | None]) -> list[Docstring]:
         if docstring is not None:
             found.setdefault(docstring.examples, docstring)
     return list(found.values())
-
-
-def _short(name: str) -> str:
-    long = next(prefix for prefix in _SHORT if name.startswith(prefix))
-    return _SHORT[long] + name.removeprefix(long)
 
 
 _PLACES = {
