@@ -97,14 +97,7 @@ def median(values: Iterable[float]) -> float:
 class Process:
     """Runs a generator of a benchmark in a process of its own; iterating gives the JSON values that it yields.
 
-    Parameters
-    ----------
-    function
-        The generator function; it may read questions from its standard input, a line of JSON each.
-    variables
-        Of its environment, besides those of this process.
-    arguments
-        What it is called with.
+    It may read questions from its standard input, a line of JSON each.
     """
 
     def __init__(self, function: Callable[..., Iterator[Any]], variables: Mapping[str, str], **arguments: Any) -> None:
@@ -144,17 +137,9 @@ class Process:
 def cluster(side: str, engine: str, *, protocol: str | None = None, little_memory: bool = False) -> Iterator[Any]:
     """The client of a cluster of one of the two sides, with Dask's backends set around the code.
 
-    Parameters
-    ----------
-    side
-        `BY_HAND`: a `dask_cuda.LocalCUDACluster` with ``pre_import="cudf,cupy"``, or without a GPU a
-        `distributed.LocalCluster` with one worker of one thread; or `OURS`.
-    engine
-        ``"cpu"`` or ``"cuda"``.
-    protocol
-        Of a cluster with GPUs.
-    little_memory
-        Whether each worker has 20 GB of device memory, or 800 MB on the CPU.
+    `BY_HAND` is a `dask_cuda.LocalCUDACluster` with ``pre_import="cudf,cupy"``, or without a GPU a
+    `distributed.LocalCluster` with one worker of one thread. With `little_memory`, each worker has 20 GB of device
+    memory, or 800 MB on the CPU.
     """
     import dask
     from distributed import Client

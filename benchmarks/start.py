@@ -4,7 +4,7 @@
     python benchmarks/start.py --methods spawn,forkserver --rounds 6 --out benchmarks/results/NAME.json
 
 Times a start step by step as the kernel sees it, up to the first result of an array and of a dataframe, each in a fresh
-process, and, on a GPU, beside a `LocalCUDACluster` by hand. The second line compares the values of Dask's setting
+process; `speed.py` has the start beside a cluster made by hand. The second line compares the values of Dask's setting
 `distributed.worker.multiprocessing-method`, in turns.
 """
 
@@ -18,19 +18,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from harness import BY_HAND, Process, cluster, header, median, parser, publish
+from harness import Process, header, median, parser, publish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-IMPORTS = ("distributed", "jupyter_gpudask.supervisor.supervisor", "dask_cuda", "cupy", "cudf", "dask_cudf", "pynvml")
 METHOD = "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"
-
-
-def import_module(name: str) -> Iterator[float]:
-    began = time.perf_counter()
-    __import__(name)
-    yield time.perf_counter() - began
 
 
 def load_extension() -> Iterator[float]:
@@ -40,12 +33,6 @@ def load_extension() -> Iterator[float]:
     began = time.perf_counter()
     shell.run_line_magic("load_ext", "jupyter_gpudask")
     yield time.perf_counter() - began
-
-
-def by_hand() -> Iterator[float]:
-    began = time.perf_counter()
-    with cluster(BY_HAND, "cuda"):
-        yield time.perf_counter() - began
 
 
 def start(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -117,12 +104,9 @@ def main() -> None:
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--options", type=json.loads, default={}, help='of the cluster as JSON, such as {"gpus": 1}')
     arguments = made.parse_args()
-    facts = header()
     run(start, options=arguments.options)  # fills the caches of the machine
     runs: dict[str, list[Any]] = {method: [] for method in arguments.methods.split(",")}
-    hand = []
     for _ in range(arguments.rounds):
-        hand += [round(run(by_hand), 2)] if facts["gpus"] else []
         for method, found in runs.items():
             load = round(os.getloadavg()[0], 2)
             found.append(run(start, {METHOD: method}, options=arguments.options) | {"load": load})
@@ -133,13 +117,11 @@ def main() -> None:
     }
     report = {
         "options": arguments.options,
-        "by_hand": hand,
         "medians": medians,
         "runs": runs,
-        "imports": {name: round(run(import_module, name=name), 2) for name in IMPORTS[: None if facts["gpus"] else 2]},
         "load_ext": median(run(load_extension) for _ in range(10)),
     }
-    publish(facts | report, arguments.out)
+    publish(header() | report, arguments.out)
 
 
 if __name__ == "__main__":

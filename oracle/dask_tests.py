@@ -89,14 +89,7 @@ def may_have(file: Path, prefixes: Iterable[str]) -> bool:
 def portions(tests: Mapping[Path, Sequence[str]], size: int = PORTION, first: Collection[str] = ()) -> list[Portion]:
     """All tests, in turns from all files; a run that is cut short has seen some parameters of each test function.
 
-    Parameters
-    ----------
-    tests
-        The tests of each file.
-    size
-        The most tests of a portion.
-    first
-        Prefixes of the full names of tests that come before all others, in portions of a fourth of the size.
+    Tests whose full names begin with one of `first` come before all others, in portions of a fourth of the size.
     """
     early = {
         file: [name for name in names if full_name(file, name).startswith(tuple(first))]
@@ -130,15 +123,7 @@ def _in_turns(tests: Mapping[Path, Sequence[str]], size: int) -> list[Portion]:
 
 
 class TestProcess:
-    """A process for one of the two sides; it is made again after it was lost.
-
-    Parameters
-    ----------
-    side
-        How it runs the tests.
-    deadline
-        When all must be done, by `time.monotonic`: what is left is ``"not run"``.
-    """
+    """A process for one of the two sides, made again after it was lost; after the `deadline` nothing is run."""
 
     __test__ = False  # of pytest, which takes each class of this name for tests
 
@@ -157,17 +142,10 @@ class TestProcess:
         return names
 
     def run(self, file: Path, names: Sequence[str], limit: float) -> dict[str, Outcome]:
-        """Run tests of one file.
+        """Run tests of one file, each within `limit` seconds.
 
-        Parameters
-        ----------
-        file
-            The file.
-        names
-            The tests; a name that the file does not have is left out of the result.
-        limit
-            Seconds for each of them. What needs more is ``"lost"``, and so is what ends the process; the others are
-            run in a new one. Without a process, as on a GPU whose memory is full, they are ``"not run"``.
+        What needs more is ``"lost"``, and so is what ends the process; the others are run in a new one. Without a
+        process, as on a GPU whose memory is full, they are ``"not run"``.
         """
         outcomes: dict[str, Outcome] = {}
         while remaining := [name for name in names if name not in outcomes]:

@@ -100,13 +100,7 @@ class Worker:
     def run(
         self, side: Side, docstring: Docstring, sources: list[str], only: Collection[int] | None, limit: float
     ) -> dict[int, Outcome]:
-        """The outcomes of the examples of `docstring`, as translated to `sources`.
-
-        Raises
-        ------
-        RunError
-            The process died, or needed more than `limit` seconds.
-        """
+        """The outcomes of the examples, as translated to `sources`; a `RunError` after `limit` seconds, or a death."""
         self.start()
         self._process.send((side, docstring, sources, only))
         outcomes: dict[int, Outcome] = self._received(limit, lambda: self._process.receive(limit))
@@ -165,18 +159,9 @@ def run_on(
 
 
 def judge(docstring: Docstring, first: Side, second: Side, workers: dict[Side, Worker], limit: float = LIMIT) -> Row:
-    """Run `docstring` on both sides and compare.
+    """Run the examples on both sides, each within `limit` seconds, and compare.
 
-    Parameters
-    ----------
-    docstring
-        Whose examples to run.
-    first, second
-        How to run them; what fails on the first is not run on the second.
-    workers
-        Where each side runs; one worker may serve both.
-    limit
-        Seconds for each run.
+    What fails on the first is not run on the second. One worker may serve both sides.
     """
     sources = translated(docstring)
     row = Row(docstring.name, LEFT_OUT, examples=len(sources))

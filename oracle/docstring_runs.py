@@ -154,14 +154,8 @@ def run_examples(
 ) -> dict[int, Outcome]:
     """Run them one after the other, past those that fail, and compute every collection that one leaves.
 
-    Parameters
-    ----------
-    sources, wants
-        The examples, and what each is said to print.
-    scope
-        The names that they begin with.
-    only
-        The numbers of those to run; all if `None`.
+    They begin with the names in `scope`, and `wants` is what each is said to print; `only` has the numbers of those to
+    run, if not all.
     """
     return {
         number: _run(source, want, scope)
@@ -270,14 +264,8 @@ def _spread(sources: Sequence[str], begins: Any) -> list[bool]:
         is_touched = begins(names, calls) or bool(names & touched)
         if is_touched:
             touched |= set(bound_names(tree))
-            touched |= {_owner(node) for node in nodes if isinstance(node, ast.Call)} - {
-                "np",
-                "pd",
-                "da",
-                "dd",
-                "dask",
-                "",
-            }
+            owners = {_owner(node) for node in nodes if isinstance(node, ast.Call)}
+            touched |= owners - {"np", "pd", "da", "dd", "dask", ""}
         found.append(is_touched)
     return found
 
@@ -288,16 +276,9 @@ def _owner(call: ast.Call) -> str:
 
 
 def difference(one: Value | None, other: Value | None, *, values: bool = True, order: bool = True) -> str | None:
-    """What is different between two values; `None` if they agree.
+    """What is different between the values of the two runs; `None` if they agree.
 
-    Parameters
-    ----------
-    one, other
-        The values of the first and the second run.
-    values
-        Whether they are determined; if not, only dtypes and numbers of dimensions are compared.
-    order
-        Whether the order of rows is determined.
+    Without `values`, only dtypes and numbers of dimensions are compared; without `order`, rows in any order.
     """
     if one is None or other is None:
         return None if one is other else "a value in one run only"

@@ -286,14 +286,9 @@ series, a, b = df.x, df.partitions[:2], df.partitions[2:]
 
 
 def scope_of(name: str, *, with_collections: bool) -> dict[str, Any]:
-    """The names that the examples of the docstring `name` begin with.
+    """The names that the examples of the docstring `name` begin with; the function goes by its own last name, too.
 
-    Parameters
-    ----------
-    name
-        Such as ``da.linalg.qr``; the function goes by its own last name, too.
-    with_collections
-        Whether the examples may use an array ``x`` and a frame ``df`` that they do not make.
+    With `with_collections`, they may use an array ``x`` and a frame ``df`` that they do not make.
     """
     # A user's module, to code that looks at who calls it.
     scope: dict[str, Any] = {"__name__": "__main__", "dask": dask, "np": np, "pd": pd, "da": da, "dd": dd}

@@ -43,27 +43,17 @@ def fits(needed: Any, made: Any) -> Any:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation that a program can have.
-
-    Attributes
-    ----------
-    name
-        Differences are grouped by it.
-    make
-        Makes a step that fits a value.
-    needs_order
-        Whether the result depends on the order of rows.
-    opens_order
-        Whether Dask leaves the order of the result open.
-    order_of_library
-        Whether the order is that of the library: it is compared, and nothing that needs an order follows.
-    """
+    """An operation that a program can have."""
 
     name: str
+    """Differences are grouped by it."""
     make: Callable[[Any], Made]
     needs_order: bool = False
+    """Whether the result depends on the order of rows."""
     opens_order: bool = False
+    """Whether Dask leaves the order of the result open."""
     order_of_library: bool = False
+    """Whether the order is that of the library: it is compared, and nothing that needs an order follows."""
 
     def add_to(self, *lists: list[Operation], weight: int = 1) -> None:
         """Let it be chosen as often as `weight` says."""

@@ -29,13 +29,7 @@ LOST = (EOFError, OSError, TimeoutError)
 class Process:
     """A spawned process that runs ``serve(pipe, *arguments)``; it is made again after it was lost.
 
-    Parameters
-    ----------
-    serve
-        A function of a module. It calls `os.setsid` and sends one message when it is ready; what the process has
-        started is ended with it.
-    arguments
-        What it is called with, after its end of the pipe.
+    `serve` calls `os.setsid` and sends one message when it is ready; what the process has started is ended with it.
     """
 
     def __init__(self, serve: Callable[..., None], *arguments: Any) -> None:
@@ -116,24 +110,9 @@ def in_turns(workers: Iterable[Any], function: Callable[[Any, Any], Any], things
 class Journal:
     """A file with one JSON object a line: the options of the run, and then one row for each part of it.
 
-    Parameters
-    ----------
-    file
-        The file; one that exists is continued. Without a file the rows are kept in memory only.
-    options
-        What the rows depend on, such as the backends.
-    row
-        The data class of the rows, which have an `outcome` and a `key`.
-
-    Attributes
-    ----------
-    rows
-        The rows by their keys, without those that have not run.
-
-    Raises
-    ------
-    ValueError
-        The file has rows of a run with other options.
+    A file that exists is continued, unless it has rows of a run with other options, which is a `ValueError`; without a
+    file the rows are kept in memory only. A row has an `outcome` and a `key`; `rows` has all by their keys, without
+    those that have not run.
     """
 
     def __init__(self, file: Path | None, options: Mapping[str, Any], row: Callable[..., Any]) -> None:

@@ -46,15 +46,7 @@ WAYS: dict[Kind, tuple[tuple[Way, ...], tuple[Way, ...]]] = {
 
 
 class Pair:
-    """A process without the switch, in which Dask is not patched, and one with it.
-
-    Parameters
-    ----------
-    array, dataframe
-        The backends of the switch.
-    limit
-        Seconds for one run of a program.
-    """
+    """A process without the switch, in which Dask is not patched, and one with it; `limit` seconds for each run."""
 
     def __init__(self, array: str, dataframe: str, limit: float) -> None:
         self._on_gpu, self._limit = dataframe == "cudf", limit
@@ -69,13 +61,7 @@ class Pair:
         return program, self._judged(program)
 
     def judged(self, program: Program) -> Row:
-        """Run a program in all ways, and compare.
-
-        Raises
-        ------
-        RuntimeError
-            A process cannot be started.
-        """
+        """Run a program in all ways, and compare; a `RuntimeError` if a process cannot be started."""
         self._send(program)
         for process in self._processes:
             self._received(process)
@@ -142,17 +128,7 @@ def _sendable(outcome: Outcome) -> Outcome:
 
 
 def reduced(program: Program, row: Row, judged: Callable[[Program], Row], seconds: float) -> tuple[Program, Row]:
-    """The smallest program that was found, and its row.
-
-    Parameters
-    ----------
-    program, row
-        The program, and what came of it.
-    judged
-        Runs a program and compares.
-    seconds
-        For all attempts together.
-    """
+    """The smallest program with the same difference that was found in so many seconds, and its row."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         for smaller in _smaller(program):

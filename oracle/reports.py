@@ -19,17 +19,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
 
 
 def parser(description: str | None, *, limit: float = 60.0, seconds: float | None = None) -> argparse.ArgumentParser:
-    """The options of the programs.
-
-    Parameters
-    ----------
-    description
-        Of the program.
-    limit
-        Seconds for one run of a part.
-    seconds
-        For all of it, of a program that can be cut short and continued; otherwise `None`.
-    """
+    """The options of the programs; those of one that can be cut short and continued, if there are `seconds` for it."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     gpu = bool(gpu_names())
     stand_in = any(Path(folder).name == "fake_cupy" for folder in sys.path)
@@ -47,21 +37,7 @@ def parser(description: str | None, *, limit: float = 60.0, seconds: float | Non
 
 
 def finish(arguments: argparse.Namespace, title: str, report: dict[str, Any], parts: Iterable[str], hide: str) -> None:
-    """Print the report without its part `hide`, and write it and the page.
-
-    Parameters
-    ----------
-    arguments
-        The command line.
-    title
-        Of the page.
-    report
-        What is reported besides the machine and the versions; ``counts`` is on the page, too.
-    parts
-        The other lines of the page.
-    hide
-        The name of the long part of the report.
-    """
+    """Print the report without its long part `hide`, and write it, and a page with its ``counts`` and the `parts`."""
     report = header() | report
     publish(report, arguments.out, hide=hide)
     if arguments.table:

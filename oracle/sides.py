@@ -23,29 +23,18 @@ _LARGEST_STACK = 10**6
 
 @dataclass(frozen=True)
 class Side:
-    """One of the ways to run code.
-
-    Attributes
-    ----------
-    name
-        ``"cpu"``: plain Dask; ``"stock"``: with Dask's settings of these backends; ``"switch"``: as in a cell.
-    array, dataframe
-        The backends.
-    fallback
-        What happens to an operation that CuPy or cuDF lack.
-    results
-        Where those of ``compute()`` are.
-    graphs
-        For which device graphs of arrays are optimized, as the client of a cluster does: ``"cpu"``, ``"gpu"``, or
-        neither.
-    """
+    """One of the ways to run code."""
 
     name: Literal["cpu", "stock", "switch"] = "cpu"
+    """``"cpu"``: plain Dask; ``"stock"``: with Dask's settings of these backends; ``"switch"``: as in a cell."""
     array: str = "numpy"
     dataframe: str = "pandas"
     fallback: Literal["error", "host", "strict"] = "host"
+    """What happens to an operation that CuPy or cuDF lack."""
     results: Literal["host", "gpu"] = "host"
+    """Where those of ``compute()`` are."""
     graphs: Literal["cpu", "gpu", ""] = ""
+    """For which device graphs of arrays are optimized, as the client of a cluster does; empty for neither."""
 
     @classmethod
     def switched(cls, array: str, dataframe: str, **options: Any) -> Side:

@@ -22,23 +22,16 @@ class Seconds:
 
 @dataclass
 class Row:
-    """One computation.
-
-    Attributes
-    ----------
-    sides
-        What each side runs: a function that is given whether it runs on GPUs, where the work is larger, and that
-        waits for its result. The time of the call counts, or the `Seconds` that it returns.
-    cluster
-        ``"whole"``, or ``"little memory"``; `None` for work that starts what it needs.
-    needs_gpu
-        Whether there is no smaller variant for the CPU.
-    """
+    """One computation."""
 
     name: str
     sides: dict[str, Work]
+    """What each side runs: a function that is given whether it runs on GPUs, where the work is larger, and that waits
+    for its result. The time of the call counts, or the `Seconds` that it returns."""
     cluster: str | None = "whole"
+    """``"whole"``, or ``"little memory"``; `None` for work that starts what it needs."""
     needs_gpu: bool = False
+    """Whether there is no smaller variant for the CPU."""
 
 
 ROWS: dict[str, Row] = {}
