@@ -57,7 +57,7 @@ def header() -> dict[str, Any]:
         "gpus": gpu_names(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        "versions": versions(),
+        "versions": {name: found for name in _PACKAGES if (found := _version(name))},
     }
 
 
@@ -72,15 +72,11 @@ def gpu_names() -> list[str]:
         return []
 
 
-def versions() -> dict[str, str]:
-    """Versions of the packages that matter, as far as they are installed."""
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def publish(report: dict[str, Any], out: Path | None, *, hide: str = "") -> None:

@@ -29,8 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 from harness import OURS, chosen, cluster, header, parser, publish
-from workloads import arrays, frames  # noqa: F401 - they add their rows
-from workloads.table import ROWS, Seconds
+from workloads import ROWS, Seconds, arrays, frames  # noqa: F401 - the modules add their rows
 
 import jupyter_gpudask
 

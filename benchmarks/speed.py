@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import BY_HAND, OURS, Process, chosen, cluster, header, parser, private_environment, publish
-from workloads import arrays, frames, sessions  # noqa: F401 - they add their rows
-from workloads.table import ROWS, Row, Seconds
+from workloads import ROWS, Row, Seconds, arrays, frames, sessions  # noqa: F401 - the modules add their rows
 
 if TYPE_CHECKING:
     import argparse

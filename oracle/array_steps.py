@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from draws import Draw, Operation, fits
+from draws import Draw, Operation, entries, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -251,40 +251,22 @@ class ArrayDraw(Draw):
         return f"v = da.{one}, chunks=2)", f"v = np.{one})"
 
 
-def _add(name: str, make: Callable[[ArrayDraw], Made], weight: int = 1) -> None:
-    Operation(name, lambda *values: make(ArrayDraw(*values))).add_to(ARRAY_STEPS, weight=weight)
+_SHORT: dict[str, Callable[[ArrayDraw], Made]] = {
+    "arithmetic_from_left": lambda d: f"v = {d.word('2 0.5 np.float64(3)')} {d.word('- * / // % ** >')} v",
+    "accumulation": lambda d: f"v = da.{d.word('cumsum cumprod nancumsum nancumprod')}(v, axis={d.axis()})",
+    "select_elements": lambda d: f"v = v[v {d.of('> 1', '!= 0', '== v.max()')}]",
+    "rechunk": lambda d: (f"v = v.rechunk({d.of('2', '1', '-1', '3', '{0: 1}', '{0: -1}')})", "v = v"),
+    "splits_of_blocks": lambda _: ("v = da.concatenate([v.blocks[0], v.blocks[1:]])", "v = v.copy()"),
+}
 
+_TABLE = """
+A:function_of_elements*4 A:arithmetic*4 A:arithmetic_from_left*2 A:function_of_two*3 A:reduction*5
+A:reduction_to_places*2 A:accumulation*2 A:median_or_percentile*2 A:percentile_of_chunks A:slices*5 A:fancy_index*3
+A:take A:select_elements*2 A:index_with_points*2 A:assign*3 A:where*3 A:put_together*3 A:change_shape*4 A:rechunk*3
+A:pad*2 A:products*3 A:counts*2 A:sets*2 A:of_order*2 A:search A:other_functions*2 A:convert*2 A:function_of_user*3
+A:overlapping_blocks A:linear_algebra*2 A:fourier A:creation A:splits_of_blocks
+"""
+"""How often each is chosen, if more than once; the order counts."""
 
-_add("function_of_elements", ArrayDraw.function_of_elements, 4)
-_add("arithmetic", ArrayDraw.arithmetic, 4)
-_add("arithmetic_from_left", lambda d: f"v = {d.word('2 0.5 np.float64(3)')} {d.word('- * / // % ** >')} v", 2)
-_add("function_of_two", ArrayDraw.function_of_two, 3)
-_add("reduction", ArrayDraw.reduction, 5)
-_add("reduction_to_places", ArrayDraw.reduction_to_places, 2)
-_add("accumulation", lambda d: f"v = da.{d.word('cumsum cumprod nancumsum nancumprod')}(v, axis={d.axis()})", 2)
-_add("median_or_percentile", ArrayDraw.median_or_percentile, 2)
-_add("percentile_of_chunks", ArrayDraw.percentile_of_chunks)
-_add("slices", ArrayDraw.slices, 5)
-_add("fancy_index", ArrayDraw.fancy_index, 3)
-_add("take", ArrayDraw.take)
-_add("select_elements", lambda d: f"v = v[v {d.of('> 1', '!= 0', '== v.max()')}]", 2)
-_add("index_with_points", ArrayDraw.index_with_points, 2)
-_add("assign", ArrayDraw.assign, 3)
-_add("where", ArrayDraw.where, 3)
-_add("put_together", ArrayDraw.put_together, 3)
-_add("change_shape", ArrayDraw.change_shape, 4)
-_add("rechunk", lambda d: (f"v = v.rechunk({d.of('2', '1', '-1', '3', '{0: 1}', '{0: -1}')})", "v = v"), 3)
-_add("pad", ArrayDraw.pad, 2)
-_add("products", ArrayDraw.products, 3)
-_add("counts", ArrayDraw.counts, 2)
-_add("sets", ArrayDraw.sets, 2)
-_add("of_order", ArrayDraw.of_order, 2)
-_add("search", ArrayDraw.search)
-_add("other_functions", ArrayDraw.other_functions, 2)
-_add("convert", ArrayDraw.convert, 2)
-_add("function_of_user", ArrayDraw.function_of_user, 3)
-_add("overlapping_blocks", ArrayDraw.overlapping_blocks)
-_add("linear_algebra", ArrayDraw.linear_algebra, 2)
-_add("fourier", ArrayDraw.fourier)
-_add("creation", ArrayDraw.creation)
-_add("splits_of_blocks", lambda _: ("v = da.concatenate([v.blocks[0], v.blocks[1:]])", "v = v.copy()"))
+for _, _name, _weight in entries(_TABLE):
+    ARRAY_STEPS += [Operation(_name, ArrayDraw.maker(_SHORT.get(_name) or getattr(ArrayDraw, _name)))] * _weight

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 Made = str | tuple[str, str] | None
 """The text of a step, or the texts for Dask and for NumPy or pandas; `None` if it does not fit the value."""
@@ -20,6 +20,11 @@ class Draw:
     rng: random.Random
     v: Any
     w: Any
+
+    @classmethod
+    def maker(cls, make: Callable[[Any], Made]) -> Callable[..., Made]:
+        """A function of the generator of random numbers, `v` and `w`."""
+        return lambda *values: make(cls(*values))
 
     def of(self, *options: Any) -> Any:
         return self.rng.choice(options)
@@ -55,7 +60,10 @@ class Operation:
     order_of_library: bool = False
     """Whether the order is that of the library: it is compared, and nothing that needs an order follows."""
 
-    def add_to(self, *lists: list[Operation], weight: int = 1) -> None:
-        """Let it be chosen as often as `weight` says."""
-        for each in lists:
-            each.extend([self] * weight)
+
+def entries(table: str) -> Iterator[tuple[str, str, int]]:
+    """What stands before the colon, the name, and the weight of each word of a table, such as ``FS:merge*4``."""
+    for word in table.split():
+        lists, _, name = word.partition(":")
+        name, _, weight = name.partition("*")
+        yield lists, name, int(weight or 1)

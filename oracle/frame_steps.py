@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from draws import Draw, Operation, fits
+from draws import Draw, Operation, entries, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -312,14 +312,6 @@ class FrameDraw(Draw):
         return f"v = np.{call}" if kind(self.v) in "if" else None
 
 
-F, S, FS = (FRAME_STEPS,), (SERIES_STEPS,), (FRAME_STEPS, SERIES_STEPS)
-
-
-def _add(lists: Any, name: str, make: Callable[[FrameDraw], Made], weight: int = 1, **order: bool) -> None:
-    Operation(name, lambda *values: make(FrameDraw(*values)), **order).add_to(*lists, weight=weight)
-
-
-_OPENS, _NEEDS, _OF_LIBRARY = {"opens_order": True}, {"needs_order": True}, {"order_of_library": True}
 _REDUCTIONS = "mean min max sum std"
 _DTYPES = "float64 float32 int64 str bool int8 category"
 _OPERATIONS = "+ 1", "* 2.5", "- v[{0}]", "/ 3", "> 1", "// 2", "% 3", "!= 1"
@@ -331,106 +323,77 @@ _COUNTED = "", "", "dropna=False", "normalize=True", "ascending=True"
 _QUANTILES = "0.5", "[0.25, 0.75]", "0"
 _NUMPY = "sqrt exp floor sign isnan isfinite square log1p negative abs cos trunc"
 
-_add(F, "select_column", lambda d: fits(c := d.column(d.word("s M C iufb iufb")), f"v = {c}"), 14)
-_add(F, "select_columns", lambda d: f"v = v[{d.several(list(dict.fromkeys(d.v.columns)))!r}]")
-_add(FS, "filter_rows", lambda d: fits(c := d.condition(), f"v = v[{c}]"), 3)
-_add(F, "locate", FrameDraw.locate)
-_add(F, "query", FrameDraw.query)
-_add(F, "evaluate", FrameDraw.evaluate)
-_add(F, "assign_arithmetic", FrameDraw.assign_arithmetic, 2)
-_add(F, "set_item", lambda d: fits(c := d.condition(), f"v = v.copy(); v['flag'] = {c}"))
-_add(F, "assign_reduction", lambda d: (c := d.column("iuf")) and f"v = v.assign(z={c} - {c}.{d.word(_REDUCTIONS)}())")
-_add(F, "numbers_only", lambda d: fits(n := d.names("iuf"), f"v = v[{n!r}] " + d.of(*_OPERATIONS).format(n)))
-_add(F, "function_of_numpy", lambda d: fits(c := d.column("iuf"), f"v = np.{d.word(_NUMPY)}({c})"), 2)
-_add(F, "where_frame", FrameDraw.where_frame)
-_add(FS, "drop_missing", FrameDraw.drop_missing)
-_add(FS, "fill_missing", FrameDraw.fill_missing)
-_add(FS, "fill_forward", lambda d: f"v = v.{d.word('ffill bfill')}()", **_NEEDS)
-_add(F, "is_missing", lambda d: f"v = v.{d.word('isna notna')}()")
-_add(F, "rename", lambda d: f"v = v.rename(columns={{{d.pick(list(d.v.columns))!r}: 'renamed'}})")
-_add(F, "drop_columns", lambda d: f"v = v.drop(columns=[{d.pick(list(d.v.columns))!r}])")
-_add(F, "convert", lambda d: fits(n := d.quoted("iub"), f"v = v.astype({{{n}: {d.word(_DTYPES)!r}}})"))
-_add(F, "round_and_clip", lambda d: (n := d.names("iuf")) and f"v = v[{n!r}].{d.of(*_ROUNDINGS)}")
-_add(F, "group_and_reduce", FrameDraw.group_and_reduce, 5, **_OF_LIBRARY)
-_add(F, "group_and_aggregate", FrameDraw.group_and_aggregate, 5, **_OF_LIBRARY)
-_add(F, "group_and_accumulate", FrameDraw.group_and_accumulate, **_NEEDS)
-_add(F, "group_and_transform", FrameDraw.group_and_transform, **_OPENS)
-_add(FS, "drop_duplicates", FrameDraw.drop_duplicates, **_OPENS)
-_add(F, "merge", FrameDraw.merge, 4, **_OPENS)
-_add(
-    F,
-    "join",
-    lambda d: f"v = v.join(w, how={d.word('inner left outer right')!r}, lsuffix='_l', rsuffix='_r')",
-    **_OPENS,
-)
-_add(F, "concatenate", lambda d: f"v = dd.concat([v, w], join={d.word('outer inner')!r})", 2)
-_add(
-    F, "concatenate_columns", lambda d: fits(c := d.column("iufbs"), f"v = dd.concat([v, {c}.rename('again')], axis=1)")
-)
-_add(F, "concatenate_itself", lambda d: fits(c := d.condition(), f"v = dd.concat([v, v[{c}]])"))
-_add(F, "set_index", lambda d: fits(n := d.quoted("iufsM"), f"v = v.set_index({n})"), **_OPENS)
-_add(F, "sort_values", FrameDraw.sort_values, 2, **_OPENS)
-_add(
-    F,
-    "sort_by_unique",
-    lambda d: fits("n" in d.v.columns and d.v["n"].is_unique, "v = v.sort_values('n', ascending=False)"),
-)
-_add(F, "reset_index", lambda d: f"v = v.reset_index({d.of('', 'drop=True')})")
-_add(FS, "accumulate", FrameDraw.accumulate, 2, **_NEEDS)
-_add(FS, "roll", FrameDraw.roll, 2, **_NEEDS)
-_add(F, "head_or_tail", FrameDraw.head_or_tail, **_NEEDS)
-_add(F, "largest", lambda d: (n := d.quoted("if")) and f"v = v.{d.word('nlargest nsmallest')}(3, {n})[[{n}]]", **_OPENS)
-_add(F, "describe", lambda d: fits(n := d.names("if"), f"v = v[{n!r}].describe()"))
-_add(F, "reduce_frame", FrameDraw.reduce_frame, 3)
-_add(F, "count_unique", lambda d: f"v = v[{list(d.v.columns)!r}].nunique()")
-_add(
-    F,
-    "index_of_extreme",
-    lambda d: (n := d.names("if")) and d.v.index.is_unique and f"v = v[{n!r}].{d.word('idxmin idxmax')}()",
-)
-_add(F, "correlations", lambda d: (n := d.names("f")) and f"v = v[{n!r}].{d.word('corr cov')}()")
-_add(F, "index_of_rows", lambda d: f"v = v.index.to_series(){d.of('', '.isna()', '.astype(str)')}")
-_add(F, "partitions_of_user", FrameDraw.partitions_of_user)
-_add(F, "apply_to_rows", FrameDraw.apply_to_rows)
-_add(F, "repartition", lambda d: (f"v = v.repartition(npartitions={d.rng.randint(1, 3)})", "v = v"))
-_add(
-    F, "to_dummies", lambda d: fits(n := d.quoted("C"), (f"v = dd.get_dummies(v[{n}])", f"v = pd.get_dummies(v[{n}])"))
-)
-_add(F, "through_parquet", FrameDraw.through_parquet, 2)
-_add(F, "through_csv", FrameDraw.through_csv)
-_add(S, "series_arithmetic", FrameDraw.series_arithmetic, 3)
-_add(S, "series_from_left", lambda d: kind(d.v) in "iuf" and f"v = {d.word('2 0.5 -3')} {d.word('- / // % **')} v")
-_add(
-    S,
-    "series_method_with_fill",
-    lambda d: fits(kind(d.v) == "f", f"v = v.{d.word(_METHODS)}(v.shift(1), fill_value=0)"),
-)
-_add(S, "series_condition", lambda d: fits(c := d.condition(), f"v = {c}"), 2)
-_add(S, "series_where", FrameDraw.series_where, 2)
-_add(S, "series_convert", FrameDraw.series_convert, 2)
-_add(S, "series_numbers", lambda d: fits(kind(d.v) in "iuf", f"v = v.{d.of(*_OF_NUMBERS)}"), 2)
-_add(S, "series_text", FrameDraw.series_text, 6)
-_add(S, "series_times", FrameDraw.series_times, 6)
-_add(S, "series_of_times", lambda d: fits(kind(d.v) == "M", f"v = {d.of(*_OF_TIMES)}"), 2)
-_add(S, "series_categories", FrameDraw.series_categories, 6)
-_add(S, "value_counts", lambda d: f"v = v.value_counts({d.of(*_COUNTED)})", 2, **_OPENS)
-_add(S, "unique", lambda d: ("v = v.unique()", f"v = pd.Series(v.unique(), name={d.v.name!r})"), **_OPENS)
-_add(S, "series_reduction", FrameDraw.series_reduction, 4)
-_add(F, "assign_method", FrameDraw.assign_method, 12)
-_add(S, "series_map", FrameDraw.series_map)
-_add(S, "series_replace", FrameDraw.series_replace)
-_add(S, "series_to_frame", lambda d: "v = v." + d.of("to_frame()", "to_frame(name='col')", "reset_index()"))
-_add(S, "series_rename", lambda _: "v = v.rename('other')")
-_add(S, "series_missing", lambda d: f"v = v.{d.word('isna notna')}()")
-_add(
-    S,
-    "series_group",
-    lambda d: kind(d.v) in "if" and f"v = v.groupby(v > 1).{d.word('sum count max mean')}()",
-    **_OF_LIBRARY,
-)
-_add(
-    S,
-    "series_quantile",
-    lambda d: fits(kind(d.v) in "if" and len(d.v.dropna()), f"v = v.quantile({d.of(*_QUANTILES)})"),
-)
-_add(S, "series_function", FrameDraw.series_function)
+_SHORT: dict[str, Callable[[FrameDraw], Made]] = {
+    "select_column": lambda d: fits(c := d.column(d.word("s M C iufb iufb")), f"v = {c}"),
+    "select_columns": lambda d: f"v = v[{d.several(list(dict.fromkeys(d.v.columns)))!r}]",
+    "filter_rows": lambda d: fits(c := d.condition(), f"v = v[{c}]"),
+    "set_item": lambda d: fits(c := d.condition(), f"v = v.copy(); v['flag'] = {c}"),
+    "assign_reduction": lambda d: (c := d.column("iuf")) and f"v = v.assign(z={c} - {c}.{d.word(_REDUCTIONS)}())",
+    "numbers_only": lambda d: fits(n := d.names("iuf"), f"v = v[{n!r}] " + d.of(*_OPERATIONS).format(n)),
+    "function_of_numpy": lambda d: fits(c := d.column("iuf"), f"v = np.{d.word(_NUMPY)}({c})"),
+    "fill_forward": lambda d: f"v = v.{d.word('ffill bfill')}()",
+    "is_missing": lambda d: f"v = v.{d.word('isna notna')}()",
+    "rename": lambda d: f"v = v.rename(columns={{{d.pick(list(d.v.columns))!r}: 'renamed'}})",
+    "drop_columns": lambda d: f"v = v.drop(columns=[{d.pick(list(d.v.columns))!r}])",
+    "convert": lambda d: fits(n := d.quoted("iub"), f"v = v.astype({{{n}: {d.word(_DTYPES)!r}}})"),
+    "round_and_clip": lambda d: (n := d.names("iuf")) and f"v = v[{n!r}].{d.of(*_ROUNDINGS)}",
+    "join": lambda d: f"v = v.join(w, how={d.word('inner left outer right')!r}, lsuffix='_l', rsuffix='_r')",
+    "concatenate": lambda d: f"v = dd.concat([v, w], join={d.word('outer inner')!r})",
+    "concatenate_columns": lambda d: fits(c := d.column("iufbs"), f"v = dd.concat([v, {c}.rename('again')], axis=1)"),
+    "concatenate_itself": lambda d: fits(c := d.condition(), f"v = dd.concat([v, v[{c}]])"),
+    "set_index": lambda d: fits(n := d.quoted("iufsM"), f"v = v.set_index({n})"),
+    "sort_by_unique": lambda d: fits(
+        "n" in d.v.columns and d.v["n"].is_unique, "v = v.sort_values('n', ascending=False)"
+    ),
+    "reset_index": lambda d: f"v = v.reset_index({d.of('', 'drop=True')})",
+    "largest": lambda d: (n := d.quoted("if")) and f"v = v.{d.word('nlargest nsmallest')}(3, {n})[[{n}]]",
+    "describe": lambda d: fits(n := d.names("if"), f"v = v[{n!r}].describe()"),
+    "count_unique": lambda d: f"v = v[{list(d.v.columns)!r}].nunique()",
+    "index_of_extreme": lambda d: (
+        (n := d.names("if")) and d.v.index.is_unique and f"v = v[{n!r}].{d.word('idxmin idxmax')}()"
+    ),
+    "correlations": lambda d: (n := d.names("f")) and f"v = v[{n!r}].{d.word('corr cov')}()",
+    "index_of_rows": lambda d: f"v = v.index.to_series(){d.of('', '.isna()', '.astype(str)')}",
+    "repartition": lambda d: (f"v = v.repartition(npartitions={d.rng.randint(1, 3)})", "v = v"),
+    "to_dummies": lambda d: fits(n := d.quoted("C"), (f"v = dd.get_dummies(v[{n}])", f"v = pd.get_dummies(v[{n}])")),
+    "series_from_left": lambda d: kind(d.v) in "iuf" and f"v = {d.word('2 0.5 -3')} {d.word('- / // % **')} v",
+    "series_method_with_fill": lambda d: fits(kind(d.v) == "f", f"v = v.{d.word(_METHODS)}(v.shift(1), fill_value=0)"),
+    "series_condition": lambda d: fits(c := d.condition(), f"v = {c}"),
+    "series_numbers": lambda d: fits(kind(d.v) in "iuf", f"v = v.{d.of(*_OF_NUMBERS)}"),
+    "series_of_times": lambda d: fits(kind(d.v) == "M", f"v = {d.of(*_OF_TIMES)}"),
+    "value_counts": lambda d: f"v = v.value_counts({d.of(*_COUNTED)})",
+    "unique": lambda d: ("v = v.unique()", f"v = pd.Series(v.unique(), name={d.v.name!r})"),
+    "series_to_frame": lambda d: "v = v." + d.of("to_frame()", "to_frame(name='col')", "reset_index()"),
+    "series_rename": lambda _: "v = v.rename('other')",
+    "series_missing": lambda d: f"v = v.{d.word('isna notna')}()",
+    "series_group": lambda d: kind(d.v) in "if" and f"v = v.groupby(v > 1).{d.word('sum count max mean')}()",
+    "series_quantile": lambda d: fits(kind(d.v) in "if" and len(d.v.dropna()), f"v = v.quantile({d.of(*_QUANTILES)})"),
+}
+
+_TABLE = """
+F:select_column*14 F:select_columns FS:filter_rows*3 F:locate F:query F:evaluate F:assign_arithmetic*2 F:set_item
+F:assign_reduction F:numbers_only F:function_of_numpy*2 F:where_frame FS:drop_missing FS:fill_missing
+FS:fill_forward F:is_missing F:rename F:drop_columns F:convert F:round_and_clip F:group_and_reduce*5
+F:group_and_aggregate*5 F:group_and_accumulate F:group_and_transform FS:drop_duplicates F:merge*4 F:join
+F:concatenate*2 F:concatenate_columns F:concatenate_itself F:set_index F:sort_values*2 F:sort_by_unique
+F:reset_index FS:accumulate*2 FS:roll*2 F:head_or_tail F:largest F:describe F:reduce_frame*3 F:count_unique
+F:index_of_extreme F:correlations F:index_of_rows F:partitions_of_user F:apply_to_rows F:repartition F:to_dummies
+F:through_parquet*2 F:through_csv S:series_arithmetic*3 S:series_from_left S:series_method_with_fill
+S:series_condition*2 S:series_where*2 S:series_convert*2 S:series_numbers*2 S:series_text*6 S:series_times*6
+S:series_of_times*2 S:series_categories*6 S:value_counts*2 S:unique S:series_reduction*4 F:assign_method*12
+S:series_map S:series_replace S:series_to_frame S:series_rename S:series_missing S:series_group S:series_quantile
+S:series_function
+"""
+"""Whether each is one of frames or of series, and how often it is chosen, if more than once; the order counts."""
+
+_ORDER = {
+    "needs_order": "fill_forward group_and_accumulate accumulate roll head_or_tail",
+    "opens_order": "group_and_transform drop_duplicates merge join set_index sort_values largest value_counts unique",
+    "order_of_library": "group_and_reduce group_and_aggregate series_group",
+}
+
+for _lists, _name, _weight in entries(_TABLE):
+    _make = _SHORT.get(_name) or getattr(FrameDraw, _name)
+    _facts = {fact: _name in names.split() for fact, names in _ORDER.items()}
+    for _list, _letter in ((FRAME_STEPS, "F"), (SERIES_STEPS, "S")):
+        _list += [Operation(_name, FrameDraw.maker(_make), **_facts)] * _weight * (_letter in _lists)

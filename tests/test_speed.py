@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import speed
 from harness import BY_HAND, NO_DASK, OURS, chosen, private_environment
+from workloads import ROWS, Seconds
 from workloads.arrays import SEED_CELL
-from workloads.table import ROWS, Seconds
 
 CLUSTERS = {"whole", "little memory"}
 

@@ -8,7 +8,7 @@ from typing import Any
 import dask.array as da
 from distributed import wait
 
-from .table import Seconds, row, without_dask
+from . import Seconds, row, without_dask
 
 SEED_CELL = "normal numbers, 2 TB on GPUs and 200 MB on the CPU: (x + 1)[::2, ::2].sum()"
 

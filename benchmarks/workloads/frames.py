@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from distributed import wait
 
-from .table import Seconds, row
+from . import Seconds, row
 
 _PARTS = 16
 _TEXTS = 100_000

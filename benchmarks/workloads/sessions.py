@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import BY_HAND, OURS, PLAIN, Process, cluster
 
-from .table import ROWS, Row, Seconds
+from . import ROWS, Row, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
