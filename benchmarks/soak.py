@@ -119,15 +119,13 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
     try:
         started = run(kernel, SET_UP.format(start=STARTS[options.engine]))
         assert not started.error, (started.error, started.error_value, started.printed)
-        pids = processes(kernel)
         while number < options.cells and time.monotonic() - began < options.seconds:
             number += 1
             error = run_cell(kernel, number, cells, options.every)
             errors[error] = errors.get(error, 0) + 1
             if number % options.every == 0:
                 samples.append(look(processes(kernel), number))
-                print({name: value["memory"] // 10**5 / 10 for name, value in samples[-1].items() if name in pids})
-                sys.stdout.flush()
+                print(samples[-1], flush=True)
         run(kernel, "%gpudask stop")
     finally:
         kernel.shutdown()
@@ -136,10 +134,8 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
 
 def growth(samples: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
     """How much more each process holds at the end than after the first cells."""
-    settled = next((sample for sample in samples if sample["cells"] >= SETTLED), samples[0])
-    first, last = settled, samples[-1]
-    names = [name for name in last if name != "cells"]
-    kinds = ("memory", "threads", "descriptors")
+    first, last = next((each for each in samples if each["cells"] >= SETTLED), samples[0]), samples[-1]
+    names, kinds = [name for name in last if name != "cells"], ("memory", "threads", "descriptors")
     return {name: {kind: last[name][kind] - first[name][kind] for kind in kinds} for name in names}
 
 

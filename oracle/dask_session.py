@@ -191,7 +191,9 @@ def _failure(item: pytest.Item, raised: pytest.ExceptionInfo[BaseException] | No
     entries = list(raised.traceback)
     of_test = [entry for entry in entries if Path(str(entry.path)) == item.path]
     last = entries[-1] if entries else None
-    place = f"{_short(str(last.path))}:{last.name}" if last and last not in of_test[-1:] else ""
+    path = str(last.path).rpartition("site-packages/")[2] if last else ""
+    path = path.rpartition("jupyter_gpudask/jupyter_gpudask/")[2]
+    place = f"{path}:{last.name}" if last and last not in of_test[-1:] else ""
     lines = [line.strip() for line in str(raised.value).splitlines() if line.strip()]
     message = " ".join(lines)[:LONGEST]
     return Failure(type(raised.value).__name__, message, _statement(of_test), _statement(entries), place)
@@ -203,7 +205,3 @@ def _statement(entries: list[pytest.TracebackEntry]) -> str:
         return " ".join(str(entries[-1].statement).split())[:LONGEST]
     except (AssertionError, IndexError):
         return ""
-
-
-def _short(path: str) -> str:
-    return path.rpartition("site-packages/")[2].rpartition("jupyter_gpudask/jupyter_gpudask/")[2]

@@ -28,7 +28,7 @@ import dask
 from dask_judge import AGREES, COMPARED, GRAPH, LEFT_OUT, TYPES, VALUE, Failure, Outcome, Row, judge
 from dask_session import ENDS_RUN, serve
 from processes import LOST, NOT_RUN, START_LIMIT, Journal, Process, in_turns
-from reports import ONE_THREAD, cell, code, finish, parser, rows_of
+from reports import ONE_THREAD, cell, finish, parser, rows_of
 from sides import BROKEN, Side
 
 if TYPE_CHECKING:
@@ -289,17 +289,14 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
     of_operations = ((cell(operation), n) for operation, n in operations.most_common())
     yield from rows_of(("on the CPU, in tests that agree", "tests"), of_operations)
     differing = [row for row in rows if row.outcome in COMPARED and row.outcome != AGREES]
-    all_of = Counter(_function(row) for row in rows if row.outcome in COMPARED)
-    groups = _grouped(differing, lambda row: (row.outcome, _function(row)))
+    all_of = Counter(row.name.partition("[")[0] for row in rows if row.outcome in COMPARED)
+    groups = _grouped(differing, lambda row: (row.outcome, row.name.partition("[")[0]))
     of_groups = []
     for (outcome, function), group in sorted(groups.items(), key=lambda item: (item[0][0] != VALUE, item[0])):
-        words = f"{code(group[0].line)} {cell(group[0].note)}" if group[0].line else cell(group[0].note)
+        line, note = (cell(text) for text in (group[0].line.replace("`", "'"), group[0].note))
+        words = f"`{line}` {note}" if line else note
         of_groups.append((f"`{function}`", outcome, f"{len(group)} of {all_of[function]}", words))
     yield from rows_of(("test", "outcome", "parameters", "the first of them"), of_groups)
-
-
-def _function(row: Row) -> str:
-    return row.name.partition("[")[0]
 
 
 def _grouped(rows: Iterable[Row], key: Any) -> dict[Any, list[Row]]:

@@ -75,25 +75,20 @@ def _on_host(thing: Any) -> Any:
     if isinstance(thing, np.ndarray | pd.DataFrame | pd.Series | pd.Index):
         return thing.copy()  # a later example may change it
     if is_on_gpu(thing):
-        move = getattr(thing, "get" if library(thing) == "cupy" else "to_pandas", None)
+        move = getattr(thing, "get" if type(thing).__module__.startswith("cupy") else "to_pandas", None)
         return None if move is None else move()
     if thing is pd.NA or thing is pd.NaT:
         return float("nan")
     return thing if isinstance(thing, PLAIN) else None
 
 
-def library(thing: Any) -> str:
-    """The package that defines the type of `thing`."""
-    return type(thing).__module__.partition(".")[0]
-
-
 def is_on_gpu(thing: Any) -> bool:
     """Whether `thing` is CuPy's or cuDF's."""
-    return library(thing) in ("cupy", "cudf")
+    return type(thing).__module__.partition(".")[0] in ("cupy", "cudf")
 
 
 def _computed(collection: Any) -> Value | None:
-    if _is_large(collection):
+    if hasattr(collection, "chunks") and hasattr(collection, "nbytes") and collection.nbytes > LARGEST:
         return Value([Value(str(getattr(collection, name)), on_gpu=False) for name in ("shape", "dtype")], on_gpu=False)
     value = recorded(collection.compute(scheduler="synchronous"))
     if value is None:
@@ -101,10 +96,6 @@ def _computed(collection: Any) -> Value | None:
     shape = getattr(collection, "shape", ()) if hasattr(collection, "chunks") else ()
     on_gpu = value.on_gpu or _came_from_gpu(collection)
     return Value(value.data, on_gpu, of_dask=True, shape_known=not np.isnan(shape).any())
-
-
-def _is_large(collection: Any) -> bool:
-    return hasattr(collection, "chunks") and hasattr(collection, "nbytes") and collection.nbytes > LARGEST
 
 
 def _came_from_gpu(collection: Any) -> bool:

@@ -177,14 +177,6 @@ def counts(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """One entry for each group of differences, with its smallest program."""
-    return [
-        {"programs": len(group), "seeds": [row.seed for row in group][:20], **asdict(group[0])}
-        for group in groups(rows)
-    ]
-
-
 def table(rows: Sequence[Row]) -> Iterator[str]:
     """Each group of differences with a program to paste."""
     for group in groups(rows):
@@ -270,7 +262,10 @@ def main() -> None:
         "seeds": [rows[0].seed, rows[-1].seed],
         "seconds": round(time.monotonic() - began, 1),
         "counts": counts(rows),
-        "differences": summary(rows),
+        "differences": [
+            {"programs": len(group), "seeds": [row.seed for row in group][:20], **asdict(group[0])}
+            for group in groups(rows)
+        ],
     }
     for group in groups(rows):
         print(f"\n# {group[0].outcome}: {group[0].last} ({len(group)}). {group[0].note}\n{group[0].source}")

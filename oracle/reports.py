@@ -66,8 +66,3 @@ def rows_of(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]
 def cell(text: str) -> str:
     """A text in a cell of a table."""
     return re.sub(r"\s+", " ", text)[:500].replace("|", "\\|").replace("<", "&lt;")
-
-
-def code(text: str) -> str:
-    """A text in a cell of a table, as code."""
-    return f"`{cell(text).replace('`', chr(39))}`"
