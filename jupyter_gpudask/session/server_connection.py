@@ -13,15 +13,16 @@ from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, NoCluste
 from ..launcher.cluster_process import ClusterProcess
 from ..launcher.connection import ClusterConnection, LostCallback, ProgressCallback
 from ..machine.unix_socket import connect_socket, socket_path
-from ..protocol import Close, Closed, ClusterSpec, Failed, Keep, Kept, ReportAutomatic, ReportCell, parse_event
+from ..protocol import Close, Closed, ClusterSpec, Failed, parse_event
 from ..protocol.messages.attach import Attach
 from ..protocol.messages.transport import COMMAND_LIMIT, EVENT_LIMIT, MessageStream
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from ..protocol import Joined
+    from ..protocol.messages.verbs import EndReason
 
 _CLOSE_TIMEOUT = 7.0
 _RESPONSE_TIMEOUT = 10.0
@@ -29,8 +30,6 @@ _RESPONSE_TIMEOUT = 10.0
 
 class ServerCluster(ClusterConnection):
     """A cluster that the Jupyter server holds for this kernel; created by `attach`."""
-
-    _loop: asyncio.AbstractEventLoop
 
     @classmethod
     async def attach(
@@ -63,7 +62,6 @@ class ServerCluster(ClusterConnection):
         """
         stream = await MessageStream.from_socket(connection, limit=EVENT_LIMIT)
         cluster = cls(ClusterSpec.parse({}), stream)
-        cluster._loop = asyncio.get_running_loop()
         try:
             stream.send(request)
             cluster.ready = await cluster._wait_until_ready(on_progress)
@@ -75,32 +73,7 @@ class ServerCluster(ClusterConnection):
         cluster._begin_reading(on_lost)
         return cluster
 
-    @property
-    def pid(self) -> int:
-        """The supervisor's process id."""
-        return self.ready.pid
-
-    def log(self, lines: int = 200) -> str:
-        """The last lines of the supervisor's log; must not be called in the thread of the event loop."""
-        return asyncio.run_coroutine_threadsafe(self.worker_log("supervisor", lines), self._loop).result(
-            _RESPONSE_TIMEOUT
-        )
-
-    async def report_automatic(self, *, on: bool) -> None:
-        """Report to the server whether every cell runs as if ``%%gpudask`` stood above it."""
-        with contextlib.suppress(ClusterLostError):  # which the next use of the cluster reports
-            self._send(ReportAutomatic(on=on))
-
-    async def report_cell(self, fallback_blocks: int) -> None:
-        """Report to the server that a cell has ended."""
-        with contextlib.suppress(ClusterLostError):
-            self._send(ReportCell(fallback_blocks=fallback_blocks))
-
-    async def keep(self) -> str:
-        """Answer the notice of the server that somebody waits for the GPUs of the idle cluster; who waits."""
-        return (await self._ask(Keep(), Kept)).wanted_by
-
-    async def close(self) -> None:
+    async def close(self, reason: EndReason = "stopped") -> None:
         """Ask the server to close the cluster, and wait until it has; one that has failed is closed by the server."""
         if self._failure is not None:
             await self.detach()
@@ -108,19 +81,12 @@ class ServerCluster(ClusterConnection):
         self._closing = True
         try:
             with contextlib.suppress(OSError, TimeoutError, ClusterLostError):
-                self._send(Close())
+                self._send(Close(reason=reason))
                 async with asyncio.timeout(_CLOSE_TIMEOUT):
                     while not self._ended:
                         await asyncio.sleep(0.02)
         finally:
             await self.detach()
-
-    async def detach(self) -> None:
-        """End the connection; the server keeps the cluster, whose end is not reported any more."""
-        self._closing = True
-        if self._reading is not None:
-            self._reading.cancel()
-        self._stream.close()
 
     async def _after_end(self) -> None:
         self._stream.close()
@@ -155,26 +121,21 @@ async def attach_cluster(on_lost: LostCallback) -> ServerCluster | None:
 
 async def close_cluster() -> bool:
     """Close the cluster that the server holds for this kernel, also while it is starting; whether there was one."""
-    connected = _connect()
-    if connected is None:
-        return False
-    connection, kernel_id = connected
-    stream = await MessageStream.from_socket(connection, limit=EVENT_LIMIT)
     try:
-        stream.send(_request(kernel_id))
-        stream.send(Close())
-        async with asyncio.timeout(_CLOSE_TIMEOUT):
-            while (event := await stream.receive(parse_event)) is not None:
-                if isinstance(event, Failed):
-                    raise event.to_error()
-                if isinstance(event, Closed):
-                    return True
+        async with _request_events() as stream:
+            if stream is None:
+                return False
+            stream.send(Close())
+            async with asyncio.timeout(_CLOSE_TIMEOUT):
+                while (event := await stream.receive(parse_event)) is not None:
+                    if isinstance(event, Failed):
+                        raise event.to_error()
+                    if isinstance(event, Closed):
+                        return True
     except NoClusterError:
         return False
     except TimeoutError:  # the server is still closing it
         return True
-    finally:
-        stream.close()
     return False  # the server has hung up without reading further, as there is none
 
 
@@ -202,8 +163,7 @@ async def start_cluster(
             spec, path=path, settings=settings, holder=holder, on_progress=on_progress, on_lost=on_lost
         )
     connection, kernel_id = connected
-    update = {"options": _options(spec), "path": tuple(path), "settings": settings}
-    request = _request(kernel_id).model_copy(update=update)
+    request = _request(kernel_id, options=_options(spec), path=tuple(path), settings=settings)
     return await ServerCluster.attach(connection, request, on_progress=on_progress, on_lost=on_lost)
 
 
@@ -232,24 +192,33 @@ async def check_options(spec: ClusterSpec) -> None:
     LimitError, ProfileNotFoundError, SpecError
         It would not.
     """
-    connected = _connect()
-    if connected is None:
-        return
-    connection, kernel_id = connected
-    stream = await MessageStream.from_socket(connection, limit=EVENT_LIMIT)
-    try:
-        request = _request(kernel_id).model_copy(update={"options": _options(spec), "check": True})
-        stream.send(request)
+    async with _request_events(options=_options(spec), check=True) as stream:
+        if stream is None:
+            return
         async with asyncio.timeout(_RESPONSE_TIMEOUT):
             event = await stream.receive(parse_event)
-    finally:
-        stream.close()
     if isinstance(event, Failed):
         raise event.to_error()
 
 
-def _request(kernel_id: str) -> Attach:
-    return Attach(kernel_id=kernel_id, python=sys.executable, environment=dict(os.environ))
+@contextlib.asynccontextmanager
+async def _request_events(**request: Any) -> AsyncIterator[MessageStream | None]:
+    """Send a request to the server, and receive events from it; `None` without a server."""
+    connected = _connect()
+    if connected is None:
+        yield None
+        return
+    connection, kernel_id = connected
+    stream = await MessageStream.from_socket(connection, limit=EVENT_LIMIT)
+    try:
+        stream.send(_request(kernel_id, **request))
+        yield stream
+    finally:
+        stream.close()
+
+
+def _request(kernel_id: str, **request: Any) -> Attach:
+    return Attach(kernel_id=kernel_id, python=sys.executable, environment=dict(os.environ), **request)
 
 
 def _options(spec: ClusterSpec) -> dict[str, object]:

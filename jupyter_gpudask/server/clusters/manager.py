@@ -21,23 +21,20 @@ from ...errors import (
     NoClusterError,
 )
 from ...machine.gpu_choice import check_replacement
-from ...protocol.cluster.limits import refusal
 from ...protocol.cluster.option_differences import other_options
 from .background_tasks import BackgroundTasks
 from .cluster import KernelCluster
 from .hand_over import HandOver
 from .idle_timeout import IdleTimeout
-from .joined_cluster import JoinedCluster
 from .lifetime import end_after
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
+    from ...launcher.connection import ClusterConnection
     from ...protocol import ClusterSpec
     from ...protocol.api.rest import Status
-    from ...protocol.cluster.limits import Action
-    from ...protocol.messages.commands import EndReason
-    from .joined_cluster import JoinedConnection
+    from ...protocol.messages.verbs import EndReason
     from .kernels import Interpreter, Kernels
     from .policy import Policy
 
@@ -74,7 +71,7 @@ class ClusterManager:
         self.kernels = kernels
         self.policy = policy
         self.clusters: dict[str, KernelCluster] = {}
-        self.joined: dict[str, JoinedCluster] = {}
+        self.joined: dict[str, KernelCluster] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._starts: dict[KernelCluster, asyncio.Task[None]] = {}
         self._closes: dict[KernelCluster, asyncio.Task[None]] = {}
@@ -129,24 +126,13 @@ class ClusterManager:
                 f"This kernel is connected to {joined.joined}.", "Type in the notebook: %gpudask disconnect"
             )
 
-    def check_possible(self, kernel_id: str, action: Action) -> None:
-        """Check that a cluster is changed by its owner.
-
-        Raises
-        ------
-        NotOwnedError
-            The kernel is connected to a cluster of somebody else.
-        """
-        if (joined := self.joined.get(kernel_id)) is not None:
-            raise refusal(joined.joined, action)
-
-    async def show_joined(self, kernel_id: str, connection: JoinedConnection) -> None:
+    async def show_joined(self, kernel_id: str, connection: ClusterConnection) -> None:
         """Show the cluster to which a kernel is connected, until that ends."""
-        cluster = JoinedCluster(kernel_id, connection, lambda _: None)
+        cluster = KernelCluster(kernel_id, connection.spec, lambda _: None, connection)
         self.joined[kernel_id] = cluster
         cluster.request_states(self._interval)
         try:
-            await connection.run()
+            await connection.follow()
         finally:
             if self.joined.get(kernel_id) is cluster:
                 del self.joined[kernel_id]
@@ -280,22 +266,6 @@ class ClusterManager:
     def _replace(self, old: KernelCluster, spec: ClusterSpec, interpreter: Interpreter | None) -> KernelCluster:
         self._closing(old, ClusterLostError("The cluster was restarted; what its workers held is lost."))
         return self.create(old.kernel_id, spec, interpreter)[0]
-
-    async def scale(self, kernel_id: str, workers: int) -> None:
-        """Change the number of workers.
-
-        Raises
-        ------
-        NoClusterError, LimitError, GpuDaskError
-            The cluster is not ready, or cannot have that many workers.
-        """
-        self.policy.check_workers(workers)
-        await self.get(kernel_id).scale(workers)
-
-    async def adapt(self, kernel_id: str, minimum: int, maximum: int) -> None:
-        """Let the number of workers follow the work, within a range; raises the same errors as `scale`."""
-        self.policy.check_workers(maximum)
-        await self.get(kernel_id).adapt(minimum, maximum)
 
     def keep(self, kernel_id: str) -> None:
         """Keep the GPUs of a kernel's cluster, which somebody waits for.

@@ -174,7 +174,7 @@ class DaskCluster:
         """Scale as the work requires; see `Scaling.adapt`."""
         await self._scaling.adapt(minimum, maximum)
 
-    async def log(self, worker: str, lines: int) -> str:
+    async def worker_log(self, worker: str, lines: int) -> str:
         """The last lines of the log of a worker, or of a job by its id."""
         if self._jobs is not None:
             return self._jobs.log(worker, lines)
@@ -187,7 +187,7 @@ class DaskCluster:
         """Forget every result, task, actor and name, and keep the workers."""
         await reset(self._cluster.scheduler)
 
-    async def release_results(self) -> None:
+    async def release(self) -> None:
         """Release the finished results that clients hold; unfinished tasks go on."""
         release_results(self._cluster.scheduler)
 
@@ -257,7 +257,7 @@ class DaskCluster:
         if self._request.cluster_class is not None:
             await self.close(grace)
 
-    def release(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
         """Cancel the jobs that are left, and release the lease on its GPUs, after all its processes have ended.
 
         Parameters

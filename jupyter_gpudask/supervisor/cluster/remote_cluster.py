@@ -214,7 +214,7 @@ class RemoteCluster:
         if isinstance(self._adaptive, Adaptive):
             self._adaptive.stop()
 
-    async def log(self, worker: str, lines: int) -> str:
+    async def worker_log(self, worker: str, lines: int) -> str:
         """The last lines of the log that a worker keeps in memory; empty if there is no such worker."""
         address = (await self._on_scheduler(worker_addresses)).get(worker)
         if address is None:
@@ -226,7 +226,7 @@ class RemoteCluster:
         """Forget every result, task, actor and name, and keep the workers."""
         await self._on_scheduler(reset_scheduler)
 
-    async def release_results(self) -> None:
+    async def release(self) -> None:
         """Release the finished results that clients hold; unfinished tasks go on."""
         await self._on_scheduler(release)
 
@@ -268,7 +268,7 @@ class RemoteCluster:
         """Stop the cluster, as `close`: it runs elsewhere."""
         await self.close(grace)
 
-    def release(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
         """Do nothing: the cluster holds no GPUs of this machine."""
 
     @property
