@@ -36,15 +36,7 @@ _CLOSE_GRACE = 4.0
 
 
 class Supervisor(Reporter):
-    """Runs one cluster, and carries out commands about it.
-
-    Parameters
-    ----------
-    stream
-        The pipes to the parent.
-    preparation
-        What was prepared before the first command.
-    """
+    """Runs one cluster, and carries out commands about it."""
 
     def __init__(self, stream: MessageStream, preparation: Preparation) -> None:
         self._stream = stream
