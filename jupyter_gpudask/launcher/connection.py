@@ -78,15 +78,7 @@ class Cluster(ClusterVerbs):
 
 
 class ClusterConnection(Cluster):
-    """Sends commands to a cluster and receives its events.
-
-    Parameters
-    ----------
-    spec
-        The options of the cluster.
-    stream
-        The pipes or the socket.
-    """
+    """Sends commands to a cluster and receives its events."""
 
     def __init__(self, spec: ClusterSpec, stream: MessageStream) -> None:
         self.spec = spec

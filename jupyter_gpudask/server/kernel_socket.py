@@ -21,7 +21,7 @@ from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
 from ..protocol.messages.verbs import answer
 from .clusters.kernels import Interpreter
 from .clusters.verbs import ServerVerbs
-from .metrics.cluster_info import DASHBOARD_PATH
+from .metrics.monitor import DASHBOARD_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,11 +64,8 @@ class KernelSocket:
         *,
         count_cell: CountCell | None = None,
     ) -> None:
-        self._manager = manager
-        self._monitor = monitor
+        self.manager, self.monitor, self.base_url, self.count_cell = manager, monitor, base_url, count_cell
         self._path = path
-        self._base_url = base_url
-        self._count_cell = count_cell
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -100,7 +97,7 @@ class KernelSocket:
             pid, uid = peer_of(writer.get_extra_info("socket"))
             if uid == os.getuid():
                 stream = MessageStream(reader, writer)
-                await _KernelConnection(self._manager, self._monitor, stream, self._base_url, self._count_cell).run()
+                await _KernelConnection(self, stream).run()
             else:
                 logger.warning("The kernels' socket refused process %s of user %s.", pid, uid)
         except (ConnectionError, TimeoutError):
@@ -117,17 +114,9 @@ class _KernelConnection(ServerVerbs):
 
     _cluster: KernelCluster
 
-    def __init__(
-        self,
-        manager: ClusterManager,
-        monitor: Monitor,
-        stream: MessageStream,
-        base_url: str,
-        count_cell: CountCell | None,
-    ) -> None:
-        super().__init__(manager, monitor)
-        self._base_url = base_url
-        self._count_cell = count_cell
+    def __init__(self, socket: KernelSocket, stream: MessageStream) -> None:
+        super().__init__(socket.manager, socket.monitor)
+        self._socket = socket
         self._stream = stream
         self._created = False
         self._ready_sent = False
@@ -139,8 +128,8 @@ class _KernelConnection(ServerVerbs):
 
     async def report_cell(self, fallback_blocks: int = 0) -> None:
         self._cluster.unused = False
-        if self._count_cell is not None:
-            self._count_cell(self._cluster, fallback_blocks)
+        if self._socket.count_cell is not None:
+            self._socket.count_cell(self._cluster, fallback_blocks)
 
     async def run(self) -> None:
         try:
@@ -230,7 +219,7 @@ class _KernelConnection(ServerVerbs):
                     self._ready_sent = True
                     # The dashboard only accepts requests of the server's proxy.
                     settings = self._manager.policy.settings
-                    dashboard = f"{self._base_url}{DASHBOARD_PATH}/{cluster.kernel_id}/status"
+                    dashboard = f"{self._socket.base_url}{DASHBOARD_PATH}/{cluster.kernel_id}/status"
                     update = {
                         "dashboard_port": None,
                         "dashboard_path": dashboard if cluster.ready.dashboard_port else "",

@@ -15,11 +15,9 @@ from .running_cluster import RunningCluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..launcher.cluster_process import ClusterProcess, ProgressCallback
-    from ..launcher.connection import LostCallback
+    from ..launcher.connection import Cluster, LostCallback, ProgressCallback
     from ..protocol import ClusterSpec, Progress
     from .event_loop import EventLoopThread
-    from .server_connection import ServerCluster
 
 
 def launch(
@@ -47,7 +45,7 @@ def launch(
     """
     from .server_connection import start_cluster
 
-    started: list[ServerCluster | ClusterProcess] = []
+    started: list[Cluster] = []
     settings, left_out = changed_settings()
     for name in left_out:
         warnings.warn(
@@ -68,11 +66,7 @@ def launch(
 
     try:
         loop.run(start(), while_waiting)
-        imports.on_progress(started[0].ready)
-        imports.wait(while_waiting)
-        from ..client.connect import connect
-
-        return RunningCluster(loop, started[0], connect(started[0].ready, set_as_default=on_lost is not None))
+        return _connected(loop, started[0], imports, while_waiting, set_as_default=on_lost is not None)
     except BaseException:
         imports.cancel()
         for process in started:
@@ -92,15 +86,7 @@ def temporary_cluster(loop: EventLoopThread, spec: ClusterSpec) -> Iterator[Runn
 
 
 def attach(loop: EventLoopThread, on_lost: LostCallback) -> RunningCluster | None:
-    """Attach to the cluster that the Jupyter server holds for this kernel; `None` if there is none.
-
-    Parameters
-    ----------
-    loop
-        Runs the connection to the server.
-    on_lost
-        Called in another thread if the cluster is lost.
-    """
+    """Attach to the cluster that the Jupyter server holds for this kernel; `None` if there is none."""
     from .server_connection import attach_cluster, has_server
 
     if not has_server():
@@ -109,15 +95,25 @@ def attach(loop: EventLoopThread, on_lost: LostCallback) -> RunningCluster | Non
     if process is None:
         return None
     try:
-        imports = BackgroundImports(process.spec)
-        imports.on_progress(process.ready)
-        imports.wait(lambda: None)
-        from ..client.connect import connect
-
-        return RunningCluster(loop, process, connect(process.ready))
+        return _connected(loop, process, BackgroundImports(process.spec), lambda: None)
     except BaseException:
         loop.run(process.detach())
         raise
+
+
+def _connected(
+    loop: EventLoopThread,
+    process: Cluster,
+    imports: BackgroundImports,
+    while_waiting: Callable[[], None],
+    *,
+    set_as_default: bool = True,
+) -> RunningCluster:
+    imports.on_progress(process.ready)
+    imports.wait(while_waiting)
+    from ..client.connect import connect
+
+    return RunningCluster(loop, process, connect(process.ready, set_as_default=set_as_default))
 
 
 def import_path() -> list[str]:

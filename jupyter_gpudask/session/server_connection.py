@@ -168,13 +168,7 @@ async def start_cluster(
 
 
 async def connect_panel(joined: Joined) -> MessageStream | None:
-    """A stream on which the server sends commands about a cluster of somebody else; `None` without a server.
-
-    Parameters
-    ----------
-    joined
-        The connection of this kernel to the cluster.
-    """
+    """A stream on which the server sends commands about a cluster of somebody else; `None` without a server."""
     connected = _connect()
     if connected is None:
         return None

@@ -186,11 +186,6 @@ class Session:
     def require_owned(self, action: Action) -> None:
         """Check that no cluster of somebody else is meant.
 
-        Parameters
-        ----------
-        action
-            What is refused for such a cluster.
-
         Raises
         ------
         NotOwnedError

@@ -9,7 +9,7 @@ from jupyter_server_proxy.handlers import ProxyHandler
 from tornado import web
 
 from ..clusters.dashboard_address import is_plain_path
-from ..metrics.cluster_info import DASHBOARD_PATH, JOINED_PATH
+from ..metrics.monitor import DASHBOARD_PATH, JOINED_PATH
 from .dashboard_request import darkened, forwarded_query, forwarded_subprotocols, is_dark, path_after
 
 if TYPE_CHECKING:

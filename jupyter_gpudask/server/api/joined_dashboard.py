@@ -18,7 +18,7 @@ from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from ..clusters.dashboard_address import is_plain_path, redirect_target
-from ..metrics.cluster_info import JOINED_PATH
+from ..metrics.monitor import JOINED_PATH
 from .dashboard_client import UnreachableError
 from .dashboard_request import darkened, forwarded_query, forwarded_subprotocols, is_dark, path_after
 

@@ -22,11 +22,9 @@ from ...errors import (
 )
 from ...machine.gpu_choice import check_replacement
 from ...protocol.cluster.option_differences import other_options
-from .background_tasks import BackgroundTasks
 from .cluster import KernelCluster
 from .hand_over import HandOver
-from .idle_timeout import IdleTimeout
-from .lifetime import end_after
+from .lifetime import IdleTimeout, end_after
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from ...protocol import ClusterSpec
     from ...protocol.api.rest import Status
     from ...protocol.messages.verbs import EndReason
-    from .kernels import Interpreter, Kernels
+    from .kernels import Interpreter, ServerKernels
     from .policy import Policy
 
 logger = logging.getLogger(__name__)
@@ -50,13 +48,6 @@ _END_REASONS: Mapping[type[GpuDaskError | None], EndReason] = {
 class ClusterManager:
     """Starts and closes clusters; a lock for each kernel keeps these operations in order.
 
-    Parameters
-    ----------
-    kernels
-        The kernels of the server.
-    policy
-        The administrator's defaults, cluster profiles and limits.
-
     Attributes
     ----------
     clusters
@@ -67,7 +58,7 @@ class ClusterManager:
         Gives the GPUs of idle clusters to starts that wait.
     """
 
-    def __init__(self, kernels: Kernels, policy: Policy) -> None:
+    def __init__(self, kernels: ServerKernels, policy: Policy) -> None:
         self.kernels = kernels
         self.policy = policy
         self.clusters: dict[str, KernelCluster] = {}
@@ -75,7 +66,7 @@ class ClusterManager:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._starts: dict[KernelCluster, asyncio.Task[None]] = {}
         self._closes: dict[KernelCluster, asyncio.Task[None]] = {}
-        self._background = BackgroundTasks()
+        self._background: set[asyncio.Task[None]] = set()
         self._idle = IdleTimeout(policy.settings.idle_timeout, kernels)
         self.hand_over = HandOver(self.clusters, kernels, policy.settings, self.close_in_background)
         self._own_interval = min(filter(None, (self._idle.interval, self.hand_over.state_interval)), default=0.0)
@@ -294,12 +285,20 @@ class ClusterManager:
         for cluster in list(self.clusters.values()):
             self._closing(cluster, None, "server ended")
         await asyncio.gather(*self._closes.values(), return_exceptions=True)
-        self._background.cancel()
+        for task in self._background:
+            task.cancel()
         self.clusters.clear()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run `coroutine` in the background; exceptions are logged."""
-        self._background.spawn(coroutine)
+        task = asyncio.create_task(coroutine)
+        self._background.add(task)
+        task.add_done_callback(self._on_end_of_task)
+
+    def _on_end_of_task(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s", error, exc_info=error)
 
     def _holder(self, kernel_id: str, notebooks: Mapping[str, tuple[str, ...]]) -> str:
         return ", ".join(notebooks.get(kernel_id, (f"kernel {self.kernels.name(kernel_id)}",)))

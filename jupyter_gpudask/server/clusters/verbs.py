@@ -17,15 +17,7 @@ if TYPE_CHECKING:
 
 
 class ServerVerbs(ClusterVerbs):
-    """Applies the administrator's limits, and forwards what the supervisor answers.
-
-    Parameters
-    ----------
-    manager, monitor
-        The clusters, and the metrics of their GPUs.
-    kernel_id
-        The kernel.
-    """
+    """Applies the administrator's limits, and forwards what the supervisor answers."""
 
     def __init__(self, manager: ClusterManager, monitor: Monitor, kernel_id: str = "") -> None:
         self._manager, self._monitor, self._kernel_id = manager, monitor, kernel_id

@@ -31,15 +31,7 @@ _T = TypeVar("_T")
 
 
 class JoinedCluster(Cluster):
-    """A cluster that somebody else started, as `RunningCluster` uses it.
-
-    Parameters
-    ----------
-    client
-        The Dask client.
-    ready
-        The connection, a `jupyter_gpudask.protocol.Joined`.
-    """
+    """A cluster that somebody else started, as `RunningCluster` uses it."""
 
     def __init__(self, client: KernelClient, ready: Joined) -> None:
         self.client = client

@@ -20,13 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class PanelReports(Reporter):
-    """Reports the state and the logs of a cluster to the server; the cluster refuses to be changed.
-
-    Parameters
-    ----------
-    cluster
-        The cluster.
-    """
+    """Reports the state and the logs of a cluster to the server; the cluster refuses to be changed."""
 
     def __init__(self, cluster: ClusterVerbs) -> None:
         self._cluster = cluster
