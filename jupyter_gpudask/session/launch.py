@@ -6,18 +6,22 @@ import os
 import sys
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .background_imports import BackgroundImports
 from .changed_settings import changed_settings
 from .running_cluster import RunningCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from ..launcher.connection import Cluster, LostCallback, ProgressCallback
-    from ..protocol import ClusterSpec, Progress
+    from ..protocol import ClusterSpec, Progress, Ready
     from .event_loop import EventLoopThread
+
+
+_PLACE = ("engine", "gpus", "workers")
+"""Options that switch between the GPUs and the CPU stand-in."""
 
 
 def launch(
@@ -119,3 +123,39 @@ def _connected(
 def import_path() -> list[str]:
     """The absolute folders of ``sys.path``, which workers import from, too."""
     return [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - an entry may be empty
+
+
+def options_after(options: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The options of a cluster, some of which the user has given again as `changes`."""
+    if "profile" in changes:
+        return dict(changes)
+    changes_place = "gpus" in changes or "engine" in changes
+    kept = {name: value for name, value in options.items() if not (changes_place and name in _PLACE)}
+    return kept | changes
+
+
+def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> ClusterSpec:
+    """The options as a `ClusterSpec`, checked as far as possible while the cluster that will be replaced still runs.
+
+    Parameters
+    ----------
+    options
+        Attributes of a `ClusterSpec`.
+    running
+        The running cluster, if there is one.
+
+    Raises
+    ------
+    SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError
+        A cluster with these options could not start.
+    """
+    from ..machine.gpu_choice import check_replacement
+    from ..machine.plan import make_plan
+    from ..protocol import ClusterSpec
+
+    spec = ClusterSpec.parse(options)
+    if not spec.profile:  # only the server knows the cluster profiles
+        make_plan(spec)
+    if running is not None:
+        check_replacement(spec, running.pid)
+    return spec

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
 from .event_loop import EventLoopThread
-from .launch import attach, import_path, launch
+from .launch import attach, import_path, launch, options_after, spec_on_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -234,7 +234,6 @@ class Session:
         SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError, LimitError, ProfileNotFoundError
             A cluster with these options could not start; the running one is not touched.
         """
-        from .restart import options_after, spec_on_this_machine
         from .server_connection import check_options
 
         self.require_owned("restart")
