@@ -9,7 +9,7 @@ from ...errors import ProtocolError
 from ...protocol import ClusterVerbs, parse_command
 from ...protocol.messages.reports import Reporter
 from ...protocol.messages.verbs import answer, carry_out
-from ..server_connection import connect_panel
+from ..server_connection import request_stream
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -32,7 +32,7 @@ class PanelReports(Reporter):
     async def run(self, joined: Joined) -> None:
         """Answer the server until it ends, or this is cancelled; without a server, do nothing."""
         try:
-            stream = await connect_panel(joined)
+            stream = await request_stream(joined=joined, environment={})
             if stream is None:
                 return
             self._stream = stream
