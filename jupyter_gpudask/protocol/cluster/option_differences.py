@@ -17,17 +17,7 @@ def other_options(
     requested: ClusterSpec,
     fix: str = "Type: %gpudask restart with these options, or %gpudask stop first.",
 ) -> ClusterExistsError:
-    """The error of a start with other options than those of the cluster that the kernel has.
-
-    Parameters
-    ----------
-    running
-        The options of the cluster.
-    requested
-        The requested options.
-    fix
-        What the user can do.
-    """
+    """The error of a start with other options than those of the cluster that the kernel has."""
     described = ", ".join(differences(running, requested))
     return ClusterExistsError(f"This kernel has a cluster with other options: {described}.", fix)
 
