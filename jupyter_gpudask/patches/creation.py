@@ -67,14 +67,16 @@ def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
         cuDF's reader lacks something, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
-    record = current_record()
-    if record is None or not record.watches or dataframe_creation_dispatch.backend != "cudf":
+    if dataframe_creation_dispatch.backend != "cudf":
         return original(*args, **kwargs)
     reader = original.__name__
     path, options = _path_and_options(original, args, kwargs)
     reason = words_of_reader(reader, path, options)
     if reader == "read_parquet" and not reason:
         return read_parquet(partial(_read_on_host, reader), path, options)
+    record = current_record()
+    if record is None or not record.watches:
+        return original(*args, **kwargs)
     if not reason:
         try:
             frame = original(path_for_cudf(path), **options_for_cudf(reader, options))

@@ -89,6 +89,7 @@ PARAMETERS = {
     ),
     "dask.dataframe.dask_expr._expr:emulate": "func *args udf **kwargs",
     "dask.dataframe.dask_expr._groupby:_meta_apply_transform": "obj grp_func",
+    "dask.dataframe.dask_expr._indexing:LocIndexer._loc": "self iindexer cindexer",
     "dask.dataframe.dask_expr._shuffle:SimpleShuffle._shuffle_group": "df _filter *args",
     "dask.dataframe.dask_expr._shuffle:shuffle_group_2": "df cols ignore_index nparts",
     "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",

@@ -210,6 +210,15 @@ PATCHES = (
         requires=_DASK,
     ),
     Patch(
+        "labels of rows",
+        (_attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.loc:loc"),),
+        process="kernel",
+        reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day.",
+        upstream="https://github.com/NVIDIA/cudf/pull/22736",
+        test="switch/test_results_as_pandas.py::test_a_text_that_names_a_day_is_its_slice_where_divisions_are_unknown",
+        requires=_DASK,
+    ),
+    Patch(
         "shuffle by tasks",
         (
             _code("dask.utils:get_default_shuffle_method", "shuffle:default_shuffle_method"),

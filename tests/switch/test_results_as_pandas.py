@@ -17,7 +17,7 @@ from dask.dataframe.dask_expr._str_accessor import Cat
 
 from jupyter_gpudask.errors import MixedBackendsError
 from jupyter_gpudask.fallback.log import fallback_log
-from jupyter_gpudask.inspection.frames import with_lists
+from jupyter_gpudask.inspection.frames import ToHost, with_lists
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.patches.frames import categories
@@ -399,3 +399,24 @@ def test_the_sum_of_its_group_for_each_row_is_0_where_all_are_missing(func):
     pd.testing.assert_series_equal(new_collection(found).compute(), expected)
     others = frame.groupby("k").x.transform("max", meta=pd.Series(dtype=float, name="x")).expr
     assert of_no_number(others) is others
+
+
+def test_a_text_that_names_a_day_is_its_slice_where_divisions_are_unknown():
+    times = pd.date_range("2024-01-01", periods=48, freq="h")
+    frame = to_gpu(dd.from_pandas(pd.DataFrame({"x": range(48)}, index=times), npartitions=2)).clear_divisions()
+    rows = frame.loc["2024-01-02"].expr.operand("iindexer")
+    assert (rows.start, rows.stop) == (times[24], pd.Timestamp("2024-01-02 23:59:59.999999"))
+    assert len(frame.loc["2024-01-02"].compute()) == 24
+
+
+@pytest.mark.parametrize(
+    "compute", [lambda frame: frame.groupby("k").get_group(5), lambda frame: frame.groupby("k").x.get_group(3)]
+)
+def test_a_group_and_categories_are_found_on_the_host(compute):
+    expected = compute(FRAME)
+    with switched_to("numpy", "pandas", CellRecord(fallback="host", results="host")):
+        frame = to_gpu(dd.from_pandas(FRAME, npartitions=3))
+        found = compute(frame)
+        assert any(type(part) is ToHost for part in found.expr.walk())
+        pd.testing.assert_frame_equal(pd.DataFrame(found.compute()), pd.DataFrame(expected), check_dtype=False)
+        assert list(frame.categorize(columns=["name"]).name.cat.categories) == ["a", "b", "cc"]

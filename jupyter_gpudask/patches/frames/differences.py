@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from dask.dataframe.dask_expr._expr import Expr
-from dask.dataframe.dask_expr._groupby import GroupByBase
+from dask.dataframe.dask_expr._groupby import GetGroup, GroupByBase
 
 from .concat import is_outer
 
@@ -185,6 +185,8 @@ _WITH_ALL_COLUMNS = {"Count", "First", "Last", "Max", "Min", "NUnique", "Prod", 
 
 
 def _grouped(expression: Any) -> str:
+    if type(expression) is GetGroup:
+        return "cuDF's get_group finds no group"
     if type(expression).__name__ in ("IdxMin", "IdxMax"):
         return "cuDF's idxmin and idxmax of groups return any of several equal values"
     names = [key._meta.name for key in expression.by if isinstance(key, Expr)]  # noqa: SLF001
@@ -224,6 +226,10 @@ def _kind_of_column(dtype: Any) -> str:
     if str(dtype) == "category":
         return "category"
     return "text" if isinstance(dtype, pd.StringDtype) else "object"
+
+
+def _categories(_expression: Any) -> str:
+    return "cuDF has categories in the order of a hash table"
 
 
 def _distinct(_expression: Any) -> str:
@@ -338,6 +344,7 @@ _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     "DescribeNonNumeric": _describe_texts,
     "DescribeNumeric": _describe,
     "DropnaFrame": _dropna,
+    "GetCategories": _categories,
     "Isin": _isin,
     "Merge": _merge,
     "MethodOperator": _power,
