@@ -226,7 +226,7 @@ def _may_convert(values: Any, wanted: Any) -> bool:
         is_object = is_object_dtype(values.dtype)
         return isinstance(values.dtype, pd.StringDtype) or (is_object and infer_dtype(values) in ("string", "empty"))
     if is_object_dtype(wanted):
-        return True
+        return not isinstance(values, pd.Index)  # of which Dask often has metadata of objects
     if kinds[0] == "O":
         return infer_dtype(values, skipna=False) == "boolean" if kinds[1] == "b" else kinds[1] not in "iufc"
     return kinds[0] == kinds[1] or set(kinds) == {"i", "u"}

@@ -132,3 +132,10 @@ def test_metadata_of_cudf_becomes_that_of_pandas():
     assert meta_of_pandas(OfCudf(meta.x)).dtype == float
     assert meta_of_pandas(meta) is meta
     assert meta_of_pandas(1.5) == 1.5
+
+
+def test_an_index_of_numbers_stays_one_where_the_metadata_has_objects():
+    index = pd.Index([3, 1])
+    schema = schema_of(pd.DataFrame({"x": []}, index=pd.Index([], dtype=object)))
+    assert conform(pd.DataFrame({"x": [1.0, 2.0]}, index=index), schema).index.dtype == "int64"
+    assert conform(index, schema_of(pd.Index([], dtype=object))).dtype == "int64"

@@ -17,7 +17,7 @@ from dask.dataframe.dask_expr._str_accessor import Cat
 
 from jupyter_gpudask.errors import MixedBackendsError
 from jupyter_gpudask.fallback.log import fallback_log
-from jupyter_gpudask.inspection.frames import ToHost, with_lists
+from jupyter_gpudask.inspection.frames import with_lists
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.patches.frames import categories
@@ -31,7 +31,7 @@ from jupyter_gpudask.patches.frames.as_pandas import (
     replaced,
 )
 from jupyter_gpudask.patches.frames.differences import reason_for_host
-from jupyter_gpudask.patches.frames.groupby import of_no_number, transformed
+from jupyter_gpudask.patches.frames.groupby import GetGroupAsPandas, of_no_number, transformed
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -410,13 +410,22 @@ def test_a_text_that_names_a_day_is_its_slice_where_divisions_are_unknown():
 
 
 @pytest.mark.parametrize(
-    "compute", [lambda frame: frame.groupby("k").get_group(5), lambda frame: frame.groupby("k").x.get_group(3)]
+    "compute",
+    [
+        lambda frame: frame.groupby("k").get_group(5),
+        lambda frame: frame.groupby("k").x.get_group(3),
+        lambda frame: frame.groupby(["k", "name"]).get_group((5, "b")),
+        lambda frame: frame.groupby("k").get_group(77) if hasattr(frame, "dask") else frame.iloc[:0],
+    ],
 )
-def test_a_group_and_categories_are_found_on_the_host(compute):
-    expected = compute(FRAME)
+def test_a_group_is_found(compute):
+    expected, found = on_both(compute)
+    assert type(compute(to_gpu(dd.from_pandas(FRAME, npartitions=3))).expr) is GetGroupAsPandas
+    pd.testing.assert_frame_equal(pd.DataFrame(found), pd.DataFrame(expected))
+    pd.testing.assert_frame_equal(pd.DataFrame(found), pd.DataFrame(compute(FRAME)), check_dtype=False)
+
+
+def test_categories_are_found_on_the_host():
     with switched_to("numpy", "pandas", CellRecord(fallback="host", results="host")):
         frame = to_gpu(dd.from_pandas(FRAME, npartitions=3))
-        found = compute(frame)
-        assert any(type(part) is ToHost for part in found.expr.walk())
-        pd.testing.assert_frame_equal(pd.DataFrame(found.compute()), pd.DataFrame(expected), check_dtype=False)
         assert list(frame.categorize(columns=["name"]).name.cat.categories) == ["a", "b", "cc"]

@@ -18,7 +18,7 @@ from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, Pr
 from dask.dataframe.dask_expr._concat import Concat
 from dask.dataframe.dask_expr._cumulative import CumProd, CumSum
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._groupby import GroupByTransform
+from dask.dataframe.dask_expr._groupby import GetGroup, GroupByTransform
 from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
@@ -29,7 +29,7 @@ from ...inspection.frames import has_lists
 from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats, with_large_integers
 from .concat import concatenation
 from .fewer_partitions import IN_FEWER
-from .groupby import in_order, of_no_number, selected, with_name, with_sums_of_nothing
+from .groupby import GetGroupAsPandas, in_order, of_no_number, selected, with_name, with_sums_of_nothing
 from .idxmin import IdxMaxAsPandas, IdxMinAsPandas
 from .missing_values import (
     COMPARED_BY_UFUNC,
@@ -167,6 +167,7 @@ _KINDS = {
     **_COMPARING,
     **CUMULATIVE,
     **IN_FEWER,
+    GetGroup: GetGroupAsPandas,
     IdxMax: IdxMaxAsPandas,
     IdxMin: IdxMinAsPandas,
     Var: VarianceAsPandas,

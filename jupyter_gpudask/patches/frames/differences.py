@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from dask.dataframe.dask_expr._expr import Expr
-from dask.dataframe.dask_expr._groupby import GetGroup, GroupByBase
+from dask.dataframe.dask_expr._groupby import GroupByBase
 
 from .concat import is_outer
 
@@ -185,8 +185,6 @@ _WITH_ALL_COLUMNS = {"Count", "First", "Last", "Max", "Min", "NUnique", "Prod", 
 
 
 def _grouped(expression: Any) -> str:
-    if type(expression) is GetGroup:
-        return "cuDF's get_group finds no group"
     if type(expression).__name__ in ("IdxMin", "IdxMax"):
         return "cuDF's idxmin and idxmax of groups return any of several equal values"
     names = [key._meta.name for key in expression.by if isinstance(key, Expr)]  # noqa: SLF001

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
 from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Filter
 from dask.dataframe.dask_expr._groupby import (
+    GetGroup,
     GroupbyAggregation,
     GroupByBase,
     GroupByTransform,
@@ -19,6 +21,24 @@ from dask.dataframe.dask_expr._groupby import (
 )
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
+
+
+def rows_of_group(frame: Any, *keys: Any, get_key: Any = None, columns: Any = None) -> Any:
+    """The rows of a group of one partition, with the operands of Dask's function.
+
+    cuDF 26.10 finds no group by the tuple that Dask passes, and Dask takes that for a partition without such rows.
+    """
+    values = get_key if isinstance(get_key, tuple) else (get_key,)
+    by = [key if getattr(key, "ndim", 0) == 1 else frame[key] for key in keys]
+    pairs = zip(by, values, strict=True)
+    rows = frame[reduce(and_, ((column == value).fillna(value=False) for column, value in pairs))]
+    return rows[columns] if frame.ndim > 1 else rows
+
+
+class GetGroupAsPandas(GetGroup):
+    """The rows of one group."""
+
+    operation = staticmethod(rows_of_group)
 
 
 class FilledSums(Elemwise):
