@@ -23,16 +23,15 @@ from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
 
 
-def rows_of_group(frame: Any, *keys: Any, get_key: Any = None, columns: Any = None) -> Any:
+def rows_of_group(df: Any, *by_key: Any, get_key: Any = None, columns: Any = None) -> Any:
     """The rows of a group of one partition, with the operands of Dask's function.
 
     cuDF 26.10 finds no group by the tuple that Dask passes, and Dask takes that for a partition without such rows.
     """
     values = get_key if isinstance(get_key, tuple) else (get_key,)
-    by = [key if getattr(key, "ndim", 0) == 1 else frame[key] for key in keys]
-    pairs = zip(by, values, strict=True)
-    rows = frame[reduce(and_, ((column == value).fillna(value=False) for column, value in pairs))]
-    return rows[columns] if frame.ndim > 1 else rows
+    pairs = zip((key if getattr(key, "ndim", 0) == 1 else df[key] for key in by_key), values, strict=True)
+    rows = df[reduce(and_, ((column == value).fillna(value=False) for column, value in pairs))]
+    return rows[columns] if df.ndim > 1 else rows
 
 
 class GetGroupAsPandas(GetGroup):
