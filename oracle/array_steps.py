@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from draws import Draw, Operation, entries, fits
+from program_draws import Draw, Operation, entries, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from draws import Made
+    from program_draws import Made
 
 ARRAY_STEPS: list[Operation] = []
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from draws import Draw, Operation, entries, fits
+from program_draws import Draw, Operation, entries, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from draws import Made
+    from program_draws import Made
 
 FRAME_STEPS: list[Operation] = []
 SERIES_STEPS: list[Operation] = []

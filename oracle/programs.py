@@ -24,7 +24,7 @@ from frame_steps import FRAME_STEPS, SERIES_STEPS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from draws import Operation
+    from program_draws import Operation
 
 Kind = Literal["frame", "array"]
 
