@@ -1,12 +1,11 @@
 """Shuffle and rechunk data on GPUs by tasks, and keep the order of rows.
 
-In Dask's peer-to-peer shuffle the scheduler, which has no GPU, unpickles a cuDF dataframe, and workers write parts of
-arrays to files. dask-cuda also shuffles dataframes by tasks.
+In Dask's peer-to-peer shuffle the workers take partitions for those of pandas, and write parts of arrays to files.
+dask-cuda also shuffles dataframes by tasks.
 """
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +14,28 @@ import numpy as np
 import pandas as pd
 from dask.dataframe.dispatch import hash_object_dispatch
 from dask.dataframe.shuffle import shuffle_group, shuffle_group_2
+from distributed import client as distributed_client
 
 from ..inspection.arguments import bind
 from ..inspection.placement import is_type_of_gpu, place_of
+from ..overlay.config_overlay import current_overlay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def default_shuffle_method(original: Callable[..., str], /) -> str:
-    """As Dask's function; ``tasks`` if Dask would select ``p2p`` and cuDF is in use."""
+    """As Dask's function; ``tasks`` if Dask would select ``p2p`` in a GPU cell or on a cluster with GPUs."""
     chosen = dask.config.get("dataframe.shuffle.method", None)
     method = original()
-    return "tasks" if method == "p2p" and not chosen and "cudf" in sys.modules else method
+    return "tasks" if method == "p2p" and not chosen and _may_have_partitions_on_gpus() else method
+
+
+def _may_have_partitions_on_gpus() -> bool:
+    overlay = current_overlay()
+    if overlay is not None and overlay.get("dataframe") == "cudf":
+        return True
+    return bool(getattr(distributed_client._get_global_client(), "is_on_gpus", False))  # noqa: SLF001
 
 
 def rechunk(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

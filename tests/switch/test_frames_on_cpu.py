@@ -1,7 +1,5 @@
 """The dataframes of Dask where nothing is asked of GPUs: what they are without the patches."""
 
-import sys
-
 import dask
 import dask.dataframe as dd
 import pandas as pd
@@ -11,6 +9,7 @@ from frames import FRAME, NAMES, make_frames
 
 from jupyter_gpudask.inspection.arguments import CODE_FILE
 from jupyter_gpudask.inspection.placement import place_of, to_gpu
+from jupyter_gpudask.overlay.config_overlay import Overlay
 from jupyter_gpudask.patches.apply import patches
 from jupyter_gpudask.patches.frames.files.readers import read_as_pandas
 from jupyter_gpudask.patches.interception import intercept
@@ -96,16 +95,20 @@ def test_a_number_is_where_the_frames_are_that_it_is_computed_from():
         assert place_of(made) == "host"
 
 
-def test_where_cudf_is_in_use_frames_are_shuffled_by_tasks(monkeypatch):
+def test_in_a_gpu_cell_and_on_a_cluster_with_gpus_frames_are_shuffled_by_tasks(monkeypatch):
     frame = dd.from_pandas(pd.concat([FRAME] * 8), npartitions=24)
 
     def graph():
         return str(sorted({type(task).__name__ for task in frame.shuffle("a").optimize().__dask_graph__().values()}))
 
-    with Client(processes=False, dashboard_address=":0", n_workers=1):
-        monkeypatch.delitem(sys.modules, "cudf", raising=False)
+    with Client(processes=False, dashboard_address=":0", n_workers=1) as client:
         assert "P2P" in graph()
-        monkeypatch.setitem(sys.modules, "cudf", None)
+        cell = Overlay({"array": "numpy", "dataframe": "cudf"})
+        cell.enter()
+        assert "P2P" not in graph()
+        cell.leave()
+        assert "P2P" in graph()
+        monkeypatch.setattr(client, "is_on_gpus", True, raising=False)
         assert "P2P" not in graph()
         with dask.config.set({"dataframe.shuffle.method": "p2p"}):
             assert "P2P" in graph()
