@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ..errors import ClusterLostError, ClusterStartError, GpuDaskError, ProtocolError
+from ..errors import ClusterLostError, GpuDaskError, ProtocolError
 from ..protocol import (
     Adapt,
     Answer,
@@ -214,7 +214,7 @@ class ClusterConnection:
                 case None:
                     raise await self._ended_before_ready()
                 case other:
-                    raise ProtocolError(f"The supervisor sent {other.type} before its cluster was ready.")
+                    raise ProtocolError("event-too-early", event=other.type)
 
     async def _ask(self, question: Command, kind: type[_A]) -> _A:
         if not self.running:
@@ -229,13 +229,11 @@ class ClusterConnection:
                             case Closed():
                                 raise self._lost()
                             case Refused() as refused if refused.answers in {asked, None}:
-                                raise GpuDaskError(refused.reason, refused.fix)
+                                raise GpuDaskError.restored(refused.state)
                             case answer if isinstance(answer, kind) and answer.answers == asked:
                                 return answer
             except TimeoutError:
-                raise ClusterLostError(
-                    f"The supervisor did not respond within {_ANSWER_TIMEOUT:.0f} s.", "Type: %gpudask restart"
-                ) from None
+                raise ClusterLostError("process-silent", limit=_ANSWER_TIMEOUT) from None
 
     async def _read_events(self) -> None:
         invalid = lines = 0
@@ -257,11 +255,7 @@ class ClusterConnection:
                 break
             self._handle(event)
         else:
-            self._failure = Failed(
-                kind="ProtocolError",
-                reason="The supervisor sent lines that are not messages.",
-                fix="Install the same jupyter_gpudask in the kernel's environment and in the server's.",
-            )
+            self._failure = Failed.from_error(ProtocolError("not-messages"))
         await self._after_end()
         self._ended = True
         self._answers.put_nowait(Closed())
@@ -290,10 +284,10 @@ class ClusterConnection:
 
     async def _ended_before_ready(self) -> GpuDaskError:
         """The error to raise if the events end before the cluster is ready."""
-        return ClusterStartError("The supervisor has ended.")
+        raise NotImplementedError
 
     def _lost(self) -> ClusterLostError:
         """The error to raise if the cluster ended unexpectedly."""
         if self._failure is not None:
-            return ClusterLostError(self._failure.reason, self._failure.fix, self._failure.log)
-        return ClusterLostError("The cluster has ended; what its workers held is lost.", "Type: %gpudask restart")
+            return ClusterLostError.restored(self._failure.state)
+        return ClusterLostError("ended")

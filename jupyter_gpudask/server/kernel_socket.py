@@ -239,9 +239,7 @@ class _KernelConnection:
                     }
                     self._stream.send(cluster.ready.model_copy(update=update))
             case _:
-                error = cluster.error or ClusterLostError(
-                    "The cluster was closed; what its workers held is lost.", "Type: %gpudask start"
-                )
+                error = cluster.error or ClusterLostError("closed")
                 self._send_failure(error)
                 self._closed = True
                 self._stream.close()
@@ -275,5 +273,5 @@ class _ClusterCommands:
 
     async def _state(self) -> ClusterState:
         if self._cluster.state is None:
-            raise ClusterLostError("The cluster did not respond.", "Type: %gpudask restart")
+            raise ClusterLostError("no-state")
         return await self._monitor.with_gpu_metrics(self._cluster.state)

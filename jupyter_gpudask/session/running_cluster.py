@@ -91,8 +91,7 @@ class RunningCluster:
         try:
             return self.loop.run(scale())
         except TimeoutError:
-            reason = f"The cluster did not reach {workers} workers within {self.spec.start_timeout:g} s."
-            raise ClusterStartError(reason, "Type: %gpudask status") from None
+            raise ClusterStartError("scale-late", workers=workers, limit=self.spec.start_timeout) from None
 
     def adapt(self, minimum: int, maximum: int) -> ClusterState:
         """Close workers that are idle and start them when there is work, within a range; `scale` ends it.

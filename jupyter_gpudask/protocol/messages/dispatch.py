@@ -46,7 +46,7 @@ async def answer(command: Command, handler: object) -> Answer | None:
     try:
         return await _carry_out(command, handler)
     except GpuDaskError as error:
-        return Refused.from_error(error, command.id)
+        return Refused.from_error(error, answers=command.id)
     except Exception as error:  # whatever Dask or the system raises
         logger.exception("The command %s failed", command.type)
         return Refused(answers=command.id, reason=f"{type(error).__name__}: {error}.")
@@ -55,7 +55,7 @@ async def answer(command: Command, handler: object) -> Answer | None:
 async def _carry_out(command: Command, handler: object) -> Answer | None:
     method = getattr(handler, _METHODS.get(type(command), ""), None)
     if method is None:
-        raise ProtocolError(f"The command {command.type} is not possible here.")
+        raise ProtocolError("command-not-possible", command=command.type)
     result = await method(**command.model_dump(exclude={"id", "type"}))
     match command:
         case SendLogs(worker=worker):

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ...errors import ClusterIdleError
+from ...quantities import format_period
 
 if TYPE_CHECKING:
     from .cluster import KernelCluster
@@ -41,4 +42,4 @@ class IdleTimeout:
             cluster.last_busy = time.monotonic()
         last_used = max(cluster.last_busy, self._kernels.last_cell(cluster.kernel_id))
         is_idle = time.monotonic() - last_used > self._seconds
-        return ClusterIdleError(self._seconds) if is_idle else None
+        return ClusterIdleError(period=format_period(self._seconds)) if is_idle else None

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ...errors import ClusterLifetimeError
+from ...quantities import format_period
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,4 +39,4 @@ async def end_after(
             cluster.warn_of_end(time.time() + left)
         await asyncio.sleep(min(left if cluster.closes_at else left - warning, _INTERVAL))
     if cluster.status == "ready":
-        close(cluster, ClusterLifetimeError(seconds))
+        close(cluster, ClusterLifetimeError(period=format_period(seconds)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...protocol.api.rest import ClusterInfo
+from ...protocol.api.rest import ClusterInfo, ErrorDetails
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -50,8 +50,9 @@ def cluster_info(
         status=cluster.status,
         reason=error.reason if error else "",
         fix=error.fix if error else "",
-        log=getattr(error, "log", ""),
-        held_gpus=getattr(error, "held", ()),
+        error=ErrorDetails.of(error),
+        log=error.log if error else "",
+        held_gpus=error.held if error else (),
         spec=cluster.spec,
         since=cluster.since,
         workers_ready=progress.ready if progress else 0,
