@@ -139,7 +139,8 @@ class Patch:
     def _misfit(self, why: str) -> PatchError:
         installed = " and ".join(f"{library} {version_of(library)}" for library in self.requires)
         wanted = " ".join(f'"{name}{versions}"' for name, versions in self.requires.items())
-        return PatchError(patch=repr(self.name), installed=installed, why=why, wanted=wanted)
+        code = "patch-misfit-in-cell" if self.process == "kernel" and not self.on_cpu else "patch-misfit"
+        return PatchError(code, patch=repr(self.name), installed=installed, why=why, wanted=wanted)
 
 
 def resolve(path: str) -> Any:

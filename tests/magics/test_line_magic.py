@@ -97,7 +97,7 @@ def test_a_cluster_from_start_to_stop(kernel):
     assert again.displayed == []
     assert "already running" in kernel.ok("%gpudask start").value
     other = kernel.run("%gpudask start --cpu 3")
-    assert "This kernel has a cluster with other options: --cpu 2 instead of --cpu 3." in other.printed
+    assert "The running cluster has other options than you asked for: --cpu 2 instead of --cpu 3." in other.printed
     assert "%gpudask restart" in other.printed
     assert kernel.supervisor() == supervisor
 

@@ -136,7 +136,7 @@ class JoinedCluster:
                         name=name,
                         here=version,
                         worker=address,
-                        there=f"{name} {versions[name]}" if versions[name] else f"no {name}",
+                        there=f"has {name} {versions[name]}" if versions[name] else f"cannot import {name}",
                     )
             self._checked |= {(address, name) for name in here}
 
