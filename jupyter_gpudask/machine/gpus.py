@@ -116,7 +116,9 @@ def require_gpus(environment: Mapping[str, str] | None = None) -> list[GpuState]
     if not visible:
         if not (hidden := list_gpus()):
             raise GpuUnavailableError("no-gpu")
-        raise GpuUnavailableError("gpus-hidden", devices=environment["CUDA_VISIBLE_DEVICES"].strip(), count=len(hidden))
+        raise GpuUnavailableError(
+            "gpus-hidden", devices=environment.get("CUDA_VISIBLE_DEVICES", "").strip(), count=len(hidden)
+        )
     return visible
 
 

@@ -99,7 +99,7 @@ def test_a_gpu_without_the_packages_is_an_error_with_the_command_and_no_stand_in
             {"FAKE_GPU_USED": str(100 * 2**30)},
             "asks for 70.0 GiB on each GPU, and GPU 0 has 40.0 GiB free",
         ),
-        ({"gpus": "7,"}, {}, "lists GPU 7"),
+        ({"gpus": "7,"}, {}, "There is no GPU 7"),
         ({"gpus": 3}, {}, "and this kernel sees"),
         ({"engine": "cuda"}, {"FAKE_NVML_ERROR": "LIBRARY_NOT_FOUND"}, "no NVIDIA driver"),
         ({"gpus": 1}, {"FAKE_NVML_ERROR": "DRIVER_NOT_LOADED"}, "not loaded"),
