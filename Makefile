@@ -47,7 +47,7 @@ CLUSTER_TESTS = magics/test_cell_magic.py scheduler/test_opaque_graphs.py schedu
 NOTEBOOKS = $(if $(CUDA_EXTRA),,$(comma)notebooks-cpu)
 comma := ,
 
-SPELLED = *.md .ci .github docs jupyter_gpudask labextension/src labextension/ui-tests/tests tests ./benchmarks binder
+SPELLED = *.md .ci .github docs jupyter_gpudask labextension/src labextension/ui-tests/tests tests ./benchmarks oracle binder
 
 EXTRA = $(if $(CUDA_EXTRA),test-with-gpu,test)
 
@@ -123,7 +123,6 @@ bench: $(VENV)/.installed ## time computations on the CPU stand-in, beside a pla
 
 bench-gpu: $(VENV)/.installed ## time computations on the GPUs, beside a LocalCUDACluster set up by hand
 	$(VENV)/bin/python benchmarks/speed.py --engine cuda
-	$(VENV)/bin/python benchmarks/eight.py
 
 docs: $(VENV)/.docs-tools ## build the documentation as a website into site/
 	$(VENV)/bin/codespell --check-hidden $(SPELLED)

@@ -91,9 +91,12 @@ ALONE = (
     tests_with_gpus(
         "test_server", 400, "server --ignore server/test_process_exits.py --numprocesses 8 --dist loadfile"
     ),
-    Check("record_stream", 180, "benchmarks/record_stream.py --out {out}/record_stream.json", alone=True),
+    Check("record_stream", 180, ".ci/pictures/record.py --out {out}/record_stream.json", alone=True),
     Check(
-        "transports", 120, "benchmarks/transports.py --engine cuda --rounds 1 --out {out}/transports.json", alone=True
+        "speed_all_gpus",
+        400,
+        'benchmarks/speed.py --engine cuda --only "2 TB;100 GB" --out {out}/speed_all_gpus.json',
+        alone=True,
     ),
 )
 SIDE_BY_SIDE = (
@@ -109,11 +112,9 @@ SIDE_BY_SIDE = (
     speed("speed_first", 240, "first CuPy and"),
     speed("speed_spilling", 200, "device memory"),
     speed("speed_join", 200, "shuffle join"),
-    speed("speed_arrays", 300, "mean;standard;tiny;x + x.T;histogram"),
+    speed("speed_arrays", 300, "mean;standard;tiny;x + x.T"),
     speed("speed_2tb", 300, "2 TB;the same"),
-    Check(
-        "docstrings", 200, "benchmarks/docstring_examples.py --fallback host --processes 8 --out {out}/docstrings.json"
-    ),
+    Check("docstrings", 200, "oracle/docstring_examples.py --fallback host --processes 8 --out {out}/docstrings.json"),
     Check(
         "start_methods",
         300,
@@ -123,18 +124,17 @@ SIDE_BY_SIDE = (
     Check(
         "random_programs",
         300,
-        "benchmarks/random_programs.py --processes 4 --seconds 240 --rows {out}/random_programs.jsonl "
+        "oracle/random_programs.py --processes 4 --seconds 240 --rows {out}/random_programs.jsonl "
         "--out {out}/random_programs.json --table {out}/random_programs.md",
     ),
     Check(
         "scikit_learn",
         300,
-        "benchmarks/notebooks.py --only scikit-learn --to {out} --out {out}/scikit_learn.json",
+        ".ci/notebooks.py --only scikit-learn --to {out} --out {out}/scikit_learn.json",
     ),
-    Check("cells", 300, "benchmarks/cells.py --out {out}/cells.json"),
-    Check("profiling_cost", 240, "benchmarks/profiling_cost.py --engine cuda --out {out}/profiling_cost.json"),
-    Check("fallback_cost", 400, "benchmarks/fallback_cost.py --pairs 25 --out {out}/fallback_cost.json"),
-    Check("send_interval", 200, "benchmarks/send_interval.py --engine cuda --repeat 3 --out {out}/send_interval.json"),
+    Check("profiling_cost", 240, "benchmarks/overhead.py profile --out {out}/profiling_cost.json"),
+    Check("fallback_cost", 400, "benchmarks/overhead.py fallback --pairs 25 --out {out}/fallback_cost.json"),
+    Check("send_interval", 200, "benchmarks/overhead.py intervals --pairs 4 --out {out}/send_interval.json"),
 )
 CHECKS = ALONE + SIDE_BY_SIDE
 

@@ -8,7 +8,6 @@ was restarted without need, a ``KeyError`` is in a worker's log, or an interrupt
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
 import sys
@@ -16,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from report import header, publish
+from harness import header, parser, publish
 
 from jupyter_gpudask.client.cancellation import cancel_unfinished
 from jupyter_gpudask.client.connect import connect
@@ -24,6 +23,8 @@ from jupyter_gpudask.launcher.cluster_process import ClusterProcess
 from jupyter_gpudask.protocol import ClusterSpec
 
 if TYPE_CHECKING:
+    import argparse
+
     from distributed import Client
 
 DEPTHS = (0, 8, 25, 60, 400)
@@ -63,7 +64,7 @@ def interrupt(client: Client, depth: int, kind: str, seconds: float) -> tuple[bo
     """Whether the worker was wedged, how many workers were restarted, and how long the interrupt took."""
     before = set(client.futures)
     future = client.submit(task, depth, kind, seconds, pure=False)
-    time.sleep(random.uniform(0, min(0.3, seconds)))  # noqa: S311
+    time.sleep(random.uniform(0, min(0.3, seconds)))
     began = time.monotonic()
     stuck = cancel_unfinished(client, before)
     took = time.monotonic() - began
@@ -77,40 +78,29 @@ def interrupt(client: Client, depth: int, kind: str, seconds: float) -> tuple[bo
 
 def measure(client: Client, kind: str, depth: int, count: int) -> dict[str, Any]:
     """What `count` interrupts of one kind of task gave."""
-    wedged, restarts, longest = 0, 0, 0.0
+    found: dict[str, Any] = {"kind": kind, "depth": depth, "interrupts": count}
+    found |= {"wedged": 0, "restarts": 0, "longest": 0.0}
     for _ in range(count):
-        is_wedged, restarted, seconds = interrupt(
-            client,
-            depth,
-            kind,
-            60 if kind == "endless" else random.uniform(0.02, 0.6),  # noqa: S311
-        )
-        wedged, restarts, longest = wedged + is_wedged, restarts + restarted, max(longest, seconds)
+        seconds = 60 if kind == "endless" else random.uniform(0.02, 0.6)
+        is_wedged, restarted, took = interrupt(client, depth, kind, seconds)
+        found["wedged"] += is_wedged
+        found["restarts"] += restarted
+        found["longest"] = max(found["longest"], took)
         if is_wedged:
             break
-    return {
-        "kind": kind,
-        "depth": depth,
-        "interrupts": count,
-        "wedged": wedged,
-        "restarts": restarts,
-        "longest": longest,
-    }
+    return found
 
 
 async def run(options: argparse.Namespace) -> dict[str, Any]:
     """Start a cluster of one worker with one thread, and interrupt it."""
-    spec = (
-        ClusterSpec(engine="cpu", workers=1, threads=1) if options.engine == "cpu" else ClusterSpec(gpus=1, threads=1)
-    )
-    cluster = await ClusterProcess.start(spec, path=[str(Path(__file__).parent), *sys.path])
+    spec = {"engine": "cpu", "workers": 1} if options.engine == "cpu" else {"gpus": 1}
+    cluster = await ClusterProcess.start(ClusterSpec(threads=1, **spec), path=[str(Path(__file__).parent), *sys.path])
     name = (await cluster.state()).workers[0].name
     try:
         client = await asyncio.to_thread(connect, cluster.ready)
         cases = [(kind, depth, options.count) for kind in KINDS[options.engine] for depth in DEPTHS]
-        cases.append(("endless", 8, options.restarts))
         results = []
-        for case in cases:
+        for case in [*cases, ("endless", 8, options.restarts)]:
             results.append(await asyncio.to_thread(measure, client, *case))
             print(results[-1], flush=True)
         log = await cluster.worker_log(name, 10_000)
@@ -122,24 +112,17 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> int:
     """Run the interrupts that the options ask for; 0 if all is well."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--engine", choices=KINDS, default="cpu")
-    parser.add_argument("--count", type=int, default=134, help="interrupts for each kind and depth")
-    parser.add_argument("--restarts", type=int, default=10, help="interrupts of tasks that cannot be interrupted")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--count", type=int, default=134, help="interrupts for each kind and depth")
+    made.add_argument("--restarts", type=int, default=10, help="interrupts of tasks that cannot be interrupted")
+    options = made.parse_args()
     measured = asyncio.run(run(options))
     cases = measured["cases"]
-    report = {
-        **header(),
-        "interrupts": sum(case["interrupts"] for case in cases),
-        "wedged": sum(case["wedged"] for case in cases),
-        "longest": max(case["longest"] for case in cases),
-        **measured,
-    }
-    publish(report, options.out)
+    totals = {name: sum(case[name] for case in cases) for name in ("interrupts", "wedged")}
+    longest = max(case["longest"] for case in cases)
+    publish(header() | totals | {"longest": longest} | measured, options.out)
     needless = any(case["restarts"] for case in cases if case["kind"] != "endless")
-    return int(bool(report["wedged"] or needless or report["key_errors"] or report["longest"] > LIMIT))
+    return int(bool(totals["wedged"] or needless or measured["key_errors"] or longest > LIMIT))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
-from report import header, publish
+from harness import header, publish
 from workloads.pdsh import QUERIES
 
 if TYPE_CHECKING:

@@ -5,23 +5,25 @@ an error, ``%gpudask free`` and one that is interrupted, and on a GPU one that r
 resident memory (bytes), threads and file descriptors of each process. It ends with status 1 if, after the first 1,000
 cells, a process has grown by more than 20 MB or its threads or descriptors became more.
 
-With ``--engine fake`` the kernel sees a GPU that is not there and the stand-in for CuPy of the tests, so that the cells
+With ``--fake`` the kernel sees a GPU that is not there and the stand-in for CuPy of the tests, so that the cells
 go through the switch. Times of those are of no interest.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
-from report import header, publish
+from harness import header, parser, publish
+
+if TYPE_CHECKING:
+    import argparse
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from helpers import Kernel, Reply, fake_gpu_environment
@@ -87,12 +89,8 @@ def look(pids: dict[str, int], cells: int) -> dict[str, Any]:
     sample: dict[str, Any] = {"cells": cells}
     for name, pid in pids.items():
         process = psutil.Process(pid)
-        sample[name] = {
-            "pid": pid,
-            "memory": process.memory_info().rss,
-            "threads": process.num_threads(),
-            "descriptors": process.num_fds(),
-        }
+        held = {"memory": process.memory_info().rss, "threads": process.num_threads(), "descriptors": process.num_fds()}
+        sample[name] = {"pid": pid} | held
     return sample
 
 
@@ -121,17 +119,13 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
     try:
         started = run(kernel, SET_UP.format(start=STARTS[options.engine]))
         assert not started.error, (started.error, started.error_value, started.printed)
-        pids = processes(kernel)
         while number < options.cells and time.monotonic() - began < options.seconds:
             number += 1
-            error = run_cell(kernel, number, cells, options.interrupt_every)
+            error = run_cell(kernel, number, cells, options.every)
             errors[error] = errors.get(error, 0) + 1
             if number % options.every == 0:
                 samples.append(look(processes(kernel), number))
-                print({name: value["memory"] // 10**5 / 10 for name, value in samples[-1].items() if name in pids})
-                sys.stdout.flush()
-        if options.then:
-            print(run(kernel, options.then.read_text()).printed)
+                print(samples[-1], flush=True)
         run(kernel, "%gpudask stop")
     finally:
         kernel.shutdown()
@@ -140,36 +134,26 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
 
 def growth(samples: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
     """How much more each process holds at the end than after the first cells."""
-    settled = next((sample for sample in samples if sample["cells"] >= SETTLED), samples[0])
-    first, last = settled, samples[-1]
-    names = [name for name in last if name != "cells"]
-    kinds = ("memory", "threads", "descriptors")
+    first, last = next((each for each in samples if each["cells"] >= SETTLED), samples[0]), samples[-1]
+    names, kinds = [name for name in last if name != "cells"], ("memory", "threads", "descriptors")
     return {name: {kind: last[name][kind] - first[name][kind] for kind in kinds} for name in names}
 
 
 def main() -> int:
     """Run the cells that the options ask for; 0 if nothing grew too much."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--engine", choices=STARTS, default="cpu")
-    parser.add_argument("--cells", type=int, default=20_000)
-    parser.add_argument("--seconds", type=float, default=1e9, help="stop after so many, whatever the cells")
-    parser.add_argument("--every", type=int, default=500, help="cells between two samples")
-    parser.add_argument("--interrupt-every", type=int, default=500)
-    parser.add_argument("--then", type=Path, help="code to run in the kernel at the end; what it prints is shown")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--fake", action="store_true", help="a GPU that is not there, and the stand-in for CuPy")
+    made.add_argument("--cells", type=int, default=20_000)
+    made.add_argument("--seconds", type=float, default=1e9, help="stop after so many, whatever the cells")
+    made.add_argument("--every", type=int, default=500, help="cells between two samples, and between two interrupts")
+    options = made.parse_args()
+    options.engine = "fake" if options.fake else options.engine
     measured = soak(options)
     grown = growth(measured["samples"])
     passed = all(
         more["memory"] < ALLOWED_GROWTH and more["threads"] <= 0 and more["descriptors"] <= 0 for more in grown.values()
     )
-    report = {
-        **header(),
-        "growth_after_1000_cells": grown,
-        "passed": passed,
-        **measured,
-    }
-    publish(report, options.out, hide="samples")
+    publish(header() | {"growth_after_1000_cells": grown, "passed": passed} | measured, options.out, hide="samples")
     return int(not passed)
 
 

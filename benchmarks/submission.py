@@ -1,54 +1,50 @@
-"""What it costs the kernel to submit a graph: seconds of CPU and bytes, beside a plain scheduler, worker and client.
+"""What it costs the kernel to submit a graph: seconds of CPU and bytes, beside a cluster of plain Dask.
 
-python benchmarks/submission.py --out benchmarks/results/NAME.json
 python benchmarks/submission.py --engine cpu
-python benchmarks/submission.py --engine cuda --backends cupy,cudf
+python benchmarks/submission.py --engine cuda --backends cupy,cudf --out benchmarks/results/NAME.json
 
-The first line needs a GPU, or the pretended ones of tests/fake_gpus on PYTHONPATH, and --backends cupy,pandas then runs
-on tests/fake_cupy. Each side is a process of its own, and they take turns, so that a machine that is slow for a while
-is slow for both; of each graph the least seconds of all tries count. A graph counts as submitted when it has been
-written to the connection with the scheduler: what the kernel does later, such as heartbeats, it does without a
-submission, too. How long the scheduler then needs to take it is reported apart. What is computed then is cancelled.
+Pretended GPUs do, too: PYTHONPATH=tests/fake_gpus:tests/fake_cupy, with --backends cupy,pandas. Each side is a process
+of its own, and they take turns, so that a machine that is slow for a while is slow for both; of each graph the least
+seconds of all tries count. A graph counts as submitted when it has been written to the connection with the scheduler:
+what the kernel does later, such as heartbeats, it does without a submission, too. How long the scheduler then needs to
+take it is reported apart. What is computed then is cancelled.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dask
-import dask.array as da
-import dask.dataframe as dd
-import pandas as pd
-from dask.utils import parse_bytes
-from distributed import Client
-from distributed.utils import nbytes
-from report import header, publish
-
-import jupyter_gpudask
+from harness import Process, header, parser, publish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MARK = "submission: "
+    from distributed import Client
+
+SIDES = ("plain", "ours")
 TABLE = {number: str(number) for number in range(2000)}
 
 
-def make_array(tasks: int) -> da.Array:
+def make_array(tasks: int) -> Any:
+    import dask.array as da
+
     return (da.ones(tasks, chunks=1) + 1).sum(split_every=tasks)
 
 
 def make_frame(tasks: int) -> Any:
+    import dask
+    import dask.dataframe as dd
+    import pandas as pd
+
     def part(number: int) -> pd.DataFrame:
         return pd.DataFrame({"a": [number]})
 
@@ -58,7 +54,9 @@ def make_frame(tasks: int) -> Any:
     return frame.a.sum(split_every=tasks)
 
 
-def make_function(tasks: int) -> da.Array:
+def make_function(tasks: int) -> Any:
+    import dask.array as da
+
     def look_up(block: Any, table: dict[int, str] = TABLE) -> Any:
         return block + len(table)
 
@@ -69,39 +67,36 @@ GRAPHS = {"array": make_array, "dataframe": make_frame, "function with a dict of
 
 
 @contextmanager
-def ours(engine: str, array: str, dataframe: str) -> Iterator[Client]:
-    """The client of a GPU cell, with what every cell does: the fallback, host results, the optimization of graphs."""
-    options = {"engine": "cpu", "workers": 1, "threads": 1} if engine == "cpu" else {"gpus": 1}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it runs on the CPU
-        with jupyter_gpudask.gpu(array=array, dataframe=dataframe, **options) as client:
-            yield client
+def client_of(side: str, engine: str, array: str, dataframe: str) -> Iterator[Client]:
+    """The client of a cell, with what every cell does; or of a scheduler and a worker of plain Dask."""
+    import dask
+    from distributed import Client
 
-
-@contextmanager
-def plain() -> Iterator[Client]:
-    with tempfile.TemporaryDirectory() as folder:
-        place = ["--scheduler-file", f"{folder}/scheduler.json"]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
-        programs = [
-            [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--dashboard-address", "127.0.0.1:0", *place],
-            [sys.executable, "-m", "dask", "worker", "--nthreads", "1", "--dashboard-address", "127.0.0.1:0", *place],
-        ]
-        running = [subprocess.Popen(line, env=environment, stderr=subprocess.DEVNULL) for line in programs]
-        try:
-            while not Path(place[1]).exists():
+    warnings.simplefilter("ignore")  # that it runs on the CPU
+    dask.config.set({"array.backend": array, "dataframe.backend": dataframe})
+    if side == "plain":
+        with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+            place = ["--dashboard-address", "127.0.0.1:0", "--scheduler-file", f"{folder}/scheduler.json"]
+            for program in (["scheduler", "--port", "0"], ["worker", "--nthreads", "1"]):
+                line = [sys.executable, "-P", "-m", "dask", *program, *place]
+                stack.callback(subprocess.Popen(line, stderr=subprocess.DEVNULL).terminate)
+            while not Path(place[-1]).exists():
                 time.sleep(0.1)
-            with Client(scheduler_file=place[1]) as client:
-                client.wait_for_workers(1)
-                yield client
-        finally:
-            for process in running:
-                process.terminate()
-                process.wait()
+            client = stack.enter_context(Client(scheduler_file=place[-1]))
+            client.wait_for_workers(1)
+            yield client
+        return
+    import jupyter_gpudask
+
+    options = {"engine": "cpu", "workers": 1, "threads": 1} if engine == "cpu" else {"gpus": 1}
+    with jupyter_gpudask.gpu(array=array, dataframe=dataframe, **options) as client:
+        yield client
 
 
 def submit(client: Client, collection: Any) -> dict[str, Any]:
-    """Seconds of CPU of this process, bytes of the graph, and how many tasks the scheduler made of it, and when."""
+    """Seconds of CPU of this thread and process, bytes of the graph, and how many tasks the scheduler made of it."""
+    from distributed.utils import nbytes
+
     written, taken, tasks, sent = threading.Event(), threading.Event(), [], []
 
     def on_event(event: tuple[float, Any]) -> None:
@@ -137,82 +132,41 @@ def submit(client: Client, collection: Any) -> dict[str, Any]:
     return {"tasks": tasks[0], "cpu_seconds": round(cpu, 4), "bytes": sent[0], "taken_after": round(seconds, 3)}
 
 
-def serve(side: str, engine: str, array: str, dataframe: str) -> None:
-    """Be one side: submit the graphs that are asked for, a line of JSON each, until the input ends."""
-    dask.config.set({"array.backend": array, "dataframe.backend": dataframe})
-    with plain() if side == "plain" else ours(engine, array, dataframe) as client:
+def serve(side: str, engine: str, backends: str) -> Iterator[Any]:
+    """Be one side: submit the graphs that are asked for, until the input ends."""
+    with client_of(side, engine, *backends.split(",")) as client:
         submit(client, make_array(100))  # what is imported at first
         submit(client, make_frame(100))
-        print(MARK, flush=True)
+        yield None
         for line in sys.stdin:
             name, size = json.loads(line)
-            print(MARK + json.dumps(submit(client, GRAPHS[name](size))), flush=True)
+            yield submit(client, GRAPHS[name](size))
 
 
-class Side:
-    """A process that submits graphs."""
-
-    def __init__(self, name: str, arguments: argparse.Namespace) -> None:
-        options = ["--side", name, "--engine", arguments.engine, "--backends", arguments.backends]
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self._answer()
-
-    def submit(self, name: str, size: int) -> dict[str, Any]:
-        self._process.stdin.write(json.dumps([name, size]) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._answer())
-
-    def _answer(self) -> str:
-        for line in self._process.stdout:
-            if line.startswith(MARK):
-                return line.removeprefix(MARK)
-        raise SystemExit(f"The process of a side ended with status {self._process.wait()}.")
-
-    def close(self) -> None:
-        self._process.stdin.close()
-        self._process.wait()
-
-
-def measure(sides: dict[str, Side], sizes: list[int]) -> Iterator[dict[str, Any]]:
-    """The best try of each graph so far, by side, by the graph's name, after each graph."""
+def main() -> None:
+    made = parser(__doc__)
+    made.add_argument("--backends", default="numpy,pandas", help="of the arrays, and of the dataframes")
+    made.add_argument("--sizes", default="1000,10000,100000")
+    options = made.parse_args()
+    sides = {name: Process(serve, {}, side=name, engine=options.engine, backends=options.backends) for name in SIDES}
     rows: dict[str, Any] = {side: {name: [] for name in GRAPHS} for side in sides}
+    for process in sides.values():
+        next(process)
     for name in GRAPHS:
-        for size in sizes:
+        for size in map(int, options.sizes.split(",")):
             rounds = range(max(2, min(15, 60_000 // size)))
-            tries = [{side: process.submit(name, size) for side, process in sides.items()} for _ in rounds]
+            tries = [{side: process.ask([name, size]) for side, process in sides.items()} for _ in rounds]
             for side in sides:
-                least = {key: min(each[side][key] for each in tries) for key in tries[0][side]}
-                rows[side][name].append(least)
-            before, now = (rows[side][name][-1] for side in ("plain", "ours"))
-            seconds = now["cpu_seconds"] / max(before["cpu_seconds"], 1e-4)
-            times = f"{before['cpu_seconds'] * 1e3:.1f} and {now['cpu_seconds'] * 1e3:.1f} ms"
-            sent, taken = (now[key] / before[key] for key in ("bytes", "taken_after"))
-            print(
-                f"{name}, {now['tasks']} tasks: CPU x {seconds:.2f} ({times}), bytes x {sent:.2f}, taken x {taken:.2f}"
-            )
-            yield rows
+                rows[side][name].append({key: min(each[side][key] for each in tries) for key in tries[0][side]})
+            plain, ours = (rows[side][name][-1] for side in SIDES)
+            ratios = {key: round(ours[key] / max(plain[key], 1e-4), 2) for key in ours}
+            print(f"{name}, {ours['tasks']} tasks: ours over plain {ratios}", flush=True)
+            if options.out:  # so that a run that is ended leaves what it has measured
+                options.out.write_text(json.dumps(header() | rows, indent=1) + "\n")
+    for process in sides.values():
+        process.end()
+    publish(header() | {"engine": options.engine} | rows, options.out)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", choices=["cpu", "cuda"], default="cuda")
-    parser.add_argument("--backends", default="numpy,pandas", help="of the arrays, and of the dataframes")
-    parser.add_argument("--sizes", default="1000,10000,100000")
-    parser.add_argument("--side", choices=["plain", "ours"], help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
-    if arguments.side:
-        serve(arguments.side, arguments.engine, *arguments.backends.split(","))
-        sys.exit()
-    facts = {**header(), "engine": arguments.engine}
-    sides = {name: Side(name, arguments) for name in ("plain", "ours")}
-    try:
-        for rows in measure(sides, [int(parse_bytes(size)) for size in arguments.sizes.split(",")]):
-            if arguments.out:  # so that a run that is ended leaves what it has measured
-                arguments.out.write_text(json.dumps({**facts, **rows}, indent=1) + "\n")
-    finally:
-        for side in sides.values():
-            side.close()
-    publish({**facts, **rows}, arguments.out)
+    main()

@@ -19,7 +19,7 @@ exclude_patterns = ["README.md"]  # the page for those who read the folder; its 
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
-nb_execution_mode = "off"  # the outputs are those that benchmarks/notebooks.py has saved
+nb_execution_mode = "off"  # the outputs are those that .ci/notebooks.py has saved
 nb_merge_streams = True
 autodoc_typehints = "description"
 autodoc_typehints_format = "short"

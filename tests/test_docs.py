@@ -93,7 +93,7 @@ def test_a_first_page_shows_only_output_that_its_cell_had_on_gpus(page):
 
 
 NOTEBOOKS = [path for path in sorted((ROOT / "binder").glob("*.ipynb")) if path.stem != "index"]
-SAVE = "run it again, see CONTRIBUTING.md: benchmarks/notebooks.py --only "
+SAVE = "run it again, see CONTRIBUTING.md: .ci/notebooks.py --only "
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -131,7 +131,7 @@ PLACES = [
     ROOT / "jupyter_gpudask",
     ROOT / "labextension" / "src",
     ROOT / "labextension" / "ui-tests" / "tests",
-    ROOT / "benchmarks" / "pictures",
+    ROOT / ".ci" / "pictures",
     ROOT / "tests",
 ]
 MADE_BY_COMMANDS = {"dist/", "site/", "fluid-simulation.ipynb"}

@@ -5,17 +5,15 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
 
-from docstrings.collect import Docstring, dask_docstrings
-from docstrings.judge import judge
-from docstrings.report import counts, table
-from docstrings.translate import translated
-from docstrings.workers import Side, Worker
+from docstring_examples import Worker, counts, judge, table
+from docstrings import Docstring, dask_docstrings, translated
+from sides import Side
 
 pytestmark = pytest.mark.cluster
 
-CPU, SWITCHED = Side("cpu"), Side("gpu", "numpy", "pandas")
+CPU, SWITCHED = Side(), Side.switched("numpy", "pandas", results="gpu")
 
 IS_SWITCHED = "__import__('jupyter_gpudask.overlay.config_overlay', fromlist=['x']).current_overlay() is not None"
 
@@ -104,7 +102,7 @@ def test_examples_for_numpy_and_pandas_become_examples_for_dask():
 
 def test_the_table_has_a_line_for_each_docstring(workers):
     rows = [judge(made_up(example), CPU, SWITCHED, workers) for example in ("da.ones(3).sum()", "nothing")]
-    text = table(rows, "Heading", ["Introduction."])
+    text = "\n".join(table(rows))
     assert "| `da.sum` | agree | 1 of 1 | 1, 0 |" in text
     assert "NameError: name 'nothing' is not defined" in text
     assert counts(rows)["compared"] == 1

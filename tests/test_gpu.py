@@ -73,7 +73,7 @@ def test_frames_are_cudf_and_agree_with_pandas(gpu, tmp_path):
         f"ddf = dd.read_parquet({str(tmp_path / 'data.parquet')!r})\n"
         "means = ddf.groupby('key').value.mean().compute()"
     )
-    assert kernel.ok("type(ddf._meta) is cudf.DataFrame, type(means) is cudf.Series").value == "(True, True)"
+    assert kernel.ok("type(ddf._meta) is pd.DataFrame, type(means) is cudf.Series").value == "(True, True)"
     kernel.ok("pd.testing.assert_series_equal(means.to_pandas().sort_index(), frame.groupby('key').value.mean())")
 
 

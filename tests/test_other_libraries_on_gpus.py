@@ -62,7 +62,7 @@ def test_predictions_of_a_frame_stay_on_the_gpu_though_their_metadata_is_of_pand
         "kinds = type(predicted._meta).__module__, type(predicted.partitions[0].compute()).__module__\n"
         "[kind.partition('.')[0] for kind in kinds], float(((predicted - label) ** 2).mean().compute()) < 0.2"
     )
-    assert reply.value == "(['cudf', 'cudf'], True)"
+    assert reply.value == "(['pandas', 'cudf'], True)"
     assert not any("on the CPU" in text for text in reply.displayed)
 
 

@@ -1,4 +1,4 @@
-"""benchmarks/random_programs.py: its programs come from their seeds alone, and wrong answers are found and reduced."""
+"""oracle/random_programs.py: its programs come from their seeds alone, and wrong answers are found and reduced."""
 
 import json
 import subprocess
@@ -10,24 +10,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
 
-from journal import Journal
-from programs import compare as kinds
-from programs.compare import FINDINGS, Row, judge
-from programs.make import make
-from programs.process import WAYS
-from programs.program import Numbers, Program, Step, Table
-from programs.reduce import reduced
-from programs.report import counts, groups, table
-from programs.run import Backends, Outcome, run
+import program_runs as kinds
+from processes import Journal
+from program_runs import FINDINGS, Outcome, Row, judge, run
+from programs import Numbers, Program, Step, Table, make
+from random_programs import WAYS, counts, groups, reduced, table
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-ON_CPU = Backends("numpy", "pandas")
+ORACLE = Path(__file__).parents[1] / "oracle"
+ON_CPU = ("numpy", "pandas")
 
 
 def outcomes_of(program):
-    return {way: run(program, way, ON_CPU) for ways in WAYS[program.kind] for way in ways}
+    return {way: run(program, way, *ON_CPU) for ways in WAYS[program.kind] for way in ways}
 
 
 @pytest.mark.parametrize(("kind", "seeds"), [("array", range(30)), ("frame", range(15))])
@@ -43,8 +39,8 @@ def test_programs_agree_with_dask_where_the_backends_are_those_of_the_cpu(kind, 
 
 
 def test_a_program_is_the_same_in_every_process_and_can_be_pasted():
-    code = "from programs.make import make; print(*(make(seed).source for seed in range(12)), sep='')"
-    environment = {"PYTHONPATH": str(BENCHMARKS), "PYTHONHASHSEED": "7"}
+    code = "from programs import make; print(*(make(seed).source for seed in range(12)), sep='')"
+    environment = {"PYTHONPATH": str(ORACLE), "PYTHONHASHSEED": "7"}
     ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert ran.stdout == "".join(make(seed).source for seed in range(12)) + "\n"
     source = make(4, ["frame"]).source
@@ -65,7 +61,7 @@ WRONG = Program(
 def judged_with_a_mistake(program):
     """As if the switch had computed `>=` for `>`."""
     steps = tuple(replace(step, text=step.text.replace("> 1", ">= 1")) for step in program.steps)
-    outcomes = outcomes_of(program) | {"switch": run(replace(program, steps=steps), "switch", ON_CPU)}
+    outcomes = outcomes_of(program) | {"switch": run(replace(program, steps=steps), "switch", *ON_CPU)}
     return judge(program, outcomes, on_gpu=False)
 
 
@@ -129,7 +125,7 @@ def test_equal_differences_are_one_group_that_shows_its_smallest_program():
     ]
     assert [[row.seed for row in group] for group in groups(rows)] == [[2, 1], [3]]
     assert counts(rows)[kinds.VALUE] == 2
-    assert "## another value: merge (2)" in table(rows, ["No GPU."])
+    assert "## another value: merge (2)" in list(table(rows))
 
 
 def test_a_run_goes_on_where_it_was_cut_off(tmp_path):

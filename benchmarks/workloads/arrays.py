@@ -1,11 +1,14 @@
-"""Rows of arrays: random numbers, reductions, many small tasks, SVD, spilling, and examples of Dask's documentation."""
+"""Rows of arrays: random numbers, reductions, many small tasks, singular values and spilling."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from .table import Seconds, row, without_dask
+import dask.array as da
+from distributed import wait
+
+from . import Seconds, row, without_dask
 
 SEED_CELL = "normal numbers, 2 TB on GPUs and 200 MB on the CPU: (x + 1)[::2, ::2].sum()"
 
@@ -17,8 +20,6 @@ def _seed_size(large: bool) -> tuple[int, int]:
 
 @row(SEED_CELL)
 def seed_cell(large: bool) -> Any:
-    import dask.array as da
-
     size, chunk = _seed_size(large)
     x = da.random.normal(10, 1, size=(size, size), chunks=(chunk, chunk))
     return (x + 1)[::2, ::2].sum().compute()
@@ -50,7 +51,6 @@ def seed_loop(large: bool) -> float:
 @row("the same with RandomState(RandomState=cupy.random.RandomState)", needs_gpu=True)
 def seed_cell_verbatim(large: bool) -> Any:
     import cupy
-    import dask.array as da
 
     size, chunk = _seed_size(large)
     rs = da.random.RandomState(RandomState=cupy.random.RandomState)
@@ -59,8 +59,6 @@ def seed_cell_verbatim(large: bool) -> Any:
 
 
 def _normal(large: bool) -> Any:
-    import dask.array as da
-
     size, chunk = (200_000, 10_000) if large else (4_000, 200)
     return da.random.normal(10, 1, size=(size, size), chunks=(chunk, chunk))
 
@@ -77,15 +75,11 @@ def standard_deviation(large: bool) -> Any:
 
 @row("2,500 tiny tasks: da.ones((2500, 10), chunks=(1, 10)).sum()")
 def tiny_tasks(_: bool) -> Any:
-    import dask.array as da
-
     return da.ones((2500, 10), chunks=(1, 10)).sum().compute()
 
 
 @row("(x + x.T)[1:, 1:].mean(axis=0).sum() in 400 blocks")
 def transposed(large: bool) -> Any:
-    import dask.array as da
-
     size, chunk = (40_000, 2_000) if large else (4_000, 200)
     x = da.random.random((size, size), chunks=(chunk, chunk))
     return (x + x.T)[1:, 1:].mean(axis=0).sum().compute()
@@ -93,9 +87,6 @@ def transposed(large: bool) -> Any:
 
 @row("2,500 blocks of 1 MB persisted, five element-wise steps each")
 def element_wise(_: bool) -> Seconds:
-    import dask.array as da
-    from distributed import wait
-
     x = da.ones((2500 * 125, 1000), chunks=(125, 1000)).persist()
     wait(x)
     start = time.perf_counter()
@@ -106,19 +97,20 @@ def element_wise(_: bool) -> Seconds:
 
 @row("SVD")
 def svd(large: bool) -> Any:
-    import dask.array as da
-
     rows, chunk, columns = (1_000_000, 20_000, 1_000) if large else (20_000, 500, 50)
     _, s, _ = da.linalg.svd(da.random.random((rows, columns), chunks=(chunk, columns)))
     return s.compute()
 
 
-@row("an array 3 times the workers' device memory: persisted, rechunked, reduced", cluster="small memory")
+@row("singular values of (8000000, 1000) on GPUs, (80000, 50) on the CPU")
+def singular_values(large: bool) -> Any:
+    rows, chunk, columns = (8_000_000, 20_000, 1_000) if large else (80_000, 500, 50)
+    return da.linalg.svd(da.random.random((rows, columns), chunks=(chunk, columns)))[1].compute()
+
+
+@row("an array 3 times the workers' device memory: persisted, rechunked, reduced", cluster="little memory")
 def larger_than_memory(large: bool) -> Any:
     """62 GB where each worker has 20 GB of device memory; 2.6 GB where it has 800 MB of host memory."""
-    import dask.array as da
-    from distributed import wait
-
     size, chunk = (88_000, 4_000) if large else (18_000, 1_000)
     x = da.random.random((size, size), chunks=(chunk, chunk)).persist()
     wait(x)
@@ -128,44 +120,8 @@ def larger_than_memory(large: bool) -> Any:
     return means
 
 
-@row("Dask's documentation: y = x + x.T; y[::2, 5000:].mean(axis=1)")
-def documented_slices(large: bool) -> Any:
-    import dask.array as da
-
-    size, chunk = (100_000, 5_000) if large else (10_000, 500)
-    x = da.random.random((size, size), chunks=(chunk, chunk))
-    return (x + x.T)[::2, 5000:].mean(axis=1).compute()
-
-
 @row("columns standardized: ((x - x.mean(axis=0)) / x.std(axis=0)).max()")
 def standardized(large: bool) -> Any:
-    import dask.array as da
-
     size, chunk = (100_000, 5_000) if large else (4_000, 200)
     x = da.random.random((size, size), chunks=(chunk, chunk))
     return ((x - x.mean(axis=0)) / x.std(axis=0)).max().compute()
-
-
-@row("mean and standard deviation together")
-def mean_and_deviation(large: bool) -> Any:
-    import dask
-
-    x = _normal(large)
-    return dask.compute(x.mean(), x.std())
-
-
-@row("Dask's documentation: anomaly from the mean of a time axis, then its largest value")
-def anomaly(large: bool) -> Any:
-    import dask.array as da
-
-    days, points, chunk = (20_000, 200_000, 50) if large else (2_000, 500, 5)
-    x = da.random.random((days, points), chunks=(chunk, points))
-    return abs(x - 0.5).max(axis=1).mean().compute()
-
-
-@row("Dask's documentation: histogram")
-def histogram(large: bool) -> Any:
-    import dask.array as da
-
-    x = da.random.random(2_000_000_000 if large else 2_000_000, chunks=1_000_000 if large else 2_000)
-    return da.histogram(x, bins=100, range=(0, 1))[0].compute()

@@ -10,7 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .table import Seconds, row
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+from distributed import wait
+
+from . import Seconds, row
 
 _PARTS = 16
 _TEXTS = 100_000
@@ -30,9 +35,6 @@ def _parquet(large: bool) -> str:
 
 
 def _write_parquet(folder: Path, count: int) -> None:
-    import numpy as np
-    import pandas as pd
-
     for part in range(_PARTS):
         rng = np.random.default_rng(part)
         frame = pd.DataFrame({"key": rng.integers(0, 10_000, count), "x": rng.random(count), "y": rng.random(count)})
@@ -41,15 +43,11 @@ def _write_parquet(folder: Path, count: int) -> None:
 
 @row("Parquet: mean by group")
 def group_by(large: bool) -> Any:
-    import dask.dataframe as dd
-
     return dd.read_parquet(_parquet(large)).groupby("key").x.mean().compute()
 
 
 @row("Parquet: merge")
 def merge(large: bool) -> Any:
-    import dask.dataframe as dd
-
     frame = dd.read_parquet(_parquet(large))
     means = frame.groupby("key").y.mean().rename("mean").reset_index()
     return frame.merge(means, on="key").x.sum().compute()
@@ -57,8 +55,6 @@ def merge(large: bool) -> Any:
 
 @row("Parquet: sort")
 def sort(large: bool) -> Any:
-    import dask.dataframe as dd
-
     return dd.read_parquet(_parquet(large)).sort_values("x").head(10)
 
 
@@ -69,9 +65,6 @@ def _libraries(large: bool) -> tuple[Any, Any]:
         import cupy
 
         return cupy, cudf
-    import numpy as np
-    import pandas as pd
-
     return np, pd
 
 
@@ -85,9 +78,6 @@ def _texts(part: int, count: int, large: bool) -> Any:
 
 def _persisted_texts(large: bool) -> Any:
     """200 million rows on GPUs and 400,000 on the CPU, made by the workers and kept by them."""
-    import dask.dataframe as dd
-    from distributed import wait
-
     count = (200_000_000 if large else 400_000) // _PARTS
     frame = dd.from_map(_texts, range(_PARTS), count=count, large=large, meta=_texts(0, 1, large)).persist()
     wait(frame)
@@ -122,10 +112,18 @@ def _keyed(part: int, count: int, total: int, column: str, large: bool) -> Any:
     return frames.DataFrame({"key": keys, column: random.random_sample(count)})
 
 
+@row("mean by group of 100 GB on GPUs, 16 MB on the CPU, made by the workers")
+def mean_of_made(large: bool) -> Any:
+    parts, count = (100, 62_500_000) if large else (16, 62_500)
+    made = {"count": count, "total": 1_000, "column": "x", "large": large}
+    frame = dd.from_map(_keyed, range(parts), **made, meta=_keyed(0, 1, 1, "x", large))
+    means = frame.groupby("key").x.mean().compute()
+    assert len(means) == 1_000
+    return means
+
+
 @row("shuffle join of two frames, 20 GB on GPUs and 13 MB on the CPU")
 def shuffle_join(large: bool) -> Any:
-    import dask.dataframe as dd
-
     parts, count = (64, 10_000_000) if large else (16, 25_000)
     total = parts * count
 

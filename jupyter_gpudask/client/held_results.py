@@ -46,15 +46,7 @@ def report_variables(client: KernelClient, variables: Mapping[str, Any]) -> Held
 
 
 def wait_until_released(client: KernelClient, before: set[Any]) -> None:
-    """Wait at most two seconds until the scheduler has released the futures that `client` has no longer.
-
-    Parameters
-    ----------
-    client
-        The client.
-    before
-        The keys of its futures before.
-    """
+    """Wait at most two seconds until the scheduler has released the futures that `client` has no longer."""
     _report(client, {})  # futures are removed by callbacks of the event loop, which this call waits for
     gone = list(before - set(client.futures))
     end = time.monotonic() + _RELEASE_TIMEOUT

@@ -1,4 +1,4 @@
-"""The Dask client of a kernel: counters of cells, and short errors for lost results."""
+"""The Dask client of a kernel: it prepares graphs, counts their tasks, and raises short errors for lost results."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 import copy
 import logging
 import os
+import re
+import threading
 import time
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -13,10 +15,17 @@ from contextvars import Context, ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dask.config
+from dask._expr import LLGExpr
+from distributed import Client
+from distributed.objects import SchedulerInfo
 from distributed.scheduler import KilledWorker
 
 from ..errors import NotOnGpuError
-from ..fallback.log import fallback_log
+from ..fallback.graph import WithFallback
+from ..fallback.log import TOPIC, fallback_log
+from ..graph.optimize import ArrayOptimizer, WithOptimizer, may_have_arrays
+from ..graph.subtrees import ClusterSize
 from ..inspection.error_origin import library_behind
 from ..overlay.config_overlay import current_record
 from ..overlay.thread_context import in_context_of_cell
@@ -29,9 +38,7 @@ from ..worker.trial import call_with_small_blocks
 from .all_partitions import with_all_partitions
 from .lost_results import cluster_ended, explain_loss
 from .lost_workers import explain_killed_worker
-from .optimizing_client import OptimizingClient
 from .pickling import explain_pickling, explaining_what_cannot_be_pickled
-from .scheduler_info import InfoWithoutDashboards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -50,13 +57,25 @@ _NO_WORKER = "The cluster has no worker, and the cell waits for one. Interrupt i
 _REASON_TIMEOUT = 15.0
 _POLL = 0.05
 _WORKER_TIMEOUT = 60
+_LARGEST_STACK = 10**9
+_PARTS_OF_MEMORY = 40  # a QR decomposition takes several times the size of its stack
+
+
+_DASHBOARD = re.compile(r'<strong>Dashboard:\s*</strong>\s*<a href="[^"]*" target="_blank">[^<]*</a>')
+
+
+class _InfoWithoutDashboards(SchedulerInfo):
+    """As Dask's; the HTML has no dashboards: the scheduler's refuses browsers, and workers have none."""
+
+    def _repr_html_(self) -> str:
+        return _DASHBOARD.sub("", super()._repr_html_())
 
 
 reconnecting: ContextVar[KernelClient | None] = ContextVar("reconnecting", default=None)
 """The client that tries to reconnect in this context."""
 
 
-class KernelClient(OptimizingClient):
+class KernelClient(Client):
     """The Dask client of a kernel; if results are lost, it raises one sentence that says why.
 
     Attributes
@@ -73,6 +92,14 @@ class KernelClient(OptimizingClient):
         Where a browser can open the dashboard, as far as the kernel knows; empty for a cluster that it has joined.
     start_timeout
         Seconds after which a call that blocks warns that the cluster has no worker, if nothing is shown around it.
+    optimizes
+        Whether it sends graphs of arrays with an optimizer in the place of Dask's.
+    is_on_gpus
+        Whether the workers of its cluster have GPUs.
+    device_memory
+        Of the smallest GPU of a worker, in bytes; 0 if it is not known.
+    tasks_submitted
+        The number of tasks in its graphs, as the scheduler has counted them so far in the events of each client.
     """
 
     end: str = ""
@@ -81,6 +108,22 @@ class KernelClient(OptimizingClient):
     start_timeout: float = 120.0
     around_waits: Callable[[], AbstractContextManager[None]] = staticmethod(nullcontext)
     on_interrupt: Callable[[], None] | None = None
+    optimizes: bool = True
+    is_on_gpus: bool = False
+    device_memory: int = 0
+    tasks_submitted = 0
+    _receives_fallbacks = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._counted = threading.Condition()
+        self._uncounted = 0
+        super().__init__(*args, **kwargs)
+        self.subscribe_topic(self.id, self._count)
+
+    def wait_until_counted(self, limit: float) -> None:
+        """Wait at most `limit` seconds until `tasks_submitted` includes all submitted graphs."""
+        with self._counted:
+            self._counted.wait_for(lambda: self._uncounted <= 0, limit)
 
     def begin_cell(self) -> None:
         """Begin the counters of a cell.
@@ -102,12 +145,12 @@ class KernelClient(OptimizingClient):
 
     def scheduler_info(self, *args: Any, **kwargs: Any) -> Any:
         """As Dask's; the HTML has no addresses of dashboards that a browser cannot open."""
-        return InfoWithoutDashboards(super().scheduler_info(*args, **kwargs))
+        return _InfoWithoutDashboards(super().scheduler_info(*args, **kwargs))
 
     def _get_scheduler_info(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Override of Dask's method, from which the HTML of a client is made."""
         scheduler, info = super()._get_scheduler_info(*args, **kwargs)
-        return scheduler, InfoWithoutDashboards(info)
+        return scheduler, _InfoWithoutDashboards(info)
 
     def sync(self, func: Any, *args: Any, asynchronous: bool | None = None, **kwargs: Any) -> Any:
         """Override of Dask's method, through which all blocking calls go.
@@ -155,7 +198,7 @@ class KernelClient(OptimizingClient):
             return super().compute(*args, **kwargs)
         from ..patches.computation import client_compute
 
-        return client_compute(OptimizingClient.compute, self, *args, **kwargs)
+        return client_compute(Client.compute, self, *args, **kwargs)
 
     def persist(self, collections: Any, optimize_graph: bool = True, *args: Any, **kwargs: Any) -> Any:  # noqa: FBT002 - Dask's signature
         """As Dask's method, with all partitions of a dataframe whose number of partitions the optimizer changes."""
@@ -181,14 +224,47 @@ class KernelClient(OptimizingClient):
             return super().gather(*args, **kwargs)
         from ..patches.result_size import check_what_was_computed
 
-        return check_what_was_computed(OptimizingClient.gather, self, *args, **kwargs)
+        return check_what_was_computed(Client.gather, self, *args, **kwargs)
 
-    def _graph_to_futures(self, *args: Any, **kwargs: Any) -> Any:
+    def _graph_to_futures(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         if self.end and self.status == "closed":
             raise cluster_ended(self.end)
         with explaining_what_cannot_be_pickled():
-            return super()._graph_to_futures(*args, **kwargs)
+            futures = super()._graph_to_futures(self._prepare(expr), *args, **kwargs)
+        with self._counted:
+            self._uncounted += 1
+        return futures
+
+    def _prepare(self, expr: Any) -> Any:
+        """The expression to submit: with the optimizer of arrays, and with the fallback of the running cell."""
+        if self.optimizes and may_have_arrays(expr):
+            identity = self._scheduler_identity  # as the scheduler said some seconds ago at most
+            size = ClusterSize(identity.get("n_workers", 1), identity.get("total_threads", 1))
+            fuses = dask.config.get("optimization.fuse.active", None) is not False
+            expr = WithOptimizer(expr, ArrayOptimizer(size, self.is_on_gpus, self._largest_stack(size), fuses))
+        record = current_record()
+        if record is None or not record.watches or isinstance(expr, LLGExpr):
+            return expr
+        if not self._receives_fallbacks:
+            self._receives_fallbacks = True
+            self.subscribe_topic(TOPIC, fallback_log.on_event)
+        fallback_log.note_cell(record.id)
+        return WithFallback(expr, cell=record.id, refuse=record.fallback == "strict")
+
+    def _largest_stack(self, size: ClusterSize) -> int:
+        """Bytes of the blocks that one QR decomposition takes together."""
+        threads = max(1, size.threads // max(1, size.workers))
+        return min(_LARGEST_STACK, self.device_memory // _PARTS_OF_MEMORY // threads)
+
+    def _count(self, event: tuple[float, Any]) -> None:
+        message = event[1]
+        if not isinstance(message, dict) or message.get("action") != "update-graph":
+            return
+        with self._counted:
+            self.tasks_submitted += message.get("metrics", {}).get("tasks", 0)
+            self._uncounted -= 1
+            self._counted.notify_all()
 
     def _handle_cancelled_keys(self, keys: Iterable[Any], reason: str | None = None, msg: str | None = None) -> None:
         super()._handle_cancelled_keys(keys, reason, msg)

@@ -23,15 +23,7 @@ _LOST = {"lost dependencies", _CONNECTION_LOST, RELEASED}
 
 
 def explain_loss(error: BaseException, client: Client) -> ResultsLostError | None:
-    """The error to raise if results are lost; `None` if the user cancelled them.
-
-    Parameters
-    ----------
-    error
-        The error that Dask raised.
-    client
-        The client that waited.
-    """
+    """The error to raise if results are lost; `None` if the user cancelled them."""
     end, reasons = _end_of(client), _reasons(error)
     if end:
         return cluster_ended(end)
@@ -57,13 +49,7 @@ def _is_elsewhere(future: Future[Any], client: Client) -> bool:
 
 
 def cluster_ended(end: str) -> ResultsLostError:
-    """The error of code that needs a cluster which has ended.
-
-    Parameters
-    ----------
-    end
-        How, as a sentence.
-    """
+    """The error of code that needs a cluster which has ended."""
     return ResultsLostError("cluster-ended", end=end)
 
 

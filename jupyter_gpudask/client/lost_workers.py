@@ -20,15 +20,7 @@ _RESPONSE_TIMEOUT = 5.0
 
 
 def explain_killed_worker(error: KilledWorker, client: Client) -> WorkersEndedError | None:
-    """The error to raise instead of Dask's, which counts one worker as several; `None` if the exit is not known.
-
-    Parameters
-    ----------
-    error
-        The error that Dask raised.
-    client
-        The client that waited.
-    """
+    """The error to raise instead of Dask's, which counts one worker as several; `None` if the exit is not known."""
     end: WorkerExit | None = None
     with suppress(Exception):  # a cluster that does not respond does not explain it
         run_on_scheduler = client._run_on_scheduler  # noqa: SLF001 - the public one has no timeout

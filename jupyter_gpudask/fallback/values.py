@@ -67,7 +67,7 @@ def is_of_linear_algebra(function: Any) -> bool:
 
 def is_move_of_frame(function: Any) -> bool:
     """Whether this is a function by which dask_cudf, or this package, moves a partition of pandas to the GPU."""
-    return getattr(function, "__qualname__", "") in ("ToCudfBackend.operation", "partition_to_cudf")
+    return getattr(function, "__qualname__", "") in ("ToCudfBackend.operation", "ToGpu.operation", "partition_to_gpu")
 
 
 def has_results_on_host(value: Any) -> bool:

@@ -58,7 +58,11 @@ def can_move(value: Any) -> bool:
 
 def to_gpu(collection: Any) -> Any:
     """The same collection on GPUs; each worker moves its own blocks."""
-    return collection.to_backend("cupy" if kind_of(collection) == "array" else "cudf")
+    if kind_of(collection) == "array":
+        return collection.to_backend("cupy")
+    from .frames import frame_to_gpu
+
+    return frame_to_gpu(collection)
 
 
 def to_host(value: Any) -> Any:
@@ -70,16 +74,16 @@ def to_host(value: Any) -> Any:
     if hasattr(value, "expr") and not _place_of_data(value._meta):  # noqa: SLF001
         return value  # the result is moved: a scalar is on the host already
     if kind_of(value) == "dataframe":
-        from .to_pandas import collection_to_pandas
+        from .frames import frame_to_host
 
-        return collection_to_pandas(value)
+        return frame_to_host(value)
     return _array_to_host(value)
 
 
 def _to_pandas(frame: Any) -> Any:
-    from .to_pandas import with_lists
+    from .frames import partition_to_host
 
-    return with_lists(frame.to_pandas(), frame)
+    return partition_to_host(frame)
 
 
 def _array_to_host(array: Any) -> Array:
@@ -136,12 +140,37 @@ def is_type_of_gpu(kind: type) -> bool:
     return typename(kind).startswith(tuple(GPU_BACKENDS))
 
 
+_PLACE = "gpudask_place_of_partitions"
+
+
 def place_of_partitions(expression: Any) -> Place | None:
-    """The device of the partitions of a dataframe expression; `None` for numbers, and if Dask has no metadata."""
+    """The device of the partitions of a dataframe expression; `None` for numbers, and if Dask has no metadata.
+
+    It is that of its inputs, unless its class has a `gpudask_place`, or its metadata is of cuDF.
+    """
+    known = vars(expression)
+    if _PLACE not in known:
+        known[_PLACE] = _find_place(expression)
+    place: Place | None = known[_PLACE]
+    return place
+
+
+def _find_place(expression: Any) -> Place | None:
+    from dask.dataframe.dask_expr._expr import Fused
+    from dask.dataframe.dask_expr.io.io import FusedIO
+
+    if place := getattr(type(expression), "gpudask_place", None):
+        return place  # type: ignore[no-any-return]
+    if isinstance(expression, Fused):
+        return place_of_partitions(expression.exprs[0])
+    if isinstance(expression, FusedIO):
+        return place_of_partitions(expression.operand("_expr"))
     try:
-        return _place_of_data(expression._meta)  # noqa: SLF001
+        place = _place_of_data(expression._meta)  # noqa: SLF001
     except Exception:  # noqa: BLE001 - cuDF may refuse to reduce no rows, as in metadata of a part of an optimized graph
         return None
+    is_moved = place == "host" and any(place_of_partitions(part) == "gpu" for part in expression.dependencies())
+    return "gpu" if is_moved else place
 
 
 def _place_of_expression(expression: Any) -> Place | None:

@@ -19,15 +19,15 @@ from ..machine.leases import LeaseFolder
 from ..machine.lifeline import kill_session
 from ..protocol import Close, ClusterSpec, Start
 from ..protocol.messages.transport import EVENT_LIMIT, MessageStream
+from ..protocol.messages.verbs import SUPERVISOR
 from .child_process import ChildProcess
 from .connection import ClusterConnection, LostCallback, ProgressCallback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping
     from pathlib import Path
 
-    from ..protocol import ClusterClass
-    from ..protocol.messages.commands import EndReason
+    from ..protocol.messages.verbs import EndReason
 
 __all__ = ["ClusterProcess", "LostCallback", "ProgressCallback"]
 
@@ -56,17 +56,9 @@ class ClusterProcess(ClusterConnection):
         *,
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
-        path: Sequence[str] = (),
-        settings: Mapping[str, Any] | None = None,
-        holder: str = "",
-        kernel_id: str = "",
-        max_workers: int | None = None,
-        max_gpus: int | None = None,
-        gpu_metrics: bool = True,
-        dashboard_secret: str | None = None,
-        cluster_class: ClusterClass | None = None,
         on_progress: ProgressCallback | None = None,
         on_lost: LostCallback | None = None,
+        **request: Any,
     ) -> Self:
         """Start a supervisor and wait until its cluster is ready.
 
@@ -78,32 +70,19 @@ class ClusterProcess(ClusterConnection):
             The interpreter; its environment is that of the workers.
         environment
             Environment variables of the supervisor, by default those of this process.
-        path
-            Folders from which workers can import modules besides those of their environment.
-        settings, holder, kernel_id, max_workers, max_gpus, gpu_metrics, dashboard_secret, cluster_class
-            See `Start`.
         on_progress
             Called whenever another worker is up.
         on_lost
             Called once if the supervisor ends unexpectedly after the cluster was ready.
+        **request
+            The other fields of `Start`.
 
         Raises
         ------
         ClusterStartError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError
             The cluster did not start. Nothing is left behind, nor if this is cancelled.
         """
-        command = Start(
-            spec=spec,
-            cluster_class=cluster_class,
-            path=tuple(path),
-            settings=dict(settings or {}),
-            holder=holder,
-            kernel_id=kernel_id,
-            max_workers=max_workers,
-            max_gpus=max_gpus,
-            gpu_metrics=gpu_metrics,
-            dashboard_secret=dashboard_secret,
-        )
+        command = Start(spec=spec, **request)
         cluster = cls(await _start_supervisor(python, environment), spec)
         cluster._temporary_folders = temporary_folders(environment or os.environ)
         try:
@@ -113,7 +92,7 @@ class ClusterProcess(ClusterConnection):
                 cluster.ready = await cluster._wait_until_ready(on_progress)
         except BaseException as error:
             # Without a class, everything runs on this machine and can be killed; jobs must be cancelled.
-            await _finish(cluster._close(_CANCEL_TIMEOUT if cluster_class is None else _CLOSE_TIMEOUT))
+            await _finish(cluster._close(_CANCEL_TIMEOUT if command.cluster_class is None else _CLOSE_TIMEOUT))
             if isinstance(error, TimeoutError):
                 raise ClusterStartError("no-answer", log=cluster.log(20)) from None
             raise
@@ -133,6 +112,10 @@ class ClusterProcess(ClusterConnection):
     def log(self, lines: int = _LOG_LINES) -> str:
         """The last lines of the supervisor's log."""
         return "\n".join(list(self._log)[-lines:])
+
+    async def worker_log(self, worker: str, lines: int = 50) -> str:
+        """The last lines of the log of a worker, or of the supervisor."""
+        return self.log(lines) if worker == SUPERVISOR else await super().worker_log(worker, lines)
 
     async def close(self, reason: EndReason = "stopped") -> None:
         """Close the cluster and end the supervisor, by force if it takes longer than 5 seconds."""

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from ..errors import ClusterLostError, GpuDaskError, ProtocolError
 from ..protocol import (
-    Adapt,
+    VERBS,
     Answer,
     Closed,
     ClusterSpec,
     ClusterState,
+    ClusterVerbs,
     Command,
     Event,
     Failed,
-    Kept,
-    LogText,
     Progress,
     Ready,
     Refused,
-    Release,
-    Rename,
-    Reset,
-    Scale,
-    SendLogs,
-    SendState,
     StateReport,
-    Watch,
     parse_event,
 )
 from ..protocol.messages.transport import LineTooLongError, MessageStream
+from ..protocol.messages.verbs import DONE, EndReason
 
 logger = logging.getLogger(__name__)
 
@@ -45,29 +38,47 @@ ProgressCallback = Callable[[Progress], None]
 LostCallback = Callable[[ClusterLostError], None]
 StateCallback = Callable[[ClusterState], None]
 
-_A = TypeVar("_A", StateReport, LogText, Kept)
 
-
-class ClusterConnection:
-    """Sends commands to a cluster and receives its events.
-
-    Parameters
-    ----------
-    spec
-        The options of the cluster.
-    stream
-        The pipes or the socket.
+class Cluster(ClusterVerbs):
+    """A running cluster, as its user sees it, whoever started it.
 
     Attributes
     ----------
     spec
         The options of the cluster.
     ready
-        Engine, address, credentials and GPUs of the running cluster.
+        Engine, address, credentials and GPUs of the cluster, and what cannot be done with it.
     """
 
     spec: ClusterSpec
     ready: Ready
+
+    @property
+    def pid(self) -> int:
+        """The process id of the supervisor, which is also the id of its session; 0 if there is none."""
+        return self.ready.pid
+
+    async def check_libraries(self, names: Sequence[str]) -> None:
+        """Check that each worker has these libraries in this process's version; here all have one environment.
+
+        Raises
+        ------
+        BackendUnavailableError
+            A worker has not.
+        """
+
+    async def detach(self) -> None:
+        """End the connection, and leave the cluster running."""
+
+    async def leave(self) -> None:
+        """Remove what this process has added to a cluster that keeps running; called before the client is closed."""
+
+    async def close(self, reason: EndReason = "stopped") -> None:
+        """Close the cluster if it is one of this process; called after the client was closed."""
+
+
+class ClusterConnection(Cluster):
+    """Sends commands to a cluster and receives its events."""
 
     def __init__(self, spec: ClusterSpec, stream: MessageStream) -> None:
         self.spec = spec
@@ -83,110 +94,43 @@ class ClusterConnection:
         self._reading: asyncio.Task[None] | None = None
 
     @property
-    def is_owned(self) -> bool:
-        """True: the cluster ends with the process that started it."""
-        return True
-
-    @property
     def running(self) -> bool:
         """Whether the cluster is running."""
         return not (self._ended or self._closing or self._failure is not None)
 
-    async def state(self) -> ClusterState:
-        """The current state of the cluster.
+    def call(self, command: Command) -> Awaitable[Any]:
+        """Send a command, at once if it has no answer.
 
         Raises
         ------
         ClusterLostError
             The cluster has ended, or did not respond.
         """
-        return (await self._ask(SendState(), StateReport)).state
+        if VERBS[command.type].answer is not None:
+            return self._ask(command)
+        self._send(command)
+        return DONE
 
-    async def worker_log(self, worker: str, lines: int = 50) -> str:
-        """The last lines of a worker's log; empty if it has none.
-
-        Raises
-        ------
-        ClusterLostError
-            The cluster has ended, or did not respond.
-        """
-        return (await self._ask(SendLogs(worker=worker, lines=lines), LogText)).text
-
-    async def scale(self, workers: int) -> ClusterState:
-        """Scale to `workers` workers; those that are new come later.
-
-        Raises
-        ------
-        GpuUnavailableError
-            The cluster does not hold that many GPUs.
-        ClusterLostError
-            The cluster has ended, or did not respond.
-        """
-        return (await self._ask(Scale(workers=workers), StateReport)).state
-
-    async def adapt(self, minimum: int, maximum: int) -> ClusterState:
-        """Close workers that are idle and start them when there is work, within a range.
-
-        Raises
-        ------
-        GpuUnavailableError
-            The cluster does not hold `maximum` GPUs.
-        ClusterLostError
-            The cluster has ended, or did not respond.
-        """
-        return (await self._ask(Adapt(minimum=minimum, maximum=maximum), StateReport)).state
-
-    async def reset(self) -> ClusterState:
-        """Forget every result, task, actor and name, and keep the workers.
-
-        Raises
-        ------
-        ClusterLostError
-            The cluster has ended, or did not respond.
-        """
-        return (await self._ask(Reset(), StateReport)).state
-
-    async def release(self) -> ClusterState:
-        """Release the finished results that clients hold on the workers; unfinished tasks go on.
-
-        Raises
-        ------
-        ClusterLostError
-            The cluster has ended, or did not respond.
-        """
-        return (await self._ask(Release(), StateReport)).state
-
-    async def check_libraries(self, names: Sequence[str]) -> None:
-        """Check nothing: the workers have the environment of the kernel."""
-
-    async def report_automatic(self, *, on: bool) -> None:
-        """Report nothing: only a Jupyter server shows it."""
-
-    async def report_cell(self, fallback_blocks: int) -> None:
-        """Report nothing: only a Jupyter server counts cells."""
-
-    async def keep(self) -> str:
-        """Nobody: only a Jupyter server asks an idle cluster for its GPUs."""
-        return ""
-
-    async def leave(self) -> None:
-        """Do nothing: the cluster is closed afterwards."""
-
-    def watch(self, interval: float, on_state: StateCallback | None = None) -> None:
+    def watch(self, interval: float = 1.0, on_state: StateCallback | None = None) -> Awaitable[None]:
         """Call `on_state` with the state every `interval` seconds; 0 stops that."""
         self._on_state = on_state
-        if self.running:
-            self._send(Watch(interval=interval))
+        return super().watch(interval) if self.running else DONE
 
-    def rename(self, holder: str) -> None:
-        """Change the name under which the GPUs are held.
+    async def follow(self) -> None:
+        """Receive events until the other side disconnects, for a cluster that is ready."""
+        self._begin_reading(None)
+        assert self._reading is not None
+        try:
+            await self._reading
+        finally:
+            self._reading.cancel()
 
-        Raises
-        ------
-        ClusterLostError
-            The cluster has ended.
-        """
-        self._send(Rename(holder=holder))
+    async def detach(self) -> None:
+        """End the connection; the other side keeps the cluster, whose end is not reported any more."""
+        self._closing = True
+        if self._reading is not None:
+            self._reading.cancel()
+        self._stream.close()
 
     def _begin_reading(self, on_lost: LostCallback | None) -> None:
         """Start to read events; `on_lost` is called once if the cluster ends unexpectedly.
@@ -216,7 +160,7 @@ class ClusterConnection:
                 case other:
                     raise ProtocolError("event-too-early", event=other.type)
 
-    async def _ask(self, question: Command, kind: type[_A]) -> _A:
+    async def _ask(self, question: Command) -> Any:
         if not self.running:
             raise self._lost()
         async with self._asking:
@@ -230,8 +174,10 @@ class ClusterConnection:
                                 raise self._lost()
                             case Refused() as refused if refused.answers in {asked, None}:
                                 raise GpuDaskError.restored(refused.state)
-                            case answer if isinstance(answer, kind) and answer.answers == asked:
-                                return answer
+                            case Refused():
+                                pass
+                            case answer if answer.answers == asked:
+                                return answer.result
             except TimeoutError:
                 raise ClusterLostError("process-silent", limit=_ANSWER_TIMEOUT) from None
 

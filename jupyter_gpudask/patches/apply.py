@@ -103,7 +103,7 @@ class Patches:
     def examine(self, process: Process) -> Iterator[tuple[str, str, PatchError | None]]:
         """Each row of `process`: its name, why it is skipped, and the error if it does not fit the installed libraries.
 
-        Rows for cuDF and CuPy are not checked before they are applied: importing these takes seconds and device memory.
+        Before the rows are applied, none counts as skipped: importing CuPy takes seconds and device memory.
         """
         for row in self._rows:
             if row.process != process:
@@ -113,8 +113,7 @@ class Patches:
                 continue
             misfit = None
             try:
-                if not row.gpu_libraries:
-                    row.check(PARAMETERS)
+                row.check(PARAMETERS)
             except PatchError as error:
                 misfit = error
             yield row.name, "", misfit

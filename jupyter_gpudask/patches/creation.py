@@ -6,6 +6,7 @@ Calls by Dask's own code are left to `operand_placement`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dask
@@ -16,13 +17,13 @@ from dask.dataframe.dask_expr import _backends
 
 from ..fallback.missing import words_behind
 from ..inspection.arguments import calling_frame, signature_of
-from ..inspection.placement import can_move, place_of
+from ..inspection.placement import can_move, place_of, to_gpu
 from ..inspection.results import results_to_host
 from ..overlay.config_overlay import current_record
 from .arrays.marks import mark_frame
 from .arrays.operand_placement import placed
+from .frames.files.parquet_readers import read_parquet
 from .frames.files.readers import options_for_cudf, path_for_cudf, read_as_pandas, words_about, words_of_reader
-from .frames.from_pandas import to_gpu
 from .host_fallback import frame_to_gpu, note_on_host, refuse_if_strict
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def create_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     if dataframe_creation_dispatch.backend != "cudf" or not _is_on_host(result):
         return result
     if _is_to_be_moved([*args, *kwargs.values()]):
-        return _frame_to_gpu(result)
+        return frame_to_gpu(result)
     if original.__name__ == "from_pandas":  # called by Dask, with what the user has passed to another function
         mark_frame(result.expr)
     return result
@@ -66,27 +67,31 @@ def read_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
         cuDF's reader lacks something, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
-    record = current_record()
-    if record is None or not record.watches or dataframe_creation_dispatch.backend != "cudf":
+    if dataframe_creation_dispatch.backend != "cudf":
         return original(*args, **kwargs)
     reader = original.__name__
     path, options = _path_and_options(original, args, kwargs)
-    words = words_of_reader(reader, path, options)
-    if not words:
+    reason = words_of_reader(reader, path, options)
+    if reader == "read_parquet" and not reason:
+        return read_parquet(partial(_read_on_host, reader), path, options)
+    record = current_record()
+    if record is None or not record.watches:
+        return original(*args, **kwargs)
+    if not reason:
         try:
             frame = original(path_for_cudf(path), **options_for_cudf(reader, options))
         except Exception as error:
             # pandas' reader of ORC reads all files of a folder.
-            words = f"cuDF: {error}" if isinstance(error, IsADirectoryError) else words_behind(error)
-            if not words:
+            reason = f"cuDF: {error}" if isinstance(error, IsADirectoryError) else words_behind(error)
+            if not reason:
                 raise
         else:
-            words = words_about(reader, options, frame)
-            if not words:
-                return read_as_pandas(reader, options, frame)
-    refuse_if_strict(reader, reader, words)
+            reason = words_about(reader, options, frame)
+            if not reason:
+                return frame_to_gpu(read_as_pandas(reader, options, frame))
+    refuse_if_strict(reader, reader, reason)
     frame = _read_on_host(reader, path, options)
-    note_on_host(reader, words, frame.npartitions)
+    note_on_host(reader, reason, frame.npartitions)
     return frame_to_gpu(frame)
 
 
@@ -113,13 +118,6 @@ def _with_meta_on_host(original: Callable[..., Any], kwargs: dict[str, Any]) -> 
     if "meta" not in kwargs or not original.__name__.startswith("read_"):
         return kwargs
     return {**kwargs, "meta": results_to_host(kwargs["meta"])}
-
-
-def _frame_to_gpu(frame: Any) -> Any:
-    """The dataframe on the GPUs; with the fallback to the host, as it is if cuDF lacks one of its dtypes."""
-    __tracebackhide__ = True
-    record = current_record()
-    return frame_to_gpu(frame, to_gpu) if record is not None and record.fallback == "host" else to_gpu(frame)
 
 
 def _is_to_be_moved(arguments: list[Any]) -> bool:

@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dask._expr import Expr
-from dask.base import is_dask_collection
-from pandas.api.types import is_object_dtype
 
 from ..errors import NotOnGpuError
 from ..fallback.graph import with_fallback
 from ..fallback.log import Place, fallback_log
-from ..fallback.missing import words_behind, words_of_lack
+from ..fallback.missing import words_of_lack
 from ..fallback.values import has_function_of_user, operation_of
-from ..inspection.arguments import bind, first_argument
-from ..inspection.placement import name_of, place_of, place_of_partitions, to_gpu, to_host
+from ..inspection.arguments import bind
+from ..inspection.placement import place_of, place_of_partitions, to_gpu, to_host
 from ..inspection.results import results_to_host
 from ..inspection.user_code import user_line
 from ..overlay.config_overlay import current_record
-from .frames.differences import is_of_python_objects, words_of_difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,45 +68,8 @@ def note_array(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     array = original(*args, **kwargs)
     record = current_record()
     if record is not None and record.watches:
-        _note_line(array.name, record)
+        note_line(array.name, record)
     return array
-
-
-def build_frame(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``new_collection``; if cuDF lacks the metadata of an expression, its input dataframes are moved to the host.
-
-    Each worker moves the partitions that it has, and the result of each back to its GPU. It also remembers which line
-    of the user's code made the dataframe.
-    """
-    __tracebackhide__ = True
-    record = current_record()
-    if record is None or not record.watches:
-        return original(*args, **kwargs)
-    expression = first_argument(original, args, kwargs)
-    words = words_of_difference(expression) if place_of_inputs(expression) == "gpu" else ""
-    failure: Exception | None = None
-    if not words:
-        try:
-            collection = original(*args, **kwargs)
-        except Exception as error:
-            words = words_behind(error)
-            if not words:
-                raise
-            failure = error
-        else:
-            _note_line(name_of(collection), record)  # an array, for `values`
-            return collection
-    operation = type(expression).__name__.removesuffix("AsPandas")  # those of `frames.as_pandas`
-    refuse_if_strict(operation, expression._name, words)  # noqa: SLF001
-    try:
-        on_host = expression_on_host(expression, original)
-        if on_host is None and failure is not None:
-            raise failure
-    finally:
-        del failure
-    collection = original(on_host)
-    note_on_host(operation, words, collection.npartitions)
-    return collection if is_of_python_objects(expression) else frame_to_gpu(collection)
 
 
 def refuse_if_strict(operation: str, name: str, words: str) -> None:
@@ -141,8 +101,8 @@ def note_on_host(operation: str, words: str, blocks: int) -> None:
         fallback_log.add_collection(Place(operation, user_line(), words), record.id, blocks)
 
 
-def expression_on_host(expression: Any, make_collection: Callable[..., Any]) -> Any:
-    """The expression with its input dataframes moved to the host; `None` if none of them is on the GPU.
+def on_host(expression: Any, make_collection: Callable[..., Any]) -> Any:
+    """The expression with its input dataframes moved to the host.
 
     Parameters
     ----------
@@ -151,8 +111,6 @@ def expression_on_host(expression: Any, make_collection: Callable[..., Any]) -> 
     make_collection
         Dask's ``new_collection``.
     """
-    if place_of_inputs(expression) != "gpu":
-        return None
 
     def moved(operand: Any) -> Any:
         if not isinstance(operand, Expr):
@@ -168,43 +126,12 @@ def place_of_inputs(expression: Any) -> str | None:
     return "gpu" if "gpu" in places else "host" if "host" in places else None
 
 
-def frame_to_gpu(collection: Any, move: Callable[[Any], Any] | None = None) -> Any:
-    """A collection on the GPU, unless cuDF cannot hold it; anything else, such as a number, as it is.
-
-    Parameters
-    ----------
-    collection
-        The collection.
-    move
-        How it is moved, if not by `to_gpu`.
-    """
-    if not is_dask_collection(collection) or place_of(collection) != "host":
-        return collection
-    if hasattr(collection, "expr") and place_of_partitions(collection.expr) is None:
-        return collection
-    try:
-        moved = (move or to_gpu)(collection)
-        _check_metadata(moved, collection)
-    except Exception as error:
-        if not words_behind(error):
-            raise
-        return collection
-    return moved
+def frame_to_gpu(collection: Any) -> Any:
+    """A dataframe on GPUs; anything else, such as a number, as it is."""
+    is_frame = hasattr(collection, "expr") and place_of_partitions(collection.expr) == "host"
+    return to_gpu(collection) if is_frame else collection
 
 
-def _check_metadata(moved: Any, collection: Any) -> None:
-    """Raise cuDF's error if it cannot hold the metadata that Dask reads when it optimizes a collection on the GPU.
-
-    Where columns of Python objects are expected, that includes the lowered expression: its metadata may have values.
-    """
-    if not hasattr(moved, "expr"):
-        return
-    expression = moved.expr.simplify()
-    _ = expression._meta  # noqa: SLF001
-    meta = collection._meta  # noqa: SLF001
-    if any(map(is_object_dtype, meta.dtypes if hasattr(meta, "columns") else [meta.dtype])):
-        _ = expression.lower_completely()._meta  # noqa: SLF001
-
-
-def _note_line(name: str, record: CellRecord) -> None:
+def note_line(name: str, record: CellRecord) -> None:
+    """Remember which line of the user's code made a collection."""
     fallback_log.note_line(name, user_line(), record.id)

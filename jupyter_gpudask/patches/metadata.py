@@ -6,12 +6,10 @@ of the process for good. On the host it is an exception. What the host returns i
 
 from __future__ import annotations
 
-from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from dask.dataframe.dask_expr._expr import Expr
-from dask.dataframe.dask_expr.io import FromGraph
-from dask.utils import funcname, typename
+import pandas as pd
+from dask.utils import funcname
 from distributed import client as distributed_client
 
 from ..errors import NotOnGpuError
@@ -22,11 +20,11 @@ from ..inspection.arguments import bind
 from ..inspection.results import results_to_host
 from ..inspection.user_code import user_line
 from ..overlay.config_overlay import current_record
-from .host_fallback import place_of_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+_PANDAS = (pd.DataFrame, pd.Series, pd.Index)
 _FOR_DEVICES = (AttributeError, TypeError)
 """What a function that takes only arrays on GPUs raises for arrays on the host."""
 
@@ -55,6 +53,8 @@ class HostMetadata:
         """What the function returns, on the GPU if its arguments are and the GPU library can hold it."""
         given = self.function, args, kwargs
         kinds = {package for package in ("cupy", "cudf") if has_gpu_data(given, package)}
+        if not kinds and _has_partition(args) and current_record() is not None:
+            kinds = {"cudf"}  # metadata of pandas stands for partitions on GPUs
         if not kinds:
             return self.function(*args, **kwargs)
         function, on_host_args, on_host_kwargs = on_host(self.function), results_to_host(args), results_to_host(kwargs)
@@ -65,7 +65,7 @@ class HostMetadata:
             except _FOR_DEVICES as error:
                 failure = error
             else:
-                return result if has_results_on_host(given) else to_gpu(result, kinds)
+                return result if has_results_on_host(given) else to_gpu(result, set(kinds) - {"cudf"})
         try:
             return self._on_gpu(args, kwargs, kinds)
         except Exception:
@@ -83,7 +83,11 @@ class HostMetadata:
             raise TypeError("A coroutine cannot wait for a worker that finds out what a function returns: pass meta.")
         on_host = results_to_host((args, kwargs))
         result, is_on_gpu = client.call_with_small_blocks(self.function, *on_host, kinds)
-        return to_gpu(result, kinds) if is_on_gpu else result
+        return to_gpu(result, set(kinds) - {"cudf"}) if is_on_gpu else result
+
+
+def _has_partition(args: Any) -> bool:
+    return any(isinstance(arg, _PANDAS) for arg in args)
 
 
 class _Refusing(HostFallback):
@@ -136,42 +140,3 @@ def infer_groups(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     if has_function_of_user(function):
         call.arguments["grp_func"] = HostMetadata(function)
     return original(*call.args, **call.kwargs)
-
-
-class KnownMetadata(FromGraph):
-    """Stands for an input of an expression while its metadata is inferred."""
-
-
-def meta_of_functions(original: cached_property[Any]) -> cached_property[Any]:
-    """The metadata of an expression; one that calls a function of the user with metadata on a GPU gets it on the host.
-
-    Such are the aggregations of groups by `dask.dataframe.Aggregation`, and reductions and windows by a function.
-    """
-
-    def meta(expression: Any) -> Any:
-        __tracebackhide__ = True
-        inputs = expression.dependencies()
-        is_asked = any(isinstance(each, KnownMetadata) for each in inputs)
-        if is_asked or not has_function_of_user(expression.operands) or place_of_inputs(expression) != "gpu":
-            return original.func(expression)
-        operands = [KnownMetadata if isinstance(each, Expr) else each for each in expression.operands]
-        return HostMetadata(partial(_meta_of, type(expression), operands))(*(each._meta for each in inputs))  # noqa: SLF001
-
-    inferred = cached_property(meta)
-    inferred.__set_name__(object, "_meta")
-    return inferred
-
-
-def _meta_of(kind: type[Expr], operands: list[Any], *inputs: Any) -> Any:
-    """The metadata of an expression of this class; each operand `KnownMetadata` is an input, with the next metadata.
-
-    A worker calls it, too.
-    """
-    known = iter(KnownMetadata({}, each, (None, None), [], typename(type(each))) for each in inputs)
-    expression = kind(*(next(known) if operand is KnownMetadata else operand for operand in operands))
-    try:
-        return expression._meta  # noqa: SLF001
-    except RuntimeError as error:
-        if not isinstance(error.__context__, AttributeError):  # which Dask replaces
-            raise
-        raise error.__context__ from None

@@ -16,13 +16,12 @@ from dask.base import unpack_collections
 from dask.utils import funcname
 
 from ..errors import MixedBackendsError
-from ..inspection.arguments import first_argument
 from ..inspection.placement import can_move, name_of, place_of, place_of_partitions, to_gpu
 from ..inspection.results import results_to_host
 from ..inspection.user_code import description_of, names_behind, names_of
 from ..overlay.config_overlay import current_record
 from .arrays.marks import is_plain_data, may_be_moved
-from .host_fallback import expression_on_host, frame_to_gpu, note_on_host, place_of_inputs, refuse_if_strict
+from .host_fallback import note_on_host, on_host, place_of_inputs, refuse_if_strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -88,27 +87,34 @@ def _kind(array: Any) -> str:
     return "masked arrays" if is_masked else f"arrays of {array.dtype}"
 
 
-def check_frames(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``new_collection``; refuses an expression that mixes dataframes on the CPU and on GPUs.
+def in_one_place(expression: Any, make_collection: Callable[..., Any]) -> Any:
+    """The expression with all its dataframes on GPUs, or all on the host.
 
     Plain data that the user has passed to the operation, such as a dataframe of pandas to ``merge``, is moved to the
-    GPUs. What was on a GPU before, or has a dtype that cuDF lacks, is not on the CPU because the user created it there;
-    then the others are moved there, too.
+    GPUs. What was on a GPU before is not on the CPU because the user created it there; then the others are moved there,
+    too.
+
+    Raises
+    ------
+    MixedBackendsError
+        The operands are mixed, and one is on the CPU because the user created it there.
+    NotOnGpuError
+        The others would be moved to the host, and the cell has ``--strict``.
     """
     __tracebackhide__ = True
-    expression = first_argument(original, args, kwargs)
-    if type(expression).__name__ not in _MAY_MIX:
-        expression = _with_plain_data_on_gpu(expression, original)
-        first = {place_of_partitions(part): part for part in reversed(expression.dependencies())}
-        if first.keys() >= {"host", "gpu"}:
-            on_host = [part for part in expression.dependencies() if place_of_partitions(part) == "host"]
-            if _falls_back() and all(_was_on_gpu(part) or _is_for_host(part, original) for part in on_host):
-                operation, words = type(expression).__name__, "the other operand is on the CPU"
-                refuse_if_strict(operation, expression._name, words)  # noqa: SLF001
-                note_on_host(operation, words, original(first["gpu"]).npartitions)
-                return original(expression_on_host(expression, original))
-            _refuse({place: original(first[place]) for place in ("host", "gpu")})
-    return original(expression)
+    if type(expression).__name__ in _MAY_MIX:
+        return expression
+    expression = _with_plain_data_on_gpu(expression, make_collection)
+    first = {place_of_partitions(part): part for part in reversed(expression.dependencies())}
+    if first.keys() >= {"host", "gpu"}:
+        host = [part for part in expression.dependencies() if place_of_partitions(part) == "host"]
+        if not (_falls_back() and all(map(_was_on_gpu, host))):
+            _refuse({place: make_collection(first[place]) for place in ("host", "gpu")})
+        operation, words = type(expression).__name__, "the other operand is on the CPU"
+        refuse_if_strict(operation, expression._name, words)  # noqa: SLF001
+        note_on_host(operation, words, make_collection(first["gpu"]).npartitions)
+        return on_host(expression, make_collection)
+    return expression
 
 
 def _with_plain_data_on_gpu(expression: Any, make_collection: Callable[..., Any]) -> Any:
@@ -121,19 +127,12 @@ def _with_plain_data_on_gpu(expression: Any, make_collection: Callable[..., Any]
     ]
     if not any(plain):
         return expression
-    move = frame_to_gpu if _falls_back() else to_gpu
     pairs = zip(expression.operands, plain, strict=True)
-    return type(expression)(*(move(make_collection(part)).expr if is_plain else part for part, is_plain in pairs))
+    return type(expression)(*(to_gpu(make_collection(part)).expr if is_plain else part for part, is_plain in pairs))
 
 
 def _was_on_gpu(expression: Any) -> bool:
     return any(place_of_partitions(part) == "gpu" for part in expression.walk())
-
-
-def _is_for_host(expression: Any, make_collection: Callable[..., Any]) -> bool:
-    """Whether cuDF cannot hold one of the input dataframes, such as one with periods."""
-    inputs = [part for part in expression.walk() if not part.dependencies() and place_of_partitions(part) == "host"]
-    return any(place_of(frame_to_gpu(make_collection(part))) == "host" for part in inputs)
 
 
 def _falls_back() -> bool:

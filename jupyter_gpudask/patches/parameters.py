@@ -2,7 +2,6 @@
 
 PARAMETERS = {
     "concurrent.futures:ThreadPoolExecutor.submit": "self fn *args **kwargs",
-    "cudf.core.groupby.groupby:_Grouping._handle_label": "self by",
     "dask._collections:new_collection": "expr",
     "dask.array._reductions_generic:partial_reduce": "func x split_every keepdims dtype name reduced_meta",
     "dask.array.backends:array_creation_dispatch.register_backend": "name backend",
@@ -84,28 +83,22 @@ PARAMETERS = {
     "dask.config:update": "old new priority defaults",
     "dask.dataframe.dask_expr._categorical:CategoricalAccessor.as_known": "self **kwargs",
     "dask.dataframe.dask_expr._categorical:CategoricalAccessor.remove_unused_categories": "self",
-    "dask.dataframe.dask_expr._categorical:CategoricalAccessor.categories": "",
     "dask.dataframe.dask_expr._collection:map_partitions": (
         "func *args meta enforce_metadata transform_divisions clear_divisions align_dataframes parent_meta "
         "required_columns **kwargs"
     ),
-    "dask.dataframe.dask_expr._expr:Expr._operands_for_repr": "self",
-    "dask.dataframe.dask_expr._expr:Expr.idxmax": "self skipna numeric_only split_every",
-    "dask.dataframe.dask_expr._expr:Expr.idxmin": "self skipna numeric_only split_every",
     "dask.dataframe.dask_expr._expr:emulate": "func *args udf **kwargs",
     "dask.dataframe.dask_expr._groupby:_meta_apply_transform": "obj grp_func",
-    "dask.dataframe.dask_expr._indexing:LocIndexer.__getitem__": "self key",
     "dask.dataframe.dask_expr._indexing:LocIndexer._loc": "self iindexer cindexer",
     "dask.dataframe.dask_expr._shuffle:SimpleShuffle._shuffle_group": "df _filter *args",
     "dask.dataframe.dask_expr._shuffle:shuffle_group_2": "df cols ignore_index nparts",
     "dask.dataframe.dask_expr.io.bag:to_bag": "df index format",
-    "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine": "engine meta",
     "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available": "self parent dependents",
     "dask.dataframe.dask_expr._expr:plain_column_projection": "expr parent dependents additional_columns",
     "dask.dataframe.dask_expr.io.io:FromPandas._get_lengths": "self",
     "dask.dataframe.dask_expr.io.records:to_records": "df",
+    "dask.dataframe.dask_expr:FrameBase.__dask_postpersist__": "self",
     "dask.dataframe.dask_expr:FrameBase.__array__": "self dtype **kwargs",
-    "dask.dataframe.dask_expr:FrameBase.values": "",
     "dask.dataframe.io.demo:make_timeseries": "start end dtypes freq partition_freq seed **kwargs",
     "dask.dataframe.io.demo:with_spec": "spec seed",
     "dask.dataframe:DataFrame.iterrows": "self",
@@ -158,7 +151,6 @@ PARAMETERS = {
     "dask.dataframe.io.sql:to_sql": (
         "df name uri schema if_exists index index_label chunksize dtype method compute parallel engine_kwargs"
     ),
-    "dask.dataframe:to_datetime": "arg errors dayfirst yearfirst utc format exact unit origin cache",
     "dask.dataframe:to_parquet": (
         "df path compression write_index append overwrite ignore_divisions partition_on storage_options "
         "custom_metadata write_metadata_file compute compute_kwargs schema name_function filesystem engine **kwargs"
@@ -168,9 +160,6 @@ PARAMETERS = {
         "submit num_workers dsk result cache get_id rerun_exceptions_locally pack_exception raise_exception callbacks "
         "dumps loads chunksize **kwargs"
     ),
-    "dask_cudf.io.parquet:CudfReadParquetFSSpec._tune_up": "self parent",
-    "dask_cudf._expr.groupby:GroupBy.aggregate": "self arg fused **kwargs",
-    "dask_cudf._expr.groupby:SeriesGroupBy.aggregate": "self arg **kwargs",
     "distributed.worker:_run_task_simple": "task data time_delay",
     "threading:Thread.start": "self",
     "multiprocessing.pool:Pool._map_async": "self func iterable mapper chunksize callback error_callback",

@@ -15,8 +15,6 @@ from ..errors import PatchError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_ALWAYS_THERE = {"python", "dask", "distributed"}
-
 Process = Literal["kernel", "worker", "supervisor"]
 
 How = Literal["attribute", "code", "value", "call"]
@@ -78,7 +76,7 @@ class Patch:
         The test of the changed behaviour, in ``tests/``.
     requires
         Versions of libraries that the row was written for. With another version of one of them no patch is applied,
-        and cells for GPUs are refused; without a library of the GPU the row is skipped.
+        and cells for GPUs are refused.
     needed
         Versions with the bug that the row fixes; with other versions it is skipped.
     on_cpu
@@ -95,16 +93,8 @@ class Patch:
     needed: Mapping[str, str] = field(default_factory=dict)
     on_cpu: bool = False
 
-    @property
-    def gpu_libraries(self) -> frozenset[str]:
-        """The required libraries other than Dask."""
-        return frozenset(self.requires.keys() - _ALWAYS_THERE)
-
     def why_skipped(self) -> str:
-        """Why the row is not needed here; empty if it is. Imports the libraries that it changes."""
-        for library in sorted(self.gpu_libraries):
-            if not version_of(library):
-                return f"{library} is not installed"
+        """Why the row is not needed here; empty if it is. Imports the libraries whose bugs it fixes."""
         for library, specifier in self.needed.items():
             version = version_of(library)
             if version and not _contains(specifier, version):

@@ -14,8 +14,6 @@ from .patch import Change, Patch
 # The range that pyproject.toml states for the base install.
 _DASK = {"dask": ">=2026.1.1,<2026.8.1", "distributed": ">=2026.1.1,<2026.8.1"}
 _CUPY = {"cupy": "<15"}
-_CUDF = {"cudf": "<27"}
-_ALL_OF_RAPIDS = {**_DASK, "cudf": ">=26.10,<27", "dask_cudf": ">=26.10,<27"}
 
 _HERE = "jupyter_gpudask.patches"
 _RANDOM = "dask.array.random"
@@ -72,16 +70,6 @@ FRAME_FUNCTIONS = (
 
 FRAME_READERS = ("read_csv", "read_hdf", "read_json", "read_orc", "read_parquet")
 """Functions of `dask.dataframe` that Dask dispatches to cuDF, which may lack one of their options."""
-
-EXPRESSIONS_WITH_FUNCTIONS = (
-    "dask_expr._expr:Blockwise",
-    "dask_expr._groupby:GroupByChunk",
-    "dask_expr._groupby:HolisticGroupbyAggregation",
-    "dask_expr._reductions:ApplyConcatApply",
-    "dask_expr._rolling:RollingReduction",
-    "tseries.resample:ResampleReduction",
-)
-"""Classes of expressions of dataframes that call functions with metadata, and not by Dask's ``emulate``."""
 
 _OTHER_FRAME_FUNCTIONS = (
     "dask.datasets:timeseries",
@@ -189,23 +177,6 @@ PATCHES = (
         requires=_DASK,
     ),
     Patch(
-        "metadata of cuDF",
-        (
-            _code("dask.dataframe:to_datetime", "frames.conversions:to_datetime"),
-            _attribute(
-                "dask.dataframe.dask_expr._expr:Expr._operands_for_repr", "frames.conversions:operands_for_repr"
-            ),
-        ),
-        process="kernel",
-        reason="The metadata of to_datetime has one row, and cuDF refuses to assign it as a column of an empty "
-        "dataframe. The repr of an expression compares its metadata with None, which fails for cuDF.",
-        upstream="To file with Dask: 'dd.to_datetime should have empty metadata', and 'repr(ddf.x.map({})) fails with "
-        "cuDF': only metadata of pandas is left out.",
-        test="switch/test_frames_as_pandas.py::test_parts_of_a_time_become_columns",
-        requires=_DASK,
-        needed=_CUDF,
-    ),
-    Patch(
         "bags and records",
         (
             _code("dask.dataframe.dask_expr.io.bag:to_bag", "frames.conversions:from_host"),
@@ -228,15 +199,10 @@ PATCHES = (
     ),
     Patch(
         "Parquet engine by dataframe",
-        (
-            _attribute(
-                "dask.dataframe.dask_expr.io.parquet:_set_parquet_engine", "frames.files.writers:choose_parquet_engine"
-            ),
-            _code("dask.dataframe:to_parquet", "frames.files.writers:write_parquet"),
-        ),
+        (_code("dask.dataframe:to_parquet", "frames.files.writers:write_parquet"),),
         process="kernel",
-        reason="to_parquet uses cuDF, the engine of the current backend, even for a pandas dataframe. It uses pyarrow "
-        "for a cuDF dataframe if the user names that engine. dask_cudf ignores compression, schema and "
+        reason="to_parquet uses cuDF, the engine of the current backend, even for a dataframe on the CPU. It uses "
+        "pyarrow for a dataframe on GPUs if the user names that engine. dask_cudf ignores compression, schema and "
         "custom_metadata.",
         upstream="To file with Dask: 'to_parquet should choose its engine by the dataframe': under "
         "dataframe.backend=cudf, to_parquet of a pandas dataframe fails.",
@@ -244,57 +210,13 @@ PATCHES = (
         requires=_DASK,
     ),
     Patch(
-        "Parquet files",
-        (
-            Change("dask_cudf.io.parquet:CudfEngine", f"{_HERE}.frames.files.readers:pandas_index_engine", how="value"),
-            _attribute(
-                "dask_cudf.io.parquet:CudfReadParquetFSSpec._tune_up", "frames.files.parquet_partitions:join_partitions"
-            ),
-        ),
-        process="kernel",
-        reason="dask_cudf reads several small files as one partition, and numbers its rows consecutively across files; "
-        "pandas numbers the rows of each file. It joins at most the square root of the number of partitions: three "
-        "files that fit a GPU many times over are two partitions, which each merge and group-by shuffles.",
-        upstream="To file with cuDF: 'read_parquet of several files has a different RangeIndex from pandas', and "
-        "'CudfFusedIO joins at most sqrt(n) partitions, CudfFusedParquetIO up to blocksize'.",
-        test="switch/test_frames_as_pandas.py::test_rows_of_several_files_have_the_index_that_pandas_has",
-        requires=_ALL_OF_RAPIDS,
-        needed=_CUDF,
-    ),
-    Patch(
         "labels of rows",
-        (
-            _attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.loc:loc"),
-            _attribute(
-                "dask.dataframe.dask_expr._indexing:LocIndexer.__getitem__",
-                "frames.loc:columns_of_loc",
-            ),
-            _attribute("dask.dataframe.dask_expr._expr:Expr.idxmin", "frames.idxmin:idxmin"),
-            _attribute("dask.dataframe.dask_expr._expr:Expr.idxmax", "frames.idxmin:idxmax"),
-        ),
+        (_attribute("dask.dataframe.dask_expr._indexing:LocIndexer._loc", "frames.loc:loc"),),
         process="kernel",
-        reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day. For cuDF "
-        "metadata, Dask does not list the columns of a slice: df.loc[df.x > 1, :] has only x. cuDF has neither idxmin "
-        "nor idxmax.",
-        upstream="https://github.com/NVIDIA/cudf/pull/22736, https://github.com/NVIDIA/cudf/issues/9602",
-        test="switch/test_frames_as_pandas.py::test_times_are_located_by_texts",
+        reason="cuDF interprets a label such as '2015-05-05' as one moment, pandas as the whole day.",
+        upstream="https://github.com/NVIDIA/cudf/pull/22736",
+        test="switch/test_results_as_pandas.py::test_a_text_that_names_a_day_is_its_slice_where_divisions_are_unknown",
         requires=_DASK,
-        needed=_CUDF,
-    ),
-    Patch(
-        "computed group keys",
-        (
-            _attribute("cudf.core.groupby.groupby:_Grouping._handle_label", "frames.groupby:handle_label"),
-            _attribute("dask_cudf._expr.groupby:GroupBy.aggregate", "frames.groupby:aggregate"),
-            _attribute("dask_cudf._expr.groupby:SeriesGroupBy.aggregate", "frames.groupby:aggregate_series"),
-        ),
-        process="kernel",
-        reason="dask_cudf accepts only column names as group keys: df.groupby(df.x > 1) fails. It does not support "
-        "named aggregation, as in agg(total=('x', 'sum')).",
-        upstream="https://github.com/NVIDIA/cudf/issues/9020",
-        test="switch/test_frames_as_pandas.py::test_groups_are_made_by_what_is_computed_of_columns",
-        requires=_ALL_OF_RAPIDS,
-        needed=_CUDF,
     ),
     Patch(
         "shuffle by tasks",
@@ -305,7 +227,7 @@ PATCHES = (
             Change(f"{_SHUFFLE}:shuffle_group_2", f"{_HERE}.shuffle:groups_of_last_stage", how="value"),
         ),
         process="kernel",
-        reason="In the peer-to-peer shuffle, the scheduler unpickles cuDF metadata, which creates a CUDA context, and "
+        reason="In the peer-to-peer shuffle, the scheduler unpickles CuPy metadata, which creates a CUDA context, and "
         "the workers write blocks to files. When cuDF splits a dataframe, it changes the order of the rows, so "
         "drop_duplicates does not keep the first rows.",
         upstream="https://github.com/NVIDIA/cudf/pull/15469. To file with cuDF: 'group_split_dispatch should keep the "
@@ -352,7 +274,6 @@ PATCHES = (
             _code("dask.array._reductions_generic:partial_reduce", "host_fallback:reduce_blocks"),
             _code("dask.local:get_async", "host_fallback:run_locally"),
             _attribute("dask.array:Array.__new__", "host_fallback:note_array"),
-            _code("dask._collections:new_collection", "host_fallback:build_frame"),
         ),
         process="kernel",
         reason="If CuPy or cuDF lack a function, Dask fails. With GpuDask.fallback = 'host', the function gets host "
@@ -362,34 +283,19 @@ PATCHES = (
         requires=_DASK,
     ),
     Patch(
-        "dataframe methods",
-        (
-            Change(
-                "dask.dataframe:get_collection_type.register",
-                f"{_HERE}.frames.collections:register",
-                how="call",
-                undo=f"{_HERE}.frames.collections:unregister",
-            ),
-            *(
-                _attribute(
-                    f"dask.dataframe.dask_expr._categorical:CategoricalAccessor.{name}",
-                    "frames.methods:with_categories",
-                )
-                for name in ("as_known", "remove_unused_categories")
-            ),
-            Change("dask.dataframe.dask_expr:FrameBase.values", f"{_HERE}.frames.methods:values", how="value"),
-            Change(
-                "dask.dataframe.dask_expr._categorical:CategoricalAccessor.categories",
-                f"{_HERE}.frames.methods:categories",
-                how="value",
-            ),
+        "categories",
+        tuple(
+            _attribute(
+                f"dask.dataframe.dask_expr._categorical:CategoricalAccessor.{name}",
+                "frames.categories:with_categories",
+            )
+            for name in ("as_known", "remove_unused_categories")
         ),
         process="kernel",
-        reason="Methods such as df.corr(min_periods=3) fail before there is an expression that could be moved to the "
-        "host.",
-        upstream="To file with cuDF: each of them; the error says what is lacking.",
-        test="fallback/test_expressions_on_host.py::test_a_method_that_cudf_lacks_runs_on_the_host",
-        requires=_ALL_OF_RAPIDS,
+        reason="Dask computes the categories of a series, and cuDF returns them in the order of a hash table.",
+        upstream="To file with cuDF: 'categories should be in the order of pandas'.",
+        test="switch/test_results_as_pandas.py::test_categories_become_known_in_the_order_of_pandas",
+        requires=_DASK,
     ),
     Patch(
         "metadata",
@@ -398,10 +304,6 @@ PATCHES = (
             _code("dask.array.core:apply_infer_dtype", "metadata:infer_dtype"),
             _code("dask.dataframe.dask_expr._expr:emulate", "metadata:infer_metadata"),
             _attribute("dask.dataframe.dask_expr._groupby:_meta_apply_transform", "metadata:infer_groups"),
-            *(
-                Change(f"dask.dataframe.{name}._meta", f"{_HERE}.metadata:meta_of_functions", how="value")
-                for name in EXPRESSIONS_WITH_FUNCTIONS
-            ),
             _attribute("dask.array:Array.__new__", "arrays.block_meta:make_array"),
             # After the other change of it: this one knows functions that must not be called.
             _code("dask.array.utils:compute_meta", "arrays.block_meta:compute_meta"),
@@ -450,8 +352,8 @@ PATCHES = (
     Patch(
         "results of pandas",
         (
-            _code("dask._collections:new_collection", "frames.as_pandas:as_pandas"),
-            _code("dask._collections:new_collection", "arrays.numeric:warn_about_cudf_division"),
+            _code("dask._collections:new_collection", "frames.collection:new_collection"),
+            _attribute("dask.dataframe.dask_expr:FrameBase.__dask_postpersist__", "frames.collection:postpersist"),
             _attribute("dask.dataframe.dask_expr.io.io:FromPandas._get_lengths", "frames.as_pandas:lengths"),
             _attribute(
                 "dask.dataframe.dask_expr._expr:Expr._filter_passthrough_available", "frames.as_pandas:filters_pass"
@@ -459,20 +361,20 @@ PATCHES = (
             _code("dask.dataframe.dask_expr._expr:plain_column_projection", "frames.as_pandas:columns_pass"),
         ),
         process="kernel",
-        reason="cuDF's comparisons return missing values for NaN, its groups are in the order of a hash table, and its "
-        "text and time methods return other dtypes. It rounds the quotient of x // y first; this cannot be corrected "
-        "cheaply, so there is a warning. Once the length of a dataframe on GPUs was computed, Dask returns this length "
-        "for each of its partitions, too. If the condition of a filter is a conversion, Dask filters the condition "
-        "instead of the dataframe: df[df.x.astype(bool)] returns df.x.astype(bool). On GPUs it does so for each "
-        "condition that ran on the host. Dask selects no columns by a name of the first of several levels, unless the "
-        "selection is the last operation.",
+        reason="Dask knows the device of partitions by the type of the metadata, which is of pandas for dataframes on "
+        "GPUs, too. cuDF's comparisons return missing values for NaN, its groups are in the order of a hash "
+        "table, and its text and time methods return other dtypes. It rounds the quotient of x // y first; this"
+        " cannot be corrected cheaply, so there is a warning. Once the length of a dataframe on GPUs was "
+        "computed, Dask returns this length for each of its partitions, too. If the condition of a filter is a "
+        "conversion, Dask filters the condition instead of the dataframe: df[df.x.astype(bool)] returns "
+        "df.x.astype(bool). On GPUs it does so for each condition that ran on the host. Dask selects no columns"
+        " by a name of the first of several levels, unless the selection is the last operation.",
         upstream="To file with cuDF: '1.0 // 0.1 is 10, and 9 in pandas'. The rest is so without its option "
         "mode.pandas_compatible. To file with Dask: 'len((df + 1).partitions[0]) is len(df), after len(df)', and "
         "'df[df.x.astype(bool)] is df.x.astype(bool)', and "
         "'df.groupby(k).agg({x: [sum, std]}).fillna(0)[x] is a KeyError'.",
         test="switch/test_frames_on_cpu.py::test_a_quotient_that_cudf_rounds_is_told",
         requires=_DASK,
-        needed=_CUDF,
     ),
     Patch(
         "mixed operands",
@@ -490,7 +392,6 @@ PATCHES = (
                     "routines:searchsorted",
                 )
             ),
-            _code("dask._collections:new_collection", "mixed_operands:check_frames"),
             _code("dask.base:compute", "mixed_operands:explain_mixed_blocks"),
         ),
         process="kernel",

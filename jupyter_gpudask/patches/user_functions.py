@@ -1,16 +1,14 @@
 """Make the results of functions passed to ``map_blocks`` and ``map_partitions`` match their metadata.
 
-A function may return a NumPy array for a CuPy block, as XGBoost's ``predict`` does; or the user may pass pandas
-objects as ``meta`` to request results on the host. Each result is moved to the device of the collection's metadata.
-Metadata of pandas that a library passes, as XGBoost does for its predictions, are those of the partitions on GPUs.
-Otherwise the next operation would fail on blocks of another type, with an error of CuPy or cuDF.
+A function may return a NumPy array for a CuPy block, as XGBoost's ``predict`` does; or the user may pass a NumPy array
+as ``meta`` to request results on the host. Each result is moved to the device of the collection: that of the metadata
+of an array, and that of the inputs of a dataframe. Otherwise the next operation would fail on blocks of another type,
+with an error of CuPy or cuDF.
 """
 
 from __future__ import annotations
 
 import functools
-import sysconfig
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from dask.utils import funcname
 
 from ..fallback.twins import with_twin
 from ..fallback.values import frame_to_gpu, on_host
-from ..inspection.arguments import bind, calling_frame
+from ..inspection.arguments import bind
 from ..inspection.placement import can_move, place_of, to_host
 from ..inspection.transfers import TO_GPU, TO_HOST, transfer
 from ..overlay.config_overlay import current_record
@@ -106,8 +104,6 @@ def map_user_function(original: Callable[..., Any], /, *args: Any, **kwargs: Any
     if not _is_of_the_user(function) or not any(map(_is_on_gpu, [*args, *kwargs.values()])):
         return original(*args, **kwargs)
     record = current_record()
-    if _is_of_pandas(kwargs.get("meta")) and _is_called_by_library():
-        kwargs["meta"] = _to_gpu(kwargs["meta"])
     moving = ResultsAt(with_twin(function) if record is not None and record.fallback == "host" else function)
     if args:
         args = (moving, *args[1:])
@@ -169,25 +165,3 @@ def _is_of_the_user(function: Any) -> bool:
 
 def _is_on_gpu(value: Any) -> bool:
     return is_dask_collection(value) and place_of(value) == "gpu"
-
-
-def _is_of_pandas(meta: Any) -> bool:
-    return place_of(meta) == "host" and not isinstance(meta, np.ndarray)
-
-
-def _is_called_by_library() -> bool:
-    """Whether an installed package calls Dask; one such as XGBoost passes metadata of pandas for all dataframes."""
-    frame = calling_frame()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
-        frame = frame.f_back
-    return Path(frame.f_code.co_filename).is_relative_to(sysconfig.get_path("purelib"))
-
-
-def apply_with_cudf_meta(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As the method; for dataframes on GPUs it returns cuDF Series, whatever the metadata says."""
-    __tracebackhide__ = True
-    call = bind(original, args, kwargs)
-    given = call.arguments
-    if place_of(given.get("meta")) == "host" and place_of(given["self"]) == "gpu":
-        given["meta"] = _to_gpu(given["meta"])
-    return original(*call.args, **call.kwargs)

@@ -77,8 +77,9 @@ def report_held(keys: Mapping[str, list[Any]], client: str | None, dask_schedule
     return HeldReport(total_bytes(held), workers, counts)
 
 
-def release_results(scheduler: Any) -> None:
+def release_results(dask_scheduler: Any) -> None:
     """Release the finished results of all clients, whose futures are then cancelled; unfinished tasks go on."""
+    scheduler = dask_scheduler
     for client in list(scheduler.clients.values()):
         keys = [task.key for task in client.wants_what if task.state == "memory"]
         if not keys:

@@ -16,6 +16,7 @@ from .api.dashboard_client import DashboardClient
 from .api.dashboard_proxy import DASHBOARD
 from .api.handlers import HANDLERS
 from .api.joined_dashboard import JOINED_DASHBOARD
+from .api.openapi import OPENAPI
 from .api.websocket import STREAM
 from .clusters.kernel_events import KernelEventListener
 from .clusters.kernels import ServerKernels
@@ -81,7 +82,7 @@ class GpuDaskExtension(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Register the handlers."""
-        self.handlers.extend([*HANDLERS, *STREAM, *DASHBOARD, *JOINED_DASHBOARD])
+        self.handlers.extend([*HANDLERS, *OPENAPI, *STREAM, *DASHBOARD, *JOINED_DASHBOARD])
 
     async def stop_extension(self) -> None:
         """Close all clusters."""

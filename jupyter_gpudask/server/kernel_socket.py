@@ -11,22 +11,22 @@ import os
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import ClusterLostError, GpuDaskError, NoClusterError, ProtocolError
+from ..launcher.connection import ClusterConnection
 from ..machine.gpus import are_selected
 from ..machine.unix_socket import bind_socket, peer_of
-from ..protocol import Close, Closed, Failed, Keep, Kept, Refused, ReportAutomatic, ReportCell, parse_command
+from ..protocol import Close, Closed, ClusterSpec, Failed, Refused, parse_command
 from ..protocol.cluster.option_differences import other_options
 from ..protocol.messages.attach import Attach, parse_attach
-from ..protocol.messages.dispatch import answer
 from ..protocol.messages.transport import COMMAND_LIMIT, MessageStream
-from .clusters.joined_cluster import JoinedConnection
+from ..protocol.messages.verbs import answer
 from .clusters.kernels import Interpreter
-from .metrics.cluster_info import DASHBOARD_PATH
+from .clusters.verbs import ServerVerbs
+from .metrics.monitor import DASHBOARD_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ..protocol import ClusterState
     from .clusters.cluster import KernelCluster
     from .clusters.manager import ClusterManager
     from .metrics.monitor import Monitor
@@ -64,11 +64,8 @@ class KernelSocket:
         *,
         count_cell: CountCell | None = None,
     ) -> None:
-        self._manager = manager
-        self._monitor = monitor
+        self.manager, self.monitor, self.base_url, self.count_cell = manager, monitor, base_url, count_cell
         self._path = path
-        self._base_url = base_url
-        self._count_cell = count_cell
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -100,7 +97,7 @@ class KernelSocket:
             pid, uid = peer_of(writer.get_extra_info("socket"))
             if uid == os.getuid():
                 stream = MessageStream(reader, writer)
-                await _KernelConnection(self._manager, self._monitor, stream, self._base_url, self._count_cell).run()
+                await _KernelConnection(self, stream).run()
             else:
                 logger.warning("The kernels' socket refused process %s of user %s.", pid, uid)
         except (ConnectionError, TimeoutError):
@@ -112,26 +109,27 @@ class KernelSocket:
             writer.close()
 
 
-class _KernelConnection:
+class _KernelConnection(ServerVerbs):
     """The connection of one kernel, for its cluster."""
 
-    def __init__(
-        self,
-        manager: ClusterManager,
-        monitor: Monitor,
-        stream: MessageStream,
-        base_url: str,
-        count_cell: CountCell | None,
-    ) -> None:
-        self._base_url = base_url
-        self._count_cell = count_cell
-        self._manager = manager
-        self._monitor = monitor
+    _cluster: KernelCluster
+
+    def __init__(self, socket: KernelSocket, stream: MessageStream) -> None:
+        super().__init__(socket.manager, socket.monitor)
+        self._socket = socket
         self._stream = stream
         self._created = False
         self._ready_sent = False
         self._closed = False
-        self._reported_automatic = False
+        self._has_reported_automatic = False
+
+    async def report_automatic(self, on: bool) -> None:
+        self._cluster.automatic, self._has_reported_automatic = on, True
+
+    async def report_cell(self, fallback_blocks: int = 0) -> None:
+        self._cluster.unused = False
+        if self._socket.count_cell is not None:
+            self._socket.count_cell(self._cluster, fallback_blocks)
 
     async def run(self) -> None:
         try:
@@ -140,7 +138,9 @@ class _KernelConnection:
             if attach is None:
                 return
             if attach.joined is not None:
-                await self._manager.show_joined(attach.kernel_id, JoinedConnection(attach.joined, self._stream))
+                connection = ClusterConnection(ClusterSpec.parse({"engine": attach.joined.engine}), self._stream)
+                connection.ready = attach.joined
+                await self._manager.show_joined(attach.kernel_id, connection)
                 return
             if attach.check:
                 self._manager.policy.spec(attach.options or {})
@@ -152,16 +152,17 @@ class _KernelConnection:
             self._send_failure(error)
             await self._stream.flush()
             return
+        self._cluster, self._kernel_id = cluster, cluster.kernel_id
         stop_observing = cluster.observe(self._on_change)
         try:
             self._on_change(cluster)
-            while not self._closed and await self._answer_next(cluster):
+            while not self._closed and await self._answer_next():
                 pass
             if self._created and cluster.status == "starting":  # the user interrupted the start
                 await self._manager.close(cluster.kernel_id)
         finally:
             stop_observing()
-            if self._reported_automatic:  # the kernel has ended, or uses another cluster
+            if self._has_reported_automatic:  # the kernel has ended, or uses another cluster
                 cluster.automatic = False
 
     async def _find(self, attach: Attach) -> tuple[KernelCluster, bool]:
@@ -189,7 +190,7 @@ class _KernelConnection:
             raise other_options(existing.spec, spec)
         return existing, False
 
-    async def _answer_next(self, cluster: KernelCluster) -> bool:
+    async def _answer_next(self) -> bool:
         """Carry out the next command; `False` if the kernel has disconnected."""
         try:
             command = await self._stream.receive(parse_command)
@@ -200,19 +201,9 @@ class _KernelConnection:
             return False
         if isinstance(command, Close):
             self._closed = True
-            await self._manager.close(cluster.kernel_id)
+            await self._manager.close(self._kernel_id)
             self._stream.send(Closed())
-        elif isinstance(command, ReportAutomatic):
-            cluster.automatic, self._reported_automatic = command.on, True
-        elif isinstance(command, ReportCell):
-            cluster.unused = False
-            if self._count_cell is not None:
-                self._count_cell(cluster, command.fallback_blocks)
-        elif isinstance(command, Keep):
-            wanted_by = "" if cluster.notice is None else cluster.notice.user
-            self._manager.keep(cluster.kernel_id)
-            self._stream.send(Kept(answers=command.id, wanted_by=wanted_by))
-        elif (event := await answer(command, _ClusterCommands(self._manager, self._monitor, cluster))) is not None:
+        elif (event := await answer(command, self)) is not None:
             self._stream.send(event)
         return True
 
@@ -228,7 +219,7 @@ class _KernelConnection:
                     self._ready_sent = True
                     # The dashboard only accepts requests of the server's proxy.
                     settings = self._manager.policy.settings
-                    dashboard = f"{self._base_url}{DASHBOARD_PATH}/{cluster.kernel_id}/status"
+                    dashboard = f"{self._socket.base_url}{DASHBOARD_PATH}/{cluster.kernel_id}/status"
                     update = {
                         "dashboard_port": None,
                         "dashboard_path": dashboard if cluster.ready.dashboard_port else "",
@@ -246,32 +237,3 @@ class _KernelConnection:
 
     def _send_failure(self, error: GpuDaskError) -> None:
         self._stream.send(Failed.from_error(error))
-
-
-class _ClusterCommands:
-    """Carries out the commands of a kernel on its cluster."""
-
-    def __init__(self, manager: ClusterManager, monitor: Monitor, cluster: KernelCluster) -> None:
-        self._manager = manager
-        self._monitor = monitor
-        self._cluster = cluster
-
-    async def state(self) -> ClusterState:
-        await self._manager.get(self._cluster.kernel_id).refresh()
-        return await self._state()
-
-    async def scale(self, workers: int) -> ClusterState:
-        await self._manager.scale(self._cluster.kernel_id, workers)
-        return await self._state()
-
-    async def adapt(self, minimum: int, maximum: int) -> ClusterState:
-        await self._manager.adapt(self._cluster.kernel_id, minimum, maximum)
-        return await self._state()
-
-    async def log(self, worker: str, lines: int) -> str:
-        return (await self._manager.get(self._cluster.kernel_id).logs(lines)).get(worker, "")
-
-    async def _state(self) -> ClusterState:
-        if self._cluster.state is None:
-            raise ClusterLostError("no-state")
-        return await self._monitor.with_gpu_metrics(self._cluster.state)

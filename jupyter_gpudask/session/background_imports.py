@@ -22,11 +22,6 @@ class BackgroundImports:
     """Imports Dask and, for GPUs, CuPy and cuDF early, so that the first cell does not wait for these imports.
 
     The kernel runs no user code meanwhile, so no import meets another one that is half done.
-
-    Parameters
-    ----------
-    spec
-        The cluster that is being started.
     """
 
     def __init__(self, spec: ClusterSpec) -> None:

@@ -6,20 +6,22 @@ import os
 import sys
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .background_imports import BackgroundImports
 from .changed_settings import changed_settings
 from .running_cluster import RunningCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    from ..launcher.cluster_process import ClusterProcess, ProgressCallback
-    from ..launcher.connection import LostCallback
-    from ..protocol import ClusterSpec, Progress
+    from ..launcher.connection import Cluster, LostCallback, ProgressCallback
+    from ..protocol import ClusterSpec, Progress, Ready
     from .event_loop import EventLoopThread
-    from .server_connection import ServerCluster
+
+
+_PLACE = ("engine", "gpus", "workers")
+"""Options that switch between the GPUs and the CPU stand-in."""
 
 
 def launch(
@@ -47,7 +49,7 @@ def launch(
     """
     from .server_connection import start_cluster
 
-    started: list[ServerCluster | ClusterProcess] = []
+    started: list[Cluster] = []
     settings, left_out = changed_settings()
     for name in left_out:
         warnings.warn(
@@ -68,11 +70,7 @@ def launch(
 
     try:
         loop.run(start(), while_waiting)
-        imports.on_progress(started[0].ready)
-        imports.wait(while_waiting)
-        from ..client.connect import connect
-
-        return RunningCluster(loop, started[0], connect(started[0].ready, set_as_default=on_lost is not None))
+        return _connected(loop, started[0], imports, while_waiting, set_as_default=on_lost is not None)
     except BaseException:
         imports.cancel()
         for process in started:
@@ -92,15 +90,7 @@ def temporary_cluster(loop: EventLoopThread, spec: ClusterSpec) -> Iterator[Runn
 
 
 def attach(loop: EventLoopThread, on_lost: LostCallback) -> RunningCluster | None:
-    """Attach to the cluster that the Jupyter server holds for this kernel; `None` if there is none.
-
-    Parameters
-    ----------
-    loop
-        Runs the connection to the server.
-    on_lost
-        Called in another thread if the cluster is lost.
-    """
+    """Attach to the cluster that the Jupyter server holds for this kernel; `None` if there is none."""
     from .server_connection import attach_cluster, has_server
 
     if not has_server():
@@ -109,17 +99,63 @@ def attach(loop: EventLoopThread, on_lost: LostCallback) -> RunningCluster | Non
     if process is None:
         return None
     try:
-        imports = BackgroundImports(process.spec)
-        imports.on_progress(process.ready)
-        imports.wait(lambda: None)
-        from ..client.connect import connect
-
-        return RunningCluster(loop, process, connect(process.ready))
+        return _connected(loop, process, BackgroundImports(process.spec), lambda: None)
     except BaseException:
         loop.run(process.detach())
         raise
 
 
+def _connected(
+    loop: EventLoopThread,
+    process: Cluster,
+    imports: BackgroundImports,
+    while_waiting: Callable[[], None],
+    *,
+    set_as_default: bool = True,
+) -> RunningCluster:
+    imports.on_progress(process.ready)
+    imports.wait(while_waiting)
+    from ..client.connect import connect
+
+    return RunningCluster(loop, process, connect(process.ready, set_as_default=set_as_default))
+
+
 def import_path() -> list[str]:
     """The absolute folders of ``sys.path``, which workers import from, too."""
     return [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - an entry may be empty
+
+
+def options_after(options: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The options of a cluster, some of which the user has given again as `changes`."""
+    if "profile" in changes:
+        return dict(changes)
+    changes_place = "gpus" in changes or "engine" in changes
+    kept = {name: value for name, value in options.items() if not (changes_place and name in _PLACE)}
+    return kept | changes
+
+
+def spec_on_this_machine(options: dict[str, Any], running: Ready | None) -> ClusterSpec:
+    """The options as a `ClusterSpec`, checked as far as possible while the cluster that will be replaced still runs.
+
+    Parameters
+    ----------
+    options
+        Attributes of a `ClusterSpec`.
+    running
+        The running cluster, if there is one.
+
+    Raises
+    ------
+    SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError
+        A cluster with these options could not start.
+    """
+    from ..machine.gpu_choice import check_replacement
+    from ..machine.plan import make_plan
+    from ..protocol import ClusterSpec
+
+    spec = ClusterSpec.parse(options)
+    if not spec.profile:  # only the server knows the cluster profiles
+        make_plan(spec)
+    if running is not None:
+        check_replacement(spec, running.pid)
+    return spec

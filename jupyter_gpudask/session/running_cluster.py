@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ..errors import ClusterStartError
+from ..errors import ClusterLostError, ClusterStartError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ..client.kernel_client import KernelClient
     from ..client.worker_calls import CellMetrics
+    from ..launcher.connection import Cluster
     from ..protocol import ClusterSpec, ClusterState, Ready
-    from .contract import ClusterControl
+    from ..protocol.cluster.limits import Action
     from .event_loop import EventLoopThread
 
 _POLL_INTERVAL = 0.1
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -30,7 +35,7 @@ class RunningCluster:
     loop
         Runs the coroutines of `process`.
     process
-        The control of the cluster: over its supervisor, or a scheduler that somebody else started.
+        The cluster: over its supervisor, or over the client of a scheduler that somebody else started.
     client
         The Dask client.
     stand_in_announced
@@ -38,7 +43,7 @@ class RunningCluster:
     """
 
     loop: EventLoopThread
-    process: ClusterControl
+    process: Cluster
     client: KernelClient
     stand_in_announced: bool = False
 
@@ -47,10 +52,19 @@ class RunningCluster:
         """What was reported when the cluster was up."""
         return self.process.ready
 
+    def can(self, action: Action) -> bool:
+        """Whether an action is possible with this cluster."""
+        return action not in self.ready.limits
+
     @property
     def is_owned(self) -> bool:
         """Whether this kernel or its server started the cluster; other clusters are left as they were."""
-        return self.process.is_owned
+        return self.can("stop")
+
+    @property
+    def is_held_by_server(self) -> bool:
+        """Whether the Jupyter server holds the cluster, which then outlives the kernel's process."""
+        return self.ready.spec is not None
 
     @property
     def spec(self) -> ClusterSpec:
@@ -62,9 +76,26 @@ class RunningCluster:
         """How many tasks this kernel's client has submitted, as the scheduler counts them."""
         return self.client.tasks_submitted
 
+    def ask(self, verb: Callable[_P, Awaitable[_T]], *arguments: _P.args, **named: _P.kwargs) -> _T:
+        """Call a method of `process` in the event loop, and wait for its result."""
+
+        async def ask() -> _T:
+            return await verb(*arguments, **named)
+
+        return self.loop.run(ask())
+
+    def notify(self, verb: Callable[_P, Awaitable[None]], *arguments: _P.args, **named: _P.kwargs) -> None:
+        """Call a method of `process` without waiting; if the cluster is lost, its next use reports that."""
+
+        async def notify() -> None:
+            with suppress(ClusterLostError):
+                await verb(*arguments, **named)
+
+        self.loop.start(notify())
+
     def state(self) -> ClusterState:
         """The current state; raises `ClusterLostError` if the cluster does not respond."""
-        return self.loop.run(self.process.state())
+        return self.ask(self.process.state)
 
     def scale(self, workers: int) -> ClusterState:
         """Scale to `workers` workers, and wait until they are up, or are jobs of a batch system that wait.
@@ -93,56 +124,19 @@ class RunningCluster:
         except TimeoutError:
             raise ClusterStartError("scale-late", workers=workers, limit=self.spec.start_timeout) from None
 
-    def adapt(self, minimum: int, maximum: int) -> ClusterState:
-        """Close workers that are idle and start them when there is work, within a range; `scale` ends it.
-
-        Raises
-        ------
-        GpuDaskError
-            The cluster cannot have so many workers.
-        """
-        return self.loop.run(self.process.adapt(minimum, maximum))
-
-    def report_cell(self, fallback_blocks: int) -> None:
-        """Report that a cell has ended, without waiting for it; see `jupyter_gpudask.protocol.ReportCell`."""
-        self.loop.start(self.process.report_cell(fallback_blocks))
-
-    def keep(self) -> str:
-        """Keep the GPUs of the idle cluster, which somebody waits for.
-
-        Returns
-        -------
-        str
-            Who waits, such as ``user anna since 14:05``; empty if nobody has asked for the GPUs.
-
-        Raises
-        ------
-        NotOwnedError
-            Somebody else started the cluster.
-        """
-        return self.loop.run(self.process.keep())
-
     def log(self, lines: int) -> dict[str, str]:
         """The last `lines` lines of the logs of the scheduler's process and of each worker, by their titles."""
         from ..protocol.cluster.worker_names import names_of
+        from ..protocol.messages.verbs import SUPERVISOR
 
-        logs = {"Scheduler": self.process.log(lines)}
+        logs = self.ask(self.process.logs, lines)
         state = self.state()
         titles = {worker.name: title for worker, title in zip(state.workers, names_of(state.workers), strict=True)}
-        for name in state.logged:
-            logs[titles.get(name, name)] = self.loop.run(self.process.worker_log(name, lines))
-        return logs
+        return {titles.get(name, name): text for name, text in ({"Scheduler": logs.pop(SUPERVISOR)} | logs).items()}
 
     def check_libraries(self, names: Sequence[str]) -> None:
-        """Check that the workers have these libraries in the kernel's versions.
-
-        Raises
-        ------
-        BackendUnavailableError
-            They have not.
-        """
-        if not self.is_owned:  # other workers have the environment of the kernel
-            self.loop.run(self.process.check_libraries(names))
+        """Check that the workers have these libraries in the kernel's versions; raises `BackendUnavailableError`."""
+        self.ask(self.process.check_libraries, names)
 
     def disconnect(self, end: str, timeout: float) -> None:
         """Close the client after the cluster was closed or lost.

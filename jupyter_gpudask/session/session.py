@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterExistsError, ClusterLostError, NoClusterError
 from .event_loop import EventLoopThread
-from .launch import attach, import_path, launch
+from .launch import attach, import_path, launch, options_after, spec_on_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,7 +108,6 @@ class Session:
 
         from ..protocol import ClusterSpec
         from ..protocol.cluster.option_differences import other_options
-        from .server_connection import ServerCluster
 
         spec = ClusterSpec.parse(options)
         with self._lock, _missing_gpus_first(spec):
@@ -122,7 +121,7 @@ class Session:
                 requested = running.spec.model_copy(update=given)
                 if requested == running.spec:
                     return running, False
-                if not isinstance(running.process, ServerCluster):
+                if not running.is_held_by_server:
                     raise other_options(running.spec, requested)
             if self._ending is not None:  # its GPUs are free afterwards
                 self._ending.join()
@@ -184,11 +183,6 @@ class Session:
     def require_owned(self, action: Action) -> None:
         """Check that no cluster of somebody else is meant.
 
-        Parameters
-        ----------
-        action
-            What is refused for such a cluster.
-
         Raises
         ------
         NotOwnedError
@@ -197,7 +191,7 @@ class Session:
             The connection to such a cluster was lost.
         """
         self.require_connection()
-        if self._cluster is not None and not self._cluster.is_owned:
+        if self._cluster is not None and not self._cluster.can(action):
             from ..protocol.cluster.limits import refusal
 
             raise refusal(self._cluster.ready.address, action)
@@ -227,7 +221,7 @@ class Session:
         with self._lock:
             self._is_automatic = on
             if self._cluster is not None:
-                self._loop.run(self._cluster.process.report_automatic(on=on))
+                self._cluster.notify(self._cluster.process.report_automatic, on=on)
 
     def restart_options(self, changes: dict[str, Any]) -> dict[str, Any]:
         """The options of the last cluster with `changes`, checked as far as possible while that cluster still runs.
@@ -237,7 +231,6 @@ class Session:
         SpecError, GpuUnavailableError, GpuPackagesMissingError, GpuHeldError, LimitError, ProfileNotFoundError
             A cluster with these options could not start; the running one is not touched.
         """
-        from .restart import options_after, spec_on_this_machine
         from .server_connection import check_options
 
         self.require_owned("restart")
@@ -269,18 +262,13 @@ class Session:
 
     def _leave(self, cluster: RunningCluster) -> None:
         """End the connections to a cluster that the Jupyter server has replaced, or to which there is another one."""
-        from .server_connection import ServerCluster
-
-        if isinstance(cluster.process, ServerCluster):
-            self._loop.run(cluster.process.detach())
+        self._loop.run(cluster.process.detach())
         cluster.disconnect("The cluster was replaced by one with other options.", timeout=1)
 
     def detach(self) -> None:
         """Close the cluster, unless the Jupyter server holds it: the next kernel with this id attaches to it."""
-        from .server_connection import ServerCluster
-
         cluster = self._cluster
-        if cluster is not None and isinstance(cluster.process, ServerCluster):
+        if cluster is not None and cluster.is_held_by_server:
             cluster.client.close(timeout=1)
         elif cluster is not None:
             self.stop()
@@ -330,7 +318,7 @@ class Session:
         self._cluster = cluster
         self._configure(cluster)
         if self._is_automatic:
-            self._loop.run(cluster.process.report_automatic(on=True))
+            cluster.notify(cluster.process.report_automatic, on=True)
 
     def _configure(self, cluster: RunningCluster) -> None:
         cluster.client.optimizes = self._optimizes
@@ -363,8 +351,7 @@ def _is_irrelevant(cluster: RunningCluster, option: str, spec: ClusterSpec) -> b
         from ..machine.gpus import are_selected
 
         return are_selected(cluster.ready.gpus, spec.gpus)
-    is_of_server = cluster.ready.spec is not None  # whose panel shows the dashboard
-    return option == "wait" or (option == "dashboard" and is_of_server)
+    return option == "wait" or (option == "dashboard" and cluster.is_held_by_server)  # its panel shows the dashboard
 
 
 @contextmanager

@@ -6,18 +6,20 @@ import asyncio
 import logging
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dask.config
 
 from ..errors import ClusterStartError, GpuDaskError, ProtocolError
 from ..machine.lifeline import end_session, on_forced_exit
-from ..protocol import Close, Closed, Failed, Refused, Start, parse_command
-from ..protocol.messages.dispatch import answer
+from ..protocol import VERBS, Close, Closed, Failed, Refused, Start, parse_command
 from ..protocol.messages.message import check_protocol
-from ..protocol.messages.reports import report_every
+from ..protocol.messages.reports import Reporter
+from ..protocol.messages.verbs import answer, carry_out
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from ..machine.directories import ClusterDirectory
     from ..protocol import ClusterState, Command
     from ..protocol.messages.transport import MessageStream
@@ -33,16 +35,8 @@ _LEAVE_LIMIT = 3.0
 _CLOSE_GRACE = 4.0
 
 
-class Supervisor:
-    """Runs one cluster, and carries out commands about it.
-
-    Parameters
-    ----------
-    stream
-        The pipes to the parent.
-    preparation
-        What was prepared before the first command.
-    """
+class Supervisor(Reporter):
+    """Runs one cluster, and carries out commands about it."""
 
     def __init__(self, stream: MessageStream, preparation: Preparation) -> None:
         self._stream = stream
@@ -50,7 +44,6 @@ class Supervisor:
         self._directory: ClusterDirectory
         self._cluster: DaskCluster | RemoteCluster
         self._status: Status = "starting"
-        self._watching: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
         self._end_reason = "parent ended"
 
@@ -169,51 +162,35 @@ class Supervisor:
             if event is not None:
                 self._stream.send(event)
 
+    def call(self, command: Command) -> Awaitable[Any]:
+        """Carry out a command that changes the cluster, which gives its state."""
+        is_of_cluster = hasattr(self._cluster, VERBS[command.type].name)
+        return self._change(command) if is_of_cluster else super().call(command)
+
+    async def _change(self, command: Command) -> ClusterState:
+        self._check_ready()
+        await carry_out(command, self._cluster)
+        return await self.state()
+
     async def state(self) -> ClusterState:
         """The current state of the cluster."""
         self._check_ready()
         return await self._cluster.state(self._status)
 
-    async def scale(self, workers: int) -> ClusterState:
-        """Scale to `workers` workers; those that are new come later."""
-        self._check_ready()
-        await self._cluster.scale(workers)
-        return await self.state()
-
-    async def adapt(self, minimum: int, maximum: int) -> ClusterState:
-        """Close idle workers and start them when there is work, within a range."""
-        self._check_ready()
-        await self._cluster.adapt(minimum, maximum)
-        return await self.state()
-
-    async def reset(self) -> ClusterState:
-        """Forget every result, task, actor and name."""
-        self._check_ready()
-        await self._cluster.reset()
-        return await self.state()
-
-    async def release(self) -> ClusterState:
-        """Release the finished results that clients hold."""
-        self._check_ready()
-        await self._cluster.release_results()
-        return await self.state()
-
-    async def log(self, worker: str, lines: int) -> str:
+    async def worker_log(self, worker: str, lines: int = 50) -> str:
         """The last lines of a worker's log."""
-        return await self._cluster.log(worker, lines)
+        return await self._cluster.worker_log(worker, lines)
 
     async def rename(self, holder: str) -> None:
         """Change the name under which the GPUs are held."""
         await asyncio.to_thread(self._cluster.rename, holder)
 
-    async def watch(self, interval: float) -> None:
-        """Report the state every `interval` seconds; 0 stops the reports."""
-        if self._watching is not None:
-            self._watching.cancel()
-        reports = report_every(interval, self._stream, self._state_if_ready) if interval else None
-        self._watching = None if reports is None else asyncio.create_task(reports)
+    async def keep(self) -> str:
+        """Nobody waits: only a Jupyter server asks an idle cluster for its GPUs."""
+        return ""
 
-    async def _state_if_ready(self) -> ClusterState | None:
+    async def state_to_report(self) -> ClusterState | None:
+        """The state, once the cluster is ready."""
         return await self.state() if self._status == "ready" else None
 
     def _check_ready(self) -> None:
@@ -237,7 +214,7 @@ class Supervisor:
         await self._stream.flush()
 
     def _clean_up(self) -> None:
-        self._cluster.release(self._end_reason)
+        self._cluster.end(self._end_reason)
         self._directory.remove()
 
 

@@ -10,10 +10,18 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "switch"))
 
 import device  # noqa: F401 - before whatever imports CuPy
+from cudf_stand_in import in_use
 
 from jupyter_gpudask.fallback.log import fallback_log
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.switch.context import switched_to
+
+
+@pytest.fixture
+def cudf_stand_in():
+    """As in tests/switch."""
+    with in_use():
+        yield
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import sqlite3
 from contextlib import closing
 from types import SimpleNamespace
 
-import dask
 import dask.dataframe as dd
 import pandas as pd
 import pytest
@@ -13,15 +12,18 @@ from cudf_stand_in import Frame
 
 from jupyter_gpudask.errors import NotOnGpuError
 from jupyter_gpudask.fallback.log import fallback_log
-from jupyter_gpudask.inspection import placement
+from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.overlay.cell_record import CellRecord
 from jupyter_gpudask.overlay.config_overlay import Overlay
 from jupyter_gpudask.patches import creation
 from jupyter_gpudask.patches.frames.files import writers
 from jupyter_gpudask.patches.frames.files.parquet import with_categories
-from jupyter_gpudask.patches.frames.methods import categories
+from jupyter_gpudask.patches.frames.files.parquet_readers import GpuEngine
 
-pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, with pandas 3.1
+pytestmark = [
+    pytest.mark.usefixtures("cudf_stand_in"),
+    pytest.mark.filterwarnings("ignore:The inplace keyword"),  # of Dask, with pandas 3.1
+]
 
 TEXT = "name, amount,when\nAlice,100,2024-01-01 # note\nBob,None,2024-01-02\nEve,-999,2024-01-03\n"
 
@@ -50,10 +52,7 @@ def cell(monkeypatch):
 
     dispatch = SimpleNamespace(backend="cudf", dispatch=lambda name: {"pandas": pandas}[name])
     monkeypatch.setattr(creation, "frame_to_gpu", lambda frame: frame)
-    place = placement._place_of_data
-    monkeypatch.setattr(placement, "_place_of_data", lambda data: "gpu" if isinstance(data, Frame) else place(data))
-    with dask.config.set(scheduler="sync"):
-        yield enter
+    yield enter
     for overlay in reversed(overlays):
         overlay.leave()
 
@@ -136,8 +135,6 @@ def test_what_changes_nothing_is_left_out(cell, monkeypatch):
     expected = {"path": "/home/user/data.csv", "blocksize": 25_000_000, "sep": ";", "na_values": ["-", "None"]}
     assert (calls.given, on_host) == ([expected], [])
     assert frame is calls.answer
-    read("read_parquet", calls, "data", engine="pyarrow", columns=["a"])
-    assert calls.given[-1] == {"path": "data", "blocksize": "default", "columns": ["a"]}
 
 
 def test_columns_of_a_file_without_names_are_numbers(cell):
@@ -198,16 +195,10 @@ def test_hdf_files_are_read_on_the_host(cell):
 
 
 def on_gpu(data):
-    frame = dd.from_pandas(data, npartitions=2)
-    return frame.map_partitions(Frame, meta=Frame(frame._meta))
-
-
-def to_host(frame):
-    return frame.map_partitions(lambda part: part.to_pandas(), meta=frame._meta.to_pandas())
+    return to_gpu(dd.from_pandas(data, npartitions=2))
 
 
 def test_text_is_written_by_pandas(cell, monkeypatch, tmp_path):
-    monkeypatch.setattr(writers, "to_host", to_host)
     data = pd.DataFrame({"x": [1 / 3, 2.0], "when": pd.to_datetime(["2024-01-01", "2024-01-02"])})
     frame = on_gpu(data)
     monkeypatch.setattr(Frame, "to_csv", lambda *_, **__: pytest.fail("written by cuDF"))
@@ -225,6 +216,13 @@ def test_text_is_written_by_pandas(cell, monkeypatch, tmp_path):
         writers.write_by_pandas(dd.to_csv, frame, str(tmp_path / "*.csv"))
 
 
+def to_parquet(df, *_, engine, **__):
+    return df, engine
+
+
+to_parquet.__signature__ = inspect.signature(dd.to_parquet)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -239,28 +237,23 @@ def test_text_is_written_by_pandas(cell, monkeypatch, tmp_path):
     ],
     ids=str,
 )
-def test_parquet_files_are_written_by_pandas_if_cudf_would_ignore_an_option(cell, monkeypatch, options, words):
-    monkeypatch.setattr(writers, "to_host", to_host)
+def test_parquet_files_are_written_by_pandas_if_cudf_would_ignore_an_option(cell, options, words):
     frame = on_gpu(pd.DataFrame({"x": [1, 2], "k": pd.Categorical(["a", "b"]) if words else ["a", "b"]}))
 
-    def to_parquet(df, *_, **__):
-        return df
-
-    to_parquet.__signature__ = inspect.signature(dd.to_parquet)
     cell()
     before = fallback_log.blocks.copy()
-    written = writers.write_parquet(to_parquet, frame, "path", **options)
+    written, engine = writers.write_parquet(to_parquet, frame, "path", **options)
     noted = [(place.operation, words in place.words) for place in fallback_log.blocks_since(before)]
     assert noted == ([("to_parquet", True)] if words else [])
     assert (written is frame) == (not words)
+    assert engine is (GpuEngine if not words else "pyarrow")
 
 
-def test_a_dataframe_is_appended_by_pandas_if_the_files_have_its_dtypes(cell, monkeypatch):
-    monkeypatch.setattr(writers, "to_host", to_host)
+def test_a_dataframe_is_appended_by_pandas_if_the_files_have_its_dtypes(cell):
     frame = on_gpu(pd.DataFrame({"x": [1, 2]}))
 
     def to_parquet(df, *_, **__):
-        if isinstance(df._meta, Frame):
+        if place_of(df) == "gpu":
             raise ValueError("Appended dtypes differ.\n{('x', 'string'), ('x', 'object')}")
         return df
 
@@ -273,15 +266,13 @@ def test_a_dataframe_is_appended_by_pandas_if_the_files_have_its_dtypes(cell, mo
 
 
 def test_the_engine_is_that_of_the_dataframe(cell):
-    def choose(engine=None, meta=None):
-        return engine or meta is None or "of cuDF"
-
+    on_host = dd.from_pandas(pd.DataFrame({"x": [1, 2]}), npartitions=2)
+    frame = to_gpu(on_host)
     cell()
-    for engine in (None, "pyarrow", "auto"):
-        assert writers.choose_parquet_engine(choose, engine=engine, meta=Frame()) == "of cuDF"
-    assert writers.choose_parquet_engine(choose, engine=None, meta=pd.DataFrame()) == "pyarrow"
-    assert writers.choose_parquet_engine(choose, engine="other", meta=Frame()) == "other"
-    assert writers.choose_parquet_engine(choose, "pyarrow") == "pyarrow"
+    for engine in (None, "pyarrow", "auto", "cudf"):
+        assert writers.write_parquet(to_parquet, frame, "path", engine=engine) == (frame, GpuEngine)
+        assert writers.write_parquet(to_parquet, on_host, "path", engine=engine) == (on_host, "pyarrow")
+    assert writers.write_parquet(to_parquet, frame, "path", engine=dict) == (frame, dict)
 
 
 def test_metadata_for_a_reader_of_the_host_are_those_of_pandas(cell):
@@ -290,15 +281,6 @@ def test_metadata_for_a_reader_of_the_host_are_those_of_pandas(cell):
 
     cell()
     assert creation.create_frame(read_sql_table, "table", meta=Frame({"a": [1]})) is pd.DataFrame
-
-
-def test_categories_are_an_index_of_pandas(cell):
-    found = Frame({"a": [1]})
-    of = categories(property(lambda _: found)).fget
-    cell()
-    assert type(of("accessor")) is pd.DataFrame
-    cell(results="gpu")
-    assert of("accessor") is found
 
 
 def test_columns_that_pandas_has_written_as_categories_have_categories():

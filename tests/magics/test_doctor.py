@@ -57,10 +57,7 @@ def test_each_check_has_a_line(gpu_kernel):
     verdict, text, _ = found["patches"]
     assert verdict == "ok"
     assert "changes of other libraries: configuration per cell, " in text
-    assert text.endswith(
-        "; not needed: Parquet files (cudf is not installed), computed group keys (cudf is not installed), "
-        "dataframe methods (cudf is not installed)"
-    )
+    assert "not needed" not in text
 
 
 def test_libraries_that_a_worker_has_computed_with_are_not_imported_again(gpu_kernel):

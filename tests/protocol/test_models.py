@@ -6,10 +6,10 @@ import pytest
 
 from jupyter_gpudask.errors import ClusterLostError, GpuHeldError, OptionConflictError, ProtocolError, SpecError
 from jupyter_gpudask.protocol import (
+    VERBS,
     ClassProfile,
     ClusterSpec,
     ClusterState,
-    Command,
     Event,
     Failed,
     GpuState,
@@ -17,7 +17,6 @@ from jupyter_gpudask.protocol import (
     Progress,
     Start,
     TlsCredentials,
-    Watch,
     WorkerExit,
     WorkerState,
     parse_command,
@@ -26,6 +25,7 @@ from jupyter_gpudask.protocol import (
 from jupyter_gpudask.protocol.messages.attach import Attach, parse_attach
 from jupyter_gpudask.protocol.messages.message import OLDEST_PROTOCOL, PROTOCOL_VERSION
 from jupyter_gpudask.protocol.messages.transport import EVENT_LIMIT
+from jupyter_gpudask.protocol.messages.verbs import COMMANDS
 
 
 def test_a_spec_has_a_default_for_everything():
@@ -93,7 +93,7 @@ def test_options_that_contradict_each_other_are_refused_with_what_to_change(opti
 def test_messages_are_told_apart_by_their_type():
     spec = ClusterSpec(gpus=2)
     assert parse_command(Start(spec=spec).model_dump_json()) == Start(spec=spec)
-    assert parse_command('{"type": "watch", "interval": 2}') == Watch(interval=2)
+    assert parse_command('{"type": "watch", "interval": 2}') == VERBS["watch"].command(interval=2)
     progress = Progress(engine="cpu", ready=1, total=2)
     assert parse_event(progress.model_dump_json()) == progress
 
@@ -174,7 +174,7 @@ def test_the_documented_protocol_has_every_field_and_its_example_is_valid():
             spoken = json.loads(parse(message).model_dump_json(exclude_unset=line.startswith(">")))
             assert spoken == json.loads(message)
     tables = text[text.index("## The protocol") : text.index("### An example")]
-    for model in (*get_args(Command), *get_args(Event), GpuState, WorkerState, WorkerExit, ClusterState):
+    for model in (*COMMANDS, *get_args(Event), GpuState, WorkerState, WorkerExit, ClusterState):
         for name in set(model.model_fields) - {"type"}:
             assert f"`{name}`" in tables, (model, name)
 

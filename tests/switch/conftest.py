@@ -1,20 +1,11 @@
 """Fixtures of the tests of dataframes."""
 
-import dask
 import pytest
-from cudf_stand_in import Frame, Series
-
-from jupyter_gpudask.inspection import placement
-from jupyter_gpudask.patches.apply import patches
+from cudf_stand_in import in_use
 
 
 @pytest.fixture(scope="module")
 def cudf_stand_in():
     """The patches are applied, and the dataframes of `cudf_stand_in` count as those of a GPU."""
-    patches.apply("kernel")
-    place_of_data = placement._place_of_data
-    with pytest.MonkeyPatch.context() as patch, dask.config.set(scheduler="sync"):
-        # These are objects of pandas, too.
-        is_ours = lambda data: isinstance(data, Frame | Series)  # noqa: E731
-        patch.setattr(placement, "_place_of_data", lambda data: "gpu" if is_ours(data) else place_of_data(data))
+    with in_use():
         yield

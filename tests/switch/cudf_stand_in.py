@@ -1,15 +1,21 @@
-"""Subclasses of dataframes of pandas that compare, convert and merge as those of cuDF."""
+"""Subclasses of dataframes of pandas that compare, convert and merge as those of cuDF: the partitions on a GPU."""
 
 import operator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
+import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pytest
 from dask.dataframe.dispatch import concat_dispatch, meta_nonempty
 from pandas.core import roperator
 
-from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.inspection import frames, placement
+from jupyter_gpudask.inspection.frames import conform
+from jupyter_gpudask.inspection.placement import place_of, to_gpu
+from jupyter_gpudask.patches.apply import patches
 
 FRAME = pd.DataFrame(
     {
@@ -220,11 +226,36 @@ def nonempty(meta):
 def on_both(compute):
     """What it gives for pandas, and for dataframes that stand for those of cuDF."""
     frame = dd.from_pandas(FRAME, npartitions=3)
-    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    on_gpu = to_gpu(frame)
     assert place_of(on_gpu) == "gpu"
     assert place_of(on_gpu.x) == "gpu"
     return compute(frame).compute(), compute(on_gpu).compute()
 
 
+def to_gpu_as(kind, frame):
+    """A dataframe on GPUs whose partitions are of a class of this module."""
+    return to_gpu(frame).map_partitions(kind, meta=frame._meta, enforce_metadata=False)
+
+
 def as_stand_in(data):
     return Frame(data) if data.ndim > 1 else Series(data)
+
+
+def as_pandas(data, schema=None):
+    plain = data.to_pandas() if isinstance(data, Frame | Series) else data
+    return plain if schema is None or not hasattr(plain, "index") else conform(plain, schema)
+
+
+@contextmanager
+def in_use():
+    """Let workers move partitions to dataframes of this module, which count as those of a GPU; patches are applied."""
+    patches.apply("kernel")
+    place_of_data = placement._place_of_data
+    settings = {"scheduler": "sync", "dataframe.shuffle.method": "tasks"}  # on disk, the partitions become plain ones
+    with pytest.MonkeyPatch.context() as patch, dask.config.set(settings):
+        # These are objects of pandas, too.
+        is_ours = lambda data: isinstance(data, Frame | Series)  # noqa: E731
+        patch.setattr(placement, "_place_of_data", lambda data: "gpu" if is_ours(data) else place_of_data(data))
+        patch.setattr(frames, "partition_to_gpu", as_stand_in)
+        patch.setattr(frames, "partition_to_host", as_pandas)
+        yield

@@ -4,8 +4,9 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame, Series, on_both
+from cudf_stand_in import FRAME, on_both
 
+from jupyter_gpudask.inspection.placement import to_gpu
 from jupyter_gpudask.patches.frames.as_pandas import replaced
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -56,10 +57,9 @@ def test_the_columns_of_a_dataframe_are_converted_one_by_one():
 
 def test_other_arithmetic_keeps_its_expression():
     series = dd.from_pandas(FRAME.k, npartitions=3)
-    on_gpu = series.map_partitions(Series, meta=Series(series._meta))
+    on_gpu = to_gpu(series)
     for result in (on_gpu + 1, on_gpu / 2, on_gpu * on_gpu):
         assert replaced(result.expr) is result.expr
-    frame = dd.from_pandas(FRAME[["k", "x"]], npartitions=3)
-    frame = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    frame = to_gpu(dd.from_pandas(FRAME[["k", "x"]], npartitions=3))
     assert type((frame * 2).expr).__name__ == "Mul"
     assert type(((frame > 2) * 2).expr).__name__ == "MulAsPandas"

@@ -7,9 +7,10 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import Frame
 from dask._expr import FinalizeCompute
 from distributed import Client
+
+from jupyter_gpudask.inspection.placement import to_gpu
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -18,8 +19,7 @@ DATA = pd.DataFrame({"k": NUMBERS, "s": NUMBERS.astype(str), "x": np.arange(1000
 
 
 def on_gpu(partitions):
-    frame = dd.from_pandas(DATA, npartitions=partitions)
-    return frame.map_partitions(Frame, meta=Frame(frame._meta))
+    return to_gpu(dd.from_pandas(DATA, npartitions=partitions))
 
 
 def in_order(result):
@@ -48,7 +48,7 @@ def tasks_of(collection):
 @pytest.mark.parametrize("name", CALLS)
 def test_they_are_those_of_pandas_with_fewer_tasks(name, partitions):
     collection = CALLS[name](on_gpu(partitions))
-    plain = CALLS[name](dd.from_pandas(DATA, npartitions=partitions).map_partitions(lambda part: part))
+    plain = CALLS[name](dd.from_pandas(DATA, npartitions=partitions))
     expected = CALLS[name](DATA)
     result = collection.compute()
     if np.ndim(expected):
@@ -90,10 +90,10 @@ def test_they_are_computed_once_beside_something_that_sees_the_partitions():
 )
 def test_no_partition_is_computed_more_often_than_by_dask(compute):
     counts = []
-    for kind in (pd.DataFrame, Frame):
+    for move in (lambda frame: frame, to_gpu):
         parts = []
-        frame = dd.from_pandas(DATA, npartitions=16)
-        frame = frame.map_partitions(lambda part: parts.append(1) or kind(part), meta=kind(frame._meta))  # noqa: B023
+        frame = move(dd.from_pandas(DATA, npartitions=16))
+        frame = frame.map_partitions(lambda part: parts.append(1) or part, meta=frame._meta)  # noqa: B023
         result = compute(frame)
         parts.clear()
         result.compute()

@@ -25,7 +25,9 @@ def test_a_frame_is_cudf_and_agrees_with_pandas(name, tmp_path):
     with switched_to("cupy", "cudf"):
         frame = make()
     result = frame.compute(scheduler="sync")
-    assert type(frame._meta) is type(result) is cudf.DataFrame
+    assert place_of(frame) == "gpu"
+    assert type(frame._meta) is pd.DataFrame
+    assert type(result) is cudf.DataFrame
     pd.testing.assert_frame_equal(
         result.to_pandas().reset_index(drop=True), pd.DataFrame(expected).reset_index(drop=True), check_dtype=False
     )
@@ -59,7 +61,7 @@ def test_a_pandas_frame_is_written_as_pandas_writes_it(tmp_path):
 def test_a_frame_from_outside_stays_what_it_is():
     frame = dd.from_pandas(FRAME, npartitions=1)
     with switched_to("cupy", "cudf"):
-        assert type((frame[["a"]] + 1)._meta) is pd.DataFrame
+        assert place_of(frame[["a"]] + 1) == "host"
 
 
 OUTSIDE = dd.from_pandas(FRAME, npartitions=2)

@@ -10,9 +10,8 @@ from distributed import Client
 from frames import FRAME, NAMES, make_frames
 
 from jupyter_gpudask.inspection.arguments import CODE_FILE
-from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.patches.apply import patches
-from jupyter_gpudask.patches.arrays import numeric
 from jupyter_gpudask.patches.frames.files.readers import read_as_pandas
 from jupyter_gpudask.patches.interception import intercept
 from jupyter_gpudask.patches.table import FRAME_FUNCTIONS
@@ -54,12 +53,11 @@ def test_every_creation_function_is_looked_at(name):
         (lambda frame: frame.b.sum() // 0.1, False),
     ],
 )
-def test_a_quotient_that_cudf_rounds_is_told(operation, warned, monkeypatch, recwarn):
+def test_a_quotient_that_cudf_rounds_is_told(operation, warned, recwarn):
     frame = dd.from_pandas(FRAME, npartitions=2)
     assert operation(frame).compute(scheduler="sync") is not None
     assert len(recwarn) == 0
-    monkeypatch.setattr(numeric, "place_of_partitions", lambda expression: "gpu")
-    operation(frame)
+    operation(to_gpu(frame))
     assert [str(each.message)[:11] for each in recwarn] == ["cuDF rounds"] * warned
 
 

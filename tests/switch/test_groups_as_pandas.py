@@ -5,14 +5,12 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, as_stand_in, on_both
+from cudf_stand_in import FRAME, on_both
 from dask._collections import new_collection
-from dask.dataframe.dask_expr import _groupby
 
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.patches.frames import groupby
 from jupyter_gpudask.patches.frames.as_pandas import replaced
-from jupyter_gpudask.patches.frames.groupby import FilledSums, with_meta_on_gpu, with_sums_of_nothing
+from jupyter_gpudask.patches.frames.groupby import FilledSums, with_sums_of_nothing
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -56,22 +54,6 @@ def test_results_are_selected_by_the_column_of_which_they_were_computed(select):
     functions = {"x": ["sum", "max"], "k2": ["min"]}
     expected, result = on_both(lambda frame: select(frame.assign(k2=frame.k).groupby("k").agg(functions)))
     assert pd.DataFrame(result).sort_index().equals(pd.DataFrame(expected).sort_index())
-
-
-@pytest.mark.parametrize("name", ["apply", "transform", "shift"])
-@pytest.mark.filterwarnings("ignore:\\s*You did not provide metadata")
-def test_metadata_of_pandas_for_a_function_of_groups_is_on_the_gpu(monkeypatch, name):
-    monkeypatch.setattr(groupby, "frame_to_gpu", as_stand_in)
-    frame = dd.from_pandas(FRAME[["k", "x"]], npartitions=3)
-    given = (lambda group: group,) if name != "shift" else ()
-    for meta in (FRAME[["k", "x"]], FRAME.x):
-        expression = with_meta_on_gpu(getattr(frame.groupby("k"), name)(*given, meta=meta).expr)
-        assert place_of(expression.operand("meta")) == "gpu"
-        assert len(expression.operand("meta")) == 0
-    other = frame.groupby("k").x.sum().expr
-    assert with_meta_on_gpu(other) is other
-    given = getattr(frame.groupby("k"), name)(*given, meta={"x": float}).expr
-    assert with_meta_on_gpu(given) is given
 
 
 def test_sums_that_cudf_has_not_are_filled_in_and_other_columns_are_not():
@@ -121,35 +103,6 @@ def test_groups_are_not_sorted_if_the_user_says_so_or_if_they_are_in_several_par
         assert replaced(frame.partitions[:5].groupby("k").x.sum(split_out=several).expr).operand("sort") is None
 
 
-class CudfGroupbyAgg(_groupby.GroupbyAggregation):
-    """Stands for that of dask_cudf, which adds a column to its input."""
-
-    @property
-    def spec_info(self):
-        return {"aggs": self.arg}
-
-    def _lower(self):
-        return Decomposed(*self.operands)
-
-
-class Decomposed(_groupby.DecomposableGroupbyAggregation):
-    @classmethod
-    def chunk(cls, df, *by, **kwargs):
-        df["squares"] = df.x**2
-        return super().chunk(df, *by, **kwargs)
-
-
-def test_an_aggregation_that_adds_columns_leaves_its_input_as_it_is():
-    frame = dd.from_pandas(FRAME[["k", "x"]], npartitions=3).persist()
-    arguments = [frame.expr, {"x": ["std"]}, *[None] * 6, None, "k"]
-    result = replaced(CudfGroupbyAgg(*arguments))
-    assert type(replaced(result)) is type(result)
-    assert replaced(result)._name == result._name
-    computed = new_collection(result).compute()
-    pd.testing.assert_frame_equal(computed.sort_index(), FRAME[["k", "x"]].groupby("k").agg({"x": ["std"]}))
-    assert list(frame.compute().columns) == ["k", "x"]
-
-
 @pytest.mark.parametrize(
     "prepare",
     [
@@ -167,33 +120,32 @@ def test_the_number_of_partitions_is_not_computed_for_the_order_of_groups(prepar
         assert replaced(frame.groupby("k").x.sum().expr).operand("sort") is True
 
 
-def needs_functions(self, arg, **options):
-    """As the method of dask_cudf, which has no default for the functions."""
-    return _groupby.GroupBy.aggregate(self, arg, **options)
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda groups: groups.agg(total=("x", "sum"), low=pd.NamedAgg("n", "min")),
+        lambda groups: groups.agg(a=("n", "max"), b=("x", "mean")),
+        lambda groups: groups.x.agg(total="sum", count="count"),
+        lambda groups: groups.x.agg(["sum", "max"]),
+    ],
+)
+def test_results_of_groups_have_the_names_that_they_are_given(compute):
+    expected, result = on_both(lambda frame: compute(frame.assign(n=frame.k).groupby("k")))
+    pd.testing.assert_frame_equal(pd.DataFrame(result), expected.sort_index(), check_dtype=False)
 
 
 @pytest.mark.parametrize(
-    ("wrapper", "compute"),
+    "group",
     [
-        (groupby.aggregate, lambda groups, agg: agg(groups, total=("x", "sum"), low=pd.NamedAgg("n", "min"))),
-        (groupby.aggregate, lambda groups, agg: agg(groups, a=("n", "max"), split_every=2, b=("x", "mean"))),
-        (groupby.aggregate_series, lambda groups, agg: agg(groups.x, total="sum", count="count")),
-        (groupby.aggregate_series, lambda groups, agg: agg(groups.x, ["sum", "max"])),
+        lambda frame: frame.groupby(frame.k > 2).x.mean(),
+        lambda frame: frame.groupby(frame.k // 2).x.sum(),
+        lambda frame: frame.groupby(["name", frame.k > 2]).x.count(),
+        lambda frame: frame.groupby(frame.k == 1).agg({"x": ["mean", "max"]}),
     ],
 )
-def test_results_of_groups_have_the_names_that_they_are_given(wrapper, compute):
-    data = FRAME[["k", "x"]].assign(n=range(len(FRAME)))
-
-    def plain(groups, *args, **options):
-        options.pop("split_every", None)
-        return groups.agg(*args, **options)
-
-    def by_wrapper(groups, *args, **options):
-        return wrapper(needs_functions, groups, *args, **options)
-
-    expected = compute(data.groupby("k"), plain)
-    result = compute(dd.from_pandas(data, npartitions=3).groupby("k"), by_wrapper)
-    pd.testing.assert_frame_equal(result.compute().sort_index(), expected, check_dtype=False)
+def test_groups_are_made_by_what_is_computed_of_columns(group):
+    expected, result = on_both(group)
+    assert pd.DataFrame(result).to_dict() == pd.DataFrame(expected).to_dict()
 
 
 @pytest.mark.parametrize("split_out", [1, 2])

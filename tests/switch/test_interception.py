@@ -52,6 +52,7 @@ NAMES_OF_OURS = sorted(
 )
 RESULTS = {
     "get_default_shuffle_method": "tasks",
+    "FrameBase.__dask_postpersist__": (None, ()),
     "RandomState.choice": inspect.unwrap(RandomState.choice)(RandomState(1, np.random.RandomState), 3, 2),
 }
 ARRAY = da.ones(2, chunks=1)
@@ -61,7 +62,10 @@ class Given(SimpleNamespace):
     """An argument, of which our code learns nothing."""
 
     def __init__(self):
-        super().__init__(run=lambda: None, dependencies=list, _RandomState=np.random.RandomState)
+        expr = SimpleNamespace(dependencies=list)
+        super().__init__(
+            run=lambda: None, dependencies=list, operands=(), expr=expr, _RandomState=np.random.RandomState
+        )
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__

@@ -1,15 +1,12 @@
 """Metadata of dataframes by functions of the user is inferred on the host. Here cuDF is a subclass of pandas."""
 
-import sys
-from types import SimpleNamespace
-
 import dask.dataframe as dd
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame, Series, as_stand_in
+from cudf_stand_in import FRAME, Frame, Series
 
 from jupyter_gpudask.fallback.gpu_code import names_gpu_library
-from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.inspection.placement import place_of, to_gpu
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
 
@@ -17,11 +14,9 @@ NUMBERS = FRAME[["k", "x"]].assign(x=range(10))
 
 
 @pytest.fixture
-def on_gpu(monkeypatch):
+def on_gpu():
     """Numbers on a stand-in for a GPU."""
-    monkeypatch.setitem(sys.modules, "cudf", SimpleNamespace(from_pandas=as_stand_in))
-    frame = dd.from_pandas(NUMBERS, npartitions=3)
-    return frame.map_partitions(Frame, meta=Frame(frame._meta))
+    return to_gpu(dd.from_pandas(NUMBERS, npartitions=3))
 
 
 def grouped(function):
@@ -68,11 +63,11 @@ def test_a_function_is_called_with_metadata_of_pandas_only(on_gpu, compute):
 
 
 def test_a_function_of_windows_is_not_called_with_metadata_on_the_gpu(on_gpu, monkeypatch):
-    monkeypatch.delattr(Series, "rolling")
+    monkeypatch.setattr(Series, "rolling", None)
     monkeypatch.setattr(Series, "resample", None)
     assert place_of(on_gpu.x.rolling(2).apply(lambda window: window.sum())) == "gpu"
     frame = dd.from_pandas(NUMBERS.set_index(pd.date_range("2024", periods=10)), npartitions=2)
-    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    on_gpu = to_gpu(frame)
     assert place_of(on_gpu.x.resample("2D").agg(lambda window: window.sum())) == "gpu"
 
 
@@ -80,7 +75,7 @@ def test_a_function_for_dataframes_of_gpus_only_gets_them(on_gpu):
     def function(data):
         return data.to_pandas().sum()
 
-    result = on_gpu.x.reduction(function, aggregate=lambda sums: sums.sum())
+    result = on_gpu.x.reduction(function, aggregate=lambda sums: sums.sum(), meta=1)
     assert result.compute() == 45
 
 

@@ -11,6 +11,7 @@ from cudf_stand_in import FRAME, Frame, Series, on_both
 from dask._collections import new_collection
 
 from jupyter_gpudask.fallback.missing import DifferentResultError
+from jupyter_gpudask.inspection.placement import to_gpu
 from jupyter_gpudask.patches.frames.as_pandas import replaced
 from jupyter_gpudask.patches.frames.missing_values import concatenated
 
@@ -88,7 +89,7 @@ TRUTH = pd.DataFrame(
 )
 def test_true_or_missing_is_true_and_false_and_missing_is_false(compute):
     frame = dd.from_pandas(TRUTH, npartitions=2)
-    on_gpu = compute(frame.map_partitions(Frame, meta=Frame(frame._meta)))
+    on_gpu = compute(to_gpu(frame))
     assert type(on_gpu.expr).__name__ in ("OrAsPandas", "AndAsPandas")
     expected = compute(TRUTH)
     assert pd.DataFrame(on_gpu.compute()).to_numpy().tolist() == pd.DataFrame(expected).to_numpy().tolist()
@@ -107,7 +108,7 @@ def test_true_or_missing_is_true_and_false_and_missing_is_false(compute):
 def test_dataframes_of_two_sources_are_compared_as_those_of_one(compute, partitions):
     data = TRUTH.assign(x=[1.0, None, 3.0] * 3)
     left, right = dd.from_pandas(data, npartitions=2), dd.from_pandas(data.assign(y=1), npartitions=partitions)
-    result = compute(*(each.map_partitions(Frame, meta=Frame(each._meta)) for each in (left, right)))
+    result = compute(*map(to_gpu, (left, right)))
     assert type(result.expr).__name__ == "AlignedAsPandas"
     assert list(map(str, result.compute())) == list(map(str, compute(data, data)))
 

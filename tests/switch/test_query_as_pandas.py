@@ -8,6 +8,7 @@ from cudf_stand_in import Frame
 from dask.dataframe.dask_expr._expr import Eval, Query
 
 from jupyter_gpudask.fallback.missing import DifferentResultError
+from jupyter_gpudask.inspection.placement import to_gpu
 from jupyter_gpudask.patches.frames.as_pandas import replaced
 from jupyter_gpudask.patches.frames.query import EvalAsPandas, QueryAsPandas
 
@@ -90,7 +91,7 @@ def options_of(text):
 
 
 def on_gpus():
-    return dd.from_pandas(FRAME, npartitions=2).map_partitions(Frame, meta=Frame(FRAME.iloc[:0]))
+    return to_gpu(dd.from_pandas(FRAME, npartitions=2))
 
 
 @pytest.mark.parametrize("text", CONDITIONS)

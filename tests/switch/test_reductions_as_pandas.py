@@ -6,9 +6,8 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cudf_stand_in import FRAME, Frame, Series
+from cudf_stand_in import FRAME, Frame, Series, to_gpu_as
 from dask._collections import new_collection
-from dask.dataframe.dask_expr._expr import Expr
 
 from jupyter_gpudask.inspection import placement
 from jupyter_gpudask.patches.frames.as_pandas import replaced
@@ -50,7 +49,7 @@ class Strict(Frame):
 def test_extremes_ignore_partitions_without_rows(compute, partitions):
     data = FRAME.assign(k=[9, 2, 7, *range(-6, 1)]).set_index(pd.Index(list("abcdefghij")))
     frame = dd.from_pandas(data, npartitions=partitions)
-    result = compute(frame.map_partitions(Strict, meta=Strict(frame._meta)))
+    result = compute(to_gpu_as(Strict, frame))
     assert placement.place_of_partitions(result.expr.lower_completely()) == "gpu"
     pd.testing.assert_series_equal(pd.Series(result.compute()), compute(frame).compute(), check_dtype=False)
 
@@ -70,11 +69,11 @@ class Booleans(Series):
 def test_the_variance_of_booleans_is_that_of_0_and_1(split_every):
     data = pd.Series([True, True, False, False, False, False, True, True, True])
     series = dd.from_pandas(data, npartitions=3)
-    on_gpu = series.map_partitions(Booleans, meta=Booleans(series._meta))
+    on_gpu = to_gpu_as(Booleans, series)
     variance = new_collection(VarianceAsPandas(on_gpu.expr, True, 1, False, split_every))
     assert variance.compute() == pytest.approx(data.var())
     frame = dd.from_pandas(data.to_frame("p").assign(x=1.5), npartitions=3)
-    variance = new_collection(VarianceAsPandas(frame.map_partitions(Frame, meta=Frame(frame._meta)).expr))
+    variance = new_collection(VarianceAsPandas(placement.to_gpu(frame).expr))
     assert variance.compute().to_dict() == {"p": pytest.approx(data.var()), "x": 0}
 
 
@@ -91,7 +90,7 @@ class Counted(Series):
 
 def test_the_mode_of_a_series_has_its_name():
     series = dd.from_pandas(FRAME.k, npartitions=3)
-    mode = series.map_partitions(Counted, meta=Counted(series._meta)).mode()
+    mode = to_gpu_as(Counted, series).mode()
     assert type(mode.expr).__name__ == "ModeAsPandas"
     pd.testing.assert_series_equal(pd.Series(mode.compute()), FRAME.k.mode())
 
@@ -121,26 +120,12 @@ def test_the_variance_ignores_partitions_without_numbers(choose, split_every, sk
         np.testing.assert_allclose(new_collection(of_column).compute(), expected[name], rtol=1e-12)
 
 
-def test_the_variance_of_dask_cudf_is_replaced():
-    frame = dd.from_pandas(NUMBERS.assign(d="text"), npartitions=5)
-    variance = type("VarCudf", (VarianceAsPandas,), {})(frame.expr, True, 1, True, False)
-    result = new_collection(replaced(variance))
-    assert type(result.expr) is VarianceAsPandas
-    pd.testing.assert_series_equal(result.compute(), NUMBERS.var())
-
-
-def test_the_standard_deviation_of_a_description_is_that_of_pandas(monkeypatch):
-    class VarCudf(VarianceAsPandas):
-        """As that of dask_cudf, which has no variance if a partition has no numbers."""
-
-        @classmethod
-        def reduction_aggregate(cls, parts, *, ddof=1):
-            return np.nan if any(not n for n, _, _ in parts) else super().reduction_aggregate(parts, ddof=ddof)
-
-    monkeypatch.setattr(Expr, "var", lambda self, **_: VarCudf(self))  # as dask_cudf does it
-    series = dd.from_pandas(NUMBERS.a.where(NUMBERS.b > 4), npartitions=5)
-    assert np.isnan(series.describe().compute()["std"])
-    assert new_collection(replaced(series.describe().expr)).compute()["std"] == series.compute().std()
+def test_variances_of_dataframes_on_gpus_ignore_partitions_without_numbers():
+    data = NUMBERS.assign(b=NUMBERS.a.where(NUMBERS.b > 4))
+    frame = placement.to_gpu(dd.from_pandas(data, npartitions=5))
+    pd.testing.assert_series_equal(pd.Series(frame.var().compute()), data.var())
+    assert frame.b.std().compute() == pytest.approx(data.b.std())
+    assert frame.b.describe().compute()["std"] == pytest.approx(data.b.std())
 
 
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummin", "cummax"])

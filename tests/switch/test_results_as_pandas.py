@@ -3,25 +3,25 @@
 import pickle
 from types import SimpleNamespace
 
-import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from cudf_stand_in import FRAME, Frame, Series, on_both
+from cudf_stand_in import FRAME, Series, on_both
 from dask._collections import new_collection
 from dask.dataframe.dask_expr._accessor import FunctionMap
 from dask.dataframe.dask_expr._groupby import groupby_slice_transform
+from dask.dataframe.dask_expr._merge import Merge
 from dask.dataframe.dask_expr._str_accessor import Cat
 
-from jupyter_gpudask.inspection import placement
-from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.inspection.to_pandas import with_lists
+from jupyter_gpudask.errors import MixedBackendsError
+from jupyter_gpudask.fallback.log import fallback_log
+from jupyter_gpudask.inspection.frames import with_lists
+from jupyter_gpudask.inspection.placement import place_of, to_gpu
 from jupyter_gpudask.overlay.cell_record import CellRecord
-from jupyter_gpudask.patches.frames import groupby, methods
-from jupyter_gpudask.patches.frames import loc as loc_module
-from jupyter_gpudask.patches.frames.arithmetic import WithFloats, with_floats
+from jupyter_gpudask.patches.frames import categories
+from jupyter_gpudask.patches.frames.arithmetic import Converted, with_floats
 from jupyter_gpudask.patches.frames.as_pandas import (
     _KINDS,
     _MAPPING,
@@ -30,9 +30,8 @@ from jupyter_gpudask.patches.frames.as_pandas import (
     PropertyMapAsPandas,
     replaced,
 )
-from jupyter_gpudask.patches.frames.differences import words_of_difference
-from jupyter_gpudask.patches.frames.groupby import of_no_number, transformed
-from jupyter_gpudask.patches.frames.loc import columns_of_loc, loc
+from jupyter_gpudask.patches.frames.differences import reason_for_host
+from jupyter_gpudask.patches.frames.groupby import GetGroupAsPandas, of_no_number, transformed
 from jupyter_gpudask.switch.context import switched_to
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -46,6 +45,7 @@ pytestmark = pytest.mark.usefixtures("cudf_stand_in")
         lambda frame: frame.name.str.count("c"),
         lambda frame: frame.name.str.upper(),
         lambda frame: frame.when.dt.is_quarter_end,
+        lambda frame: frame.when.dt.quarter,
         lambda frame: frame.dropna().when.dt.quarter,
     ],
 )
@@ -57,130 +57,85 @@ def test_numbers_and_booleans_of_an_accessor_have_the_dtype_of_pandas(compute):
 
 def test_several_dataframes_are_joined_two_at_a_time():
     first, second, third = (
-        dd.from_pandas(pd.DataFrame({name: range(4)}, index=[4, 3, 2, 1]), npartitions=2).map_partitions(Frame)
-        for name in "abc"
+        to_gpu(dd.from_pandas(pd.DataFrame({name: range(4)}, index=[4, 3, 2, 1]), npartitions=2)) for name in "abc"
     )
     for how in ("outer", "left"):
         joined = first.join([second, third], how=how)
-        assert type(joined.expr).__name__ == "Merge"
+        assert len(list(joined.expr.find_operations(Merge))) == 2
+        assert place_of(joined) == "gpu"
         assert joined.compute().sort_index().to_numpy().tolist() == [[number] * 3 for number in (3, 2, 1, 0)]
     with pytest.raises(ValueError, match="overlap"):
         first.join([second, first.rename(columns={"a": "b"})])
+    with pytest.raises(MixedBackendsError):
+        first.join([second, dd.from_pandas(pd.DataFrame({"c": [1]}), npartitions=1)])
 
 
-def test_an_expression_whose_metadata_cannot_be_computed_has_no_place():
-    class Refused:
-        @property
-        def _meta(self):
-            raise ValueError("cannot convert float NaN to integer")
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("how", ["left", "right"])
+def test_a_merge_has_its_columns_in_the_order_of_pandas(how, partitions):
+    """Also where Dask renames them by position; the stand-in has another order for the right side."""
 
-    assert placement.place_of_partitions(Refused()) is None
+    def compute(frame, other):
+        merged = frame.merge(other, on="k", how=how)
+        assert list(merged.columns) == ["x", "k", "y"]
+        merged.columns = ["of the left", "key", "of the right"]
+        return merged[merged.key > 1][["of the left", "of the right"]]
 
-
-def test_a_merge_has_its_columns_in_the_order_of_pandas():
-    frame = dd.from_pandas(FRAME[["x", "k"]], npartitions=2)
-    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
-    for how in ("right", "left"):
-        expected = FRAME[["x", "k"]].merge(FRAME[["x", "k"]], on="k", how=how)
-        merged = on_gpu.merge(on_gpu, on="k", how=how)
-        assert list(merged.columns) == list(merged.compute().columns) == list(expected.columns) == ["x_x", "k", "x_y"]
+    other = FRAME[["k"]].drop_duplicates().assign(y=range(7))
+    pairs = [dd.from_pandas(data, npartitions=partitions) for data in (FRAME[["x", "k"]], other)]
+    on_gpu = compute(*map(to_gpu, pairs))
+    assert place_of(on_gpu) == "gpu"
+    by = ["of the right", "of the left"]
+    result, expected = (pd.DataFrame(each.compute()).sort_values(by) for each in (on_gpu, compute(*pairs)))
+    pd.testing.assert_frame_equal(result.reset_index(drop=True), expected.reset_index(drop=True))
+    of_one = on_gpu["of the right"].compute()
+    assert sorted(of_one.tolist()) == sorted(expected["of the right"].tolist())
 
 
 @pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        (slice(None), ["k", "x", "name", "when"]),
-        (slice("x", "name"), ["x", "name"]),
-        (lambda frame: frame.columns.str.startswith("n"), ["name"]),
-        (["x"], ["x"]),
-        ("x", "x"),
-    ],
+    "columns",
+    [slice(None), slice("x", "name"), lambda frame: frame.columns.str.startswith("n"), ["x"], "x"],
 )
-def test_columns_that_loc_selects_are_listed_for_dask(columns, expected):
-    frame = dd.from_pandas(FRAME, npartitions=2)
-    on_gpu = SimpleNamespace(obj=frame.map_partitions(Frame, meta=Frame(frame._meta)))
-    assert columns_of_loc(lambda self, key: key, on_gpu, (slice(None), columns)) == (slice(None), expected)
-    numbers = dd.from_pandas(pd.DataFrame({10: [1], 20: [2]}), npartitions=1)
-    between = SimpleNamespace(obj=numbers.map_partitions(Frame, meta=Frame(numbers._meta)))
-    assert columns_of_loc(lambda self, key: key[1], between, (slice(None), slice(None, 15))) == [10]
-    for other in (3, slice(1, 2), (1, 2, 3)):
-        assert columns_of_loc(lambda self, key: key, on_gpu, other) == other
+def test_columns_are_selected_by_labels(columns):
+    for rows in (slice(None), lambda frame: frame.k > 2):
+        expected, result = on_both(lambda frame, rows=rows: frame.loc[rows(frame) if callable(rows) else rows, columns])
+        assert result.to_pandas().equals(expected)
 
 
-def test_a_mask_on_the_host_that_selects_rows_is_moved(monkeypatch):
-    frame = dd.from_pandas(FRAME, npartitions=2)
-    on_gpu = SimpleNamespace(obj=frame.map_partitions(Frame, meta=Frame(frame._meta)))
-    monkeypatch.setattr(loc_module, "to_gpu", lambda mask: "moved")
-    rows = lambda mask: loc(lambda self, iindexer, cindexer: iindexer, on_gpu, mask, None)  # noqa: E731
-    assert rows(da.ones(10, chunks=5, dtype=bool)) == "moved"
-    assert isinstance(rows(da.ones(10, chunks=5)), da.Array)  # refused by Dask
+@pytest.mark.parametrize("name", ["std", "var", "sem"])
+@pytest.mark.parametrize(("args", "options"), [((), {}), ((), {"axis": 1}), (("index", True, 0), {})])
+def test_the_spread_of_columns_and_rows_is_that_of_pandas(name, args, options):
+    def compute(frame):
+        return getattr(frame[["k", "x"]].assign(p=frame.k > 2), name)(*args, **options)
 
-
-def test_the_standard_deviation_of_columns_is_the_root_of_their_variance():
-    frame = dd.from_pandas(FRAME[["k", "x"]].assign(p=FRAME.k > 2), npartitions=3)
-    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
-
-    def std(self, axis=0, skipna=True, ddof=1, numeric_only=False):  # noqa: ARG001 - as in Dask
-        return "as Dask computes it"
-
-    with switched_to("numpy", "pandas", CellRecord(fallback="host")):
-        for args, options in (((on_gpu,), {"axis": 1}), ((on_gpu, 1), {}), ((frame,), {}), ((on_gpu.x,), {})):
-            assert methods.call_method(std, *args, **options) == "as Dask computes it"
-        assert methods.call_method(std, on_gpu.assign(name="a")) == "as Dask computes it"
-        assert methods.call_method(std, on_gpu.assign(when=pd.Timestamp("2024"))) == "as Dask computes it"
-        found = methods.call_method(std, on_gpu), methods.call_method(std, on_gpu, "index", True, 0)
-    for result, ddof in zip(found, (1, 0), strict=True):
-        expected = frame.compute().std(ddof=ddof)
-        pd.testing.assert_series_equal(pd.Series(result.compute()), expected)
-        assert result["x"].compute() == pytest.approx(expected["x"])  # which Dask selects from the variance
-
-
-def test_a_method_on_the_gpu_gets_no_output_of_numpy_and_no_metadata_of_pandas(monkeypatch):
-    frame = dd.from_pandas(FRAME, npartitions=3)
-    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
-    monkeypatch.setattr(methods, "plain_to_gpu", Series)
-    given = []
-
-    def clip(self, lower=None, upper=None, meta=None):
-        given.append((lower, upper, type(meta)))
-        return self
-
-    with switched_to("numpy", "pandas", CellRecord(fallback="host")):
-        methods.call_method(clip, on_gpu, 1, 2, out=None)
-        methods.call_method(clip, on_gpu, 1, 2, meta=pd.Series([1]))
-    assert given == [(1, 2, type(None)), (1, 2, Series)]
+    expected, result = on_both(compute)
+    pd.testing.assert_series_equal(pd.Series(result), expected, check_dtype=False)
+    if not options:
+        assert on_both(lambda frame: compute(frame)["x"])[1] == pytest.approx(expected["x"])
 
 
 def test_categories_become_known_in_the_order_of_pandas(monkeypatch):
-    frame = dd.from_pandas(FRAME, npartitions=3)
-    unknown = frame.name.astype("category")
-    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta)).name.astype("category")
-    assert place_of(on_gpu) == "gpu"
-    assert not on_gpu.cat.known
-    monkeypatch.setattr(methods, "to_host", lambda series: unknown if series is on_gpu else series)
-
-    def as_known(accessor):
-        return accessor._series.cat.set_categories(["cc", "b", "a"])  # a hash table's
-
-    def remove_unused_categories(accessor):
-        raise TypeError(f"Implicit conversion of {type(accessor._series._meta)} to a host NumPy array")
-
+    letters = FRAME.name.astype("category")
+    unknown = to_gpu(dd.from_pandas(FRAME, npartitions=3)).name.astype("category")
+    assert place_of(unknown) == "gpu"
+    assert not unknown.cat.known
     with switched_to("numpy", "pandas", CellRecord(fallback="host")):
-        known = methods.with_categories(as_known, SimpleNamespace(_series=on_gpu))
-        expected = list(unknown.cat.as_known().cat.categories)
-        unknown = unknown.cat.set_categories(["b", "?", "a", "cc"])
-        used = methods.with_categories(remove_unused_categories, SimpleNamespace(_series=on_gpu))
-    assert list(used.compute().dtype.categories) == ["b", "a", "cc"]
-    assert place_of(used) == "gpu"
-    assert place_of(known) == "gpu"
-    assert list(known.compute().dtype.categories) == expected != ["cc", "b", "a"]
+        before = fallback_log.blocks.copy()
+        known = unknown.cat.as_known()
+        used = known.cat.set_categories(["b", "?", "a", "cc"]).cat.remove_unused_categories()
+        operations = [place.operation for place in fallback_log.blocks_since(before)]
+    assert {"as_known", "remove_unused_categories"} <= set(operations)
+    for series, expected in ((known, list(letters.cat.categories)), (used, ["b", "a", "cc"])):
+        assert place_of(series) == "gpu"
+        assert list(series.cat.categories) == list(series.compute().dtype.categories) == expected
+    monkeypatch.setattr(categories, "note_on_host", None)
+    assert known.cat.as_known() is known, "with nothing to compute, also without a cell"
 
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_unknown_categories_keep_their_order(ordered):
     data = pd.DataFrame({"grade": pd.Categorical(["low", "high"], ["low", "high"], ordered=ordered)})
-    frame = dd.from_pandas(data, npartitions=2).map_partitions(Frame, meta=Frame(data[:0]))
-    unknown = frame.grade.cat.as_unknown()
+    unknown = to_gpu(dd.from_pandas(data, npartitions=2)).grade.cat.as_unknown()
     assert unknown.dtype.ordered == ordered
     assert not unknown.cat.known
     assert unknown.compute().dtype.ordered == ordered
@@ -189,8 +144,8 @@ def test_unknown_categories_keep_their_order(ordered):
 @pytest.mark.parametrize("compute", [lambda frame: frame.x != 1, lambda frame: frame.name.str.len()])
 def test_an_expression_of_the_gpu_has_no_more_tasks(compute):
     frame = dd.from_pandas(FRAME, npartitions=3)
-    on_host, on_gpu = (compute(frame.map_partitions(kind, meta=kind(frame._meta))) for kind in (pd.DataFrame, Frame))
-    assert [len(each.optimize(fuse=False).dask) for each in (on_host, on_gpu)] == [12, 12]
+    on_host, on_gpu = compute(frame), compute(to_gpu(frame))
+    assert len(on_host.optimize(fuse=False).dask) == len(on_gpu.optimize(fuse=False).dask)
     assert type(on_gpu.expr).__name__.endswith("AsPandas")
 
 
@@ -223,12 +178,6 @@ def test_an_expression_of_the_cpu_is_as_ever():
     assert frame.groupby("k").x.sum().expr.operand("sort") is None
 
 
-def test_the_text_of_an_expression_with_metadata_of_the_gpu_can_be_shown():
-    frame = dd.from_pandas(FRAME, npartitions=3)
-    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
-    assert "Map" in repr(on_gpu.x.map({1.0: 2.0}, meta=Series(dtype=float)))
-
-
 def test_elements_of_lists_of_a_partition_without_rows_are_texts():
     class Lists(Series):
         """As cuDF's Series of no lists, which has no accessor of texts."""
@@ -238,7 +187,7 @@ def test_elements_of_lists_of_a_partition_without_rows_are_texts():
             raise AttributeError("Can only use .str accessor with string values")
 
     frame = dd.from_pandas(FRAME, npartitions=1)
-    expression = replaced(frame.map_partitions(Frame, meta=Frame(frame._meta)).name.str[0].expr)
+    expression = replaced(frame.name.str[0].expr)
     nothing = Lists([], index=pd.Index([], dtype=int), name="name", dtype=object)
     with pytest.raises(KeyError):
         FunctionMap.operation(nothing, "str", "__getitem__", (0,), {})
@@ -279,7 +228,7 @@ def test_elements_of_lists_are_taken_by_the_accessor_of_lists(dtype):
             return SimpleNamespace(get=lambda position: pd.Series([one[position] for one in self.to_numpy()]))
 
     frame = dd.from_pandas(FRAME, npartitions=1)
-    kind = type(replaced(frame.map_partitions(Frame, meta=Frame(frame._meta)).name.str[0].expr))
+    kind = type(replaced(frame.name.str[0].expr))
     lists = Lists([["a", "b"], ["c", "d"]], dtype=object)
     assert list(kind.operation(lists, "str", "__getitem__", (0,), {})) == ["a", "c"]
     assert list(kind.operation(lists, "str", "get", (), {"i": -1})) == ["b", "d"]
@@ -298,7 +247,7 @@ def test_elements_of_lists_are_taken_by_the_accessor_of_lists(dtype):
 )
 def test_numbers_with_a_fraction_are_written_on_the_host(convert):
     frame = dd.from_pandas(FRAME, npartitions=1)
-    assert words_of_difference(convert(frame).expr) == "cuDF writes nine digits of a number"
+    assert reason_for_host(convert(frame).expr) == "cuDF writes nine digits of a number"
 
 
 @pytest.mark.parametrize(
@@ -314,13 +263,13 @@ def test_numbers_with_a_fraction_are_written_on_the_host(convert):
 )
 def test_a_thresh_of_more_values_than_there_are_columns_is_for_the_host(options, is_ignored):
     frame = dd.from_pandas(FRAME, npartitions=1)
-    assert bool(words_of_difference(frame.dropna(**options).expr)) == is_ignored
+    assert bool(reason_for_host(frame.dropna(**options).expr)) == is_ignored
 
 
 @pytest.mark.parametrize("dtype", ["datetime64[ns]", "timedelta64[s]"])
 def test_times_are_written_on_the_host(dtype):
     times = dd.from_pandas(pd.Series([1, 2]).astype(dtype), npartitions=1)
-    assert words_of_difference(times.astype(str).expr) == "cuDF writes times in another format"
+    assert reason_for_host(times.astype(str).expr) == "cuDF writes times in another format"
 
 
 def test_texts_are_joined_without_missing_ones():
@@ -365,7 +314,7 @@ def test_a_partition_without_texts_adds_no_separator(texts, partitions):
     ],
 )
 def test_other_conversions_are_not(convert):
-    assert not words_of_difference(convert(dd.from_pandas(FRAME, npartitions=1)).expr)
+    assert not reason_for_host(convert(dd.from_pandas(FRAME, npartitions=1)).expr)
 
 
 @LISTS
@@ -402,50 +351,24 @@ def test_lists_come_to_the_host_as_lists(dtype):
     assert list(frame.k) == [1, 2, 3]
 
 
-@LISTS
-def test_the_metadata_of_elements_of_lists_are_texts(dtype):
-    class Lists(SimpleNamespace):
-        """As cuDF's Series of lists."""
-
-        def __init__(self, values, **options):
-            super().__init__(values=values, **options)
-
-    frame = dd.from_pandas(FRAME, npartitions=1)
-    kind = type(replaced(frame.map_partitions(Frame, meta=Frame(frame._meta)).name.str[0].expr))
-    lists = Lists([], name="t", index=[], dtype=dtype)
-    meta = kind._meta.func(SimpleNamespace(frame=SimpleNamespace(_meta=lists)))
-    assert meta == Lists([], name="t", index=[], dtype="str")
-
-
 @pytest.mark.parametrize(
     "call", [lambda frame: frame.shift(1), lambda frame: frame.diff(), lambda frame: frame.k.shift(-1)]
 )
 def test_shifted_integers_are_floats(call):
-    frame = dd.from_pandas(pd.DataFrame({"k": [3, 1, 2], "x": [1.5, 2, 3]}), npartitions=1)
-    expression = call(frame).expr
-
-    class OfIntegers(type(expression)):
-        """As with metadata of cuDF, which has integers; 26.10 also has integers in the rows."""
-
-        func = type(expression).func
-
-        @property
-        def _meta(self):
-            meta = super()._meta
-            return meta.astype({"k": "int64"} if meta.ndim > 1 else "int64")
-
-    found = with_floats(OfIntegers(*expression.operands))
-    assert type(found) is WithFloats
-    rows = pd.DataFrame({"k": pd.array([None, 1, 2], "Int64"), "x": [1.5, 2, 3]})
-    result = found.operation(*((rows if expression.ndim > 1 else rows.k), *found.operands[1:]))
+    frame = to_gpu(dd.from_pandas(pd.DataFrame({"k": [3, 1, 2], "x": [1.5, 2, 3]}), npartitions=1))
+    found = call(frame).expr
+    assert type(found) is Converted
+    rows = pd.DataFrame({"k": pd.array([None, 1, 2], "Int64"), "x": [1.5, 2, 3]})  # as cuDF has them
+    result = found.operation(*((rows if found.ndim > 1 else rows.k), *found.operands[1:]))
     dtypes = [result.dtype] if result.ndim == 1 else list(result.dtypes)
     assert {str(dtype).lower() for dtype in dtypes} == {"float64"}
     assert list(found.operation(rows[["x"]], {"k": "float64"}).columns) == ["x"]  # Dask selects columns below it
-    assert with_floats(expression) is expression  # of pandas
+    floats = frame[["x"]].shift(1).expr
+    assert with_floats(floats) is floats
 
 
 @pytest.mark.parametrize("func", ["sum", "prod"])
-def test_the_sum_of_its_group_for_each_row_is_0_where_all_are_missing(func, monkeypatch):
+def test_the_sum_of_its_group_for_each_row_is_0_where_all_are_missing(func):
     data = pd.DataFrame({"k": [1, 1, 2, np.nan], "x": [np.nan, np.nan, 3, 4]})
     expected = data.groupby("k").x.transform(func)
 
@@ -470,10 +393,39 @@ def test_the_sum_of_its_group_for_each_row_is_0_where_all_are_missing(func, monk
     assert groupby_slice_transform(rows, ["k"], "x", func, ()).isna().sum() == 3
     pd.testing.assert_series_equal(transformed(rows, ["k"], "x", (), func=func), expected)
 
-    monkeypatch.setattr(groupby, "with_meta_on_gpu", lambda expression: expression)
     frame = dd.from_pandas(data, npartitions=1)
     found = of_no_number(frame.groupby("k").x.transform(func, meta=pd.Series(dtype=float, name="x")).expr)
     assert type(found).__name__ == "TransformAsPandas"
     pd.testing.assert_series_equal(new_collection(found).compute(), expected)
     others = frame.groupby("k").x.transform("max", meta=pd.Series(dtype=float, name="x")).expr
     assert of_no_number(others) is others
+
+
+def test_a_text_that_names_a_day_is_its_slice_where_divisions_are_unknown():
+    times = pd.date_range("2024-01-01", periods=48, freq="h")
+    frame = to_gpu(dd.from_pandas(pd.DataFrame({"x": range(48)}, index=times), npartitions=2)).clear_divisions()
+    rows = frame.loc["2024-01-02"].expr.operand("iindexer")
+    assert (rows.start, rows.stop) == (times[24], pd.Timestamp("2024-01-02 23:59:59.999999"))
+    assert len(frame.loc["2024-01-02"].compute()) == 24
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda frame: frame.groupby("k").get_group(5),
+        lambda frame: frame.groupby("k").x.get_group(3),
+        lambda frame: frame.groupby(["k", "name"]).get_group((5, "b")),
+        lambda frame: frame.groupby("k").get_group(77) if hasattr(frame, "dask") else frame.iloc[:0],
+    ],
+)
+def test_a_group_is_found(compute):
+    expected, found = on_both(compute)
+    assert type(compute(to_gpu(dd.from_pandas(FRAME, npartitions=3))).expr) is GetGroupAsPandas
+    pd.testing.assert_frame_equal(pd.DataFrame(found), pd.DataFrame(expected))
+    pd.testing.assert_frame_equal(pd.DataFrame(found), pd.DataFrame(compute(FRAME)), check_dtype=False)
+
+
+def test_categories_are_found_on_the_host():
+    with switched_to("numpy", "pandas", CellRecord(fallback="host", results="host")):
+        frame = to_gpu(dd.from_pandas(FRAME, npartitions=3))
+        assert list(frame.categorize(columns=["name"]).name.cat.categories) == ["a", "b", "cc"]

@@ -10,6 +10,7 @@ from dask.dataframe.dask_expr import _shuffle
 from dask.dataframe.dispatch import group_split_dispatch
 from dask.dataframe.shuffle import shuffle_group
 
+from jupyter_gpudask.inspection.placement import to_gpu
 from jupyter_gpudask.patches.shuffle import split_in_order
 
 pytestmark = pytest.mark.usefixtures("cudf_stand_in")
@@ -33,7 +34,7 @@ def splits_in_any_order():
 
 def first_rows(**options):
     frame = dd.from_pandas(DATA, npartitions=40)
-    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    on_gpu = to_gpu(frame)
     # Partitions that are joined before the shuffle hold several rows with the same values.
     with dask.config.set({"dataframe.shuffle.method": "tasks", "scheduler": "sync"}):
         return pd.DataFrame(on_gpu.drop_duplicates(subset=["x", "z"], **options).compute()).sort_index()
@@ -59,7 +60,7 @@ def test_the_first_or_last_of_equal_rows_is_kept(keep, number):
 @pytest.mark.parametrize("max_branch", [2, 32])
 def test_rows_of_a_group_keep_their_order_through_all_stages(max_branch):
     frame = dd.from_pandas(DATA, npartitions=8)
-    on_gpu = frame.map_partitions(Frame, meta=Frame(frame._meta))
+    on_gpu = to_gpu(frame)
     for target in (5, 8, 11):
         options = {"npartitions": target, "shuffle_method": "tasks", "max_branch": max_branch}
         shuffled = on_gpu.shuffle("x", **options).compute(scheduler="sync")

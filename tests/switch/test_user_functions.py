@@ -2,20 +2,16 @@
 
 import asyncio
 import functools
-import sysconfig
 
 import cloudpickle
 import dask
 import dask.array as da
-import dask.dataframe as dd
 import numpy as np
-import pandas as pd
 import pytest
 from device import MARKS, cupy
 
 from jupyter_gpudask.client.kernel_client import KernelClient
 from jupyter_gpudask.inspection.placement import place_of
-from jupyter_gpudask.patches import user_functions
 from jupyter_gpudask.patches.user_functions import ResultsAt
 from jupyter_gpudask.switch.context import switched_to
 
@@ -135,25 +131,6 @@ def test_numpy_gets_a_numpy_array():
         given = [np.asarray(array), np.array(array, dtype="f4")]
     assert [type(each) for each in given] == [np.ndarray] * 2
     assert given[0].tolist() == given[1].tolist() == list(range(6))
-
-
-@pytest.mark.parametrize(("folder", "is_moved"), [(sysconfig.get_path("purelib"), True), ("/home/user", False)])
-def test_metadata_of_pandas_that_an_installed_library_passes_are_those_of_the_gpu(monkeypatch, folder, is_moved):
-    def map_partitions(function, frame, *, meta):
-        assert function.function is len
-        metas.append(meta)
-        return frame
-
-    metas = []
-    monkeypatch.setattr(user_functions, "_is_on_gpu", dask.is_dask_collection)
-    monkeypatch.setattr(user_functions, "_is_of_the_user", callable)
-    monkeypatch.setattr(user_functions, "_to_gpu", lambda meta: meta.rename("on the GPU"))
-    scope = {"__name__": "library", "meta": pd.Series([], dtype="f8", name="prediction")}
-    scope["map_partitions"] = functools.partial(user_functions.map_user_function, map_partitions)
-    code = compile("predict = lambda frame: map_partitions(len, frame, meta=meta)", f"{folder}/library.py", "exec")
-    exec(code, scope)  # noqa: S102
-    scope["predict"](dd.from_pandas(pd.DataFrame({"a": [1, 2]}), npartitions=1))
-    assert [meta.name for meta in metas] == ["on the GPU" if is_moved else "prediction"]
 
 
 def test_a_result_that_is_to_be_written_into_an_array_is_written_there():

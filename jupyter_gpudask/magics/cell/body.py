@@ -96,8 +96,9 @@ def cell_context(
 
 
 def _report_end(session: Session, cell: str) -> None:
-    if session.cluster is not None:
-        session.cluster.report_cell(sum(fallback_log.blocks_of(cell).values()))
+    cluster = session.cluster
+    if cluster is not None:
+        cluster.notify(cluster.process.report_cell, sum(fallback_log.blocks_of(cell).values()))
 
 
 @contextmanager

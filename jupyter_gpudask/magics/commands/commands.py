@@ -74,7 +74,8 @@ class Commands:
     def _adapt(self, arguments: LineArguments) -> View:
         assert arguments.number is not None
         assert arguments.maximum is not None
-        return StatusView(self._session.require().adapt(arguments.number, arguments.maximum))
+        cluster = self._session.require()
+        return StatusView(cluster.ask(cluster.process.adapt, arguments.number, arguments.maximum))
 
     def _on(self, arguments: LineArguments) -> View:
         self._settings.on_options, self._settings.on = arguments.cell, True
@@ -122,7 +123,8 @@ class Commands:
         return held(self._shell, self._session, arguments.release)
 
     def _keep(self, _: LineArguments) -> View:
-        wanted_by = self._session.require().keep()
+        cluster = self._session.require()
+        wanted_by = cluster.ask(cluster.process.keep)
         kept = "The cluster keeps its GPUs; its idle time begins anew."
         return Note(f"{kept} They are wanted by {wanted_by}." if wanted_by else kept)
 

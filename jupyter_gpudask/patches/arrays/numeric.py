@@ -99,17 +99,14 @@ def _for_result_type(number: Any) -> Any:
     return getattr(number, "dtype", None) or np.asarray(number).dtype
 
 
-def warn_about_cudf_division(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``new_collection``; warns where cuDF rounds a quotient of floating-point numbers."""
-    __tracebackhide__ = True
-    expression = first_argument(original, args, kwargs)
+def warn_about_cudf_division(expression: Any) -> None:
+    """Warn if an expression is a quotient of floating-point numbers on GPUs, which cuDF rounds."""
     sign = {"FloorDiv": "//", "Mod": "%"}.get(type(expression).__name__)
     if sign and place_of_partitions(expression) == "gpu" and _has_floats(expression._meta):  # noqa: SLF001
         frame = user_frame()
         if frame is not None:
             text = f"cuDF rounds the quotient of x {sign} y first: 1.0 // 0.1 is 10, and 9 in pandas."
             warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
-    return original(*args, **kwargs)
 
 
 def _has_floats(meta: Any) -> bool:

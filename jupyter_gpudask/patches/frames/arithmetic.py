@@ -12,11 +12,9 @@ import numpy as np
 import pandas as pd
 from dask.base import normalize_token
 from dask.dataframe.dask_expr._expr import Elemwise
-from dask.dataframe.dispatch import meta_nonempty
 from dask.utils import funcname
 
 from ...inspection.placement import is_type_of_gpu
-from ...inspection.results import results_to_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,8 +87,8 @@ def with_numbers(operand: Any, kind: str = "float64", *, small: bool = False) ->
     return operand.astype(chosen if operand.ndim > 1 else next(iter(chosen.values())))
 
 
-class WithFloats(Elemwise):
-    """Columns as floating-point numbers, if pandas converts their integers to these."""
+class Converted(Elemwise):
+    """Columns with the dtypes with which pandas computes."""
 
     _parameters = ["frame", "dtypes"]  # noqa: RUF012 - as in Dask
     _projection_passthrough = True
@@ -107,19 +105,26 @@ class WithFloats(Elemwise):
 def with_floats(expression: Any) -> Any:
     """A shift, or the difference from another row; in cuDF it has integers, of which some are missing."""
     try:
-        block = meta_nonempty(results_to_host(expression.frame._meta))  # noqa: SLF001
-        expected = dict(_dtypes(type(expression).func(block, **expression.kwargs)))
-        found = dict(_dtypes(expression._meta))  # noqa: SLF001
+        given, found = (dict(_dtypes(each._meta)) for each in (expression.frame, expression))  # noqa: SLF001
     except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
         return expression
     changed = {
-        name: str(expected[name])
-        for name in found.keys() & expected.keys()
-        if getattr(found[name], "kind", "O") in "iu" and getattr(expected[name], "kind", "O") == "f"
+        name: str(dtype)
+        for name, dtype in found.items()
+        if getattr(dtype, "kind", "O") == "f" and getattr(given.get(name), "kind", "O") in "iu"
     }
     if not changed:
         return expression
-    return WithFloats(expression, changed if expression.ndim > 1 else next(iter(changed.values())))
+    return Converted(expression, changed if expression.ndim > 1 else next(iter(changed.values())))
+
+
+def with_large_integers(expression: Any) -> Any:
+    """A sum or product of the rows so far, of integers of 64 bits, as in NumPy; in cuDF it may overflow."""
+    small = {name: "int64" for name, dtype in _dtypes(expression.frame._meta) if _is_small(dtype)}  # noqa: SLF001
+    if not small:
+        return expression
+    converted = Converted(expression.frame, small if expression.ndim > 1 else "int64")
+    return type(expression)(converted, *expression.operands[1:])
 
 
 def _dtypes(operand: Any) -> Iterator[tuple[Any, Any]]:

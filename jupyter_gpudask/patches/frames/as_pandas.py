@@ -15,25 +15,22 @@ import numpy as np
 import pandas as pd
 from dask.dataframe.dask_expr import _expr
 from dask.dataframe.dask_expr._accessor import FunctionMap, FunctionMapIndex, PropertyMap, PropertyMapIndex
-from dask.dataframe.dask_expr._categorical import AsUnknown
 from dask.dataframe.dask_expr._concat import Concat
+from dask.dataframe.dask_expr._cumulative import CumProd, CumSum
 from dask.dataframe.dask_expr._describe import DescribeNumeric
-from dask.dataframe.dask_expr._groupby import GroupByTransform
-from dask.dataframe.dask_expr._merge import JoinRecursive, Merge
-from dask.dataframe.dask_expr._reductions import Max, Min, Mode
+from dask.dataframe.dask_expr._groupby import GetGroup, GroupByTransform
+from dask.dataframe.dask_expr._merge import Merge
+from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin, Max, Min, Mode, Var
 from dask.dataframe.dask_expr._rolling import RollingReduction
 from dask.dataframe.dask_expr._str_accessor import Cat, CatBlockwise
-from dask.dataframe.dispatch import meta_nonempty
 
 from ...inspection.arguments import bind, first_argument
-from ...inspection.placement import place_of_partitions
-from ...inspection.results import results_to_host
-from ...inspection.to_pandas import has_lists
-from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats
+from ...inspection.frames import has_lists
+from .arithmetic import OPERATORS_OF_NUMPY, Arithmetic, is_converted, with_floats, with_large_integers
 from .concat import concatenation
-from .differences import columns_of_merge, words_of_difference
 from .fewer_partitions import IN_FEWER
-from .groupby import in_order, of_no_number, on_copies, selected, with_meta_on_gpu, with_name, with_sums_of_nothing
+from .groupby import GetGroupAsPandas, in_order, of_no_number, selected, with_name, with_sums_of_nothing
+from .idxmin import IdxMaxAsPandas, IdxMinAsPandas
 from .missing_values import (
     COMPARED_BY_UFUNC,
     CatAsPandas,
@@ -57,15 +54,9 @@ if TYPE_CHECKING:
 _COMPARISONS = ("GT", "GE", "LT", "LE", "EQ", "NE")
 
 
-def as_pandas(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``new_collection``; expressions on GPUs are replaced by those of this module."""
-    __tracebackhide__ = True
-    expression = first_argument(original, args, kwargs)
-    if type(expression) is JoinRecursive and place_of_partitions(expression.frames[0]) == "gpu":
-        return original(_with_merges(expression))
-    if _is_on_gpu(expression) and not words_of_difference(expression):
-        expression = with_sums_of_nothing(replaced(expression))
-    return original(expression)
+def as_pandas(expression: Any) -> Any:
+    """An expression on GPUs with the results of pandas."""
+    return with_sums_of_nothing(replaced(expression))
 
 
 def lengths(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -101,12 +92,10 @@ def columns_pass(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     return original(*args, **kwargs)
 
 
-def _is_on_gpu(expression: Any) -> bool:
-    return any(place_of_partitions(part) == "gpu" for part in expression.dependencies())
-
-
 def replaced(expression: Any) -> Any:
     """The expression that has pandas' result on a GPU; most are returned as they are."""
+    if type(expression) in (CumProd, CumSum):
+        expression = with_large_integers(expression)
     kinds = _ARITHMETIC if type(expression) in _ARITHMETIC and is_converted(expression) else _KINDS
     if kind := kinds.get(type(expression)):
         return kind(*expression.operands)
@@ -116,9 +105,7 @@ def replaced(expression: Any) -> Any:
         return AsTypeAsPandas(*expression.operands)
     if kind := _OF_FRAMES.get(type(expression)):
         return kind(expression)
-    if type(expression).__name__ == "VarCudf":
-        return VarianceAsPandas(*expression.operands)
-    return in_order(with_name(on_copies(_with_function(with_meta_on_gpu(expression)))))
+    return in_order(with_name(_with_function(expression)))
 
 
 def _with_function(expression: Any) -> Any:
@@ -176,20 +163,14 @@ class AlignedMethodAsPandas(_expr.MethodOperatorAlign):
         return replaced(_expr.MethodOperator(op, frame, other, *args, **kwargs))
 
 
-class AsUnknownAsPandas(AsUnknown):
-    """Unknown categories, which are ordered if the known ones are; in cuDF they have no order."""
-
-    @functools.cached_property
-    def _meta(self) -> Any:
-        meta = super()._meta
-        return meta.cat.as_ordered() if self.frame._meta.dtype.ordered else meta  # noqa: SLF001
-
-
 _KINDS = {
     **_COMPARING,
     **CUMULATIVE,
     **IN_FEWER,
-    AsUnknown: AsUnknownAsPandas,
+    GetGroup: GetGroupAsPandas,
+    IdxMax: IdxMaxAsPandas,
+    IdxMin: IdxMinAsPandas,
+    Var: VarianceAsPandas,
     Max: MaxAsPandas,
     Min: MinAsPandas,
     Mode: ModeAsPandas,
@@ -207,19 +188,35 @@ _KINDS = {
 }
 
 
-# Merges
+class ColumnsInOrder(_expr.Elemwise):
+    """The partitions with their columns in the order of the metadata, by which Dask renames them."""
+
+    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
+    _projection_passthrough = True
+    _filter_passthrough = True
+    _preserves_partitioning_information = True
+
+    @functools.cached_property
+    def _args(self) -> list[Any]:
+        return [self.frame, list(self.frame.columns)]
+
+    @staticmethod
+    def operation(partition: Any, columns: list[Any]) -> Any:
+        """One partition; as it is if it has other columns."""
+        given = list(partition.columns) if partition.ndim > 1 else columns  # Dask may select a Series below it
+        is_known = len(given) == len(columns) and set(given) == set(columns)
+        return partition[columns] if is_known and given != columns else partition
 
 
-def _with_columns_in_order(expression: Any) -> Any:
-    """A merge with its columns in the order of pandas; in cuDF ``how="right"`` has another unless the key is first."""
-    expected, found = columns_of_merge(expression)
-    in_another_order = expected != found and len(expected) == len(found) and set(expected) == set(found)
-    return _expr.Projection(expression, expected) if in_another_order else expression
+def _with_columns_in_order(expression: Merge) -> Any:
+    """A merge with the columns in the order of pandas; cuDF has another one for the right side, and for indexes."""
+    by_columns = not (expression.operand("left_index") or expression.operand("right_index"))
+    return expression if by_columns and expression.how != "right" else ColumnsInOrder(expression)
 
 
 _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
-    Merge: _with_columns_in_order,
     Concat: concatenation,
+    Merge: _with_columns_in_order,
     _expr.Eval: functools.partial(evaluated_text, replaced=replaced),
     _expr.Query: functools.partial(selected_by_text, replaced=replaced),
     _expr.Fillna: filled,
@@ -229,13 +226,6 @@ _OF_FRAMES: dict[Any, Callable[[Any], Any]] = {
     GroupByTransform: of_no_number,
     **dict.fromkeys(RollingReduction.__subclasses__(), rolling),
 }
-
-
-def _with_merges(expression: Any) -> Any:
-    """A join of several dataframes by their indexes as merges of two, because cuDF joins two at a time."""
-    first, *others = (results_to_host(frame._meta) for frame in expression.frames)  # noqa: SLF001
-    first.join(others, how=expression.how)  # pandas refuses columns of the same name
-    return expression._lower()  # noqa: SLF001
 
 
 # Conversions
@@ -277,14 +267,6 @@ class FunctionMapAsPandas(FunctionMap):
 
 class ElementAsPandas(FunctionMap):
     """The elements of lists, such as ``s.str.split().str[0]``, for which cuDF has another accessor."""
-
-    @functools.cached_property
-    def _meta(self) -> Any:
-        meta = self.frame._meta  # noqa: SLF001
-        if not _is_of_split(meta):
-            return super()._meta
-        # Not by Dask's example of it: that of dask_cudf 26.10 has lists of lists, which cuDF refuses to make.
-        return type(meta)([], index=meta.index, name=meta.name, dtype="str")
 
     @staticmethod
     def operation(series: Any, accessor: str, name: str, args: Any, kwargs: Any) -> Any:
@@ -335,8 +317,12 @@ def _is_of_split(series: Any) -> bool:
 
 
 def with_dtype(result: Any, dtype: Any) -> Any:
-    """A Series or index of the dtype."""
-    return result if result.dtype == dtype else result.astype(dtype)
+    """A Series or index of the dtype; integers of which some are missing are floating-point numbers, as in pandas."""
+    is_plain = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
+    if is_plain and result.dtype.kind in "iu":  # Dask's metadata has missing values
+        dtype = "float64" if result.hasnans else "int64" if dtype.kind == "f" else dtype
+    is_of_host = getattr(dtype, "kind", "O") in "iu" and result.dtype.kind == "f"  # with the missing values of pandas
+    return result if result.dtype == dtype or is_of_host else result.astype(dtype)
 
 
 def _with_dtype(expression: Any) -> Any:
@@ -344,15 +330,9 @@ def _with_dtype(expression: Any) -> Any:
     if type(expression) is FunctionMap and (expression.accessor, expression.attr) in _OF_LISTS:
         return ElementAsPandas(*expression.operands)
     try:
-        found = getattr(expression._meta, "dtype", None)  # noqa: SLF001
-        is_array = not hasattr(expression._meta, "name")  # noqa: SLF001 - of booleans, of an index
-        if is_array or getattr(found, "kind", "O") not in "biuf":
-            return expression
-        block = meta_nonempty(results_to_host(expression.frame._meta))  # noqa: SLF001
-        expected = type(expression).operation(block, *expression.operands[1:]).dtype
+        dtype = getattr(expression._meta, "dtype", None)  # noqa: SLF001
     except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
         return expression
-    is_same = str(expected) == str(found) and expression.attr != "codes"
-    if getattr(expected, "kind", "O") not in "biuf" or is_same:
+    if getattr(dtype, "kind", "O") not in "biuf":
         return expression
-    return _MAPPING[type(expression)](*expression.operands, expected)
+    return _MAPPING[type(expression)](*expression.operands, dtype)

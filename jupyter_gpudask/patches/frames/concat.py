@@ -1,8 +1,7 @@
-"""``dd.concat`` on GPUs: inner joins of columns, and categories that Dask does not know yet.
+"""``dd.concat`` on GPUs: inner joins of columns, and dataframes with other columns or dtypes.
 
 dask_cudf 26.10 has only ``join="outer"``. Where the columns or the dtypes of the dataframes differ, Dask concatenates
-each partition with the metadata, without the name that stands there for unknown categories; it looks for that name in
-pandas only, so that on GPUs it becomes a category of the result.
+each partition with the metadata, which is of pandas.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from dask.dataframe.dask_expr._concat import Concat, StackPartition
 from dask.dataframe.dask_expr._expr import Projection
 from dask.dataframe.dispatch import concat
-from dask.dataframe.utils import UNKNOWN_CATEGORIES
+
+from ...inspection import frames as partitions
+from ...inspection.placement import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +36,8 @@ def shared_columns(expression: Any) -> list[Any] | None:
 
 
 def concatenation(expression: Any) -> Any:
-    """The expression as an outer join of the columns that it has, without unknown categories in its partitions."""
-    if not _is_of_rows(expression):
+    """The expression as an outer join of the columns that it has, if it can be one."""
+    if not (_is_of_rows(expression) and is_outer(expression)):
         return expression
     operands = dict(zip(expression._parameters, expression.operands, strict=False))  # noqa: SLF001 - the frames follow
     frames = expression.dependencies()
@@ -50,7 +51,7 @@ def _is_of_rows(expression: Any) -> bool:
 
 
 class ConcatAsPandas(Concat):
-    """A concatenation of rows whose partitions have no unknown categories."""
+    """A concatenation of rows on GPUs."""
 
     def _lower(self) -> Any:
         lowered = super()._lower()
@@ -58,35 +59,16 @@ class ConcatAsPandas(Concat):
 
 
 class StackPartitionAsPandas(StackPartition):
-    """All partitions one after the other, without unknown categories."""
+    """All partitions one after the other, with all columns on GPUs."""
 
     def _layer(self) -> dict[Any, Any]:
-        return {key: _without_unknown_categories(task) for key, task in super()._layer().items()}
-
-
-def _without_unknown_categories(task: Any) -> Any:
-    """A task that concatenates a partition with the metadata, by `concatenate`; a key of another task as it is."""
-    return tuple(concatenate if part is concat else part for part in task)
+        tasks = super()._layer()
+        return {key: tuple(concatenate if part is concat else part for part in task) for key, task in tasks.items()}
 
 
 def concatenate(frames: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-    """As Dask's function; the result has no category that stands for unknown ones."""
-    result = concat(frames, *args, **kwargs)
-    if result.ndim == 1:
-        return _known(result) if _has_unknown(result) else result
-    for name in [name for name, dtype in result.dtypes.items() if str(dtype) == "category"]:
-        if _has_unknown(result[name]):
-            result[name] = _known(result[name])
-    return result
-
-
-def _has_unknown(series: Any) -> bool:
-    return str(series.dtype) == "category" and UNKNOWN_CATEGORIES in list(_on_host(series.cat.categories))
-
-
-def _known(series: Any) -> Any:
-    return series.cat.remove_categories([UNKNOWN_CATEGORIES])
-
-
-def _on_host(index: Any) -> Any:
-    return index.to_pandas() if hasattr(index, "to_pandas") else index
+    """As Dask's function, for the metadata and a partition; the first is moved to the GPU of the second."""
+    meta, partition = frames
+    if place_of(partition) == "gpu":
+        meta = partitions.partition_to_gpu(meta)
+    return concat([meta, partition], *args, **kwargs)

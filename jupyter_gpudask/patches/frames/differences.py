@@ -13,11 +13,10 @@ import pandas as pd
 from dask.dataframe.dask_expr._expr import Expr
 from dask.dataframe.dask_expr._groupby import GroupByBase
 
-from ...inspection.results import results_to_host
 from .concat import is_outer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 _OBJECTS = {
     "str": {"encode", "findall"},
@@ -29,11 +28,8 @@ _OBJECTS = {
 _ACCESSORS = ("FunctionMap", "FunctionMapIndex", "PropertyMap", "PropertyMapIndex")
 """Expressions of methods and properties of accessors."""
 
-_POSITIONS = {"by": 0, "other": 0, "to_replace": 0, "value": 1}
-"""Keywords whose position a rule needs to know, in whatever order they are written."""
 
-
-def words_of_difference(expression: Any) -> str:
+def reason_for_host(expression: Any) -> str:
     """Why an expression of dataframes runs on the host; empty if cuDF's result is that of pandas, or an error.
 
     Parameters
@@ -41,24 +37,17 @@ def words_of_difference(expression: Any) -> str:
     expression
         An expression with an input on a GPU.
     """
+    if isinstance(expression, GroupByBase):
+        return _grouped(expression)
     rule = _OF_EXPRESSIONS.get(type(expression).__name__.removesuffix("AsPandas"))
-    if rule:
-        return rule(expression)
-    return _grouped(expression) if isinstance(expression, GroupByBase) else ""
-
-
-def words_of_method(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """As `words_of_difference`, for a call of a method; the first argument is its dataframe or Series."""
-    rule = _OF_METHODS.get(name)
-    if rule is _variance and kwargs.get("axis") in (1, "columns") and kwargs.get("ddof", 1) > 1:
-        return "cuDF has variances of rows with fewer values than ddof"
-    named = sorted(kwargs, key=lambda keyword: _POSITIONS.get(keyword, len(_POSITIONS)))
-    return rule(args[0], [*args[1:], *(kwargs[keyword] for keyword in named)]) if rule else ""
+    return rule(expression) if rule else ""
 
 
 def is_of_python_objects(expression: Any) -> bool:
     """Whether the results are Python objects, such as times of a day; they stay on the host."""
     name = type(expression).__name__.removesuffix("AsPandas")
+    if name == "Concat":
+        return bool(_of_texts_and_others(expression.dependencies()))
     return name in _ACCESSORS and expression.attr in _OBJECTS.get(expression.accessor, ())
 
 
@@ -168,7 +157,7 @@ def _ufunc(expression: Any) -> str:
     is_plain = name in _POWERS and isinstance(given[0], Expr) and isinstance(given[-1], int | float) and given[-1] != 0
     if name in _WITH_NAN and not is_plain and any(_kinds(frame) & set("fmM") for frame in expression.dependencies()):
         return f"cuDF has missing values where {name} has none"
-    return _clip(expression.frame, [*given, *(expression.kwargs or {}).values()]) if name == "clip" else ""
+    return _rounded(expression.frame, [*given, *(expression.kwargs or {}).values()]) if name == "clip" else ""
 
 
 def _has_fractions(operand: Any) -> bool:
@@ -198,6 +187,9 @@ _WITH_ALL_COLUMNS = {"Count", "First", "Last", "Max", "Min", "NUnique", "Prod", 
 def _grouped(expression: Any) -> str:
     if type(expression).__name__ in ("IdxMin", "IdxMax"):
         return "cuDF's idxmin and idxmax of groups return any of several equal values"
+    names = [key._meta.name for key in expression.by if isinstance(key, Expr)]  # noqa: SLF001
+    if expression.frame.ndim == 1 and expression.frame.name in names:
+        return "cuDF drops a Series whose key has its name"
     columns = expression.frame.columns if expression.frame.ndim > 1 else ()
     same = any(isinstance(key, Expr) and set(key.columns) & set(columns) for key in expression.by)
     name = type(expression).__name__.removesuffix("AsPandas")
@@ -212,49 +204,63 @@ _OF_ALL_DTYPES = {"First", "Last", "Max", "Min", "Prod", "Sum"}
 
 def _dropped(expression: Any) -> str:
     """For columns that cuDF cannot aggregate, such as ``max`` of ordered categories, beside others that it can."""
-    if (expression.operand("chunk_kwargs") or {}).get("numeric_only"):
-        return ""
-    try:
-        is_frame, kept = expression.ndim > 1, expression.columns
-    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
+    if (expression.operand("chunk_kwargs") or {}).get("numeric_only") or expression.frame.ndim == 1:
         return ""
     selected = expression.operand("_slice") or expression.frame.columns
-    dropped = is_frame and set(selected) - set(kept) - set(expression.split_by)
+    meta = expression.frame._meta  # noqa: SLF001
+    names = selected if isinstance(selected, list) else [selected]
+    keys = {key for key in expression.by if not isinstance(key, Expr)}
+    kinds = {_kind_of_column(meta.dtypes[name]) for name in names if name in meta.columns and name not in keys}
+    is_sum = type(expression).__name__.removesuffix("AsPandas") in ("Prod", "Sum")
+    dropped = kinds & ({"category", "object", "text", "time"} if is_sum else {"category", "object"})
     return "cuDF drops columns that it cannot aggregate" if dropped else ""
+
+
+def _kind_of_column(dtype: Any) -> str:
+    """Of a column: of numbers, times, texts, categories or other objects."""
+    kind = getattr(dtype, "kind", "O")
+    if kind in "biufcmM":
+        return "time" if kind == "M" else "number"
+    if str(dtype) == "category":
+        return "category"
+    return "text" if isinstance(dtype, pd.StringDtype) else "object"
+
+
+def _categories(_expression: Any) -> str:
+    return "cuDF has categories in the order of a hash table"
 
 
 def _distinct(_expression: Any) -> str:
     return "cuDF has another hash than pandas"
 
 
-def columns_of_merge(expression: Any) -> tuple[list[Any], list[Any]]:
-    """The columns of a merge in pandas and in cuDF, in order.
-
-    Both are empty if one of them fails or lacks that merge, and if they cannot differ: the merge is by columns, and its
-    rows are not in the order of the right side.
-    """
-    names = ("how", "left_on", "right_on", "left_index", "right_index", "suffixes")
-    if not (expression.operand("how") == "right" or any(map(expression.operand, ("left_index", "right_index")))):
-        return [], []
-    try:
-        left, right = (results_to_host(side._meta) for side in (expression.left, expression.right))  # noqa: SLF001
-        expected = left.merge(right, **{name: expression.operand(name) for name in names})
-        return list(expected.columns), list(expression.columns)
-    except Exception:  # noqa: BLE001 - whatever it is, the caller gets it from the expression itself
-        return [], []
-
-
 def _merge(expression: Any) -> str:
-    expected, found = map(set, columns_of_merge(expression))
-    return "" if expected == found else "cuDF's merge of an index with a column has no column of the keys"
+    left_index, right_index, left, right = map(expression.operand, ("left_index", "right_index", "left_on", "right_on"))
+    keys = right if left_index else left
+    names = set(keys if isinstance(keys, list) else [keys])
+    is_lost = left_index != right_index and names & set(expression.left.columns) & set(expression.right.columns)
+    return "cuDF's merge of an index with a column has no column of the keys" if is_lost else ""
 
 
 def _concat(expression: Any) -> str:
     if not is_outer(expression):
         return "dask_cudf's concat has only join='outer'"
     names = [tuple(frame._meta.index.names) for frame in expression.dependencies()]  # noqa: SLF001
+    if len(set(names)) > 1:
+        return "cuDF keeps the name of the first index"
     side_by_side = expression.axis in (1, "columns")
-    return "cuDF keeps the name of the first index" if side_by_side and len(set(names)) > 1 else ""
+    return "" if side_by_side else _of_texts_and_others(expression.dependencies())
+
+
+def _of_texts_and_others(frames: Any) -> str:
+    """For rows of dataframes whose columns of the same name are of texts in one and of something else in another."""
+    kinds: dict[Any, set[str]] = {}
+    for frame in frames:
+        meta = frame._meta  # noqa: SLF001
+        for name, dtype in meta.dtypes.items() if meta.ndim > 1 else [(None, meta.dtype)]:
+            kinds.setdefault(name, set()).add(_kind_of_column(dtype))
+    mixed = any(len(found) > 1 and found & {"text", "object"} for found in kinds.values())
+    return "cuDF has no column of numbers and texts" if mixed else ""
 
 
 _NO_DIVISIONS = "dask_cudf has no divisions of categories"
@@ -274,72 +280,52 @@ def _kinds(expression: Any) -> set[str]:
     return {getattr(dtype, "kind", "O") for dtype in (meta.dtypes if meta.ndim > 1 else [meta.dtype])}
 
 
-def _clip(owner: Any, arguments: list[Any]) -> str:
-    has_fraction = any(isinstance(bound, float | np.floating) and bound != np.floor(bound) for bound in arguments)
+def _clip(expression: Any) -> str:
+    return _rounded(expression.frame, [expression.lower, expression.upper])
+
+
+def _rounded(owner: Any, bounds: list[Any]) -> str:
+    has_fraction = any(isinstance(bound, float | np.floating) and bound != np.floor(bound) for bound in bounds)
     return "cuDF rounds the bounds of clip to integers" if has_fraction and _kinds(owner) & set("iu") else ""
 
 
-def _describe(owner: Any, arguments: list[Any]) -> str:
-    kinds = _kinds(owner)
-    if kinds & set("mM"):
-        return "cuDF does not describe times"
-    is_of_texts = owner.ndim == 1 or not kinds & set("iufc") or any(map(_selects_columns, arguments))
-    return "cuDF has no column of numbers and texts" if is_of_texts and kinds - set("iufc") else ""
+def _describe(expression: Any) -> str:
+    return "cuDF does not describe times" if _kinds(expression.frame) & set("mM") else ""
 
 
-def _selects_columns(argument: Any) -> bool:
-    """Whether an argument of ``describe`` is its ``include`` or ``exclude``, and not the percentiles."""
-    is_list = isinstance(argument, list | tuple) and not all(isinstance(each, int | float) for each in argument)
-    is_name = isinstance(argument, str) and argument not in ("default", "dask", "tdigest")  # of methods for percentiles
-    return is_list or is_name or isinstance(argument, type | np.dtype)
+def _describe_texts(_expression: Any) -> str:
+    return "cuDF has no column of numbers and texts"
 
 
-def _groupby(owner: Any, arguments: list[Any]) -> str:
-    keys = [key for given in arguments for key in (given if isinstance(given, list) else [given])]
-    same = owner.ndim == 1 and any(getattr(key, "ndim", 0) == 1 and key.name == owner.name for key in keys)
-    return "cuDF drops a Series whose key has its name" if same else ""
+def _variance(expression: Any) -> str:
+    frame = expression.frame
+    return "cuDF has no variance of no columns" if frame.ndim > 1 and not len(frame.columns) else ""
 
 
-def _sorted_by(owner: Any, arguments: list[Any]) -> str:
-    """As `_sorted_by_categories`, before Dask computes divisions for the expression."""
-    given: Any = arguments[0] if arguments else None
-    keys = given if isinstance(given, list) else [given]
-    if any(getattr(key, "ndim", 1) > 1 for key in keys):
-        return ""  # Dask refuses a dataframe as the key
-    dtypes = [key.dtype if hasattr(key, "expr") else owner._meta.dtypes.get(key) for key in keys]  # noqa: SLF001
-    by_categories = any(str(dtype) == "category" for dtype in dtypes)
-    return _NO_DIVISIONS if by_categories and owner.npartitions > 1 else ""
+def _variance_of_rows(expression: Any) -> str:
+    return "cuDF has variances of rows with fewer values than ddof" if expression.ddof > 1 else ""
 
 
-def _variance(owner: Any, _arguments: list[Any]) -> str:
-    return "cuDF has no variance of no columns" if owner.ndim > 1 and not len(owner.columns) else ""
-
-
-def _isin(owner: Any, _arguments: list[Any]) -> str:
-    dtypes = owner._meta.dtypes if owner.ndim > 1 else [owner._meta.dtype]  # noqa: SLF001
+def _isin(expression: Any) -> str:
+    meta = expression.frame._meta  # noqa: SLF001
+    dtypes = meta.dtypes if meta.ndim > 1 else [meta.dtype]
     return "cuDF finds a missing category among any values" if any(str(dtype) == "category" for dtype in dtypes) else ""
 
 
-def _mode(owner: Any, _arguments: list[Any]) -> str:
-    return "cuDF's modes have other column names" if owner.ndim > 1 else ""
+def _rename_axis(expression: Any) -> str:
+    given = [operand for operand in expression.operands if isinstance(operand, dict) or callable(operand)]
+    return "cuDF renames an axis with a name" if given else ""
 
 
-def _rename_axis(_owner: Any, arguments: list[Any]) -> str:
-    return (
-        "cuDF renames an axis with a name" if any(isinstance(arg, dict) or callable(arg) for arg in arguments) else ""
-    )
-
-
-def _replace(owner: Any, arguments: list[Any]) -> str:
-    given = arguments[0] if arguments else None
+def _replace(expression: Any) -> str:
+    given, value = expression.operand("to_replace"), expression.operand("value")
     sought = given if isinstance(given, list | tuple | dict) else [given]
-    if any(isinstance(each, str) for each in sought) and _kinds(owner) - set("biufcmM"):
+    if any(isinstance(each, str) for each in sought) and _kinds(expression.frame) - set("biufcmM"):
         return "cuDF replaces no texts in columns whose dtype is not its own for texts"
-    values = [value for arg in arguments if isinstance(arg, dict) for value in arg.values()]
-    if any(isinstance(value, dict) for value in values):
+    values = [one for arg in (given, value) if isinstance(arg, dict) for one in arg.values()]
+    if any(isinstance(one, dict) for one in values):
         return "cuDF replaces no values of single columns"
-    for given in arguments[1:2]:
-        values += given if isinstance(given, list | tuple) else [given]
+    values += value if isinstance(value, list | tuple) else [value]
     return "cuDF replaces no value by a missing one" if any(map(_is_missing, values)) else ""
 
 
@@ -350,32 +336,26 @@ def _is_missing(value: Any) -> bool:
 _OF_EXPRESSIONS: dict[str, Callable[[Any], str]] = {
     **dict.fromkeys(_ACCESSORS, _accessor),
     "AsType": _as_text,
+    "Clip": _clip,
     "CatBlockwise": _cat,
     "Concat": _concat,
+    "DescribeNonNumeric": _describe_texts,
+    "DescribeNumeric": _describe,
     "DropnaFrame": _dropna,
+    "GetCategories": _categories,
+    "Isin": _isin,
     "Merge": _merge,
     "MethodOperator": _power,
     "MethodOperatorAlign": _power,
     "NuniqueApprox": _distinct,
+    "RenameAxis": _rename_axis,
+    "Replace": _replace,
     "ResampleAgg": _resample,
     "SetIndex": _sorted_by_categories,
     "SortValues": _sorted_by_categories,
     "ToNumeric": _to_numeric,
     "UFuncAlign": _ufunc,
     "UFuncElemwise": _ufunc,
-}
-
-_OF_METHODS: dict[str, Callable[[Any, list[Any]], str]] = {
-    "clip": _clip,
-    "describe": _describe,
-    "groupby": _groupby,
-    "isin": _isin,
-    "mode": _mode,
-    "rename_axis": _rename_axis,
-    "replace": _replace,
-    "sem": _variance,
-    "set_index": _sorted_by,
-    "sort_values": _sorted_by,
-    "std": _variance,
-    "var": _variance,
+    "Var": _variance,
+    "VarColumns": _variance_of_rows,
 }

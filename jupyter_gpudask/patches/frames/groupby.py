@@ -1,119 +1,43 @@
-"""Group-by on GPUs: computed keys, as in ``df.groupby(df.x > 1)``, sums of missing numbers, and the order of groups.
-
-dask_cudf 26.10 refuses computed keys. Dask tries each grouping on metadata first, and passes the key unchanged: an
-expression, which cuDF compares with the names of the index. The comparison is an expression too, and has no truth
-value. Besides, the aggregation of dask_cudf accepts only names as keys; Dask's accepts expressions. It adds columns of
-squares to the partitions that it is given.
-"""
+"""Group-by on GPUs: sums of missing numbers, the order of groups, and an index of several levels, as in pandas."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import partial, reduce
+from operator import and_
+from typing import Any
 
 import numpy as np
-import pandas as pd
-from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Expr, Filter
+from dask.dataframe.dask_expr._expr import Blockwise, Elemwise, Filter
 from dask.dataframe.dask_expr._groupby import (
+    GetGroup,
     GroupbyAggregation,
-    GroupByApply,
     GroupByBase,
     GroupByTransform,
     Head,
     Prod,
-    SeriesGroupBy,
     Size,
     Sum,
     groupby_slice_transform,
 )
 from dask.dataframe.dask_expr._repartition import Repartition
 from dask.dataframe.dask_expr._shuffle import BaseSetIndexSortValues
-from pandas.core.apply import reconstruct_func, validate_func_kwargs  # type: ignore[import-not-found]
-
-from ...fallback.missing import words_of_lack
-from ...fallback.values import frame_to_gpu
-from ...inspection.arguments import bind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
-def handle_label(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As cuDF's method; a key that is an expression is replaced by its metadata."""
-    __tracebackhide__ = True
-    call = bind(original, args, kwargs).arguments
-    if isinstance(call["by"], Expr):
-        return call["self"]._handle_series(call["by"]._meta)  # noqa: SLF001
-    return original(*args, **kwargs)
+def rows_of_group(df: Any, *by_key: Any, get_key: Any = None, columns: Any = None) -> Any:
+    """The rows of a group of one partition, with the operands of Dask's function.
 
-
-def aggregate(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As dask_cudf's method; computed keys, and what dask_cudf refuses, are aggregated by Dask's own method."""
-    __tracebackhide__ = True
-    if len(args) == 1 and "arg" not in kwargs:
-        return _aggregate_by_names(partial(aggregate, original), args[0], kwargs)
-    keys = getattr(bind(original, args, kwargs).arguments["self"], "by", ())
-    if any(isinstance(key, Expr) for key in keys):
-        kwargs["fused"] = False
-    try:
-        return original(*args, **kwargs)
-    except Exception as error:
-        if not words_of_lack(error) or kwargs.get("fused") is False:
-            raise
-    return original(*args, **{**kwargs, "fused": False})
-
-
-def aggregate_series(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As dask_cudf's method of one column, which has no names of results, as in ``agg(total="sum")``."""
-    __tracebackhide__ = True
-    if len(args) == 1 and "arg" not in kwargs:
-        return _aggregate_by_names(original, args[0], kwargs)
-    return original(*args, **kwargs)
-
-
-_OPTIONS_OF_AGGREGATE = ("shuffle_method", "split_every", "split_out")
-
-
-def _aggregate_by_names(method: Callable[..., Any], grouped: Any, kwargs: dict[str, Any]) -> Any:
-    """``agg(total=("x", "sum"))`` or ``x.agg(total="sum")``. Source: ``GroupBy.aggregate`` of Dask."""
-    __tracebackhide__ = True
-    options = {name: value for name, value in kwargs.items() if name in _OPTIONS_OF_AGGREGATE}
-    named = {name: value for name, value in kwargs.items() if name not in _OPTIONS_OF_AGGREGATE}
-    if isinstance(grouped, SeriesGroupBy):
-        (names, functions), order = validate_func_kwargs(named), None
-    else:
-        _, functions, names, order = reconstruct_func(None, **named)
-    result = method(grouped, functions, **options)
-    if order is not None:
-        result = result.iloc[:, order]
-    result.columns = names
-    return result
-
-
-class SharedCopy(Elemwise):
-    """Copies of partitions that share the columns with them, so that columns can be added."""
-
-    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
-    _projection_passthrough = True
-
-    @staticmethod
-    def operation(frame: Any) -> Any:
-        """The copy of one partition."""
-        return frame.copy(deep=False)
-
-
-def on_copies(expression: Any) -> Any:
-    """An aggregation of dask_cudf on copies, if it has a variance; any other expression as it is.
-
-    ``_groupby_partition_agg`` of dask_cudf 26.10 adds a column of squares to each partition, which another task, or a
-    persisted collection, may use, too.
+    cuDF 26.10 finds no group by the tuple that Dask passes, and Dask takes that for a partition without such rows.
     """
-    if type(expression).__name__ != "CudfGroupbyAgg" or isinstance(expression.frame, SharedCopy):
-        return expression
-    functions = {function for functions in expression.spec_info["aggs"].values() for function in functions}
-    if not functions & {"std", "var"}:
-        return expression
-    return type(expression)(SharedCopy(expression.frame), *expression.operands[1:])
+    values = get_key if isinstance(get_key, tuple) else (get_key,)
+    pairs = zip((key if getattr(key, "ndim", 0) == 1 else df[key] for key in by_key), values, strict=True)
+    rows = df[reduce(and_, ((column == value).fillna(value=False) for column, value in pairs))]
+    return rows[columns] if df.ndim > 1 else rows
+
+
+class GetGroupAsPandas(GetGroup):
+    """The rows of one group."""
+
+    operation = staticmethod(rows_of_group)
 
 
 class FilledSums(Elemwise):
@@ -178,7 +102,6 @@ def transformed(df: Any, grouper: Any, key: Any, args: Any, *, func: str, **kwar
 
 def of_no_number(expression: GroupByTransform) -> Any:
     """A function for each row of groups, by `TransformAsPandas` if it is the sum or product of numbers."""
-    expression = with_meta_on_gpu(expression)
     func = expression.operand("func")
     if not isinstance(func, str) or func not in _OF_NO_NUMBER:
         return expression
@@ -201,16 +124,6 @@ def _function(expression: Any, column: Any) -> str:
     if isinstance(functions, list):
         functions = column[-1] if isinstance(column, tuple) else column
     return functions if isinstance(functions, str) else _NAMES.get(functions, "")
-
-
-def with_meta_on_gpu(expression: Any) -> Any:
-    """An ``apply`` of groups on GPUs with its metadata there, too, if the user has passed metadata of pandas."""
-    if not isinstance(expression, GroupByApply):
-        return expression
-    meta = expression.operand("meta")
-    if not isinstance(meta, pd.DataFrame | pd.Series):
-        return expression
-    return expression.substitute_parameters({"meta": frame_to_gpu(meta.iloc[:0])})
 
 
 _SIZE = "__size__"

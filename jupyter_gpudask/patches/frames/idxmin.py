@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from dask.dataframe.core import idxmaxmin_agg
+from dask.dataframe.core import idxmaxmin_chunk
 from dask.dataframe.dask_expr._reductions import IdxMax, IdxMin
 from dask.utils import is_dataframe_like
-
-from ...inspection.placement import place_of_partitions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-def idxmin(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``Expr.idxmin``, also for dataframes on GPUs."""
-    return _on_gpu(original(*args, **kwargs), _GpuIdxMin)
-
-
-def idxmax(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As ``Expr.idxmax``, also for dataframes on GPUs."""
-    return _on_gpu(original(*args, **kwargs), _GpuIdxMax)
-
-
-def _on_gpu(expression: Any, ours: type[IdxMin]) -> Any:
-    is_on_gpu = isinstance(expression, IdxMin) and place_of_partitions(expression.frame) == "gpu"
-    return ours(*expression.operands) if is_on_gpu else expression
 
 
 def find_extremes(
@@ -49,6 +29,9 @@ def find_extremes(
     ValueError
         As pandas 3 does: a column has nothing but missing values, or one although `skipna` is false.
     """
+    if isinstance(block, pd.DataFrame | pd.Series):
+        made: pd.DataFrame = idxmaxmin_chunk(block, fn, skipna=skipna, numeric_only=numeric_only)
+        return made
     if not len(block):
         return pd.DataFrame({"idx": pd.Series([], dtype="i8"), "value": pd.Series([], dtype="i8")})
     if not is_dataframe_like(block):
@@ -73,27 +56,13 @@ def _find_extreme(column: Any, fn: str, skipna: bool) -> tuple[Any, Any]:
     return (label.item() if isinstance(label, np.number) else label), value
 
 
-def choose_extremes(
-    frame: pd.DataFrame,
-    fn: str = "idxmin",
-    skipna: bool = True,  # noqa: FBT002 - Dask's signature
-    scalar: bool = False,  # noqa: FBT002
-    numeric_only: bool = False,  # noqa: FBT002
-) -> Any:
-    """The label of the extreme among those of all blocks; for a DataFrame, a cuDF Series of labels."""
-    found = idxmaxmin_agg(frame, fn, skipna=skipna, scalar=scalar, numeric_only=numeric_only)
-    if scalar:
-        return found
-    import cudf
+class IdxMinAsPandas(IdxMin):
+    """The labels of the least values."""
 
-    return cudf.from_pandas(found)
-
-
-class _GpuIdxMin(IdxMin):
     reduction_chunk = find_extremes
-    reduction_aggregate = choose_extremes
 
 
-class _GpuIdxMax(IdxMax):
+class IdxMaxAsPandas(IdxMax):
+    """The labels of the greatest values."""
+
     reduction_chunk = find_extremes
-    reduction_aggregate = choose_extremes

@@ -15,7 +15,7 @@ import numpy as np
 from dask.dataframe.dask_expr import _cumulative
 from dask.dataframe.dask_expr._describe import DescribeNumeric
 from dask.dataframe.dask_expr._expr import Sqrt
-from dask.dataframe.dask_expr._reductions import Max, Min, Mode, Reduction
+from dask.dataframe.dask_expr._reductions import Max, Min, Mode, Reduction, Var
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 
 from ...inspection.results import results_to_host
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class VarianceAsPandas(Reduction):
-    """The variance of the columns, with the operands of dask_cudf's ``VarCudf``.
+    """The variance of the columns, with the operands of Dask's ``Var``.
 
     By the parallel algorithm of Chan, Golub and LeVeque (1979): each partition gives the number, the mean, and the sum
     of squares of the differences from the mean, of its values.
@@ -109,7 +109,7 @@ class DescribeAsPandas(DescribeNumeric):
 
 
 def _with_variance(operand: Any) -> Any:
-    if isinstance(operand, Sqrt) and type(operand.frame).__name__ == "VarCudf":
+    if isinstance(operand, Sqrt) and type(operand.frame) is Var:
         return Sqrt(VarianceAsPandas(*operand.frame.operands))
     return operand
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..cluster.limits import Action
 from ..cluster.spec import ClusterSpec
@@ -344,25 +344,6 @@ class RestartCluster(_Question):
     """Request body that restarts a cluster; options that `spec` leaves out are unchanged."""
 
     spec: dict[str, Any] = Field(default_factory=dict)
-
-
-class ScaleCluster(_Question):
-    """Request body that scales a cluster to `workers` workers."""
-
-    workers: int = Field(ge=1, le=256)
-
-
-class AdaptCluster(_Question):
-    """Request body that lets the number of workers follow the work, from `minimum` to `maximum`."""
-
-    minimum: int = Field(ge=1, le=256)
-    maximum: int = Field(ge=1, le=256)
-
-    @model_validator(mode="after")
-    def _is_range(self) -> Self:
-        if self.minimum > self.maximum:
-            raise ValueError(f"The minimum {self.minimum} is more than the maximum {self.maximum}.")
-        return self
 
 
 class ClusterLogs(_Answer):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from ...errors import NotOwnedError
 
 Action = Literal["adapt", "dashboard", "keep", "release", "restart", "scale", "stop"]
 
-_OF_OWNER: dict[Action, str] = {
+_OF_OWNER: dict[Any, str] = {
     "adapt": "Its workers are started and stopped there.",
     "keep": "Its GPUs are not kept from here.",
     "release": "Results are released in the notebook.",
@@ -34,7 +34,7 @@ def gateway_dashboard(address: str | None) -> str:
     return f"Dask's dashboard is not shown here: open it at {address} instead."
 
 
-def refusal(address: str, action: Action) -> NotOwnedError:
+def refusal(address: str, action: str) -> NotOwnedError:
     """The error of an action on a cluster that somebody else started.
 
     Parameters

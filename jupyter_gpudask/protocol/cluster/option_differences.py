@@ -13,15 +13,7 @@ _DEVICES = frozenset({"engine", "gpus", "workers"})
 
 
 def other_options(running: ClusterSpec, requested: ClusterSpec) -> ClusterExistsError:
-    """The error of a start with other options than those of the cluster that the kernel has.
-
-    Parameters
-    ----------
-    running
-        The options of the cluster.
-    requested
-        The requested options.
-    """
+    """The error of a start with other options than those of the cluster that the kernel has."""
     return ClusterExistsError("other-options", differences=", ".join(differences(running, requested)))
 
 

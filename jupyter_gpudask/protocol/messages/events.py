@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
@@ -19,9 +19,24 @@ _Log = Annotated[str, AfterValidator(lambda text: text[-_LONGEST_LOG:])]
 
 
 class _Answer(Message):
-    """`answers` is the `id` of the command that this answers; `None` for an event that no command asked for."""
+    """`answers` is the `id` of the command that this answers; `None` for an event that no command asked for.
+
+    The field `content` has the result of a verb.
+    """
+
+    content: ClassVar[str]
 
     answers: int | None = None
+
+    @classmethod
+    def of(cls, result: Any, **fields: Any) -> Self:
+        """The event that reports the result of a command with these arguments, some of which the event repeats."""
+        return cls(**{cls.content: result}, **{name: fields[name] for name in cls.model_fields if name in fields})
+
+    @property
+    def result(self) -> Any:
+        """The result of the verb."""
+        return getattr(self, self.content)
 
 
 class Progress(Message):
@@ -119,12 +134,16 @@ class Joined(Ready):
 class StateReport(_Answer):
     """The state of the cluster."""
 
+    content = "state"
+
     type: Literal["state"] = "state"
     state: ClusterState
 
 
 class LogText(_Answer):
     """The last lines of a worker's log."""
+
+    content = "text"
 
     type: Literal["logs"] = "logs"
     worker: str
@@ -139,6 +158,8 @@ class Kept(_Answer):
     wanted_by
         Who waits for them, as the notice said, such as ``user anna since 14:05``; empty if there was no notice.
     """
+
+    content = "wanted_by"
 
     type: Literal["kept"] = "kept"
     wanted_by: str = ""

@@ -25,6 +25,7 @@ from ...errors import (
 from ...protocol.api.rest import ErrorDetails, Problem
 
 if TYPE_CHECKING:
+    from ...protocol.api.rest import ClusterInfo
     from ..clusters.manager import ClusterManager
     from ..metrics.monitor import Monitor
 
@@ -83,17 +84,10 @@ class GpuDaskAPIHandler(APIHandler):
             raise web.HTTPError(400, "The body is not a JSON object.")
         return model.model_validate(content, strict=True)
 
-    def send_model(self, content: BaseModel, status: HTTPStatus = HTTPStatus.OK) -> None:
-        """Send a model as JSON."""
-        self.set_status(status)
-        self.finish(content.model_dump_json())
-
-    async def send_cluster(self, kernel_id: str, status: HTTPStatus = HTTPStatus.OK) -> None:
-        """Send the description of a kernel's cluster, with its URL in `Location` if the status is not 200."""
+    async def describe(self, kernel_id: str) -> ClusterInfo:
+        """The description of a kernel's cluster."""
         (info,) = await self.monitor.describe(self.manager.get_shown(kernel_id))
-        if status is not HTTPStatus.OK:
-            self.set_header("Location", f"{self.base_url}{API}/clusters/{kernel_id}")
-        self.send_model(info, status)
+        return info
 
     def write_error(self, status_code: int, **options: Any) -> None:
         """Send the error as a `Problem`; called by Tornado."""

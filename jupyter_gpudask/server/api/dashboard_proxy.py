@@ -9,12 +9,11 @@ from jupyter_server_proxy.handlers import ProxyHandler
 from tornado import web
 
 from ..clusters.dashboard_address import is_plain_path
-from ..metrics.cluster_info import DASHBOARD_PATH, JOINED_PATH
+from ..metrics.monitor import DASHBOARD_PATH, JOINED_PATH
 from .dashboard_request import darkened, forwarded_query, forwarded_subprotocols, is_dark, path_after
 
 if TYPE_CHECKING:
     from ..clusters.cluster import KernelCluster
-    from ..clusters.joined_cluster import JoinedCluster
     from ..clusters.manager import ClusterManager
 
 _HOST = "127.0.0.1"
@@ -116,7 +115,7 @@ class DashboardHandler(ProxyHandler):  # type: ignore[misc]
     def _manager(self) -> ClusterManager:
         return cast("ClusterManager", self.settings["gpudask_manager"])
 
-    def _redirect_to(self, joined: JoinedCluster, kernel_id: str) -> None:
+    def _redirect_to(self, joined: KernelCluster, kernel_id: str) -> None:
         """Redirect to where the pages of somebody else have no rights: see `JoinedDashboardHandler`."""
         path = path_after(self.request.path, f"{DASHBOARD_PATH}/{kernel_id}")
         if not joined.has_dashboard or not is_plain_path(path):

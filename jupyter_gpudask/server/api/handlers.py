@@ -1,186 +1,205 @@
-"""The handlers of the REST interface, and their paths."""
+"""The operations of the REST interface, each declared once: with its path, its models, and what carries it out.
+
+The handlers are made of them here, and the OpenAPI document in `jupyter_gpudask.server.api.openapi`. Those of the verbs
+come from `jupyter_gpudask.protocol.messages.verbs`.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import json
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
+from ...protocol import VERBS
 from ...protocol.api.rest import (
-    AdaptCluster,
+    ClusterInfo,
     ClusterList,
     ClusterLogs,
     CreateCluster,
+    GpuList,
     ProfileList,
     RestartCluster,
-    ScaleCluster,
 )
+from ...protocol.messages.verbs import carry_out
+from ..clusters.verbs import ServerVerbs
 from .base import API, GpuDaskAPIHandler
-from .openapi import openapi_document
 
-_KERNEL = r"(?P<kernel_id>[^/]+)"
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from ...protocol.messages.verbs import Verb
+
+Answer = Callable[..., Awaitable["BaseModel | None"]]
+
+_CLUSTER = "/clusters/{kernel_id}"
+_NO_CLUSTER, _NOT_NOW = (404,), (404, 409)
+_INVALID_BODY = (400, 404, 409, 422)
 
 
-class GpusHandler(GpuDaskAPIHandler):
-    """``gpus``: the GPUs of the machine."""
+@dataclass(frozen=True)
+class Operation:
+    """One operation.
 
+    Attributes
+    ----------
+    method, path
+        The method and the path of the request.
+    name, summary
+        Its name in the OpenAPI document, and what it does.
+    answer
+        Carries it out for a handler, with the arguments in the path.
+    response, body
+        The models of the response and of the body of the request; `None` without one.
+    status
+        The status of its success; with 202 the response has the URL of the cluster.
+    errors
+        The statuses of its errors, except 403.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    answer: Answer
+    response: type[BaseModel] | None
+    body: type[BaseModel] | None = None
+    status: HTTPStatus = HTTPStatus.OK
+    errors: tuple[int, ...] = ()
+
+
+OPERATIONS: list[Operation] = []
+
+
+def _operation(method: str, path: str, name: str, response: Any = None, **more: Any) -> Callable[[Answer], Answer]:
+    def declare(answer: Answer) -> Answer:
+        OPERATIONS.append(Operation(method, path, name, inspect.getdoc(answer) or "", answer, response, **more))
+        return answer
+
+    return declare
+
+
+@_operation("get", "/gpus", "listGpus", GpuList)
+async def _list_gpus(handler: GpuDaskAPIHandler) -> GpuList:
+    """List the GPUs, with their holders and processes."""
+    return await handler.monitor.gpus()
+
+
+@_operation("get", "/profiles", "listProfiles", ProfileList)
+async def _list_profiles(handler: GpuDaskAPIHandler) -> ProfileList:
+    """List the cluster profiles, and the default options."""
+    policy = handler.manager.policy
+    return ProfileList(profiles=policy.listed_profiles(), default=policy.spec({}), only=policy.settings.profiles_only)
+
+
+@_operation("get", "/clusters", "listClusters", ClusterList)
+async def _list_clusters(handler: GpuDaskAPIHandler) -> ClusterList:
+    """List the clusters of this server."""
+    return ClusterList(clusters=await handler.monitor.describe(*handler.manager.shown().values()))
+
+
+@_operation(
+    "post",
+    "/clusters",
+    "createCluster",
+    ClusterInfo,
+    body=CreateCluster,
+    status=HTTPStatus.ACCEPTED,
+    errors=_INVALID_BODY,
+)
+async def _create(handler: GpuDaskAPIHandler) -> ClusterInfo:
+    """Start the cluster of a kernel; it is starting when the response is sent."""
+    request = handler.body(CreateCluster)
+    handler.manager.check_not_joined(request.kernel_id)
+    spec = handler.manager.policy.spec(request.spec, request.profile)
+    await handler.manager.start(request.kernel_id, spec)
+    return await handler.describe(request.kernel_id)
+
+
+@_operation("get", _CLUSTER, "readCluster", ClusterInfo, errors=_NO_CLUSTER)
+async def _read(handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterInfo:
+    """Describe the cluster of a kernel."""
+    await handler.manager.get_shown(kernel_id).refresh()
+    return await handler.describe(kernel_id)
+
+
+@_operation("delete", _CLUSTER, "closeCluster", status=HTTPStatus.NO_CONTENT, errors=_NOT_NOW)
+async def _close(handler: GpuDaskAPIHandler, kernel_id: str) -> None:
+    """Close the cluster; it is gone when the response is sent, after at most 6 seconds."""
+    handler.manager.get_shown(kernel_id).check_possible("stop")
+    await handler.manager.close(kernel_id)
+
+
+@_operation(
+    "post",
+    f"{_CLUSTER}/restart",
+    "restartCluster",
+    ClusterInfo,
+    body=RestartCluster,
+    status=HTTPStatus.ACCEPTED,
+    errors=_INVALID_BODY,
+)
+async def _restart(handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterInfo:
+    """Restart the cluster, with other options if some are given."""
+    request = handler.body(RestartCluster)
+    handler.manager.get_shown(kernel_id).check_possible("restart")
+    await handler.manager.check_restart(kernel_id, request.spec)
+    handler.manager.restart(kernel_id, request.spec)
+    return await handler.describe(kernel_id)
+
+
+@_operation("get", f"{_CLUSTER}/logs", "readLogs", ClusterLogs, errors=_NOT_NOW)
+async def _read_logs(handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterLogs:
+    """The last lines of each log."""
+    return ClusterLogs(logs=await handler.manager.get_shown(kernel_id).logs())
+
+
+async def _carry_out(verb: Verb, handler: GpuDaskAPIHandler, kernel_id: str) -> ClusterInfo:
+    command = verb.command(**({} if verb.body is None else dict(handler.body(verb.body))))
+    await carry_out(command, ServerVerbs(handler.manager, handler.monitor, kernel_id))
+    return await handler.describe(kernel_id)
+
+
+OPERATIONS.extend(
+    Operation(
+        "post",
+        f"{_CLUSTER}/{verb.name}",
+        verb.operation,
+        verb.summary,
+        partial(_carry_out, verb),
+        ClusterInfo,
+        verb.body,
+        HTTPStatus.ACCEPTED if verb.is_done_later else HTTPStatus.OK,
+        _INVALID_BODY if verb.body is not None else _NOT_NOW,
+    )
+    for verb in VERBS.values()
+    if verb.operation
+)
+
+
+def _respond(operation: Operation) -> Callable[..., Awaitable[None] | None]:
     @web.authenticated
     @authorized
-    async def get(self) -> None:
-        """List the GPUs."""
-        self.send_model(await self.monitor.gpus())
+    async def respond(handler: GpuDaskAPIHandler, **arguments: str) -> None:
+        content = await operation.answer(handler, **arguments)
+        handler.set_status(operation.status)
+        if operation.status == HTTPStatus.ACCEPTED and isinstance(content, ClusterInfo):
+            handler.set_header("Location", f"{handler.base_url}{API}/clusters/{content.kernel_id}")
+        await handler.finish(None if content is None else content.model_dump_json())
+
+    return respond
 
 
-class ProfilesHandler(GpuDaskAPIHandler):
-    """``profiles``: the administrator's cluster profiles."""
-
-    @web.authenticated
-    @authorized
-    async def get(self) -> None:
-        """List the cluster profiles and the default options."""
-        policy = self.manager.policy
-        self.send_model(
-            ProfileList(profiles=policy.listed_profiles(), default=policy.spec({}), only=policy.settings.profiles_only)
-        )
+def _handler(path: str) -> tuple[str, type[GpuDaskAPIHandler]]:
+    methods = {operation.method: _respond(operation) for operation in OPERATIONS if operation.path == path}
+    return f"{API}{path.replace('{kernel_id}', '(?P<kernel_id>[^/]+)')}", type(
+        "OperationHandler", (GpuDaskAPIHandler,), methods
+    )
 
 
-class ClustersHandler(GpuDaskAPIHandler):
-    """``clusters``: the clusters of this server."""
-
-    @web.authenticated
-    @authorized
-    async def get(self) -> None:
-        """List the clusters."""
-        self.send_model(ClusterList(clusters=await self.monitor.describe(*self.manager.shown().values())))
-
-    @web.authenticated
-    @authorized
-    async def post(self) -> None:
-        """Start a cluster; it is starting when the response is sent."""
-        request = self.body(CreateCluster)
-        self.manager.check_not_joined(request.kernel_id)
-        spec = self.manager.policy.spec(request.spec, request.profile)
-        await self.manager.start(request.kernel_id, spec)
-        await self.send_cluster(request.kernel_id, HTTPStatus.ACCEPTED)
-
-
-class ClusterHandler(GpuDaskAPIHandler):
-    """``clusters/<kernel_id>``: the cluster of one kernel."""
-
-    @web.authenticated
-    @authorized
-    async def get(self, kernel_id: str) -> None:
-        """Describe the cluster, with an updated state."""
-        await self.manager.get_shown(kernel_id).refresh()
-        await self.send_cluster(kernel_id)
-
-    @web.authenticated
-    @authorized
-    async def delete(self, kernel_id: str) -> None:
-        """Close the cluster, and respond when it is gone."""
-        self.manager.check_possible(kernel_id, "stop")
-        await self.manager.close(kernel_id)
-        self.set_status(HTTPStatus.NO_CONTENT)
-        await self.finish()
-
-
-class ScaleHandler(GpuDaskAPIHandler):
-    """``clusters/<kernel_id>/scale``: the number of workers."""
-
-    @web.authenticated
-    @authorized
-    async def post(self, kernel_id: str) -> None:
-        """Change the number of workers; they start or stop after the response."""
-        self.manager.check_possible(kernel_id, "scale")
-        request = self.body(ScaleCluster)
-        await self.manager.scale(kernel_id, request.workers)
-        await self.send_cluster(kernel_id, HTTPStatus.ACCEPTED)
-
-
-class AdaptHandler(GpuDaskAPIHandler):
-    """``clusters/<kernel_id>/adapt``: adaptive scaling."""
-
-    @web.authenticated
-    @authorized
-    async def post(self, kernel_id: str) -> None:
-        """Close idle workers and start them when there is work, within a range."""
-        self.manager.check_possible(kernel_id, "adapt")
-        request = self.body(AdaptCluster)
-        await self.manager.adapt(kernel_id, request.minimum, request.maximum)
-        await self.send_cluster(kernel_id, HTTPStatus.ACCEPTED)
-
-
-class RestartHandler(GpuDaskAPIHandler):
-    """``clusters/<kernel_id>/restart``: replaces the cluster with a new one."""
-
-    @web.authenticated
-    @authorized
-    async def post(self, kernel_id: str) -> None:
-        """Restart the cluster, with other options if some are given."""
-        self.manager.check_possible(kernel_id, "restart")
-        request = self.body(RestartCluster)
-        await self.manager.check_restart(kernel_id, request.spec)
-        self.manager.restart(kernel_id, request.spec)
-        await self.send_cluster(kernel_id, HTTPStatus.ACCEPTED)
-
-
-class ReleaseHandler(GpuDaskAPIHandler):
-    """``clusters/<kernel_id>/release``: releases the results that clients hold on the workers."""
-
-    @web.authenticated
-    @authorized
-    async def post(self, kernel_id: str) -> None:
-        """Release the finished results; unfinished tasks go on."""
-        self.manager.check_possible(kernel_id, "release")
-        await self.manager.get(kernel_id).release()
-        await self.send_cluster(kernel_id)
-
-
-class KeepHandler(GpuDaskAPIHandler):
-    """``clusters/<kernel_id>/keep``: answers the notice that the GPUs of an idle cluster are wanted."""
-
-    @web.authenticated
-    @authorized
-    async def post(self, kernel_id: str) -> None:
-        """Keep the GPUs; the idle time of the cluster begins anew."""
-        self.manager.check_possible(kernel_id, "keep")
-        self.manager.keep(kernel_id)
-        await self.send_cluster(kernel_id)
-
-
-class LogsHandler(GpuDaskAPIHandler):
-    """``clusters/<kernel_id>/logs``: the logs of supervisor and workers."""
-
-    @web.authenticated
-    @authorized
-    async def get(self, kernel_id: str) -> None:
-        """Send the last lines of each log."""
-        self.send_model(ClusterLogs(logs=await self.manager.get_shown(kernel_id).logs()))
-
-
-class OpenApiHandler(GpuDaskAPIHandler):
-    """``openapi.json``: the OpenAPI document of this interface."""
-
-    @web.authenticated
-    @authorized
-    async def get(self) -> None:
-        """Build and send the document."""
-        self.finish(json.dumps(await asyncio.to_thread(openapi_document, self.base_url)))
-
-
-HANDLERS = [
-    (rf"{API}/gpus", GpusHandler),
-    (rf"{API}/profiles", ProfilesHandler),
-    (rf"{API}/clusters", ClustersHandler),
-    (rf"{API}/clusters/{_KERNEL}", ClusterHandler),
-    (rf"{API}/clusters/{_KERNEL}/scale", ScaleHandler),
-    (rf"{API}/clusters/{_KERNEL}/adapt", AdaptHandler),
-    (rf"{API}/clusters/{_KERNEL}/restart", RestartHandler),
-    (rf"{API}/clusters/{_KERNEL}/release", ReleaseHandler),
-    (rf"{API}/clusters/{_KERNEL}/keep", KeepHandler),
-    (rf"{API}/clusters/{_KERNEL}/logs", LogsHandler),
-    (rf"{API}/openapi\.json", OpenApiHandler),
-]
+HANDLERS = [_handler(path) for path in dict.fromkeys(operation.path for operation in OPERATIONS)]

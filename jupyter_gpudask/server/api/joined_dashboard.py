@@ -18,7 +18,7 @@ from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from ..clusters.dashboard_address import is_plain_path, redirect_target
-from ..metrics.cluster_info import JOINED_PATH
+from ..metrics.monitor import JOINED_PATH
 from .dashboard_client import UnreachableError
 from .dashboard_request import darkened, forwarded_query, forwarded_subprotocols, is_dark, path_after
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tornado.websocket import WebSocketClientConnection
 
     from ..clusters.cluster import KernelCluster
-    from ..clusters.joined_cluster import JoinedCluster
     from ..clusters.manager import ClusterManager
     from .dashboard_client import DashboardClient
 
@@ -78,7 +77,7 @@ class JoinedDashboardHandler(WebSocketHandler):
         except UnreachableError as error:
             self._refuse(f"Dask's dashboard at {cluster.dashboard} cannot be reached from the Jupyter server: {error}.")
 
-    async def _forward_page(self, cluster: JoinedCluster, url: str) -> None:
+    async def _forward_page(self, cluster: KernelCluster, url: str) -> None:
         response = await self._client.fetch(url)
         if response.code in _REDIRECTS and "Location" in response.headers:
             target = redirect_target(url, response.headers["Location"])
@@ -99,7 +98,7 @@ class JoinedDashboardHandler(WebSocketHandler):
             body = darkened(body)
         await self.finish(body or None)
 
-    async def _forward_socket(self, cluster: JoinedCluster, url: str) -> None:
+    async def _forward_socket(self, cluster: KernelCluster, url: str) -> None:
         if self.request.headers.get("Origin") != _ORIGIN_OF_SANDBOX:
             raise web.HTTPError(403)
         subprotocols = forwarded_subprotocols(self.request.headers.get("Sec-WebSocket-Protocol", ""))
@@ -148,7 +147,7 @@ class JoinedDashboardHandler(WebSocketHandler):
         if not cluster.alive:
             self.close()
 
-    def _find(self, secret: str) -> JoinedCluster | None:
+    def _find(self, secret: str) -> KernelCluster | None:
         """The joined cluster with this secret; `None` if there is none, or it has no dashboard."""
         manager = cast("ClusterManager", self.settings["gpudask_manager"])
         found = [each for each in manager.joined.values() if hmac.compare_digest(each.secret, secret)]

@@ -5,31 +5,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
-from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from jupyter_server.auth.decorator import authorized
 from pydantic.json_schema import models_json_schema
+from tornado import web
 
 from ..._version import __version__
 from ...protocol import ClusterSpec
-from ...protocol.api.rest import (
-    AdaptCluster,
-    ClusterInfo,
-    ClusterList,
-    ClusterLogs,
-    CreateCluster,
-    GpuList,
-    Problem,
-    ProfileList,
-    RestartCluster,
-    ScaleCluster,
-)
+from ...protocol.api.rest import CreateCluster, Problem, RestartCluster
 from ...protocol.api.stream import StreamMessage
+from .base import API, GpuDaskAPIHandler
+from .handlers import OPERATIONS
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from .handlers import Operation
 
 _REF = "#/components/schemas/{model}"
 _ERRORS = {
@@ -41,120 +37,23 @@ _ERRORS = {
 }
 
 
-@dataclass(frozen=True)
-class _Operation:
-    path: str
-    method: str
-    name: str
-    summary: str
-    status: int = 200
-    response: type[BaseModel] | None = None
-    body: type[BaseModel] | None = None
-    errors: tuple[int, ...] = ()
-    has_location: bool = False
+class OpenApiHandler(GpuDaskAPIHandler):
+    """``openapi.json``: the OpenAPI document of this interface."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """Build and send the document."""
+        self.finish(json.dumps(await asyncio.to_thread(openapi_document, self.base_url)))
 
 
-_OPERATIONS = (
-    _Operation("/gpus", "get", "listGpus", "List the GPUs, with their holders and processes.", response=GpuList),
-    _Operation(
-        "/profiles",
-        "get",
-        "listProfiles",
-        "List the cluster profiles, and the default options.",
-        response=ProfileList,
-    ),
-    _Operation("/clusters", "get", "listClusters", "List the clusters of this server.", response=ClusterList),
-    _Operation(
-        "/clusters",
-        "post",
-        "createCluster",
-        "Start the cluster of a kernel; it is starting when the response is sent.",
-        202,
-        ClusterInfo,
-        CreateCluster,
-        (400, 404, 409, 422),
-        has_location=True,
-    ),
-    _Operation(
-        "/clusters/{kernel_id}",
-        "get",
-        "readCluster",
-        "Describe the cluster of a kernel.",
-        response=ClusterInfo,
-        errors=(404,),
-    ),
-    _Operation(
-        "/clusters/{kernel_id}",
-        "delete",
-        "closeCluster",
-        "Close the cluster; it is gone when the response is sent, after at most 6 seconds.",
-        204,
-        errors=(404,),
-    ),
-    _Operation(
-        "/clusters/{kernel_id}/scale",
-        "post",
-        "scaleCluster",
-        "Change the number of workers; they start or stop after the response.",
-        202,
-        ClusterInfo,
-        ScaleCluster,
-        (400, 404, 409, 422),
-        has_location=True,
-    ),
-    _Operation(
-        "/clusters/{kernel_id}/adapt",
-        "post",
-        "adaptCluster",
-        "Let the number of workers follow the work, within a range, until the cluster is scaled.",
-        202,
-        ClusterInfo,
-        AdaptCluster,
-        (400, 404, 409, 422),
-        has_location=True,
-    ),
-    _Operation(
-        "/clusters/{kernel_id}/restart",
-        "post",
-        "restartCluster",
-        "Restart the cluster, with other options if some are given.",
-        202,
-        ClusterInfo,
-        RestartCluster,
-        (400, 404, 409, 422),
-        has_location=True,
-    ),
-    _Operation(
-        "/clusters/{kernel_id}/release",
-        "post",
-        "releaseResults",
-        "Release the finished results that clients hold on the workers; unfinished tasks go on.",
-        response=ClusterInfo,
-        errors=(404, 409),
-    ),
-    _Operation(
-        "/clusters/{kernel_id}/keep",
-        "post",
-        "keepCluster",
-        "Keep the GPUs of an idle cluster, which somebody waits for; its idle time begins anew.",
-        response=ClusterInfo,
-        errors=(404,),
-    ),
-    _Operation(
-        "/clusters/{kernel_id}/logs",
-        "get",
-        "readLogs",
-        "The last lines of each log.",
-        response=ClusterLogs,
-        errors=(404, 409),
-    ),
-)
+OPENAPI = [(rf"{API}/openapi\.json", OpenApiHandler)]
 
 
 def openapi_document(base_url: str) -> dict[str, Any]:
     """The OpenAPI document of a server at `base_url`."""
     paths: dict[str, dict[str, Any]] = {}
-    for operation in _OPERATIONS:
+    for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = _describe(operation)
     return {
         "openapi": "3.1.0",
@@ -169,13 +68,13 @@ def openapi_document(base_url: str) -> dict[str, Any]:
     }
 
 
-def _describe(operation: _Operation) -> dict[str, Any]:
+def _describe(operation: Operation) -> dict[str, Any]:
     success: dict[str, Any] = {"description": operation.summary}
     if operation.response is not None:
         success["content"] = _json(operation.response)
-    if operation.has_location:
+    if operation.status == HTTPStatus.ACCEPTED:
         success["headers"] = {"Location": {"schema": {"type": "string"}, "description": "The URL of the cluster."}}
-    responses = {str(operation.status): success}
+    responses = {str(int(operation.status)): success}
     for status in (403, *operation.errors):
         responses[str(status)] = {"description": _ERRORS[status], "content": _json(Problem)}
     described: dict[str, Any] = {
@@ -196,8 +95,12 @@ def _json(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    responses = (ClusterInfo, ClusterList, ClusterLogs, GpuList, Problem, ProfileList, StreamMessage)
-    requests = (AdaptCluster, CreateCluster, RestartCluster, ScaleCluster)
+    responses: list[type[BaseModel]] = [
+        *(each.response for each in OPERATIONS if each.response is not None),
+        Problem,
+        StreamMessage,
+    ]
+    requests = [each.body for each in OPERATIONS if each.body is not None]
     _, definitions = models_json_schema(
         [(model, "serialization") for model in responses] + [(model, "validation") for model in requests],
         ref_template=_REF,

@@ -9,15 +9,19 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ...launcher.cluster_process import ClusterProcess
+from ...protocol.cluster.limits import refusal
+from ...protocol.messages.verbs import SUPERVISOR
+from .dashboard_address import dashboard_origin
 
 if TYPE_CHECKING:
-    from ...protocol import ClusterClass, ClusterSpec, ClusterState, Progress, Ready
+    from ...launcher.connection import ClusterConnection
+    from ...protocol import ClusterSpec, ClusterState, Command, Progress, Ready
     from ...protocol.api.rest import Status
-    from ...protocol.messages.commands import EndReason
+    from ...protocol.messages.verbs import EndReason
     from .kernels import Interpreter
 
 logger = logging.getLogger(__name__)
@@ -58,6 +62,8 @@ class KernelCluster:
         The requested options.
     on_change
         Called after every change of the status, the progress of the start, or the state of the workers.
+    joined
+        The connection to the kernel, which answers for a cluster that somebody else started.
 
     Attributes
     ----------
@@ -75,6 +81,8 @@ class KernelCluster:
         How many workers have started; `None` before the supervisor reports it.
     joined
         The address of the scheduler, if somebody else started the cluster and the kernel is connected to it.
+    dashboard
+        Scheme, host and port of the dashboard of such a cluster; `None` if it is off.
     automatic
         Whether the kernel runs every cell as if ``%%gpudask`` stood above it.
     unused
@@ -91,19 +99,22 @@ class KernelCluster:
         somebody else started, it is in the path at the Jupyter server.
     """
 
-    def __init__(self, kernel_id: str, spec: ClusterSpec, on_change: ChangeCallback) -> None:
+    def __init__(
+        self, kernel_id: str, spec: ClusterSpec, on_change: ChangeCallback, joined: ClusterConnection | None = None
+    ) -> None:
         self.kernel_id = kernel_id
         self.spec = spec
-        self.status: Status = "starting"
+        self.status: Status = "starting" if joined is None else "ready"
         self.created = self.since = time.time()
         self.error: GpuDaskError | None = None
-        self.process: ClusterProcess | None = None
-        self._failed_process: ClusterProcess | None = None
+        self.process: ClusterConnection | None = joined
+        self._failed_process: ClusterConnection | None = None
         self.interpreter: Interpreter | None = None
         self.progress: Progress | None = None
         self.closes_at: float | None = None
         self._state: ClusterState | None = None
-        self.joined = ""
+        self.joined = "" if joined is None else joined.ready.address
+        self.dashboard = dashboard_origin(getattr(self.ready, "dashboard", ""))
         self.automatic = False
         self.unused = False
         self.last_busy = time.monotonic()
@@ -131,7 +142,12 @@ class KernelCluster:
     @property
     def has_dashboard(self) -> bool:
         """Whether the cluster is ready and has a dashboard."""
-        return self.ready is not None and bool(self.ready.dashboard_port)
+        return self.ready is not None and bool(self.ready.dashboard_port or self.dashboard)
+
+    def check_possible(self, action: str) -> None:
+        """Raise `NotOwnedError` if the cluster is of somebody else, and does not support an action."""
+        if self.joined and self.ready is not None and action in self.ready.limits:
+            raise refusal(self.joined, action)
 
     @property
     def alive(self) -> bool:
@@ -143,15 +159,7 @@ class KernelCluster:
         self._observers.append(observer)
         return lambda: self._observers.remove(observer)
 
-    async def start(
-        self,
-        interpreter: Awaitable[Interpreter],
-        *,
-        holder: str,
-        cluster_class: ClusterClass | None,
-        max_workers: int | None,
-        max_gpus: int | None,
-    ) -> None:
+    async def start(self, interpreter: Awaitable[Interpreter], *, holder: str, **limits: Any) -> None:
         """Start the cluster and wait until it is ready or has failed; if cancelled, no process is left.
 
         Parameters
@@ -160,31 +168,22 @@ class KernelCluster:
             The interpreter to run the supervisor with.
         holder
             The name under which other notebooks see the GPU lease.
-        cluster_class
-            The Dask cluster class to use, if a cluster profile names one.
-        max_workers
-            The maximum number of workers, if there is a limit.
-        max_gpus
-            The maximum number of GPUs of the user, if there is a limit.
+        **limits
+            The other fields of `jupyter_gpudask.protocol.Start`.
         """
         self._holder = holder
         try:
             self.interpreter = await interpreter
             process = await ClusterProcess.start(
                 self.spec,
-                python=self.interpreter.python,
-                environment=self.interpreter.environment,
-                path=self.interpreter.path,
-                settings=self.interpreter.settings,
+                **vars(self.interpreter),
                 holder=holder,
-                cluster_class=cluster_class,
                 kernel_id=self.kernel_id,
-                max_workers=max_workers,
-                max_gpus=max_gpus,
                 gpu_metrics=False,  # the server reads them once for all clusters
                 dashboard_secret=self.secret,
                 on_progress=self._on_progress,
                 on_lost=self._on_lost,
+                **limits,
             )
         except GpuDaskError as error:
             self.fail(error)
@@ -261,19 +260,15 @@ class KernelCluster:
                 return False
         return True
 
-    async def scale(self, workers: int) -> None:
-        """Change the number of workers.
+    async def change(self, command: Command) -> None:
+        """Carry out a command that changes the cluster, and keep its new state.
 
         Raises
         ------
         GpuDaskError
-            The cluster is not ready, or cannot have that many workers.
+            The cluster is not ready, or cannot be changed so.
         """
-        self.state = await self._running_process().scale(workers)
-
-    async def adapt(self, minimum: int, maximum: int) -> None:
-        """Let the number of workers follow the work, within a range; raises the same errors as `scale`."""
-        self.state = await self._running_process().adapt(minimum, maximum)
+        self.state = await self._running_process().call(command)
 
     async def reset(self) -> None:
         """Release all results and other state of the cluster; the worker processes keep running.
@@ -294,30 +289,17 @@ class KernelCluster:
                 return self.unused
             return self.unused and await self.refresh(0) and self.unused
 
-    async def release(self) -> None:
-        """Release the finished results that clients hold on the workers; unfinished tasks go on.
-
-        Raises
-        ------
-        ClusterLostError
-            The cluster is not ready, or does not respond.
-        """
-        self.state = await self._running_process().release()
-
     async def logs(self, lines: int = 200) -> dict[str, str]:
         """The last lines of the logs, by worker name, and ``supervisor``, which is also kept for a failed cluster."""
         process = self.process
         if process is None:
-            return {"supervisor": self.error.log if self.error else ""}
-        logs = {"supervisor": process.log(lines)}
-        for name in (await process.state()).logged:
-            logs[name] = await process.worker_log(name, lines)
-        return logs
+            return {SUPERVISOR: self.error.log if self.error else ""}
+        return await process.logs(lines)
 
     async def _read_state(self) -> ClusterState:
         return await self._running_process().state()
 
-    def _running_process(self) -> ClusterProcess:
+    def _running_process(self) -> ClusterConnection:
         if self.process is None:
             raise ClusterLostError("not-running", status=self.status)
         return self.process

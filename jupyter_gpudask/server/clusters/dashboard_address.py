@@ -25,15 +25,7 @@ def is_plain_path(path: str) -> bool:
 
 
 def redirect_target(url: str, location: str) -> str | None:
-    """The path and the query to which a response redirects; `None` if they are not at the same host and port.
-
-    Parameters
-    ----------
-    url
-        The address that was requested.
-    location
-        The header ``Location`` of the response.
-    """
+    """The path and the query to which a response redirects; `None` if they are not at the same host and port."""
     try:
         old, new = urlsplit(url), urlsplit(urljoin(url, location))
     except ValueError:

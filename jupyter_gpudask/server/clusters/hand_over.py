@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...machine.leases.waiting_line import Place, Waiting
     from ..settings import ServerSettings
     from .cluster import KernelCluster
-    from .kernels import Kernels
+    from .kernels import ServerKernels
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class HandOver:
     def __init__(
         self,
         clusters: Mapping[str, KernelCluster],
-        kernels: Kernels,
+        kernels: ServerKernels,
         settings: ServerSettings,
         close: Callable[[KernelCluster, GpusHandedOverError], None],
     ) -> None:

@@ -27,13 +27,6 @@ class KernelEventListener:
 
     Jupyter Server emits an event for each action on a kernel, including the restart after a crash. When a kernel dies
     and is not restarted there is no event: the kernel manager then calls the callbacks registered for ``dead``.
-
-    Parameters
-    ----------
-    manager
-        The clusters.
-    kernel_manager, event_logger
-        Those of the `ServerApp`.
     """
 
     def __init__(self, manager: ClusterManager, kernel_manager: Any, event_logger: Any) -> None:

@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import psutil
 from jupyter_server.utils import ensure_async
@@ -58,51 +58,8 @@ class KernelProcess:
     notebook: str
 
 
-class Kernels(Protocol):
-    """The interface that clusters need; tests implement it without a server."""
-
-    def __contains__(self, kernel_id: str) -> bool:
-        """Whether the kernel exists."""
-
-    def watch(self, kernel_id: str) -> None:
-        """Note which cells a kernel executes that has started, or has started again."""
-
-    def forget(self, kernel_id: str) -> None:
-        """Note that no more."""
-
-    def is_busy(self, kernel_id: str) -> bool:
-        """Whether the kernel is executing a cell."""
-
-    def last_cell(self, kernel_id: str) -> float:
-        """When the kernel last ended a cell, on the clock of `time.monotonic`; 0 if that is not known."""
-
-    async def interpreter(self, kernel_id: str) -> Interpreter:
-        """The interpreter and environment of the kernel's process.
-
-        Raises
-        ------
-        KernelNotFoundError, KernelUnsuitableError
-            The kernel does not exist, or no process can be started like it.
-        """
-
-    async def notebooks(self) -> Mapping[str, tuple[str, ...]]:
-        """Paths of the notebooks and consoles of each kernel, by kernel id."""
-
-    def name(self, kernel_id: str) -> str:
-        """The name of the kernelspec."""
-
-    def processes(self, notebooks: Mapping[str, tuple[str, ...]]) -> Mapping[int, KernelProcess]:
-        """The kernels on this machine, by pid, which is also the session id; `notebooks` are those of each kernel."""
-
-
 class ServerKernels:
-    """The kernels of a `jupyter_server.serverapp.ServerApp`.
-
-    Parameters
-    ----------
-    kernel_manager, session_manager
-        Those of the `ServerApp`.
-    """
+    """The kernels of a `jupyter_server.serverapp.ServerApp`."""
 
     def __init__(self, kernel_manager: Any, session_manager: Any) -> None:
         self._kernels = kernel_manager
@@ -125,7 +82,7 @@ class ServerKernels:
             kernel.execution_state = "starting"
 
     def forget(self, kernel_id: str) -> None:
-        """Note that no more."""
+        """Note no more what a kernel executes, which has ended."""
         self._executions.forget(kernel_id)
 
     def is_busy(self, kernel_id: str) -> bool:
@@ -162,7 +119,13 @@ class ServerKernels:
         return found
 
     async def interpreter(self, kernel_id: str) -> Interpreter:
-        """The interpreter and environment of the process that has the connection file in its command line."""
+        """The interpreter and environment of the process that has the connection file in its command line.
+
+        Raises
+        ------
+        KernelNotFoundError, KernelUnsuitableError
+            The kernel does not exist, or no process can be started like it.
+        """
         if kernel_id not in self:
             raise KernelNotFoundError(kernel=kernel_id)
         kernel = self._kernels.get_kernel(kernel_id)

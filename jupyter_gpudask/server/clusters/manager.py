@@ -21,24 +21,19 @@ from ...errors import (
     NoClusterError,
 )
 from ...machine.gpu_choice import check_replacement
-from ...protocol.cluster.limits import refusal
 from ...protocol.cluster.option_differences import other_options
-from .background_tasks import BackgroundTasks
 from .cluster import KernelCluster
 from .hand_over import HandOver
-from .idle_timeout import IdleTimeout
-from .joined_cluster import JoinedCluster
-from .lifetime import end_after
+from .lifetime import IdleTimeout, end_after
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
+    from ...launcher.connection import ClusterConnection
     from ...protocol import ClusterSpec
     from ...protocol.api.rest import Status
-    from ...protocol.cluster.limits import Action
-    from ...protocol.messages.commands import EndReason
-    from .joined_cluster import JoinedConnection
-    from .kernels import Interpreter, Kernels
+    from ...protocol.messages.verbs import EndReason
+    from .kernels import Interpreter, ServerKernels
     from .policy import Policy
 
 logger = logging.getLogger(__name__)
@@ -53,13 +48,6 @@ _END_REASONS: Mapping[type[GpuDaskError | None], EndReason] = {
 class ClusterManager:
     """Starts and closes clusters; a lock for each kernel keeps these operations in order.
 
-    Parameters
-    ----------
-    kernels
-        The kernels of the server.
-    policy
-        The administrator's defaults, cluster profiles and limits.
-
     Attributes
     ----------
     clusters
@@ -70,15 +58,15 @@ class ClusterManager:
         Gives the GPUs of idle clusters to starts that wait.
     """
 
-    def __init__(self, kernels: Kernels, policy: Policy) -> None:
+    def __init__(self, kernels: ServerKernels, policy: Policy) -> None:
         self.kernels = kernels
         self.policy = policy
         self.clusters: dict[str, KernelCluster] = {}
-        self.joined: dict[str, JoinedCluster] = {}
+        self.joined: dict[str, KernelCluster] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._starts: dict[KernelCluster, asyncio.Task[None]] = {}
         self._closes: dict[KernelCluster, asyncio.Task[None]] = {}
-        self._background = BackgroundTasks()
+        self._background: set[asyncio.Task[None]] = set()
         self._idle = IdleTimeout(policy.settings.idle_timeout, kernels)
         self.hand_over = HandOver(self.clusters, kernels, policy.settings, self.close_in_background)
         self._own_interval = min(filter(None, (self._idle.interval, self.hand_over.state_interval)), default=0.0)
@@ -127,24 +115,13 @@ class ClusterManager:
         if (joined := self.joined.get(kernel_id)) is not None:
             raise ClusterExistsError("is-connected", address=joined.joined)
 
-    def check_possible(self, kernel_id: str, action: Action) -> None:
-        """Check that a cluster is changed by its owner.
-
-        Raises
-        ------
-        NotOwnedError
-            The kernel is connected to a cluster of somebody else.
-        """
-        if (joined := self.joined.get(kernel_id)) is not None:
-            raise refusal(joined.joined, action)
-
-    async def show_joined(self, kernel_id: str, connection: JoinedConnection) -> None:
+    async def show_joined(self, kernel_id: str, connection: ClusterConnection) -> None:
         """Show the cluster to which a kernel is connected, until that ends."""
-        cluster = JoinedCluster(kernel_id, connection, lambda _: None)
+        cluster = KernelCluster(kernel_id, connection.spec, lambda _: None, connection)
         self.joined[kernel_id] = cluster
         cluster.request_states(self._interval)
         try:
-            await connection.run()
+            await connection.follow()
         finally:
             if self.joined.get(kernel_id) is cluster:
                 del self.joined[kernel_id]
@@ -279,22 +256,6 @@ class ClusterManager:
         self._closing(old, ClusterLostError("restarted"))
         return self.create(old.kernel_id, spec, interpreter)[0]
 
-    async def scale(self, kernel_id: str, workers: int) -> None:
-        """Change the number of workers.
-
-        Raises
-        ------
-        NoClusterError, LimitError, GpuDaskError
-            The cluster is not ready, or cannot have that many workers.
-        """
-        self.policy.check_workers(workers)
-        await self.get(kernel_id).scale(workers)
-
-    async def adapt(self, kernel_id: str, minimum: int, maximum: int) -> None:
-        """Let the number of workers follow the work, within a range; raises the same errors as `scale`."""
-        self.policy.check_workers(maximum)
-        await self.get(kernel_id).adapt(minimum, maximum)
-
     def keep(self, kernel_id: str) -> None:
         """Keep the GPUs of a kernel's cluster, which somebody waits for.
 
@@ -322,12 +283,20 @@ class ClusterManager:
         for cluster in list(self.clusters.values()):
             self._closing(cluster, None, "server ended")
         await asyncio.gather(*self._closes.values(), return_exceptions=True)
-        self._background.cancel()
+        for task in self._background:
+            task.cancel()
         self.clusters.clear()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run `coroutine` in the background; exceptions are logged."""
-        self._background.spawn(coroutine)
+        task = asyncio.create_task(coroutine)
+        self._background.add(task)
+        task.add_done_callback(self._on_end_of_task)
+
+    def _on_end_of_task(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s", error, exc_info=error)
 
     def _holder(self, kernel_id: str, notebooks: Mapping[str, tuple[str, ...]]) -> str:
         return ", ".join(notebooks.get(kernel_id, (f"kernel {self.kernels.name(kernel_id)}",)))

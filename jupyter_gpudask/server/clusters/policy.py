@@ -28,13 +28,7 @@ _OPTIONS_OF_CLASSES = ("start_timeout", "workers", "adapt")
 
 
 class Policy:
-    """Applies the settings to the options that users ask for.
-
-    Parameters
-    ----------
-    settings
-        The administrator's settings.
-    """
+    """Applies the settings to the options that users ask for."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ...machine.pcie import PcieMeter
-from .cluster_info import cluster_info
 from .history import History
 from .machine_reader import read_machine
-from .monitor import INTERVAL
+from .monitor import INTERVAL, cluster_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

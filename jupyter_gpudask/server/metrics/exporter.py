@@ -15,7 +15,7 @@ from traitlets import Int, Unicode
 
 from ...machine.leases.registry import user_name
 from ...machine.leases.waiting_line import WaitingLine
-from ..lease_application import LeaseApplication
+from ..usage import LeaseApplication
 from .gpu_reader import GpuReader
 from .monitor import INTERVAL
 from .prometheus import gpu_metrics
@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 
 
 class MachineMetrics(Collector):
-    """Reads the GPUs and the lease directory when the metrics are requested, at most once a second.
-
-    Parameters
-    ----------
-    leases
-        The lease directory.
-    """
+    """Reads the GPUs and the lease directory when the metrics are requested, at most once a second."""
 
     def __init__(self, leases: LeaseRegistry) -> None:
         self._leases = leases

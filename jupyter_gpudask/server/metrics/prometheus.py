@@ -34,15 +34,6 @@ class PrometheusMetrics(Collector):
 
     A request waits neither for the driver nor for a cluster: it gets the last readings, and starts new ones, which the
     next request gets.
-
-    Parameters
-    ----------
-    manager
-        The clusters.
-    monitor
-        Reads the GPUs.
-    registry
-        Where the metrics are registered, until `close`.
     """
 
     def __init__(self, manager: ClusterManager, monitor: Monitor, registry: CollectorRegistry) -> None:

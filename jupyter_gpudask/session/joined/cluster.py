@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...client import joined_client
 from ...errors import BackendUnavailableError, ClusterLostError
+from ...launcher.connection import Cluster
 from ...protocol import ClusterSpec
 from ...protocol.cluster.limits import refusal
+from ...protocol.messages.verbs import SUPERVISOR
 from .panel import PanelReports
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Awaitable, Coroutine, Sequence
 
     from ...client.kernel_client import KernelClient
     from ...launcher.connection import LostCallback
-    from ...protocol import ClusterState, Joined, Ready
+    from ...protocol import ClusterState, Command, Joined, Ready
 
 _RESPONSE_TIMEOUT = 10.0
 _IMPORT_TIMEOUT = 60.0
@@ -28,16 +30,8 @@ _OTHER_LIBRARIES = "or run the cell with --array numpy --dataframe pandas."
 _T = TypeVar("_T")
 
 
-class JoinedCluster:
-    """The `ClusterControl` of a cluster that somebody else started.
-
-    Parameters
-    ----------
-    client
-        The Dask client.
-    ready
-        The connection, a `jupyter_gpudask.protocol.Joined`.
-    """
+class JoinedCluster(Cluster):
+    """A cluster that somebody else started, as `RunningCluster` uses it."""
 
     def __init__(self, client: KernelClient, ready: Joined) -> None:
         self.client = client
@@ -48,11 +42,6 @@ class JoinedCluster:
         self._leaving = False
         self._watching: asyncio.Task[None] | None = None
         self._reporting: asyncio.Task[None] | None = None
-
-    @property
-    def is_owned(self) -> bool:
-        """False."""
-        return False
 
     @property
     def running(self) -> bool:
@@ -70,41 +59,11 @@ class JoinedCluster:
         state = await self._ask(joined_client.read_state(self.client, self.spec.start_timeout))
         return state.model_copy(update={"engine": self.ready.engine})  # before the first heartbeat with a GPU, too
 
-    async def scale(self, workers: int) -> ClusterState:  # noqa: ARG002 - as the contract says
-        """Refuse.
-
-        Raises
-        ------
-        NotOwnedError
-            Always.
-        """
-        raise refusal(self.ready.address, "scale")
-
-    async def adapt(self, minimum: int, maximum: int) -> ClusterState:  # noqa: ARG002 - as the contract says
-        """Refuse.
-
-        Raises
-        ------
-        NotOwnedError
-            Always.
-        """
-        raise refusal(self.ready.address, "adapt")
-
-    async def keep(self) -> str:
-        """Refuse.
-
-        Raises
-        ------
-        NotOwnedError
-            Always.
-        """
-        raise refusal(self.ready.address, "keep")
-
-    async def report_automatic(self, *, on: bool) -> None:
-        """Report nothing: the server of this kernel shows that of its own clusters only."""
-
-    async def report_cell(self, fallback_blocks: int) -> None:
-        """Report nothing: the server of this kernel counts cells of its own clusters only."""
+    def call(self, command: Command) -> Awaitable[Any]:
+        """Refuse a command that changes the cluster; reports are ignored: servers show those of their clusters only."""
+        if command.type in self.ready.limits:
+            raise refusal(self.ready.address, command.type)
+        return super().call(command)
 
     async def check_libraries(self, names: Sequence[str]) -> None:
         """Check that the workers can compute what the kernel sends; workers that were checked are not asked again.
@@ -141,21 +100,12 @@ class JoinedCluster:
             self._checked |= {(address, name) for name in here}
 
     async def worker_log(self, worker: str, lines: int = 50) -> str:
-        """The last lines of the log that a worker keeps in memory; empty if there is no such worker."""
+        """The last lines of the log that a worker, or the scheduler, keeps in memory; empty without such a worker."""
+        if worker == SUPERVISOR:
+            return await self._ask(joined_client.scheduler_log(self.client, lines))
         names = await self._ask(joined_client.read_worker_names(self.client))
         address = next((address for address, name in names.items() if name == worker), None)
         return "" if address is None else await self._ask(joined_client.worker_log(self.client, address, lines))
-
-    async def scheduler_log(self, lines: int) -> str:
-        """The last lines of the log that the scheduler keeps in memory."""
-        return await self._ask(joined_client.scheduler_log(self.client, lines))
-
-    def log(self, lines: int = 200) -> str:
-        """The last lines of the log that the scheduler keeps in memory."""
-        text: str = self.client.sync(
-            joined_client.scheduler_log, self.client, lines, callback_timeout=_RESPONSE_TIMEOUT
-        )
-        return text
 
     async def leave(self) -> None:
         """Remove the plugins and release the results of this kernel, and stop watching the connection."""
@@ -167,12 +117,9 @@ class JoinedCluster:
             with suppress(ClusterLostError):
                 await self._ask(joined_client.leave_cluster(self.client), _LEAVE_TIMEOUT)
 
-    async def close(self) -> None:
-        """Leave the cluster as it is: others use it."""
-
-    async def watch(self, on_lost: LostCallback) -> None:
+    async def follow(self, on_lost: LostCallback) -> None:
         """From now on, call `on_lost` once if the connection ends before `leave`, and show the cluster in the panel."""
-        self._reporting = asyncio.create_task(PanelReports(self).run())
+        self._reporting = asyncio.create_task(PanelReports(self).run(self.joined))
         self._watching = asyncio.create_task(self._watch(on_lost))
 
     async def _watch(self, on_lost: LostCallback) -> None:

@@ -54,7 +54,7 @@ def connect(
         imports = BackgroundImports(cluster.spec)
         imports.on_progress(cluster.ready)
         imports.wait(while_waiting)
-        loop.run(cluster.watch(on_lost))
+        loop.run(cluster.follow(on_lost))
     except BaseException:
         loop.run(cluster.leave())
         client.close(timeout=2)

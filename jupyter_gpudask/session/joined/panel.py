@@ -2,58 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...errors import ProtocolError
-from ...protocol import parse_command
-from ...protocol.messages.dispatch import answer
-from ...protocol.messages.reports import report_every
-from ..server_connection import connect_panel
+from ...protocol import ClusterVerbs, parse_command
+from ...protocol.messages.reports import Reporter
+from ...protocol.messages.verbs import answer, carry_out
+from ..server_connection import request_stream
 
 if TYPE_CHECKING:
-    from ...protocol import ClusterState, Joined
-    from ...protocol.messages.transport import MessageStream
+    from collections.abc import Awaitable
+
+    from ...protocol import Command, Joined
 
 logger = logging.getLogger(__name__)
 
-_SCHEDULER = "supervisor"  # as the server calls the log of the process in which the scheduler runs
 
+class PanelReports(Reporter):
+    """Reports the state and the logs of a cluster to the server; the cluster refuses to be changed."""
 
-class ReportedCluster(Protocol):
-    """What is reported of a cluster: its connection, its state, and the logs of its scheduler and workers."""
-
-    joined: Joined
-
-    async def state(self) -> ClusterState:
-        """Its current state."""
-
-    async def scheduler_log(self, lines: int) -> str:
-        """The last lines of the scheduler's log."""
-
-    async def worker_log(self, worker: str, lines: int) -> str:
-        """The last lines of the log of a worker."""
-
-
-class PanelReports:
-    """Reports the state and the logs of a cluster to the server; and refuses to change it.
-
-    Parameters
-    ----------
-    cluster
-        The cluster.
-    """
-
-    def __init__(self, cluster: ReportedCluster) -> None:
+    def __init__(self, cluster: ClusterVerbs) -> None:
         self._cluster = cluster
-        self._stream: MessageStream
-        self._watching: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
+    def call(self, command: Command) -> Awaitable[Any]:
+        """Carry out a command on the cluster."""
+        return carry_out(command, self._cluster)
+
+    async def run(self, joined: Joined) -> None:
         """Answer the server until it ends, or this is cancelled; without a server, do nothing."""
         try:
-            stream = await connect_panel(self._cluster.joined)
+            stream = await request_stream(joined=joined, environment={})
             if stream is None:
                 return
             self._stream = stream
@@ -65,21 +44,4 @@ class PanelReports:
                 await self.watch(0)
                 stream.close()
         except (OSError, ProtocolError) as error:
-            logger.warning("The panel does not show the cluster at %s: %s", self._cluster.joined.address, error)
-
-    async def state(self) -> ClusterState:
-        """The current state."""
-        return await self._cluster.state()
-
-    async def log(self, worker: str, lines: int) -> str:
-        """The last lines that a worker, or the scheduler, keeps in memory."""
-        if worker == _SCHEDULER:
-            return await self._cluster.scheduler_log(lines)
-        return await self._cluster.worker_log(worker, lines)
-
-    async def watch(self, interval: float) -> None:
-        """Report the state every `interval` seconds; 0 stops the reports."""
-        if self._watching is not None:
-            self._watching.cancel()
-        reports = report_every(interval, self._stream, self.state) if interval else None
-        self._watching = None if reports is None else asyncio.create_task(reports)
+            logger.warning("The panel does not show the cluster at %s: %s", joined.address, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import os
 import platform
@@ -19,43 +20,32 @@ from ...errors import ClusterLostError, ClusterStartError, ProfileNotFoundError
 from ...machine.directories import LOGS_VARIABLE, ClusterDirectory, tail, worker_log
 from ...machine.leases import HeldLease, LeaseFolder
 from ...machine.plan import Plan, make_plan
-from ...protocol import ClusterState, Progress, Ready, Start, TlsCredentials
-from ...scheduler.held_results import release_results
+from ...protocol import ClusterState, Progress, Ready, Start
 from ...scheduler.log_lengths import shorten_logs
-from ..engines import create_cluster
+from ..engines import create_cluster, import_what_clusters_need
 from ..engines.jobs import is_job_queue
 from ..jobs.job_queue import JobQueue
 from .dashboard import check_guard, guard_by_header, guard_by_token, routes_without_proxy
 from .gpu_lease import plan_and_lease
-from .imports import import_what_clusters_need
 from .log_limit import limit_logs
 from .metrics import Status, read_state
 from .plugins import register_plugins
-from .reset import reset
 from .scaling import Scaling, check_limit
+from .supervised import SupervisedCluster
 from .worker_startup import wait_for_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...protocol import TlsCredentials
     from ...scheduler.worker_failures import WorkerFailuresPlugin
     from ..fork_server import ForkServer
 
 logger = logging.getLogger(__name__)
 
 
-class DaskCluster:
-    """A Dask cluster whose scheduler and nannies run in this process.
-
-    Parameters
-    ----------
-    request
-        The options of the cluster.
-    directory
-        The directory of its scratch space and logs.
-    fork_server
-        The process from which workers are forked, if they are.
-    """
+class DaskCluster(SupervisedCluster):
+    """A Dask cluster whose scheduler and nannies run in this process."""
 
     def __init__(self, request: Start, directory: ClusterDirectory, fork_server: ForkServer | None = None) -> None:
         self._request = request
@@ -63,7 +53,6 @@ class DaskCluster:
         self._fork_server = fork_server
         self._plan: Plan
         self._lease: HeldLease | None = None
-        self._cluster: Any = None
         self._security: Any = None
         self._sockets: Path | None = None
         self._failures: WorkerFailuresPlugin
@@ -174,7 +163,7 @@ class DaskCluster:
         """Scale as the work requires; see `Scaling.adapt`."""
         await self._scaling.adapt(minimum, maximum)
 
-    async def log(self, worker: str, lines: int) -> str:
+    async def worker_log(self, worker: str, lines: int) -> str:
         """The last lines of the log of a worker, or of a job by its id."""
         if self._jobs is not None:
             return self._jobs.log(worker, lines)
@@ -183,13 +172,10 @@ class DaskCluster:
             name = worker.rpartition("-")[0]
         return tail(worker_log(self._directory.logs, name), lines)
 
-    async def reset(self) -> None:
-        """Forget every result, task, actor and name, and keep the workers."""
-        await reset(self._cluster.scheduler)
-
-    async def release_results(self) -> None:
-        """Release the finished results that clients hold; unfinished tasks go on."""
-        release_results(self._cluster.scheduler)
+    async def on_scheduler(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function with the scheduler, which runs in this process."""
+        result = function(*arguments, dask_scheduler=self._cluster.scheduler)
+        return await result if inspect.isawaitable(result) else result
 
     def rename(self, holder: str) -> None:
         """Change the name under which the GPUs are held; a warning is logged if the lease cannot be written."""
@@ -254,7 +240,7 @@ class DaskCluster:
         if self._request.cluster_class is not None:
             await self.close(grace)
 
-    def release(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
         """Cancel the jobs that are left, and release the lease on its GPUs, after all its processes have ended.
 
         Parameters
@@ -347,9 +333,4 @@ class DaskCluster:
         await cluster
 
     def _credentials(self) -> TlsCredentials | None:
-        if not self._cluster.scheduler_address.startswith("tls://"):
-            return None
-        security = self._cluster.security  # a cluster class may have its own
-        return TlsCredentials(
-            ca=security.tls_ca_file, certificate=security.tls_client_cert, key=security.tls_client_key
-        )
+        return super()._credentials() if self._cluster.scheduler_address.startswith("tls://") else None

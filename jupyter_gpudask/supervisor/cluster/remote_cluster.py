@@ -16,18 +16,17 @@ from distributed.deploy.adaptive import Adaptive
 from ... import _version
 from ...errors import ClusterLostError, ClusterStartError, GpuDaskError
 from ...machine.plan import Plan
-from ...protocol import ClusterClass, ClusterState, Progress, Ready, Start, TlsCredentials
+from ...protocol import ClusterClass, ClusterState, Progress, Ready, Start
 from ...protocol.cluster.limits import REMOTE_DASHBOARD, gateway_dashboard
 from ...protocol.cluster.missing_workers import describe_jobs
-from ...scheduler.held_results import release_results
 from ...scheduler.worker_failures import WorkerFailuresPlugin
 from ..engines.configured import GATEWAY_CLUSTER, first_line, import_class, parameters_of
 from ..engines.kubernetes import KUBE_CLUSTER, kube_options
 from ..jobs.pods import Pods
 from .metrics import Status, read_state
 from .plugins import register_plugins
-from .reset import reset
 from .scaling import check_limit
+from .supervised import SupervisedCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,20 +39,11 @@ _WATCH_FAILURES = 3
 _PODS_INTERVAL = 0.5
 
 
-class RemoteCluster:
-    """A cluster of a class whose scheduler runs elsewhere; the scheduler is reached by a Dask client.
-
-    Parameters
-    ----------
-    request
-        The options of the cluster.
-    cluster_class
-        The class of the cluster profile.
-    """
+class RemoteCluster(SupervisedCluster):
+    """A cluster of a class whose scheduler runs elsewhere; the scheduler is reached by a Dask client."""
 
     def __init__(self, request: Start, cluster_class: ClusterClass) -> None:
         self._request, self._class = request, cluster_class
-        self._cluster: Any = None
         self._adaptive: Any = None
         self._client: Any = None
         self._wanted = request.spec.workers or cluster_class.options.get("n_workers", 1)
@@ -86,7 +76,7 @@ class RemoteCluster:
                 await self._connect()
                 has_scheduler = True
                 await _awaited(self._cluster.scale(self._wanted))
-                while not (ready := len(await self._on_scheduler(worker_addresses))):
+                while not (ready := len(await self.on_scheduler(worker_addresses))):
                     await asyncio.sleep(0.1)
         except TimeoutError:
             pods = "; ".join(state.description for state in self._missing)
@@ -97,7 +87,7 @@ class RemoteCluster:
             if watching is not None:
                 watching.cancel()
         on_progress(progress.model_copy(update={"ready": ready}))
-        await self._on_scheduler(register, self._request.path, self._engine)
+        await self.on_scheduler(register, self._request.path, self._engine)
         if adaptive is not None:
             await self.adapt(*adaptive)
         return Ready(
@@ -172,7 +162,7 @@ class RemoteCluster:
             ) from None
         here = versions()
         try:
-            there = await self._on_scheduler(versions)
+            there = await self.on_scheduler(versions)
         except (ImportError, AttributeError) as error:
             raise ClusterStartError(
                 "scheduler-without-package", class_=self._class.path, error=error, version=here["jupyter_gpudask"]
@@ -185,7 +175,7 @@ class RemoteCluster:
 
     async def state(self, status: Status) -> ClusterState:
         """The current state of the cluster."""
-        state: ClusterState = await self._on_scheduler(
+        state: ClusterState = await self.on_scheduler(
             state_of, self._engine, status, self._wanted, self._request.spec.start_timeout
         )
         await self._read_pods()
@@ -210,24 +200,13 @@ class RemoteCluster:
         if isinstance(self._adaptive, Adaptive):
             self._adaptive.stop()
 
-    async def log(self, worker: str, lines: int) -> str:
+    async def worker_log(self, worker: str, lines: int) -> str:
         """The last lines of the log that a worker keeps in memory; empty if there is no such worker."""
-        address = (await self._on_scheduler(worker_addresses)).get(worker)
+        address = (await self.on_scheduler(worker_addresses)).get(worker)
         if address is None:
             return ""
         logs = await self._ask(self._client.get_worker_logs(n=lines, workers=[address]))
         return "\n".join(text for _, text in reversed(logs[address]))
-
-    async def reset(self) -> None:
-        """Forget every result, task, actor and name, and keep the workers."""
-        await self._on_scheduler(reset_scheduler)
-
-    async def release_results(self) -> None:
-        """Release the finished results that clients hold; unfinished tasks go on."""
-        await self._on_scheduler(release)
-
-    def rename(self, holder: str) -> None:
-        """Do nothing: the cluster holds no GPUs of this machine."""
 
     async def finished(self) -> None:
         """Wait for the end of the cluster.
@@ -241,15 +220,12 @@ class RemoteCluster:
         while failures < _WATCH_FAILURES:
             await asyncio.sleep(_WATCH_INTERVAL)
             try:
-                await self._on_scheduler(worker_addresses)
+                await self.on_scheduler(worker_addresses)
             except ClusterLostError:
                 failures += 1
             else:
                 failures = 0
         raise self._lost()
-
-    async def wait_for_clients(self, limit: float) -> None:
-        """Do nothing: the scheduler has ended."""
 
     async def close(self, grace: float) -> None:
         """Stop the cluster; raises if that takes longer than `grace` seconds."""
@@ -260,13 +236,6 @@ class RemoteCluster:
             if self._cluster is not None:
                 await _awaited(self._cluster.close())
 
-    async def abandon(self, grace: float) -> None:
-        """Stop the cluster, as `close`: it runs elsewhere."""
-        await self.close(grace)
-
-    def release(self, reason: str) -> None:
-        """Do nothing: the cluster holds no GPUs of this machine."""
-
     @property
     def _profile(self) -> str:
         return self._request.spec.profile
@@ -275,8 +244,8 @@ class RemoteCluster:
     def _security(self) -> Any:
         return getattr(self._cluster, "security", None)  # clusters of Kubernetes have none
 
-    async def _on_scheduler(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a function of this module in the process of the scheduler, which it gets as ``dask_scheduler``."""
+    async def on_scheduler(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the process of the scheduler, which it gets as ``dask_scheduler``."""
         return await self._ask(self._client.run_on_scheduler(function, *arguments))
 
     async def _ask(self, question: Any) -> Any:
@@ -288,15 +257,6 @@ class RemoteCluster:
 
     def _lost(self) -> ClusterLostError:
         return ClusterLostError("class-silent", class_=self._class.path)
-
-    def _credentials(self) -> TlsCredentials | None:
-        security = self._security
-        if hasattr(security, "tls_cert"):  # of dask-gateway: one certificate, which has signed itself, for all sides
-            return TlsCredentials(ca=security.tls_cert, certificate=security.tls_cert, key=security.tls_key)
-        if not getattr(security, "tls_client_cert", None):
-            return None
-        ca, certificate, key = security.tls_ca_file, security.tls_client_cert, security.tls_client_key
-        return TlsCredentials(ca=ca, certificate=certificate, key=key)
 
 
 async def _awaited(result: Any) -> Any:
@@ -330,13 +290,3 @@ async def state_of(
     cluster = SimpleNamespace(scheduler=dask_scheduler, workers={}, plan=range(wanted))
     plan = Plan(engine, workers=wanted)
     return await read_state(cluster, plan, status, failures, start_timeout=start_timeout, gpu_metrics=False)
-
-
-async def reset_scheduler(dask_scheduler: Any) -> None:
-    """Forget every result, task, actor and name."""
-    await reset(dask_scheduler)
-
-
-def release(dask_scheduler: Any) -> None:
-    """Release the finished results that clients hold."""
-    release_results(dask_scheduler)

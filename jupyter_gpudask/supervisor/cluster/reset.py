@@ -18,7 +18,7 @@ _STOP_TIMEOUT = 1.5
 _WORKER_TIMEOUT = 2.0
 
 
-async def reset(scheduler: Any) -> list[StuckWorker]:
+async def reset(dask_scheduler: Any) -> list[StuckWorker]:
     """Reset the scheduler and its workers to their state after the start of the cluster.
 
     Unlike `distributed.Scheduler.restart` it keeps the worker processes, with their imports, CUDA contexts and pools of
@@ -30,6 +30,7 @@ async def reset(scheduler: Any) -> list[StuckWorker]:
     list of StuckWorker
         The workers that were restarted, or could not be.
     """
+    scheduler = dask_scheduler
     assigned = assigned_tasks(scheduler)
     for client in list(scheduler.clients.values()):
         keys = [task.key for task in client.wants_what]

@@ -8,8 +8,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GpuDaskError, GpuUnavailableError, LimitError, ScaleError
+from ..engines import worker_names
 from ..engines.ssh import check_capacity
-from ..engines.worker_names import worker_names
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import dask.config
@@ -9,9 +10,10 @@ import dask.config
 from ...comm.addresses import host_of
 from ...comm.unix import SCHEME
 from ...machine.plan import has_usable_gpus
+from ..cluster.dashboard import routes_without_proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
     from pathlib import Path
 
     from ...machine.plan import Plan
@@ -20,14 +22,24 @@ if TYPE_CHECKING:
 _NEVER = "10000 days"
 
 
-def warm_up() -> None:
-    """Import the modules that creating a cluster needs, while there is no request for one."""
-    from . import cpu  # noqa: F401
+def import_what_clusters_need(*, dashboard: bool) -> None:
+    """Import the modules of a scheduler and its workers' nannies early, which takes half a second.
+
+    Parameters
+    ----------
+    dashboard
+        Also those of Dask's dashboard, which takes as long again.
+    """
+    from distributed.utils import get_mp_context
 
     if has_usable_gpus():
         from .cuda import import_dask_cuda
 
         import_dask_cuda()
+    for name in (*routes_without_proxy(), *(["distributed.dashboard.scheduler"] if dashboard else [])):
+        import_module(name)
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context()  # imports pandas and others the first time
 
 
 def create_cluster(
@@ -97,8 +109,27 @@ def create_cluster(
     if plan.engine == "cuda":
         from .cuda import make_cluster
     else:
-        from .cpu import make_cluster
+        make_cluster = _make_cpu_cluster
     return _with_persistent_nannies(make_cluster(spec, plan, common))
+
+
+def _make_cpu_cluster(spec: ClusterSpec, plan: Plan, common: dict[str, Any]) -> Any:
+    """The CPU stand-in: a `LocalCluster` of worker processes without a GPU."""
+    from dask.system import CPU_COUNT
+    from distributed import LocalCluster
+
+    if common["memory_limit"] == "auto":  # given explicitly, it would be a share for each thread of a worker
+        common = {name: value for name, value in common.items() if name != "memory_limit"}
+    threads = spec.threads or max(1, CPU_COUNT // plan.workers)
+    return LocalCluster(n_workers=plan.workers, threads_per_worker=threads, processes=True, **common)
+
+
+def worker_names(cluster: Any, entry: Hashable) -> list[str]:
+    """The names of the workers of an entry of the specification of a `distributed.SpecCluster`.
+
+    An entry is a worker, or a job or a host with a group of workers, whose names end differently.
+    """
+    return [f"{entry}{suffix}" for suffix in cluster.worker_spec.get(entry, {}).get("group", ("",))]
 
 
 def _with_persistent_nannies(cluster: Any) -> Any:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ClusterLostError, ClusterStartError
 from ...machine.directories import tail
 from ...protocol.cluster.missing_workers import describe_jobs
+from ..engines import worker_names
 from ..engines.configured import first_line
-from ..engines.worker_names import worker_names
 from .batch_system import BatchSystem, run_command
 
 if TYPE_CHECKING:
@@ -33,13 +33,7 @@ _LOG_LINES = 30
 
 
 class JobQueue:
-    """The jobs of a cluster of dask-jobqueue.
-
-    Parameters
-    ----------
-    cluster
-        The `dask_jobqueue.core.JobQueueCluster`.
-    """
+    """The jobs of a cluster of dask-jobqueue."""
 
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster

@@ -74,6 +74,40 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
+  '/clusters/{kernel_id}/restart': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /** Restart the cluster, with other options if some are given. */
+    post: operations['restartCluster'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/clusters/{kernel_id}/logs': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** The last lines of each log. */
+    get: operations['readLogs'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/clusters/{kernel_id}/scale': {
     parameters: {
       query?: never;
@@ -102,23 +136,6 @@ export type paths = {
     put?: never;
     /** Let the number of workers follow the work, within a range, until the cluster is scaled. */
     post: operations['adaptCluster'];
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  '/clusters/{kernel_id}/restart': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    get?: never;
-    put?: never;
-    /** Restart the cluster, with other options if some are given. */
-    post: operations['restartCluster'];
     delete?: never;
     options?: never;
     head?: never;
@@ -159,30 +176,13 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
-  '/clusters/{kernel_id}/logs': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    /** The last lines of each log. */
-    get: operations['readLogs'];
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
 };
 export type webhooks = Record<string, never>;
 export type components = {
   schemas: {
     /**
      * AdaptCluster
-     * @description Request body that lets the number of workers follow the work, from `minimum` to `maximum`.
+     * @description Let the number of workers follow the work, within a range, until the cluster is scaled.
      */
     AdaptCluster: {
       /** Minimum */
@@ -1129,7 +1129,7 @@ export type components = {
     };
     /**
      * ScaleCluster
-     * @description Request body that scales a cluster to `workers` workers.
+     * @description Change the number of workers; they start or stop after the response.
      */
     ScaleCluster: {
       /** Workers */
@@ -1794,6 +1794,137 @@ export interface operations {
           'application/json': components['schemas']['Problem'];
         };
       };
+      /** @description The state of the cluster or of the server does not allow this. */
+      409: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  restartCluster: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        kernel_id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: {
+      content: {
+        'application/json': components['schemas']['RestartCluster'];
+      };
+    };
+    responses: {
+      /** @description Restart the cluster, with other options if some are given. */
+      202: {
+        headers: {
+          /** @description The URL of the cluster. */
+          Location?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['ClusterInfo'];
+        };
+      };
+      /** @description The body is not JSON, or is too large. */
+      400: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The request is not authenticated, or not authorized. */
+      403: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The kernel, cluster or profile does not exist. */
+      404: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The state of the cluster or of the server does not allow this. */
+      409: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description A value in the body is invalid. */
+      422: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  readLogs: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        kernel_id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description The last lines of each log. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['ClusterLogs'];
+        };
+      };
+      /** @description The request is not authenticated, or not authorized. */
+      403: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The kernel, cluster or profile does not exist. */
+      404: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
+      /** @description The state of the cluster or of the server does not allow this. */
+      409: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Problem'];
+        };
+      };
     };
   };
   scaleCluster: {
@@ -1942,79 +2073,6 @@ export interface operations {
       };
     };
   };
-  restartCluster: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path: {
-        kernel_id: string;
-      };
-      cookie?: never;
-    };
-    requestBody?: {
-      content: {
-        'application/json': components['schemas']['RestartCluster'];
-      };
-    };
-    responses: {
-      /** @description Restart the cluster, with other options if some are given. */
-      202: {
-        headers: {
-          /** @description The URL of the cluster. */
-          Location?: string;
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['ClusterInfo'];
-        };
-      };
-      /** @description The body is not JSON, or is too large. */
-      400: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-      /** @description The request is not authenticated, or not authorized. */
-      403: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-      /** @description The kernel, cluster or profile does not exist. */
-      404: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-      /** @description The state of the cluster or of the server does not allow this. */
-      409: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-      /** @description A value in the body is invalid. */
-      422: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-    };
-  };
   releaseResults: {
     parameters: {
       query?: never;
@@ -2082,46 +2140,6 @@ export interface operations {
         };
         content: {
           'application/json': components['schemas']['ClusterInfo'];
-        };
-      };
-      /** @description The request is not authenticated, or not authorized. */
-      403: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-      /** @description The kernel, cluster or profile does not exist. */
-      404: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Problem'];
-        };
-      };
-    };
-  };
-  readLogs: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path: {
-        kernel_id: string;
-      };
-      cookie?: never;
-    };
-    requestBody?: never;
-    responses: {
-      /** @description The last lines of each log. */
-      200: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['ClusterLogs'];
         };
       };
       /** @description The request is not authenticated, or not authorized. */

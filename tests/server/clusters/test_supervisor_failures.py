@@ -146,7 +146,7 @@ def test_a_missing_interpreter_is_a_clear_error(tmp_path):
 
 
 def test_many_cycles_of_start_and_close_leave_nothing_behind(tmp_path):
-    """With a small program as the supervisor; benchmarks/server_cycles.py does it with real ones."""
+    """With a small program as the supervisor."""
     program = program_of("print(ready, flush=True)\nnext(line for line in sys.stdin if 'close' in line)", tmp_path)
 
     async def run():

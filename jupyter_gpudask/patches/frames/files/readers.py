@@ -37,8 +37,7 @@ def options_for_cudf(reader: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords without those that change nothing, which cuDF's reader may lack."""
     if reader == "read_csv":
         return without_what_changes_nothing(options)
-    is_named = reader == "read_parquet" and options.get("engine") in ARROW
-    return {name: value for name, value in options.items() if not (is_named and name == "engine")}
+    return dict(options)
 
 
 def path_for_cudf(path: Any) -> Any:
@@ -82,20 +81,15 @@ def _is_name_of_date(name: Any) -> bool:
 
 def _parquet(_path: Any, options: Mapping[str, Any]) -> str:
     engine = options.get("engine")
-    if isinstance(engine, type) and not issubclass(engine, _engine_of_cudf()):
+    if engine not in (None, "cudf", *ARROW) and getattr(engine, "__name__", "") != "CudfEngine":
         return "the engine is not that of cuDF"
-    if options.get("categories") is not None:
-        return "dask_cudf's read_parquet ignores categories"
+    for name in ("dtype_backend", "arrow_to_pandas", "categories"):
+        if options.get(name) is not None:
+            return f"dask_cudf's read_parquet ignores {name}"
     index = options.get("index")
     if isinstance(index, list | tuple) and len(index) > 1:
         return "dask_cudf's read_parquet has one column as index"
     return ""
-
-
-def _engine_of_cudf() -> Any:
-    from dask_cudf.io.parquet import CudfEngine
-
-    return CudfEngine
 
 
 _OF_READERS: dict[str, Callable[[Any, Mapping[str, Any]], str]] = {
@@ -104,10 +98,3 @@ _OF_READERS: dict[str, Callable[[Any, Mapping[str, Any]], str]] = {
     "read_json": _json,
     "read_parquet": _parquet,
 }
-
-
-def pandas_index_engine(_: Any) -> Any:
-    """The Parquet engine that numbers rows as pandas does; it replaces the engine of dask_cudf."""
-    from .parquet_engine import PandasIndexEngine
-
-    return PandasIndexEngine

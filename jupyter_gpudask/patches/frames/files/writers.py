@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dask.utils import typename
-
 from ....inspection.arguments import bind
 from ....inspection.placement import name_of, place_of, to_host
 from ....overlay.config_overlay import current_record
 from ...host_fallback import note_on_host, refuse_if_strict
-from .readers import ARROW
+from .parquet_readers import GpuEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-
-def choose_parquet_engine(original: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """As Dask's function; selects pyarrow for a pandas dataframe and cuDF for one of cuDF, whatever the backend is."""
-    __tracebackhide__ = True
-    call = bind(original, args, kwargs).arguments
-    meta, engine = call.get("meta"), call.get("engine")
-    if meta is None:
-        return original(*args, **kwargs)
-    is_of_cudf = typename(type(meta)).startswith("cudf")
-    if engine is None and not is_of_cudf:
-        return "pyarrow"
-    return original(None, meta) if is_of_cudf and engine in ARROW else original(*args, **kwargs)
 
 
 _WORDS_OF_WRITERS = {
@@ -81,9 +66,11 @@ def _write(
     frame = call.arguments["df"]
     is_watched = record is not None and record.watches and place_of(frame) == "gpu"
     words = words_of(frame, call.arguments) if is_watched else ""
-    if not words:
-        return original(*args, **kwargs)
     name = original.__name__
+    if name == "to_parquet" and call.arguments.get("engine") in (None, "auto", "pyarrow", "cudf"):
+        call.arguments["engine"] = GpuEngine if place_of(frame) == "gpu" and not words else "pyarrow"
+    if not words:
+        return original(*call.args, **call.kwargs)
     refuse_if_strict(name, name_of(frame), words)
     note_on_host(name, words, frame.npartitions)
     call.arguments["df"] = to_host(frame)

@@ -1,1 +1,0 @@
-"""Tests of Dask, run twice and compared; see ../dask_tests.py."""

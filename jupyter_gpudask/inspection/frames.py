@@ -1,0 +1,281 @@
+"""Dask dataframes whose partitions are on GPUs, and their moves. Their metadata is of pandas.
+
+The kernel plans with metadata of pandas, as on the CPU, and needs no cuDF for it. Which place the partitions are in is
+known from the expressions: some begin on GPUs, or move there or back, and all that is computed from partitions on GPUs
+is there, too (`placement.place_of_partitions`). Each such expression has a class of its own, so that the keys of a
+dataframe on GPUs are never those of one on the CPU.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from dask._collections import new_collection
+from dask._task_spec import Task
+from dask.dataframe.dask_expr._expr import Elemwise
+from dask.dataframe.dask_expr.io.io import FromGraph, FromPandas
+from dask.dataframe.dispatch import to_pandas_dispatch
+from dask.dataframe.utils import pyarrow_strings_enabled
+from pandas.api.types import infer_dtype, is_object_dtype
+
+if TYPE_CHECKING:
+    from dask.typing import Key
+
+
+class _Move(Elemwise):
+    _parameters = ["frame"]  # noqa: RUF012 - as in Dask
+    _projection_passthrough = True
+    _filter_passthrough = True
+    _preserves_partitioning_information = True
+
+    @functools.cached_property
+    def _meta(self) -> Any:
+        return meta_of_pandas(self.frame._meta)  # noqa: SLF001
+
+
+class ToGpu(_Move):
+    """The same dataframe with its partitions on GPUs, as far as cuDF can hold them."""
+
+    gpudask_place = "gpu"
+
+    @staticmethod
+    def operation(partition: Any) -> Any:
+        """One partition."""
+        return partition_to_gpu(partition)
+
+
+class ToHost(_Move):
+    """The same dataframe with partitions of pandas, in the dtypes and with the columns of its metadata."""
+
+    # The schema is that of the plan: an expression that Dask has lowered may have metadata of its input.
+    _parameters = ["frame", "schema"]  # noqa: RUF012 - as in Dask
+    gpudask_place = "host"
+
+    @staticmethod
+    def operation(partition: Any, schema: Any) -> Any:
+        """One partition."""
+        return partition_to_host(partition, schema)
+
+
+class FromPandasOnGpu(FromPandas):
+    """Dask's expression for a dataframe of pandas in the kernel; the task of each partition moves it to the GPU.
+
+    A separate move would hide from Dask that the partitions come from the kernel: ``df.head(npartitions=99)`` fails
+    then, and a graph has one more task for each partition.
+    """
+
+    gpudask_place = "gpu"
+
+    def _filtered_task(self, name: Key, index: int) -> Task:  # type: ignore[override]
+        return Task(name, partition_to_gpu, super()._filtered_task(name, index).value)
+
+
+class FromGraphOnGpu(FromGraph):
+    """Dask's expression for partitions that are computed already, or by a graph of their own, on GPUs."""
+
+    gpudask_place = "gpu"
+
+
+def frame_to_gpu(collection: Any) -> Any:
+    """The same collection with its partitions on GPUs; each worker moves its own."""
+    expression = collection.expr
+    if type(expression) is FromPandas:
+        return new_collection(FromPandasOnGpu(*expression.operands))
+    return new_collection(ToGpu(expression))
+
+
+def frame_to_host(collection: Any) -> Any:
+    """The same collection with partitions of pandas; each worker moves its own."""
+    return new_collection(ToHost(collection.expr, schema_of(meta_of_pandas(collection._meta))))  # noqa: SLF001
+
+
+def partition_to_gpu(partition: Any) -> Any:
+    """A partition of pandas as one of cuDF; anything else as it is."""
+    from dask_cudf.backends import to_cudf_dispatch
+
+    return to_cudf_dispatch(partition) if isinstance(partition, pd.DataFrame | pd.Series | pd.Index) else partition
+
+
+def partition_to_host(partition: Any, schema: Any = None) -> Any:
+    """A partition of cuDF as one of pandas, with lists where pandas has lists.
+
+    Parameters
+    ----------
+    partition
+        Of cuDF or pandas.
+    schema
+        The dtypes that the result has if its values allow it; see `schema_of`.
+    """
+    if not isinstance(partition, pd.DataFrame | pd.Series | pd.Index):
+        if not hasattr(partition, "to_pandas"):
+            return partition
+        partition = _converted(partition, {} if schema is None else _texts(partition, schema))
+    return partition if schema is None else conform(partition, schema)
+
+
+def _converted(partition: Any, texts: dict[Any, Any]) -> Any:
+    if texts and partition.ndim == 1:
+        return pd.Series(texts[None], partition.index.to_pandas(), name=partition.name)
+    rest = partition.drop(columns=list(texts)) if texts else partition
+    converted = with_lists(to_pandas_dispatch(rest), rest)
+    for place, name in enumerate(partition.columns if texts else ()):
+        if name in texts:
+            converted.insert(place, name, texts[name])
+    return converted
+
+
+def _texts(partition: Any, schema: Any) -> dict[Any, Any]:
+    """The columns of texts as arrays of Arrow, without an object for each text; that of a Series by the name `None`."""
+    columns, dtypes, _ = schema
+    if partition.ndim == 1:
+        wanted = dtypes[0] if columns is None else dict(zip(columns, dtypes, strict=True)).get(partition.name)
+        return (
+            {None: _text(partition, wanted)}
+            if hasattr(partition, "index") and _is_arrow_text(partition, wanted)
+            else {}
+        )
+    names = list(partition.columns)
+    if columns is None or len(set(names)) < len(names) or len(set(columns)) < len(columns):
+        return {}
+    of_schema = zip(columns, dtypes, strict=True)
+    found = {name: dtype for name, dtype in of_schema if name in names and _is_arrow_text(partition[name], dtype)}
+    return {name: _text(partition[name], dtype) for name, dtype in found.items()}
+
+
+def _is_arrow_text(column: Any, dtype: Any) -> bool:
+    is_wanted = isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
+    return is_wanted and hasattr(column, "to_arrow") and _is_text(column.dtype)
+
+
+def _text(column: Any, dtype: Any) -> Any:
+    return dtype.construct_array_type()._from_sequence(column.to_arrow(), dtype=dtype)  # noqa: SLF001
+
+
+def schema_of(meta: Any) -> Any:
+    """The columns of metadata of pandas, their dtypes, and that of the index; a Series or index has one dtype."""
+    if meta.ndim > 1:
+        return tuple(meta.columns), tuple(meta.dtypes), _index_dtype(meta)
+    return None, (meta.dtype,), None if isinstance(meta, pd.Index) else _index_dtype(meta)
+
+
+def _index_dtype(meta: Any) -> Any:
+    return None if isinstance(meta.index, pd.MultiIndex) else meta.index.dtype
+
+
+def conform(frame: Any, schema: Any) -> Any:
+    """A result of pandas with the dtypes, and the order of columns, of a schema, as far as the values allow it.
+
+    It may have some of the columns only.
+    """
+    columns, dtypes, index_dtype = schema
+    if frame.ndim == 1:
+        wanted = dtypes[0] if columns is None else dict(zip(columns, dtypes, strict=True)).get(frame.name)
+        made = frame if wanted is None else _with_dtype(frame, wanted)
+    else:
+        made = _with_dtypes(frame, columns or (frame.columns[0],), dtypes) if frame.shape[1] else frame
+    if index_dtype is not None and made.index.dtype != index_dtype and not isinstance(made.index, pd.MultiIndex):
+        index = _with_dtype(made.index, index_dtype)
+        if index is not made.index:
+            made = made.copy(deep=False)
+            made.index = index
+    return made
+
+
+def _with_dtypes(frame: Any, columns: Any, dtypes: Any) -> Any:
+    found = list(frame.columns)
+    if len(set(columns)) < len(columns) or len(set(found)) < len(found):  # then the names do not tell them apart
+        if found != list(columns):
+            return frame
+        wanted = dict(enumerate(dtypes))
+    else:
+        by_name = dict(zip(columns, dtypes, strict=True))
+        in_order = [name for name in columns if name in found]
+        if len(in_order) == len(found) and in_order != found:
+            frame = frame[in_order]
+        wanted = {place: by_name[name] for place, name in enumerate(frame.columns) if name in by_name}
+    given = {place: frame.iloc[:, place] for place in wanted}
+    made = {place: _with_dtype(column, wanted[place]) for place, column in given.items()}
+    changed = {place: column for place, column in made.items() if column is not given[place]}
+    frame = frame.copy(deep=False) if changed else frame
+    for place, column in changed.items():
+        frame.isetitem(place, column)
+    return frame
+
+
+def _with_dtype(values: Any, dtype: Any) -> Any:
+    """A Series or index with the dtype; as it is if it has it, or has values that the dtype cannot hold."""
+    given = values.dtype
+    if isinstance(dtype, pd.CategoricalDtype):  # whose categories may be unknown, or those of another partition
+        return values if isinstance(given, pd.CategoricalDtype) else values.astype("category")
+    if given == dtype or not _may_convert(values, dtype):
+        return values
+    try:
+        made = values.astype(dtype)
+    except (TypeError, ValueError, ArithmeticError):
+        return values
+    is_exact = getattr(dtype, "kind", "O") not in "iu" or bool((made == values).all())
+    return made if is_exact else values
+
+
+def _may_convert(values: Any, wanted: Any) -> bool:
+    """Whether it is the same kind of dtype, such as integers of another size; results may be floats on the CPU."""
+    kinds = getattr(values.dtype, "kind", "O"), getattr(wanted, "kind", "O")
+    if isinstance(wanted, pd.StringDtype):
+        is_object = is_object_dtype(values.dtype)
+        return isinstance(values.dtype, pd.StringDtype) or (is_object and infer_dtype(values) in ("string", "empty"))
+    if is_object_dtype(wanted):
+        return not isinstance(values, pd.Index)  # of which Dask often has metadata of objects
+    if kinds[0] == "O":
+        return infer_dtype(values, skipna=False) == "boolean" if kinds[1] == "b" else kinds[1] not in "iufc"
+    return kinds[0] == kinds[1] or set(kinds) == {"i", "u"}
+
+
+def meta_of_pandas(meta: Any) -> Any:
+    """Metadata of cuDF as that of pandas; any other as it is."""
+    if isinstance(meta, pd.DataFrame | pd.Series | pd.Index) or not hasattr(meta, "to_pandas"):
+        return meta
+    made = meta.to_pandas()
+    if not pyarrow_strings_enabled():
+        return made
+    text = pd.StringDtype("pyarrow")
+    if made.ndim > 1:
+        names = [name for name, dtype in meta.dtypes.items() if _is_text(dtype)]
+        return made.astype(dict.fromkeys(names, text))
+    return made.astype(text) if _is_text(meta.dtype) else made
+
+
+def _is_text(dtype: Any) -> bool:
+    return str(dtype) in ("object", "str", "string")
+
+
+def with_lists(converted: Any, given: Any) -> Any:
+    """A dataframe, Series or index of pandas, with lists in the columns that have lists in cuDF.
+
+    cuDF's ``to_pandas`` converts the lists of ``s.str.split()`` to NumPy arrays, which the methods of ``.str`` refuse.
+
+    Parameters
+    ----------
+    converted
+        What cuDF has made of it.
+    given
+        The same of cuDF.
+    """
+    if isinstance(converted, pd.Series):
+        return _lists(given, converted.index) if has_lists(given.dtype) else converted
+    if isinstance(converted, pd.DataFrame) and not isinstance(given, pd.DataFrame):
+        for name, dtype in given.dtypes.items():
+            if has_lists(dtype):
+                converted[name] = _lists(given[name], converted.index)
+    return converted
+
+
+def has_lists(dtype: Any) -> bool:
+    """Whether it is a dtype of lists, of cuDF or of Arrow."""
+    name = str(getattr(dtype, "name", ""))
+    return name == "list" or name.startswith("list<")
+
+
+def _lists(series: Any, index: pd.Index) -> pd.Series:
+    return pd.Series(series.to_arrow().to_pylist(), index=index, dtype=object, name=series.name)

@@ -1,0 +1,171 @@
+"""Parquet files that workers read and write with cuDF, planned in the kernel as those of pandas.
+
+A table that fits is one partition for each worker: each merge and group-by of several partitions shuffles them, which
+costs more than all else; docs/architecture.md, "Decisions".
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any
+
+from dask._collections import new_collection
+from dask._task_spec import Task
+from dask.dataframe.dask_expr._repartition import RepartitionToFewer
+from dask.dataframe.dask_expr.io.io import FusedIO
+from dask.dataframe.dask_expr.io.parquet import ReadParquetFSSpec
+from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine
+from dask.dataframe.io.parquet.core import ParquetFunctionWrapper
+from dask.utils import parse_bytes
+from distributed import Client
+
+from ....inspection.frames import partition_to_gpu
+from ....inspection.placement import to_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dask.typing import Key
+
+_PART_OF_MEMORY = 32
+"""A partition has at most this part of a GPU's memory, in files; as in dask_cudf."""
+_MEMORY = 8 * 2**30
+"""Of a GPU, if it is not known."""
+_MOST = 100
+"""Files, or parts of them, that are read as one partition."""
+_SAMPLE = 3
+"""Files of which the sizes of columns are read."""
+
+
+class GpuEngine(ArrowDatasetEngine):
+    """Dask's engine, whose partitions are read and written with cuDF by the workers."""
+
+    @classmethod
+    def multi_support(cls) -> bool:
+        """Whether it reads several files at once."""
+        return True
+
+    @classmethod
+    def default_blocksize(cls) -> int:
+        """The bytes of a partition in files."""
+        client = _client()
+        return int(getattr(client, "device_memory", 0) or _MEMORY) // _PART_OF_MEMORY
+
+    @classmethod
+    def read_partition(cls, *args: Any, **kwargs: Any) -> Any:
+        """The dataframe of a partition; see `dask.dataframe.io.parquet.utils.Engine`."""
+        from .cudf_engine import PandasIndexEngine
+
+        kwargs.pop("dtype_backend", None)
+        return PandasIndexEngine.read_partition(*args, **kwargs)
+
+    @classmethod
+    def write_partition(cls, *args: Any, **kwargs: Any) -> Any:
+        """Write a partition."""
+        from .cudf_engine import PandasIndexEngine
+
+        kwargs.pop("schema", None)
+        partition, *others = args
+        return PandasIndexEngine.write_partition(partition_to_gpu(partition), *others, **kwargs)
+
+    @classmethod
+    def write_metadata(cls, *args: Any, **kwargs: Any) -> Any:
+        """Write the metadata of all partitions."""
+        from .cudf_engine import PandasIndexEngine
+
+        return PandasIndexEngine.write_metadata(*args, **kwargs)
+
+
+class ReadParquetOnGpu(ReadParquetFSSpec):
+    """Dask's expression, whose partitions are read onto GPUs."""
+
+    gpudask_place = "gpu"
+
+    def _filtered_task(self, name: Key, index: int) -> Task:
+        task = super()._filtered_task(name, index)
+        return Task(name, partition_to_gpu, task) if self._plan["empty"] else task
+
+    @functools.cached_property
+    def _fusion_compression_factor(self) -> float:
+        """The part of a partition that its columns need, of which the size in files is that of the whole table."""
+        if self.blocksize is None or self.split_row_groups not in ("infer", "adaptive"):
+            return 1
+        sizes = self._sizes_of_columns()
+        wanted = set(self.columns)
+        needed = sum(size for name, size in sizes.items() if name in wanted or name.partition(".")[0] in wanted)
+        block = parse_bytes(self.engine.default_blocksize() if self.blocksize == "default" else self.blocksize)
+        total = sum(sizes.values())
+        if needed <= 0:
+            return 1
+        whole = block if self.aggregate_files and total < block else total
+        return max(needed / total * whole / block, 0.001)
+
+    def _sizes_of_columns(self) -> dict[str, float]:
+        """The mean bytes of each column in some files."""
+        sizes: dict[str, float] = {}
+        files = list(islice(self._dataset_info["ds"].get_fragments(), _SAMPLE))
+        for file in files:
+            for group in map(file.metadata.row_group, range(file.metadata.num_row_groups)):
+                for column in map(group.column, range(group.num_columns)):
+                    size = column.total_uncompressed_size / len(files)
+                    sizes[column.path_in_schema] = sizes.get(column.path_in_schema, 0.0) + size
+        return sizes
+
+    def _tune_up(self, parent: Any) -> Any:
+        if self._fusion_compression_factor >= 1 or isinstance(parent, FusedIO) or len(self._partitions) < 2:
+            return None
+        client = _client()
+        workers = 1 if client is None or client.asynchronous else len(client.nthreads()) or 1
+        return parent.substitute(self, FewPartitions(self, workers))
+
+
+class FewPartitions(FusedIO):
+    """As `FusedIO`; the number of workers is a parameter, so that a plan for other workers has other keys."""
+
+    _parameters = ["_expr", "_workers"]  # noqa: RUF012 - as in Dask
+
+    @functools.cached_property
+    def _fusion_buckets(self) -> Sequence[Any]:
+        reader = self.operand("_expr")
+        several = reader._partitions  # noqa: SLF001
+        joined = min(math.ceil(1 / reader._fusion_compression_factor), _MOST)  # noqa: SLF001
+        fewer = max(math.ceil(len(several) / joined), min(len(several), self.operand("_workers")))
+        boundaries = RepartitionToFewer._compute_partition_boundaries(fewer, len(several))  # noqa: SLF001
+        return [several[start:stop] for start, stop in pairwise(boundaries)]
+
+    def _task(self, name: Key, index: int) -> Task:
+        reader = self.operand("_expr")
+        several = [reader._filtered_task(name, number) for number in self._fusion_buckets[index]]  # noqa: SLF001
+        first = several[0].func
+        if not isinstance(first, ParquetFunctionWrapper) or first.common_kwargs.get("partitions"):
+            return super()._task(name, index)  # a column of a table, or folders that stand for values
+        parts = [part for task in several for part in (task.args[0] if isinstance(task.args[0], list) else task.args)]
+        return Task(name, first, parts, _data_producer=True)
+
+
+def read_parquet(read: Callable[..., Any], path: Any, options: Mapping[str, Any]) -> Any:
+    """A dataframe of Parquet files on GPUs.
+
+    Parameters
+    ----------
+    read
+        Dask's reader for pandas.
+    path, options
+        Its arguments.
+    """
+    options = {name: value for name, value in options.items() if name != "engine"}
+    if options.get("filesystem") in ("arrow", "pyarrow"):
+        options["filesystem"] = "fsspec"  # the kernel plans with either, and the workers read with cuDF
+    if not isinstance(options.get("filesystem", "fsspec"), str) and not hasattr(options["filesystem"], "open"):
+        return to_gpu(read(path, options))
+    expression = read(path, options | {"engine": GpuEngine}).expr
+    return new_collection(ReadParquetOnGpu(*expression.operands))
+
+
+def _client() -> Any:
+    try:
+        return Client.current()
+    except ValueError:  # none
+        return None

@@ -1,0 +1,270 @@
+"""Runs random programs in this process, and says whether the runs agree, and what the difference is if they do not."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from processes import NOT_RUN
+from programs import names
+from sides import Side, on_side
+
+from jupyter_gpudask.magics.compare.rules import STRICT_RULES
+from jupyter_gpudask.magics.compare.values import compare
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from programs import Program
+
+Way = Literal["host", "dask", "switch", "optimized"]
+"""NumPy and pandas; Dask; Dask under the switch; the same with the cluster's optimization of graphs of arrays."""
+
+
+@dataclass
+class Outcome:
+    """What came of one run."""
+
+    value: Any = None
+    """The result, on the host."""
+    error: str = ""
+    """The class and the first line of its error; empty if there was none."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What Dask knew of the collection before it was computed, by name."""
+    on_cpu: dict[str, int] = field(default_factory=dict)
+    """Blocks that ran on the CPU for want of a function of CuPy or cuDF, by operation."""
+
+
+def side_of(way: Way, array: str, dataframe: str) -> Side:
+    """The side of a way with the backends of the switch."""
+    if way in ("host", "dask"):
+        return Side()
+    return Side("switch", array, dataframe, graphs="gpu" if way == "optimized" else "")
+
+
+def run(program: Program, way: Way, array: str, dataframe: str) -> Outcome:
+    """Run a program in one way."""
+    space = names() | {"folder": tempfile.mkdtemp()}
+    outcome = Outcome()
+    try:
+        with (
+            warnings.catch_warnings(),
+            np.errstate(all="ignore"),
+            on_side(side_of(way, array, dataframe)) as outcome.on_cpu,
+        ):
+            warnings.simplefilter("ignore")
+            if way != "host":
+                import dask.array as da
+                import dask.dataframe as dd
+
+                space |= {"da": da, "dd": dd}
+            exec(compile(program.body(on_host=way == "host"), "<program>", "exec"), space)  # noqa: S102
+            value = space["v"]
+            outcome.facts = _facts(value)
+            outcome.value = value.compute() if hasattr(value, "compute") else value
+    except Exception as error:  # noqa: BLE001 - whatever a program raises is its result
+        outcome.value, outcome.facts = None, {}
+        outcome.error = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
+    finally:
+        shutil.rmtree(space["folder"], ignore_errors=True)
+    return outcome
+
+
+def _facts(value: Any) -> dict[str, Any]:
+    """What must be the same before anything is computed."""
+    if hasattr(value, "chunks"):
+        return {"shape": repr(value.shape), "dtype": str(value.dtype), "chunks": repr(value.chunks)}
+    if hasattr(value, "npartitions"):
+        columns = [str(name) for name in getattr(value, "columns", [])]
+        return {"columns": columns, "name": str(getattr(value, "name", "")), "class": type(value).__name__}
+    return {}
+
+
+AGREES = "agrees"
+AS_HOST = "as NumPy and pandas, unlike Dask"
+KNOWN = "documented"
+VALUE = "another value"
+TYPE = "another type or dtype"
+LABELS = "other names or columns"
+ORDER = "another order"
+FACTS = "other metadata"
+FAILS = "fails"
+NO_ERROR = "no error"
+LOST = "process lost"
+
+FINDINGS = (VALUE, TYPE, LABELS, ORDER, FACTS, FAILS, NO_ERROR, LOST)
+"""The outcomes that need an explanation."""
+
+
+DOCUMENTED = (
+    ((NO_ERROR,), r"astype\(\W*\w*\W*\s*'?u?int", "astype of NaN to integers has missing values"),
+    ((TYPE,), r"get_dummies", "the columns of get_dummies have the dtype of the categories"),
+    ((TYPE, VALUE), r"merge\(", "the keys of a merge of categories with other categories are strings"),
+    ((VALUE,), r"read_csv\(", "numbers with a fraction in text files are rounded twice"),
+    ((VALUE,), r"isdigit\(", "isdigit of a fraction is false, as in Python"),
+    ((LABELS, FACTS), r"dd\.concat\(", "concat of categories has all columns, as in pandas"),
+    ((NO_ERROR, VALUE), r"linalg\.(solve|inv|cholesky)", "CuPy does not check singular matrices"),
+    ((ORDER,), r"groupby\(", "Dask on the CPU sorts groups in each input partition only"),
+    ((FAILS,), r"\.columns = \[\[", "a MultiIndex as columns is refused by cuDF"),
+)
+"""Differences that docs/what-runs-where.md lists: their outcomes, a pattern of the text of a step, and the reason."""
+
+
+def documented(program: Program, outcome: str, note: str, *, on_gpu: bool) -> str:
+    """The reason of a difference that is documented for GPUs; empty if there is none."""
+    if "No module named 'cupyx'" in note:
+        return "the stand-in for CuPy has no cupyx"
+    text = "\n".join(step.text for step in program.steps)
+    for outcomes, pattern, reason in DOCUMENTED if on_gpu else ():
+        if outcome not in outcomes or not re.search(pattern, text):
+            continue
+        if "categories" in reason and not re.search("category|categories|categorical", note + program.setup):
+            continue
+        if "rounded" in reason and not re.search(r"\d\.\d+", note):
+            continue
+        return reason
+    return ""
+
+
+@dataclass
+class Row:
+    """What came of a program."""
+
+    seed: int
+    kind: str
+    outcome: str
+    """`AGREES`, one of `FINDINGS`, `KNOWN`, `AS_HOST` or `NOT_RUN`."""
+    note: str = ""
+    """What differs."""
+    last: str = ""
+    """The last operation of the program."""
+    way: str = "switch"
+    """``"optimized"`` if only the optimized graph gives another result."""
+    host: str = ""
+    """How NumPy or pandas decide: ``"as Dask"``, ``"as the switch"``, ``"neither"``, or empty."""
+    fails: bool = False
+    """Whether the program fails in Dask on the CPU."""
+    unlike_host: bool = False
+    """Whether Dask on the CPU has another result than NumPy or pandas."""
+    source: str = ""
+    """The program, made smaller if there is a difference."""
+    on_cpu: dict[str, int] = field(default_factory=dict)
+    """As of the run under the switch."""
+
+    @property
+    def key(self) -> int:
+        """Its seed."""
+        return self.seed
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        return self.outcome, self.last, self.way
+
+
+def judge(program: Program, outcomes: Mapping[str, Outcome | None], *, on_gpu: bool) -> Row:
+    """Compare the runs of a program; a run that is missing was lost with its process."""
+    row = Row(program.seed, program.kind, AGREES, last=program.last)
+    host, plain, switched = (outcomes.get(way) for way in ("host", "dask", "switch"))
+    if plain is None:
+        row.outcome, row.note = NOT_RUN, "Dask on the CPU lost its process"
+        return row
+    row.fails = bool(plain.error)
+    if host is not None and not host.error and not plain.error:
+        row.unlike_host = bool(_differ(program, host, plain, facts=False)[0])
+    for way in ("switch", "optimized"):
+        if way not in outcomes:
+            continue
+        run = outcomes[way]
+        if run is None:
+            row.outcome, row.note, row.way = LOST, "the process ended, or took too long", way
+            return row
+        outcome, note = _differ(program, plain, run)
+        if not outcome:
+            continue
+        row.outcome, row.note, row.way, row.on_cpu = outcome, note, way, run.on_cpu
+        row.host = _decided_by(program, host, plain, run)
+        reason = documented(program, outcome, note, on_gpu=on_gpu)
+        if reason:
+            row.outcome, row.note = KNOWN, f"{reason}: {note}"
+        elif row.host == "as the switch" and outcome != FACTS:
+            row.outcome, row.note = AS_HOST, f"{outcome}: {note}"
+        return row
+    if switched is not None:
+        row.on_cpu = switched.on_cpu
+    return row
+
+
+def _decided_by(program: Program, host: Outcome | None, plain: Outcome, run: Outcome) -> str:
+    if host is None:
+        return ""
+    if bool(host.error) == bool(run.error) and not _differ(program, host, run, facts=False)[0]:
+        return "as the switch"
+    if bool(host.error) == bool(plain.error) and not _differ(program, host, plain, facts=False)[0]:
+        return "as Dask"
+    return "neither"
+
+
+def _differ(program: Program, one: Outcome, other: Outcome, *, facts: bool = True) -> tuple[str, str]:
+    """The kind of the difference, and what it is; empty if two runs agree."""
+    if one.error or other.error:
+        if one.error and other.error:
+            return "", ""
+        return (FAILS, other.error) if other.error else (NO_ERROR, f"{one.error}; now {other.value!r:.80}")
+    announced = _announced(one, other) if facts else None
+    if announced is not None:
+        one = replace(one, value=one.value.astype(announced))
+    rules = replace(STRICT_RULES, row_order="open" if program.opens_order else "fixed")
+    comparison = compare(_plain(one.value), _plain(other.value), rules)
+    if comparison.agrees is False:
+        return _kind(comparison.text), comparison.text
+    found = _of_labels(one.value, other.value)
+    if found:
+        return LABELS, found
+    for name in one.facts if facts else ():
+        if one.facts[name] != other.facts.get(name):
+            return FACTS, f"{name}: {one.facts[name]} and {other.facts.get(name)}"[:300]
+    return "", ""
+
+
+def _announced(one: Outcome, other: Outcome) -> str | None:
+    """The dtype that Dask announced, if the second run has it and the first one, on the CPU, has another."""
+    announced = one.facts.get("dtype")
+    dtypes = [str(getattr(run.value, "dtype", None)) for run in (one, other)]
+    return announced if announced == dtypes[1] != dtypes[0] else None
+
+
+def _plain(value: Any) -> Any:
+    if value is pd.NA or value is pd.NaT:
+        return np.nan
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else value
+
+
+def _kind(text: str) -> str:
+    if "another order" in text:
+        return ORDER
+    if text.startswith(("columns [", "labels [")):
+        return LABELS
+    if re.search(r"of dtype .* on the CPU|^a \w+ on the CPU", text):
+        return TYPE
+    return VALUE
+
+
+def _of_labels(one: Any, other: Any) -> str:
+    """What the rules of the comparison do not look at: the name of the columns' index, and the order of categories."""
+    if not isinstance(one, pd.DataFrame) or not isinstance(other, pd.DataFrame):
+        return ""
+    if list(one.columns.names) != list(other.columns.names):
+        return f"columns named {list(one.columns.names)} and {list(other.columns.names)}"
+    for place, name in enumerate(one.columns):
+        dtypes = one.iloc[:, place].dtype, other.iloc[:, place].dtype
+        if all(isinstance(dtype, pd.CategoricalDtype) for dtype in dtypes):
+            categories = [set(dtype.categories) for dtype in dtypes]
+            if categories[0] != categories[1] or dtypes[0].ordered != dtypes[1].ordered:
+                return f"column {name}: categories {categories[0]} and {categories[1]}"
+    return ""

@@ -1,0 +1,141 @@
+"""Results of cuDF get the dtypes, and the order of columns, of the metadata of pandas, as far as no value changes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from dask.dataframe.utils import UNKNOWN_CATEGORIES
+
+from jupyter_gpudask.inspection.frames import conform, meta_of_pandas, schema_of
+
+TEXT = pd.StringDtype("pyarrow")
+UNKNOWN = pd.CategoricalDtype([UNKNOWN_CATEGORIES])
+
+
+def series(values, dtype=None):
+    return pd.Series(values, dtype=dtype, name="x")
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        (series([1, 2], "int32"), "int64"),
+        (series([1.5, None]), "float32"),
+        (series(["a", None], object), TEXT),
+        (series([True, False], "boolean"), "bool"),
+        (series(["2024-01-01"], "datetime64[s]"), "datetime64[ns]"),
+        (series([], "float64"), "float64"),
+        (series([1, 2], "Int64"), "int64"),
+    ],
+    ids=str,
+)
+def test_a_result_has_the_dtype_of_the_metadata(given, dtype):
+    found = conform(given, schema_of(series([], dtype)))
+    assert found.dtype == dtype
+    assert found.isna().tolist() == given.isna().tolist()
+    assert found.dropna().tolist() == given.dropna().tolist()
+    assert found.name == "x"
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        (series([True, None], "boolean"), "bool"),  # which pandas could make true
+        (series([True, None], object), "bool"),
+        (series([1.0, np.nan]), "int64"),  # what is missing is NaN
+        (series([1, 2]), "float64"),  # as on the CPU, where only a partition with a missing number has others
+        (series([1.0, 2.0]), "int64"),
+        (series([0.5, 1.0]), "bool"),
+        (series([2, 0]), "bool"),
+        (series([300, 1]), "int8"),
+        (series([2**63], "uint64"), "int64"),
+        (series([-1]), "uint8"),
+        (series([1, None], "Int64"), "int64"),
+        (series(["a", "1"], object), "float64"),
+        (series(["a"], object), "datetime64[ns]"),
+        (series(["a", "c"], "category"), pd.CategoricalDtype(["a", "b"])),
+        (series(["a", None], "category"), UNKNOWN),
+        (series([], pd.CategoricalDtype(["a"])), UNKNOWN),
+    ],
+    ids=str,
+)
+def test_a_value_that_the_dtype_cannot_hold_keeps_the_result_as_it_is(given, dtype):
+    assert conform(given, schema_of(series([], dtype))) is given
+
+
+def test_texts_become_categories_without_a_lost_value():
+    for dtype in (pd.CategoricalDtype(["a", "b"]), UNKNOWN):
+        found = conform(series(["a", "c", None]), schema_of(series([], dtype)))
+        assert list(found.dtype.categories) == ["a", "c"]
+        assert found.isna().tolist() == [False, False, True]
+
+
+def test_columns_are_in_the_order_of_the_metadata():
+    meta = pd.DataFrame({"b": pd.Series(dtype="int32"), "a": pd.Series(dtype=TEXT)})
+    given = pd.DataFrame({"a": pd.Series(["x", None], dtype=object), "b": [1, 2]})
+    found = conform(given, schema_of(meta))
+    assert list(found.columns) == ["b", "a"]
+    assert list(found.dtypes) == list(meta.dtypes)
+    assert found.b.tolist() == [1, 2]
+    assert list(given.columns) == ["a", "b"], "the partition itself stays, for other tasks may have it"
+    assert given.b.dtype == "int64"
+
+
+@pytest.mark.parametrize("columns", [["c", "a"], ["a"], ["b", "a", "c"], ["a", "a"]])
+def test_a_dataframe_with_other_columns_keeps_them(columns):
+    given = pd.DataFrame([range(len(columns))], columns=columns)
+    assert conform(given, schema_of(pd.DataFrame({"a": [1], "b": [1]}))).equals(given)
+    if columns != ["a", "a"]:
+        assert conform(given, schema_of(pd.DataFrame({"a": [1], "b": [1]}, dtype="int32"))).a.dtype == "int32"
+
+
+def test_columns_of_one_name_are_converted_each():
+    meta = pd.DataFrame([[1, "x"]], columns=["a", "a"]).astype("str")
+    meta.isetitem(0, pd.Series([1], dtype="int32"))
+    found = conform(pd.DataFrame([[1, "x"]], columns=["a", "a"]), schema_of(meta))
+    assert list(found.dtypes) == list(meta.dtypes)
+
+
+def test_an_index_has_the_dtype_of_the_metadata():
+    meta = pd.Series([1.5], index=pd.Index(["x"], dtype=TEXT, name="key"))
+    given = pd.Series([1.5, 2.5], index=pd.Index(["a", "b"], dtype=object, name="key"))
+    found = conform(given, schema_of(meta))
+    assert (found.index.dtype, found.index.name) == (TEXT, "key")
+    assert given.index.dtype == object
+    assert conform(given.index, schema_of(meta.index)).dtype == TEXT
+    levels = pd.DataFrame({"x": [1]}, index=pd.MultiIndex.from_tuples([(1, "a")]))
+    assert conform(levels, schema_of(levels)) is levels
+
+
+class OfCudf:
+    """Stands for metadata of cuDF."""
+
+    def __init__(self, data):
+        self._data = data
+
+    @property
+    def dtypes(self):
+        return self._data.dtypes
+
+    @property
+    def dtype(self):
+        return self._data.dtype
+
+    def to_pandas(self):
+        return self._data
+
+
+def test_metadata_of_cudf_becomes_that_of_pandas():
+    meta = pd.DataFrame({"x": [1.5], "name": pd.Series(["a"], dtype=object)})
+    found = meta_of_pandas(OfCudf(meta))
+    assert [found.dtypes["x"], found.dtypes["name"]] == [np.dtype(float), TEXT]
+    assert meta_of_pandas(OfCudf(meta.name)).dtype == TEXT
+    assert meta_of_pandas(OfCudf(meta.x)).dtype == float
+    assert meta_of_pandas(meta) is meta
+    assert meta_of_pandas(1.5) == 1.5
+
+
+def test_an_index_of_numbers_stays_one_where_the_metadata_has_objects():
+    index = pd.Index([3, 1])
+    schema = schema_of(pd.DataFrame({"x": []}, index=pd.Index([], dtype=object)))
+    assert conform(pd.DataFrame({"x": [1.0, 2.0]}, index=index), schema).index.dtype == "int64"
+    assert conform(index, schema_of(pd.Index([], dtype=object))).dtype == "int64"

@@ -1,0 +1,75 @@
+"""The verbs of a cluster: from one declaration to the command, its answer, and the operation of the REST interface."""
+
+import asyncio
+import time
+
+import pytest
+
+from jupyter_gpudask.protocol import VERBS, ClusterState, ClusterVerbs, Start, parse_command, parse_event
+from jupyter_gpudask.protocol.messages.verbs import answer
+from jupyter_gpudask.server.api.openapi import openapi_document
+
+STATE = ClusterState(engine="cpu", status="ready", time=time.time())
+ARGUMENTS = {
+    "worker_log": {"worker": "0", "lines": 7},
+    "scale": {"workers": 3},
+    "adapt": {"minimum": 1, "maximum": 4},
+    "watch": {"interval": 2.0},
+    "rename": {"holder": "a.ipynb"},
+    "report_automatic": {"on": True},
+    "report_cell": {"fallback_blocks": 5},
+}
+RESULTS = {"worker_log": "the log", "keep": "user anna"}
+
+
+class Answering(ClusterVerbs):
+    """Answers every verb, and notes how it was called."""
+
+    def __init__(self):
+        self.calls = []
+
+    def call(self, command):
+        return self._note(VERBS[command.type], command.arguments)
+
+    async def _note(self, verb, arguments):
+        self.calls.append((verb.name, arguments))
+        return RESULTS.get(verb.name, STATE) if verb.answer else None
+
+
+class Asking(ClusterVerbs):
+    """Sends each command to another process and back, as text."""
+
+    def __init__(self, other):
+        self._other = other
+
+    async def call(self, command):
+        event = await answer(parse_command(command.model_dump_json()), self._other)
+        return None if event is None else parse_event(event.model_dump_json()).result
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=lambda verb: verb.name)
+def test_a_verb_reaches_who_answers_it_and_its_result_comes_back(verb):
+    answering, arguments = Answering(), ARGUMENTS.get(verb.name, {})
+    result = asyncio.run(getattr(Asking(answering), verb.name)(**arguments))
+    assert answering.calls == [(verb.name, arguments)]
+    assert result == (RESULTS.get(verb.name, STATE) if verb.answer else None)
+
+
+def test_a_command_that_nobody_answers_is_refused_and_a_report_is_ignored():
+    async def ask(line):
+        return await answer(parse_command(line), ClusterVerbs())
+
+    refused = asyncio.run(ask('{"type": "scale", "workers": 2, "id": 4}'))
+    assert (refused.answers, refused.reason) == (4, "The command scale is not possible here.")
+    assert asyncio.run(ask('{"type": "report_cell"}')) is None
+    assert "start is not possible" in asyncio.run(answer(Start(spec={}), ClusterVerbs())).reason
+
+
+def test_an_operation_of_a_verb_is_in_the_document_of_the_rest_interface_with_its_arguments():
+    api = openapi_document("/")
+    for verb in (verb for verb in VERBS.values() if verb.operation):
+        described = api["paths"][f"/clusters/{{kernel_id}}/{verb.name}"]["post"]
+        assert (described["operationId"], described["summary"]) == (verb.operation, verb.summary)
+        if verb.body is not None:
+            schema = api["components"]["schemas"][verb.body.__name__]
+            assert schema["properties"].keys() == ARGUMENTS[verb.name].keys()

@@ -1,0 +1,134 @@
+"""How Parquet files are planned as partitions of GPUs, in the kernel; the partitions are read as stand-ins for cuDF."""
+
+from types import SimpleNamespace
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow.fs
+import pytest
+from cudf_stand_in import Frame, as_stand_in
+from dask.dataframe.io.parquet.arrow import ArrowDatasetEngine
+
+from jupyter_gpudask.inspection.frames import ToGpu
+from jupyter_gpudask.inspection.placement import place_of
+from jupyter_gpudask.overlay.cell_record import CellRecord
+from jupyter_gpudask.overlay.config_overlay import Overlay
+from jupyter_gpudask.patches import creation
+from jupyter_gpudask.patches.frames.files import parquet_readers
+from jupyter_gpudask.patches.frames.files.parquet_readers import GpuEngine, ReadParquetOnGpu
+
+pytestmark = pytest.mark.usefixtures("cudf_stand_in")
+
+FILES = 6
+DATA = pd.DataFrame({"a": np.arange(6000), "b": np.arange(6000) / 2, "c": [str(number) * 9 for number in range(6000)]})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files of about 50 kB, of which the column `a` is a sixth."""
+    path = tmp_path_factory.mktemp("files")
+    for number, rows in enumerate(np.split(np.arange(len(DATA)), FILES)):
+        DATA.iloc[rows].to_parquet(path / f"{number}.parquet")
+    return str(path)
+
+
+@pytest.fixture
+def cell(monkeypatch):
+    """Opens a cell for cuDF on that many workers."""
+    overlay = Overlay({"array": "numpy", "dataframe": "cudf"}, CellRecord(fallback="host"))
+
+    def read_partition(*args, **kwargs):
+        return as_stand_in(ArrowDatasetEngine.read_partition(*args, **kwargs))
+
+    def enter(workers, memory=0):
+        client = SimpleNamespace(asynchronous=False, nthreads=lambda: dict.fromkeys(range(workers), 1))
+        client.device_memory = memory
+        monkeypatch.setattr(parquet_readers, "_client", lambda: client)
+
+    monkeypatch.setattr(GpuEngine, "read_partition", staticmethod(read_partition))
+    monkeypatch.setattr(parquet_readers, "partition_to_gpu", as_stand_in)
+    overlay.enter()
+    yield enter
+    overlay.leave()
+
+
+def planned(frame):
+    """The number of partitions that are read for a frame from which something is computed."""
+    return (frame + frame).optimize().npartitions
+
+
+@pytest.mark.parametrize(("workers", "partitions"), [(1, 1), (2, 2), (4, 4), (9, FILES)])
+def test_a_table_that_fits_is_one_partition_for_each_worker(cell, folder, workers, partitions):
+    cell(workers)
+    frame = dd.read_parquet(folder)
+    assert type(frame.expr) is ReadParquetOnGpu
+    assert place_of(frame) == "gpu"
+    assert frame.npartitions == FILES, "as without the optimization"
+    assert planned(frame) == planned(frame[["a"]]) == partitions
+    result = frame[frame.a >= 0].compute()
+    assert type(result) is Frame
+    # Rows of files that are read at once are numbered by `cudf_engine`, which is not here.
+    pd.testing.assert_frame_equal(pd.DataFrame(result).reset_index(drop=True), DATA, check_dtype=False)
+
+
+def test_a_partition_has_its_blocksize_of_the_columns_that_are_read(cell, folder):
+    cell(1)
+    size = sum(dd.read_parquet(folder).expr._sizes_of_columns().values())  # of a file
+    frame = dd.read_parquet(folder, blocksize=int(size * 2))
+    assert planned(frame) == 3
+    assert planned(frame[["a"]]) == 1
+    assert planned(dd.read_parquet(folder, blocksize=int(size / 2), split_row_groups=False)) == FILES
+    assert planned(dd.read_parquet(folder, blocksize=None)) == FILES
+
+
+def test_the_default_blocksize_is_a_part_of_the_memory_of_a_gpu(cell):
+    cell(1, memory=64 * 2**30)
+    assert GpuEngine.default_blocksize() == 2 * 2**30
+    cell(1)
+    assert GpuEngine.default_blocksize() == 256 * 2**20, "where it is not known"
+
+
+def test_a_plan_for_other_workers_has_other_keys(cell, folder):
+    keys = []
+    for workers in (1, 2, 2):
+        cell(workers)
+        frame = dd.read_parquet(folder)
+        keys.append(set(map(str, (frame + frame).optimize().__dask_graph__())))
+    assert keys[1] == keys[2]
+    assert not keys[0] & keys[1]
+
+
+def test_no_key_is_one_of_pandas(cell, folder):
+    cell(1)
+    on_gpu, on_host = dd.read_parquet(folder), creation._read_on_host("read_parquet", folder, {})
+    assert (place_of(on_gpu), place_of(on_host)) == ("gpu", "host")
+    keys = [set(map(str, (frame + frame).optimize().__dask_graph__())) for frame in (on_gpu, on_host)]
+    assert not keys[0] & keys[1]
+    pd.testing.assert_frame_equal(on_gpu.to_backend("pandas").compute(), on_host.compute())
+
+
+@pytest.mark.parametrize("options", [{"engine": "pyarrow"}, {"filesystem": "arrow"}, {"filesystem": "pyarrow"}])
+def test_workers_read_with_cudf_whatever_reads_in_pandas(cell, folder, options):
+    cell(2)
+    frame = dd.read_parquet(folder, **options)
+    assert type(frame.expr) is ReadParquetOnGpu
+    assert frame._name == dd.read_parquet(folder)._name
+    assert type(frame.compute()) is Frame
+
+
+def test_files_of_a_filesystem_of_arrow_are_read_on_the_host_and_moved(cell, folder):
+    cell(2)
+    frame = dd.read_parquet(folder, filesystem=pyarrow.fs.LocalFileSystem())
+    assert type(frame.expr) is ToGpu
+    assert place_of(frame) == "gpu"
+    assert type(frame.compute()) is Frame
+
+
+def test_a_table_of_which_filters_leave_nothing_is_on_the_gpu(cell, folder):
+    cell(1)
+    frame = dd.read_parquet(folder, filters=[("a", ">", 10**6)])
+    assert place_of(frame) == "gpu"
+    result = frame.compute()
+    assert type(result) is Frame
+    assert (len(result), list(result.columns)) == (0, ["a", "b", "c"])
